@@ -1,66 +1,92 @@
-"""The suite: every score and act against the truth, beside its rivals and the trivial answers.
+"""The suite: every score and action against the truth, and what it costs; a task a file.
 
-    python -m bench                                   # quick: minutes, no files needed
-    python -m bench --truths labels selection         # some of it
-    python -m bench full --work DIR --scripts         # real data; hours; goes on where it stopped
-    python -m bench check                             # ours, two seeds a cell: fails where a figure
-                                                      # has left its recorded interval
-    python -m bench check --seed 1000 --kind all      # all, other seeds: intervals must meet
-    python -m bench table                             # README and docs from what is recorded
-    python -m bench list                              # truths, cases, contenders
+    python -m bench                          # quick: minutes, no files needed
+    python -m bench labels selection         # some tasks; those in front of `list` have quick cases
+    python -m bench speed/memory --cases "digits*"    # one that measures by itself
+    python -m bench full --work DIR          # real data; hours; goes on where it stopped
+    python -m bench full labels --work DIR --cases "census*"
+    python -m bench check                    # ours, two seeds a cell: fails where a figure has left
+                                             # its recorded interval
+    python -m bench check --seed 1000 --kind all     # all, other seeds: intervals must meet
+    python -m bench table                    # README and docs from what is recorded
+    python -m bench list                     # tasks, cases, contenders
 
-Records cells in bench/quick.jsonl or bench/full.jsonl with --record. Needs DATASSAY_DATA for full,
-and the rivals: pip install 'datassay[bench]'. One that is not installed is left out, and said.
+--record keeps cells in bench/quick.jsonl or full.jsonl, and lines in bench/results.jsonl. Needs
+DATASSAY_DATA where real data are read, and the rivals: pip install 'datassay[bench]'. One that is
+not installed is left out, and said.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import os
-
-import scripts
-import suite
-import table
-from cells import TRUTHS
+from bench.frame import TRUTHS, Options, every_task
 
 FEW = 2  # seeds a cell that `check` asks
+MODES = ("quick", "full", "check", "table", "list")
 
 
 def main() -> int:
     args = _parser().parse_args()
-    if args.what == "table":
+    mode = args.what[0] if args.what and args.what[0] in MODES else ""
+    names = args.what[bool(mode) :]
+    if unknown := set(names) - set(every_task()):
+        raise SystemExit(
+            f"No task {', '.join(sorted(unknown))}; `python -m bench list` names them."
+        )
+    from bench import table, verdicts
+
+    if mode == "table":
         table.write()
         return 0
-    if args.what == "list":
-        print(*suite.listed(), sep="\n")
+    if mode == "list":
+        print(*verdicts.listed(), sep="\n")
         return 0
-    size = "full" if args.what == "full" else "quick"
-    if args.what == "check":
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = os.environ.get(variable, "1") if names else "1"
+    if args.work is not None:
+        args.work = args.work.resolve()
+        os.environ["BENCH_WORK"] = str(args.work / "data")
+    asked = [name for name in names or TRUTHS if name in TRUTHS]
+    status = _meet(mode, asked, args) if asked else 0
+    measured = [name for name in names if name not in TRUTHS]
+    return status or _measure(measured, args)
+
+
+def _meet(mode: str, names: list[str], args: argparse.Namespace) -> int:
+    from bench import record, run, verdicts
+
+    size = "full" if mode == "full" else "quick"
+    if size == "full" and args.work is None:
+        raise SystemExit("full takes hours: give --work, so that the same command goes on.")
+    if mode == "check":
         args.kind = args.kind or "ours"
         args.repeats = args.repeats or (None if args.seed else FEW)
     args.kind = "*" if args.kind in {None, "all"} else args.kind
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = "1"  # workers inherit it; a contender has one thread
-    if size == "full" and args.work is None:
-        raise SystemExit("full takes hours: give --work, so that the same command goes on.")
-    if args.work is not None:
-        os.environ["BENCH_WORK"] = str((args.work / "data").resolve())
-    found = suite.run(size, args)
-    print(*suite.verdicts(found), sep="\n")
+    found = run.ask(size, names, args)
+    print(*verdicts.verdicts(found), sep="\n")
     if args.record:
-        suite.keep(found, size, args.seed)
-    if size == "full" and args.scripts:
-        scripts.run_scripts(args.work.resolve())
-    if args.what == "check":
-        gone = suite.departed(found, suite.kept(size), args.seed)
+        record.keep(found, size, args.seed)
+    if mode == "check":
+        gone = verdicts.departed(found, record.kept(size), args.seed)
         print(*gone, sep="\n")
         return int(bool(gone))
     return 0
+
+
+def _measure(names: list[str], args: argparse.Namespace) -> int:
+    from bench import run
+
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        values = dict(pair.split("=", 1) for pair in args.set)
+        options = Options(args.work or Path(folder), args.seed, args.repeats, values)
+        options.work.mkdir(parents=True, exist_ok=True)
+        ended = [run.measure(name, args.cases, options, args.record) for name in names]
+    return int(not all(ended))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,22 +94,17 @@ def _parser() -> argparse.ArgumentParser:
         "python -m bench", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    whats = ("quick", "full", "check", "table", "list")
-    parser.add_argument("what", nargs="?", choices=whats, default="quick")
-    parser.add_argument("--truths", nargs="+", choices=TRUTHS, default=list(TRUTHS))
-    parser.add_argument("--cases", default="*", help="a pattern of their names")
+    parser.add_argument("what", nargs="*", help=f"{', '.join(MODES)}, or nothing; then tasks")
+    parser.add_argument("--cases", nargs="+", default=["*"], help="patterns of their names")
     parser.add_argument("--contenders", default="*", help="a pattern of their names")
-    parser.add_argument(
-        "--kind", choices=("ours", "trivial", "rival", "bound", "all"), help="only these"
-    )
-    parser.add_argument("--repeats", type=int, help="seeds a cell (default: as the truth has it)")
-    parser.add_argument("--seed", type=int, default=0, help="the first of each cell's seeds")
+    kinds = ("ours", "trivial", "rival", "bound", "all")
+    parser.add_argument("--kind", choices=kinds, help="only these contenders")
+    parser.add_argument("--repeats", type=int, help="seeds a cell (default: as the task has it)")
+    parser.add_argument("--seed", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--work", type=Path, help="keeps lines; the same again goes on")
-    parser.add_argument("--scripts", action="store_true", help="of full: the other scripts too")
-    parser.add_argument(
-        "--record", action="store_true", help="into bench/quick.jsonl or full.jsonl"
-    )
+    parser.add_argument("--work", type=Path, help="keeps what is done; the same again goes on")
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="see the task")
+    parser.add_argument("--record", action="store_true", help="keep what was found")
     return parser
 
 

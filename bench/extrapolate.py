@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from table import latest
+from bench.record import latest
 
 START, END = "<!-- extrapolated -->", "<!-- /extrapolated -->"
 INDEX_START, INDEX_END = "<!-- index -->", "<!-- /index -->"

@@ -1,60 +1,87 @@
-"""One JSON line a measurement in results.jsonl: what, on what, how long, how much, how wrong."""
+"""What is kept: lines of results.jsonl, and cells of quick.jsonl and full.jsonl."""
 
 from __future__ import annotations
 
 import json
 import platform
-import resource
 import subprocess
 import time
-from importlib.metadata import version
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from bench.stats import interval
 from datassay.machine import machine_name
 
-RESULTS = Path(__file__).parent / "results.jsonl"
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.jsonl"
 LIBRARIES = ("datassay", "torch", "numpy", "scipy", "scikit-learn")
+RIVALS = ("cleanlab", "captum", "dattri", "kronfluence", "traker", "pyDVL")
 
 
-def record(bench: str, **figures: object) -> None:
-    """Append one line and print it.
+def record(bench: str, *, keep: bool = True, **figures: object) -> None:
+    """Append one line and print it: what, on what, how long, how much, how wrong.
 
     Args:
-        bench: the script's name and case.
+        bench: the line's name.
+        keep: whether it is kept, or only printed.
         figures: sizes, seconds, peak_mib, error and whatever else was measured.
     """
-    line = {
-        "bench": bench,
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": machine_name(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in LIBRARIES},
-        **{name: _plain(value) for name, value in figures.items()},
-    }
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    print(bench, {k: line[k] for k in figures}, flush=True)
+    plain = {name: _plain(value) for name, value in figures.items()}
+    if keep:
+        line = {
+            "bench": bench, "commit": commit(), "date": time.strftime("%Y-%m-%d"),
+            "machine": machine_name(), "threads": torch.get_num_threads(),
+            "python": platform.python_version(), "versions": versions(LIBRARIES), **plain,
+        }  # fmt: skip
+        append(RESULTS, line)
+    print(bench, plain, flush=True)
 
 
-def peak_mib() -> float:
-    """The most memory that this process has held, in MiB, as the kernel counts it."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def latest() -> dict[str, dict]:
+    """The newest line of every name; sizes of one measurement are kept apart."""
+    newest = {}
+    for line in read(RESULTS):
+        sized = line["bench"].startswith(("speed/l", "retraining/", "scale/fashion"))
+        newest[line["bench"] + (f" n={line['n']}" if sized else "")] = line
+    return newest
+
+
+def read(file: Path) -> list[dict]:
+    """The lines of a file; none where there is none."""
+    return list(map(json.loads, file.read_text("utf-8").splitlines())) if file.exists() else []
+
+
+def append(file: Path, line: dict) -> None:
+    """One line more."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def commit() -> str:
     """The checked-out commit, and whether src differs from it."""
-    git = ["git", "-C", str(RESULTS.parent)]
-    head = subprocess.run(
-        [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    status = [*git, "status", "--porcelain", "--", "../src"]
-    changed = subprocess.run(status, capture_output=True, text=True, check=True).stdout
-    return head + ("+changes" if changed else "")
+    git = ["git", "-C", str(HERE)]
+    head, changed = (
+        subprocess.run([*git, *words.split()], capture_output=True, text=True, check=True).stdout
+        for words in ("rev-parse --short HEAD", "status --porcelain -- ../src")
+    )
+    return head.strip() + ("+changes" if changed else "")
+
+
+def versions(names: Sequence[str] = (*LIBRARIES, *RIVALS)) -> dict[str, str]:
+    """Of those that are installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def _plain(value: object) -> object:
@@ -65,3 +92,60 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     return value
+
+
+# Cells. -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Cell:
+    """One case and contender.
+
+    Attributes:
+        figures: name → one value a seed.
+        seconds: of processor time, one a seed.
+        mib: the most memory held beyond the problem, one a seed.
+        missing: why it is left out or failed; empty where it answered.
+    """
+
+    truth: str
+    case: str
+    contender: str
+    kind: str
+    figures: dict[str, list[float]] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    mib: list[float] = field(default_factory=list)
+    missing: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Truth, case, contender."""
+        return self.truth, self.case, self.contender
+
+
+def keep(found: Sequence[Cell], size: str, seed: int) -> None:
+    """Write the cells into the recorded file, each in the place of its last record."""
+    file = HERE / f"{size}.jsonl"
+    lines = {(x["truth"], x["case"], x["contender"]): x for x in read(file)}
+    stamp = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "seed": seed}
+    for cell in found:
+        lines[cell.key] = {
+            "truth": cell.truth, "case": cell.case, "contender": cell.contender, "kind": cell.kind,
+            "interval": {k: _short(interval(v)) for k, v in cell.figures.items()},
+            "figures": {k: _short(v) for k, v in cell.figures.items()},
+            "seconds": _short(cell.seconds), "mib": _short(cell.mib), "missing": cell.missing,
+            **stamp, "versions": versions(),
+        }  # fmt: skip
+    text = "".join(json.dumps(x, ensure_ascii=False) + "\n" for _, x in sorted(lines.items()))
+    file.write_text(text, encoding="utf-8")
+
+
+def kept(size: str) -> list[Cell]:
+    """The recorded cells."""
+    names = Cell.__dataclass_fields__
+    lines = read(HERE / f"{size}.jsonl")
+    return [Cell(**{k: v for k, v in line.items() if k in names}) for line in lines]
+
+
+def _short(values: Sequence[float]) -> list[float | None]:
+    return [float(f"{v:.5g}") if np.isfinite(v) else None for v in values]

@@ -1,50 +1,57 @@
-"""The tables of measured results in the README and in docs/measured.md, from results.jsonl.
+"""The tables of measured results in the README and in docs/measured.md, from what tasks declare.
 
 `python -m bench table` writes them into both files; a test compares them with the recorded lines.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import suite
-import table_rows as rows_of
-from table_rows import Row
+from bench import verdicts
+from bench.frame import Row, file_of, task_named
+from bench.record import kept, latest
 
 ROOT = Path(__file__).parent.parent
-RESULTS = Path(__file__).parent / "results.jsonl"
 START, END = "<!-- results -->\n\n", "\n\n<!-- /results -->"
-
-
-def latest() -> dict[str, dict]:
-    """The newest line of every benchmark; sizes of one benchmark are kept apart."""
-    newest = {}
-    for text in RESULTS.read_text(encoding="utf-8").splitlines():
-        line = json.loads(text)
-        sized = line["bench"].startswith(("speed/l", "retraining/", "scale/fashion"))
-        newest[line["bench"] + (f" n={line['n']}" if sized else "")] = line
-    return newest
+# Heading → the tasks whose rows stand below it.
+SECTIONS = {
+    "Leave-one-out": (
+        "speed/exactness", "speed/leave_one_out", "papers/s1_speed_lissa", "speed/throughput",
+        "speed/memory", "speed/footprint",
+    ),
+    "Against networks that were really retrained": (
+        "leave_one_out", "papers/s1_table1", "attribution/halves", "attribution/inserted_texts",
+        "attribution/wrong_labels", "attribution/speed", "attribution/trust", "speed/retraining",
+    ),
+    "Label errors": ("acts", "labels", "review", "uses/review_page"),
+    "Tables as they come": ("uses/tables",),
+    "A smaller training set": ("selection",),
+    "Mixed data": ("uses/divide", "papers/s4_purify", "papers/s4_deep", "papers/s4_partition"),
+    "Weights and new points": (
+        "speed/neighbors", "papers/s0_images", "papers/s0_table1", "papers/s0_bateman",
+    ),
+    "Large data and long runs": (
+        "attribution/index", "speed/scale", "uses/attack", "speed/cluster", "speed/plan",
+    ),
+    "Readable polynomials and sample complexity": (
+        "speed/polynomial", "papers/s3_grid", "uses/learning_curves",
+    ),
+    "The course": ("uses/lab",),
+}  # fmt: skip
 
 
 def sections() -> dict[str, list[Row]]:
     """Every measured line, by heading."""
-    r = latest()
-    return {
-        "The suite": [
-            row for size in ("quick", "full") for row in suite.rows(suite.kept(size), size)
-        ],
-        "Leave-one-out": rows_of.leave_one_out(r),
-        "Against networks that were really retrained": rows_of.retrained(r),
-        "Label errors": rows_of.labels(r),
-        "Tables as they come": rows_of.tables(r),
-        "A smaller training set": rows_of.removal(r),
-        "Mixed data": rows_of.mixed(r),
-        "Weights and new points": rows_of.weighted(r),
-        "Large data and long runs": [*rows_of.indexed(r), *rows_of.scale(r)],
-        "Readable polynomials and sample complexity": rows_of.polynomials(r),
-        "The course": rows_of.lab(r),
-    }
+    lines = latest()
+    found = {"The suite": [r for s in ("quick", "full") for r in verdicts.rows(kept(s), s)]}
+    for heading, names in SECTIONS.items():
+        rows = [
+            row._replace(bench=row.bench or file_of(name))
+            for name in names
+            for row in task_named(name).rows(lines)
+        ]
+        found[heading] = sorted(rows, key=lambda row: row.place)
+    return found
 
 
 def short_table() -> str:
@@ -54,19 +61,14 @@ def short_table() -> str:
 
 def full_tables() -> str:
     """All tables, each below its heading, for docs/measured.md."""
-    found = sections()
-    parts = [f"## {title}\n\n{_markdown(rows)}" for title, rows in found.items()]
-    return "\n\n".join([parts[0], suite_tables(), *parts[1:]])
-
-
-def suite_tables() -> str:
-    """Every case of the suite, for docs/measured.md."""
-    parts = []
-    for size in ("quick", "full"):
-        if found := suite.kept(size):
-            parts += [f"### `python -m bench{' full' * (size == 'full')}`, case by case"]
-            parts += ["\n".join(suite.details(found))]
-    return "\n\n".join(parts)
+    parts = [f"## {title}\n\n{_markdown(rows)}" for title, rows in sections().items()]
+    cases = [
+        f"### `python -m bench{' full' * (size == 'full')}`, case by case\n\n"
+        + "\n".join(verdicts.details(found))
+        for size in ("quick", "full")
+        if (found := kept(size))
+    ]
+    return "\n\n".join([parts[0], *cases, *parts[1:]])
 
 
 def _markdown(rows: list[Row]) -> str:
@@ -75,7 +77,7 @@ def _markdown(rows: list[Row]) -> str:
 
 
 def shown(page: str) -> str:
-    """The part of a page that this script writes."""
+    """The part of a page that this module writes."""
     return page.partition(START)[2].partition(END)[0]
 
 
@@ -85,7 +87,3 @@ def write() -> None:
         path = ROOT / name
         page = path.read_text(encoding="utf-8")
         path.write_text(page.replace(shown(page), tables), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()

@@ -1,7 +1,7 @@
 """A page of this documentation for every experiment of the lab, made from the experiment itself.
 
-Called by mkdocs (see `hooks` in mkdocs.yml). The figures below a statement are what `bench/lab.py`
-recorded last.
+Called by mkdocs (see `hooks` in mkdocs.yml). The figures below a statement are what
+`bench/uses/lab.py` recorded last.
 """
 
 from __future__ import annotations

@@ -1,44 +1,35 @@
-"""What bench/attribution.py measures with: scores against their definitions, augmentation, BM25."""
+"""What bench/attribution measures with: scores against their definitions, augmentation, BM25."""
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "bench"))
+from helpers.snippets import ROOT
 
-import attribution_noise as noise  # noqa: E402
-import inserted_texts  # noqa: E402
-from attribution_cases import lds, lds_drawn_again, summed  # noqa: E402
-from attribution_contenders import same_label, word_overlap  # noqa: E402
-from attribution_tasks import Task, log_odds, shifted_and_mirrored  # noqa: E402
+sys.path.insert(0, str(ROOT))
+from bench.attribution import halves, inserted_texts, wrong_labels
+from bench.attribution.problems import (
+    Problem,
+    lds,
+    log_odds,
+    same_label,
+    shifted_and_mirrored,
+    summed,
+)
 
 
 def test_datamodelling_score_is_the_mean_rank_correlation_of_sums_over_halves():
     rng = np.random.default_rng(0)
     effect, truth = rng.normal(size=(8, 3)), rng.normal(size=(12, 3))
-    halves = np.stack([rng.permutation(8)[:4] for _ in range(12)])
+    chosen = np.stack([rng.permutation(8)[:4] for _ in range(12)])
     by_hand = [
-        spearmanr([effect[half, j].sum() for half in halves], truth[:, j])[0] for j in range(3)
+        spearmanr([effect[half, j].sum() for half in chosen], truth[:, j])[0] for j in range(3)
     ]
-    assert np.isclose(lds(effect, halves, truth), np.mean(by_hand))
-
-
-def test_scores_drawn_again_lie_around_the_score():
-    rng = np.random.default_rng(0)
-    effect = rng.normal(size=(30, 40))
-    halves = np.stack([rng.permutation(30)[:15] for _ in range(60)])
-    truth = summed(effect, halves) + rng.normal(size=(60, 40)) * 3
-    draws = lds_drawn_again(effect, halves, truth, draws=100)
-    low, high = np.percentile(draws, (2.5, 97.5))
-    assert low < lds(effect, halves, truth) < high
-    assert np.allclose(lds_drawn_again(effect, halves, truth, draws=100), draws)
-    # Of the truth itself every draw is perfect.
-    assert np.allclose(lds_drawn_again(effect, halves, summed(effect, halves), draws=5), 1)
+    assert np.isclose(lds(summed(effect, chosen), truth), np.mean(by_hand))
+    assert lds(np.ones((12, 3)), truth) == 0
 
 
 def test_an_inserted_text_is_placed_by_how_far_it_lowers_the_loss():
@@ -58,16 +49,19 @@ def test_the_second_half_of_a_text_is_asked_for():
 def test_simple_scores_of_wrong_labels_by_hand():
     torch.manual_seed(0)
     model, x, y = torch.nn.Linear(4, 3), torch.randn(7, 4), torch.arange(7) % 3
-    task = Task({"x": x, "labels": y}, {}, np.arange(7), lambda seed: model)
+    problem = Problem({"x": x, "labels": y}, {}, lambda seed: model)
     f = model(x).detach()
     others = f.masked_fill(torch.eye(3)[y].bool(), -torch.inf).amax(1)
     given = f[torch.arange(7), y]
     away = (f.softmax(1) - torch.eye(3)[y]).norm(dim=1)
-    np.testing.assert_allclose(noise.margin(task, model), others - given, rtol=1e-5)
-    np.testing.assert_allclose(noise.loss(task, model), f.logsumexp(1) - given, rtol=1e-5)
-    np.testing.assert_allclose(noise.el2n(task, model), away, rtol=1e-5)
     slopes = away**2 * (x.square().sum(1) + 1)  # of weights and biases
-    np.testing.assert_allclose(noise.tracin(task, model), slopes, rtol=1e-4)
+    for score, by_hand in (
+        (wrong_labels.margin, others - given),
+        (wrong_labels.loss, f.logsumexp(1) - given),
+        (wrong_labels.el2n, away),
+        (wrong_labels.tracin, slopes),
+    ):
+        np.testing.assert_allclose(score(problem, model), by_hand, rtol=1e-4)
 
 
 def test_log_odds_are_those_of_the_given_label():
@@ -89,13 +83,11 @@ def test_images_are_moved_or_mirrored_and_keep_their_labels():
 
 def test_words_in_common_count_for_the_same_label_and_against_another():
     texts = (["a good film", "a bad film", "other words here"], ["good", "nothing"])
-    train = {"labels": torch.tensor([1, 0, 1])}
-    task = Task(
-        train, {"labels": torch.tensor([1, 0])}, np.arange(3), torch.nn.Identity, texts=texts
-    )
-    found = word_overlap(task, torch.nn.Identity())
+    train, queries = ({"labels": torch.tensor(y)} for y in ([1, 0, 1], [1, 0]))
+    problem = Problem(train, queries, torch.nn.Identity, texts=texts)
+    found = halves.word_overlap(problem, torch.nn.Identity())
     assert found[0, 0] > 0
     assert not np.any(found[1:, 0]) and not np.any(found[:, 1])
-    other = replace(task, queries={"labels": torch.tensor([0, 0])})
+    other = replace(problem, queries={"labels": torch.tensor([0, 0])})
     assert np.array_equal(same_label(other)[:, 0], [-1, 1, -1])
-    assert word_overlap(other, torch.nn.Identity())[0, 0] == -found[0, 0]
+    assert halves.word_overlap(other, torch.nn.Identity())[0, 0] == -found[0, 0]

@@ -9,9 +9,8 @@ from typer.main import get_command
 from datassay.commands import app
 from helpers.snippets import ROOT, run, snippets
 
-sys.path.insert(0, str(ROOT / "bench"))
-import extrapolate
-import table
+sys.path.insert(0, str(ROOT))
+from bench import extrapolate, table
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"

@@ -9,8 +9,8 @@ import pytest
 from datassay.train import Recipe
 from helpers.snippets import ROOT
 
-sys.path.insert(0, str(ROOT / "bench"))
-import trust
+sys.path.insert(0, str(ROOT))
+from bench.attribution import trust
 
 RESULTS = (ROOT / "bench" / "results.jsonl").read_text("utf-8")
 LINES = [json.loads(line) for line in RESULTS.splitlines()]
@@ -48,7 +48,7 @@ def test_one_case_at_least_is_not_to_be_trusted_and_one_is():
 
 @pytest.mark.slow
 def test_a_case_is_measured(tmp_path):
-    case = trust.Case("wine", 5, Recipe(steps=20), "mlp:width=4", halves=4)
+    case = trust.Trained("wine", 5, Recipe(steps=20), "mlp:width=4", halves=4)
     halves, scores, _ = trust.measured(case, str(tmp_path))
     assert len(halves.halves) == 44 and scores.effects
     assert 0.5 < trust.coverage(halves, scores, 4) <= 1

@@ -4,31 +4,21 @@
 instead of 40 000 of 50 000. All networks are one batched program. "printed" takes eq. 2 at its
 word: ‖·‖ is the squared norm, so that the vector 5e-4 (1, 1, 1) is our ε = 3 · (5e-4)². "variance"
 takes ε = 5e-4 as the variance that S0's App. B has, with our floor to the mixture's variances and
-with scikit-learn's.
-
-    python papers/s0_bateman.py [printed|variance [runs [updates]]]
+with scikit-learn's. `--set updates=10000`.
 """
 
 from __future__ import annotations
 
-import sys
-import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from functools import partial
 
 import numpy as np
-from figure import curves, signed_map
-from record import record
-from s0_designs import keras_networks, rounded, summary
+import torch
+from bench.frame import Case, Options, Row, Task
+from bench.papers.figure import curves, signed_map
+from bench.stats import mean_half, rounded
+from torch import nn
 
-from datassay.act import (
-    SamplingComparison,
-    compare_designs,
-    mean_interval,
-    taylor_index,
-    taylor_sample,
-)
+from datassay.act import SamplingComparison, compare_designs, taylor_index, taylor_sample
 from datassay.collect import derivatives, point_function
 from datassay.data import function_problem
 from datassay.train import Recipe
@@ -51,6 +41,23 @@ DESIGNS = {
 }
 
 
+def keras_networks(n_inputs: int, widths: tuple[int, ...], n_outputs: int, repeats: int):
+    """ReLU networks as Keras starts them: Glorot's uniform weights, biases 0; one a seed."""
+    networks = []
+    for seed in range(repeats):
+        torch.manual_seed(seed)
+        layers: list[nn.Module] = []
+        for size, width in zip((n_inputs, *widths[:-1]), widths, strict=True):
+            layers += [nn.Linear(size, width), nn.ReLU()]
+        network = nn.Sequential(*layers, nn.Linear(widths[-1], n_outputs))
+        for layer in network:
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
+        networks.append(network)
+    return networks
+
+
 def compared(problem, reading: str, repeats: int, updates: int) -> tuple[SamplingComparison, dict]:
     """Networks on uniform points, and on each of the reading's designs."""
     low, high = problem.domain.T
@@ -68,15 +75,12 @@ def compared(problem, reading: str, repeats: int, updates: int) -> tuple[Samplin
         ]
         designs[name] = [(one.x, one.y) for one in found]
         fitted = [one.density.n_fitted for one in found]
-        accepted, last = (
-            np.mean([value(one) for one in found])
-            for value in (lambda s: s.acceptance, lambda s: s.terms[:, -1].sum() / s.index.sum())
-        )
+        accepted = np.mean([one.acceptance for one in found])
+        last = np.mean([one.terms[:, -1].sum() / one.index.sum() for one in found])
         names = "points in the fit, least and mean; acceptance; share of order 2 in Df"
         facts[f"{name}: {names}"] = rounded([min(fitted), np.mean(fitted), accepted, last])
     recipe = Recipe(steps=updates, batch_size=BATCH, loss="mse")
-    networks = keras_networks(3, (32, 32), 2, repeats)
-    test = uniform(10**6, N_TEST)
+    networks, test = keras_networks(3, (32, 32), 2, repeats), uniform(10**6, N_TEST)
     return compare_designs(designs, test, networks, recipe, scale_targets=False), facts
 
 
@@ -89,8 +93,7 @@ def plane(problem):
 
 def gains(found: SamplingComparison, problem, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
     """Z of each run, [S, SIDE, SIDE], uniform minus Taylor, and max over t of Df."""
-    grid = plane(problem)
-    x = grid.reshape(-1, 3)
+    x = plane(problem).reshape(-1, 3)
     apart = found.outputs(x)[:2] - problem.function(x).numpy()
     worst = (apart**2).sum(-1).reshape(*apart.shape[:2], SIDE, SIDE, TIMES).max(-1)
     f = point_function(problem.function, x[:1])
@@ -99,7 +102,7 @@ def gains(found: SamplingComparison, problem, epsilon: float) -> tuple[np.ndarra
     return worst[0] - worst[1], index
 
 
-def figures(found: SamplingComparison, problem, z: np.ndarray, index: np.ndarray) -> None:
+def figure_5(found: SamplingComparison, problem, z: np.ndarray, index: np.ndarray) -> None:
     axes = {"x_title": "u₀", "y_title": "η₀"}
     title = "S0 Fig. 5, 2a: max over t of Df, capped at its 99th percentile"
     capped = np.minimum(index, np.quantile(index, 0.99))
@@ -113,39 +116,49 @@ def figures(found: SamplingComparison, problem, z: np.ndarray, index: np.ndarray
         x = np.column_stack([np.full_like(t, u), np.full_like(t, eta), t])
         said = found.outputs(x)[:2, 0, :, 0]
         lines = {"u(t)": problem.function(x).numpy()[:, 0], "uniform": said[0], "Taylor": said[1]}
-        curves(
-            f"s0_bateman_{panel}",
-            f"S0 Fig. 5, {panel}: u(t) from u₀ = {u:.3g}, η₀ = {eta:.3g}, first run",
-            {name: (t, values) for name, values in lines.items()},
-            x_title="t",
-            y_title="u",
-        )
+        title = f"S0 Fig. 5, {panel}: u(t) from u₀ = {u:.3g}, η₀ = {eta:.3g}, first run"
+        points = {name: (t, values) for name, values in lines.items()}
+        curves(f"s0_bateman_{panel}", title, points, x_title="t", y_title="u")
 
 
-def main(reading: str = "printed", repeats: int = 20, updates: int = 20_000) -> None:
-    start, problem = time.perf_counter(), function_problem("bateman")
+def table_7(reading: str, options: Options) -> dict[str, object]:
+    repeats, updates = options.repeats or 20, options.value("updates", 20_000)
+    problem = function_problem("bateman")
     found, facts = compared(problem, reading, repeats, updates)
     z, index = gains(found, problem, DESIGNS[reading]["Taylor"]["epsilon"])
-    record(
-        f"papers/s0_bateman/table 7 {reading}",
-        runs=repeats,
-        points=2 * N,
-        updates=updates,
-        batch=BATCH,
-        designs=DESIGNS[reading],
-        largest=[rounded(values) for values in found.largest],
-        order=ORDER,
-        components=COMPONENTS,
-        ours=summary(found, squared=True),
-        AEG=mean_interval(np.maximum(z, 0).mean((1, 2))),
-        AEL=mean_interval(np.maximum(-z, 0).mean((1, 2))),
-        theirs=PAPER,
-        facts=facts,
-        seconds=time.perf_counter() - start,
-    )
     if reading == "printed":
-        figures(found, problem, z, index)
+        figure_5(found, problem, z, index)
+    ours = {  # mean, half its interval and median of both errors
+        f"{name} {label}": rounded([*mean_half(values), np.median(values)])
+        for name, l2, worst in zip(found.names, found.root_mean_square, found.largest, strict=True)
+        for label, values in (("L2", l2**2), ("Linf", worst))
+    }
+    return {
+        "runs": repeats, "points": 2 * N, "updates": updates, "batch": BATCH,
+        "designs": DESIGNS[reading], "largest": [rounded(values) for values in found.largest],
+        "order": ORDER, "components": COMPONENTS, "ours": ours, "theirs": PAPER, "facts": facts,
+        "AEG": mean_half(np.maximum(z, 0).mean((1, 2))),
+        "AEL": mean_half(np.maximum(-z, 0).mean((1, 2))),
+    }  # fmt: skip
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:2], *(int(a) for a in sys.argv[2:]))
+def rows(lines: dict[str, dict]) -> list[Row]:
+    ours = lines["papers/s0_bateman/table 7 printed"]["ours"]
+    worst, mean = (
+        [ours[f"{name} {norm}"][0] for name in ("uniform", "Taylor")] for norm in ("Linf", "L2")
+    )
+    return [
+        Row(
+            "Bateman equations from 8000 points, 20 networks: largest error, all points uniform, "
+            "half of them drawn where the solution changes (mean squared error)",
+            f"{worst[0]:.3f}, {worst[1]:.3f} ({1e5 * mean[0]:.1f}e-5, {1e5 * mean[1]:.1f}e-5)",
+        )
+    ]
+
+
+TASK = Task(
+    measure="S0 Table 7: the Bateman equations from Taylor-based points",
+    cases={f"table 7 {reading}": Case(partial(table_7, reading)) for reading in DESIGNS},
+    lines="papers/s0_bateman/",
+    rows=rows,
+)

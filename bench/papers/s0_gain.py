@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from bench.stats import best_mean_error, interval
 from jaxtyping import Bool, Float
 from scipy.stats import bootstrap
 from torch import nn
 
-from datassay.act import Weightings, head_problem, mean_interval
+from datassay.act import Weightings, head_problem
 from datassay.data import SampleSet
 from datassay.train import HeadRecipe, TrainedHeads
 
@@ -70,14 +71,14 @@ def both_ways(n: int, gain: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> n
 def figures(cells: Sequence[Retrained]) -> dict[str, object]:
     """Best, mean ± se and gains by S0's own k and m, in per cent, with 95 % intervals."""
     base = 100 * np.array([c.before.mean() for c in cells])
-    found: dict[str, object] = {"baseline": best_mean_se(base)}
+    found: dict[str, object] = {"baseline": best_mean_error(base)}
     for name, j in (("uniform", UNIFORM), ("vbsw", S0)):
         accuracy = 100 * np.stack([c.right[:, j].mean(-1) for c in cells])  # [networks, S]
         top, change = accuracy.max(1), [c.right[:, j].mean(0) - c.before for c in cells]
         found |= {
-            f"{name}_best_of_retrainings": best_mean_se(top),
-            f"{name}_all": best_mean_se(accuracy.mean(1)),
-            f"{name}_s0_gain": [round(float((top - base).max()), 3), *interval(top - base)],
+            f"{name}_best_of_retrainings": best_mean_error(top),
+            f"{name}_all": best_mean_error(accuracy.mean(1)),
+            f"{name}_s0_gain": [float((top - base).max()), *interval(top - base)],
             f"{name}_mean_gain": interval(accuracy.mean(1) - base),
             f"{name}_mean_gain_over_images": over_images(np.mean(change, 0)),
             f"{name}_chosen_gain": interval([_chosen(c, j) for c in cells]),
@@ -115,18 +116,6 @@ def tuned(cells: Sequence[Retrained], pairs: Sequence[tuple[int, float]]) -> dic
         "tuned_picks": sorted(picks),
         "accuracy_by_pair": dict(zip(["uniform", *names], mean.round(3).tolist(), strict=True)),
     }
-
-
-def best_mean_se(values: np.ndarray) -> list[float]:
-    """Best, mean and standard error of the mean, as the paper's tables have them."""
-    se = values.std(ddof=1) / len(values) ** 0.5
-    return [round(float(v), 3) for v in (values.max(), values.mean(), se)]
-
-
-def interval(values: Sequence[float] | np.ndarray) -> list[float]:
-    """Mean over networks and its 95 % t interval."""
-    mean, half = mean_interval(np.asarray(values))
-    return [round(x, 4) for x in (mean, mean - half, mean + half)]
 
 
 def over_images(difference: Float[np.ndarray, " m"]) -> list[float]:

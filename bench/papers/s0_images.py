@@ -1,82 +1,89 @@
-"""VBSW on images: MNIST with LeNet-5, CIFAR-10 with a ResNet-20 (S0 Table 2, Fig. 3).
-
-python papers/s0_images.py [mnist|cifar|figure ...]
-"""
+"""VBSW on images: MNIST with LeNet-5, CIFAR-10 with a ResNet-20 (S0 Table 2, Fig. 3)."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from functools import partial
 
 import numpy as np
-import resnet20
-import tasks
 import torch
-from figure import galleries
-from record import record
-from s0_gain import PAIR, best_mean_se, figures, halves, over_images, retrained, right, tuned
-from s0_lenet import lenet
+from bench.data import CIFAR_TRAIN, cifar10, idx_images, image_set, kept, work
+from bench.frame import Case, Options, Row, Task
+from bench.networks import resnet20
+from bench.papers.figure import galleries
+from bench.papers.s0_gain import PAIR, figures, halves, over_images, retrained, right, tuned
+from bench.stats import best_mean_error
+from torch import nn
+from torch.nn.functional import cross_entropy
 
 from datassay.act import HeadProblem, Weightings, head_problem, local_variance_weights
 from datassay.data import SampleSet
+from datassay.models import lenet5
 from datassay.report import draw
 from datassay.train import HeadRecipe
 
+BATCH, LR = 128, 2e-3
 NETWORKS, EPOCHS, RETRAININGS = 5, 4, 10
 RETRAINED = {"fresh": 8, "trained": 4}  # epochs of the last layer on MNIST; the paper: 25
 MNIST_PAIRS = (PAIR, (20, 2.0), (20, 5.0))
 CIFAR_PAIRS = tuple((k, m) for k in (10, 20, 50) for m in (2.0, 5.0, 40.0))
 CIFAR_EPOCHS = 10
 CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
-PARTS = ("train_cat_deer_dog", "train_other7")
 SEEDS = tuple(range(RETRAININGS))
 SHOWN = 10
 
 
-def image_set(x: np.ndarray, y: np.ndarray, names: tuple[str, ...], name: str) -> SampleSet:
-    """Images under their positions."""
-    return SampleSet(x, y, np.arange(len(y)), names, kind="image", name=name)
+def lenet(samples: SampleSet, seed: int) -> nn.Module:
+    """LeNet-5 trained by Adam, its rate falling in a line from 0.002 to 0; kept."""
+    torch.manual_seed(seed)
+    model = lenet5(samples.input_shape, samples.n_classes)
+
+    def learnt() -> dict[str, np.ndarray]:
+        x, y = torch.as_tensor(samples.x), torch.as_tensor(samples.y)
+        optimizer = torch.optim.Adam(model.parameters(), LR, fused=True)
+        steps = EPOCHS * -(-len(x) // BATCH)
+        rate = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+        for _ in range(EPOCHS):
+            for rows in torch.randperm(len(x)).split(BATCH):
+                optimizer.zero_grad()
+                cross_entropy(model(x[rows]), y[rows]).backward()
+                optimizer.step()
+                rate.step()
+        return {name: t.numpy() for name, t in model.state_dict().items()}
+
+    state = kept(work() / f"lenet_{samples.name}_{seed}.npz", learnt)
+    model.load_state_dict({name: torch.as_tensor(t) for name, t in state.items()})
+    return model.eval()
 
 
 def mnist_sets() -> tuple[SampleSet, SampleSet]:
     """All of MNIST."""
-    digits = tuple(map(str, range(10)))
-    train, test = (tasks.idx_images("mnist", part) for part in ("train", "test"))
-    return image_set(*train, digits, "mnist"), image_set(*test, digits, "mnist")
+    train, test = (image_set(*idx_images("mnist", part), "mnist") for part in ("train", "test"))
+    return train, test
 
 
 def cifar_sets() -> tuple[SampleSet, SampleSet]:
     """The training images in the folder, 5000 each of three classes and 1000 of the rest."""
-    train, test = tasks.cifar10(*PARTS)[:2], tasks.cifar10("test")[:2]
-    return image_set(*train, CLASSES, "cifar10"), image_set(*test, CLASSES, "cifar10")
+    parts = (cifar10(*CIFAR_TRAIN), cifar10("test"))
+    train, test = (image_set(x, y, "cifar10", names=CLASSES) for x, y, _ in parts)
+    return train, test
 
 
-def mnist(starts: Sequence[str] = tuple(RETRAINED)) -> None:
+def mnist(start: str, options: Options) -> dict[str, object]:
     train, test = mnist_sets()
-    networks = [lenet(train, seed, EPOCHS, "mnist") for seed in range(NETWORKS)]
-    began = time.perf_counter()
-    recipes = [HeadRecipe(start=start, epochs=RETRAINED[start]) for start in starts]
-    cells = [retrained(n, train, test, MNIST_PAIRS, recipes, RETRAININGS) for n in networks]
-    for start, some in zip(starts, zip(*cells, strict=True), strict=True):
-        record(
-            f"s0_images/mnist {start}",
-            n=len(train),
-            networks=NETWORKS,
-            retrainings=RETRAININGS,
-            **figures(some),
-            **tuned(some, MNIST_PAIRS),
-            seconds=time.perf_counter() - began,
-        )
+    recipes = [HeadRecipe(start=start, epochs=RETRAINED[start])]
+    networks = (lenet(train, seed) for seed in range(NETWORKS))
+    cells = [retrained(n, train, test, MNIST_PAIRS, recipes, RETRAININGS)[0] for n in networks]
+    return {"n": len(train), "networks": NETWORKS, "retrainings": RETRAININGS, **figures(cells),
+            **tuned(cells, MNIST_PAIRS)}  # fmt: skip
 
 
-def cifar() -> None:
+def cifar(options: Options) -> Iterator[tuple[str, dict]]:
     train, test = cifar_sets()
-    problem, features = as_published(resnet20.trained(), train, test)
+    problem, features, published = as_published(resnet20(), train, test)
+    yield "cifar as published", published
     counts = np.bincount(train.y)
     few = np.sort(
         np.concatenate([
@@ -96,12 +103,12 @@ def cifar() -> None:
         ("class-balanced", problem, 1 / counts[train.y]),
     ):
         for start in ("fresh", "trained"):
-            held_out_gain(f"{name}, {start}", case, factor, start, features, test.y)
+            yield f"cifar {name}, {start}", held_out_gain(case, factor, start, features, test.y)
 
 
 def as_published(
     network: torch.nn.Module, train: SampleSet, test: SampleSet
-) -> tuple[HeadProblem, torch.Tensor]:
+) -> tuple[HeadProblem, torch.Tensor, dict]:
     """S0's settings with nothing chosen, and the seconds of each part: waited, and of one core."""
     clock = [now()]
     problem = head_problem(network, train)
@@ -115,16 +122,13 @@ def as_published(
     features = problem.head.features(test)
     hits = right(trained, features, test.y)
     before = problem.head.outputs(features).argmax(1).numpy() == test.y
-    record(
-        "s0_images/cifar as published",
-        n=len(train),
-        **gains(before, hits[:, 0], hits[:, 1]),
-        constant_neighbourhoods=int((vbsw == vbsw.min()).sum()),
-        weight_share_of_heaviest_tenth=float(np.sort(vbsw)[-len(vbsw) // 10 :].sum()),
-        seconds=dict(zip(("features", "weights", "retraining"), parts.tolist(), strict=True)),
-        seconds_of_all=parts.sum(0),
-    )
-    return problem, features
+    return problem, features, {
+        "n": len(train), **gains(before, hits[:, 0], hits[:, 1]),
+        "constant_neighbourhoods": int((vbsw == vbsw.min()).sum()),
+        "weight_share_of_heaviest_tenth": float(np.sort(vbsw)[-len(vbsw) // 10 :].sum()),
+        "seconds": dict(zip(("features", "weights", "retraining"), parts.tolist(), strict=True)),
+        "seconds_of_all": parts.sum(0),
+    }  # fmt: skip
 
 
 def now() -> tuple[float, float]:
@@ -133,15 +137,14 @@ def now() -> tuple[float, float]:
 
 
 def held_out_gain(
-    name: str,
     problem: HeadProblem,
     factor: np.ndarray,
     start: str,
     features: torch.Tensor,
     y: np.ndarray,
-) -> None:
+) -> dict[str, object]:
     """k, m and each layer's epoch chosen on one half of the test images, gains on the other."""
-    began, choose = time.perf_counter(), halves(len(y))
+    choose = halves(len(y))
     weightings = Weightings(problem, max(k for k, _ in CIFAR_PAIRS), "auto")
     weights = factor * np.stack([np.ones(len(factor)), *(weightings(*p) for p in CIFAR_PAIRS)])
     one_hot = torch.nn.functional.one_hot(torch.as_tensor(y[choose]), len(CLASSES))
@@ -153,24 +156,21 @@ def held_out_gain(
     held, target = features[~choose], y[~choose]
     before = problem.head.outputs(held).argmax(1).numpy() == target
     hits = right(trained, held, target)
-    record(
-        f"s0_images/cifar {name}",
-        n=len(factor),
-        chosen=f"k {CIFAR_PAIRS[best][0]}, m {CIFAR_PAIRS[best][1]:g}",
-        chosen_half=[100 * float(score[0]), 100 * float(score[1 + best])],
-        epochs=[trained.epoch[:, j].double().mean().item() for j in (0, 1 + best)],
+    return {
+        "n": len(factor), "chosen": f"k {CIFAR_PAIRS[best][0]}, m {CIFAR_PAIRS[best][1]:g}",
+        "chosen_half": [100 * float(score[0]), 100 * float(score[1 + best])],
+        "epochs": [trained.epoch[:, j].double().mean().item() for j in (0, 1 + best)],
         **gains(before, hits[:, 0], hits[:, 1 + best]),
-        accuracy_by_pair=(100 * hits.mean((0, 2))).round(2).tolist(),
-        seconds=time.perf_counter() - began,
-    )
+        "accuracy_by_pair": (100 * hits.mean((0, 2))).round(2).tolist(),
+    }  # fmt: skip
 
 
 def gains(before: np.ndarray, uniform: np.ndarray, vbsw: np.ndarray) -> dict[str, object]:
     """Accuracy and gains of one network's retrainings; intervals of 95 % over images."""
     return {
         "baseline": 100 * before.mean(),
-        "uniform": best_mean_se(100 * uniform.mean(1)),
-        "vbsw": best_mean_se(100 * vbsw.mean(1)),
+        "uniform": best_mean_error(100 * uniform.mean(1)),
+        "vbsw": best_mean_error(100 * vbsw.mean(1)),
         "uniform_gain": over_images(uniform.mean(0) - before),
         "vbsw_gain": over_images(vbsw.mean(0) - before),
         "vbsw_minus_uniform": over_images(vbsw.mean(0) - uniform.mean(0)),
@@ -179,17 +179,21 @@ def gains(before: np.ndarray, uniform: np.ndarray, vbsw: np.ndarray) -> dict[str
     }
 
 
-def figure() -> None:
+def figure(options: Options) -> None:
     """The heaviest samples under the first LeNet-5 and under the ResNet-20."""
     mnist_train, cifar_train = mnist_sets()[0], cifar_sets()[0]
     rows = {}
     for network, train in (
-        (lenet(mnist_train, 0, EPOCHS, "mnist"), mnist_train),
-        (resnet20.trained(), cifar_train),
+        (lenet(mnist_train, 0), mnist_train),
+        (resnet20(), cifar_train),
     ):
         features = head_problem(network, train).features.double().numpy()
         order = np.argsort(-local_variance_weights(features, train.y, *PAIR), kind="stable")
-        for title, some in (("heaviest", order[:SHOWN]), ("at random", _random(len(train)))):
+        some_at_random = np.random.default_rng(0).choice(len(train), SHOWN, replace=False)
+        for title, some in (
+            ("heaviest", order[:SHOWN]),
+            ("at random", some_at_random),
+        ):
             pictures = draw(train, some)
             rows[f"{train.name}, {title}"] = [
                 (p.image, train.class_names[train.y[i]])
@@ -198,11 +202,27 @@ def figure() -> None:
     galleries("s0_heavy_samples", "S0 Fig. 3: heaviest training samples", rows)
 
 
-def _random(n: int) -> np.ndarray:
-    return np.random.default_rng(0).choice(n, SHOWN, replace=False)
+def rows(lines: dict[str, dict]) -> list[Row]:
+    mnist, bias = lines["s0_images/mnist fresh"], lines["papers/s0_active_bias"]
+    values = [mnist[name][1] for name in ("baseline", "vbsw_all", "uniform_all")]
+    values += [bias[name][1] for name in ("vanilla", "vanilla_vbsw", "vanilla_uniform")]
+    return [
+        Row(
+            "LeNet-5, accuracy in %: as trained, last layer retrained with these weights (and "
+            "without): all of MNIST; 10 000 images of Fashion-MNIST",
+            "{:.2f}, {:.2f} ({:.2f}); {:.2f}, {:.2f} ({:.2f})".format(*values),
+            bench="papers/s0_images.py, papers/s0_active_bias.py",
+        )
+    ]
 
 
-if __name__ == "__main__":
-    steps = {"mnist": mnist, "cifar": cifar, "figure": figure}
-    for step in sys.argv[1:] or steps:
-        steps[step]()
+TASK = Task(
+    measure="S0 Table 2 and Fig. 3: last layers retrained under weights",
+    cases={
+        **{f"mnist {start}": Case(partial(mnist, start)) for start in RETRAINED},
+        "cifar": Case(cifar),
+        "figure": Case(figure),
+    },
+    lines="s0_images/",
+    rows=rows,
+)

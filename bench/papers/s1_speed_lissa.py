@@ -7,43 +7,30 @@ gradients on all samples, each with the prediction changes on the same 1000 quer
 trained weights; that training is not counted, although only they need it. Their first chunk of
 samples is timed, all of its samples side by side in float32 on all threads, and its seconds are
 multiplied by n over the samples in it: chunks do the same work. LiSSA's whole depth is run.
+`--set n=1000 width=1024 depth=1000 steps=2000`.
 """
 
-import argparse
-import sys
+from __future__ import annotations
+
 import time
 from dataclasses import replace
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
-from record import record
-from tasks import mnist_pair
-from torch import nn
+from bench.frame import Case, Options, Row, Task
+from bench.networks import trained
+from bench.papers.s1_table1 import mnist_pair
 
 from datassay.collect import collect, inputs, loss_at
-from datassay.data import SampleSet
 from datassay.errors import SettingError
 from datassay.machine import best_seconds
 from datassay.models import mlp
 from datassay.score import METHODS, Problem, sample_information
-from datassay.train import Recipe, train_networks
+from datassay.train import Recipe
 
 S1 = {"lr": 1e-3, "steps": 2000, "reduction": "mean", "dynamics": "descent"}
 S1_LISSA = {"scale": 1000.0, "batch_size": 128}
 S1_DAMPING = 0.01 * S1_LISSA["scale"]
-PAPER_RATIO = 30
-
-
-def trained(model: nn.Module, train: SampleSet, steps: int) -> nn.Module:
-    """The same network after S1's full-batch training."""
-    recipe = Recipe("sgd", S1["lr"], steps, None, "mse")
-    networks = train_networks([model], train, torch.arange(len(train))[None], recipe)
-    result = mlp(train.input_shape, 1, width=model[1].out_features)
-    result.load_state_dict({name: t[0] for name, t in networks.state.items()})
-    return result
 
 
 def first_chunk(problem: Problem, method: str, settings: dict):
@@ -58,57 +45,6 @@ def first_chunk(problem: Problem, method: str, settings: dict):
     return part, seconds * len(problem.train) / len(part.weights)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=1000)
-    parser.add_argument("--width", type=int, default=1024)
-    parser.add_argument("--depth", type=int, default=1000, help="of LiSSA")
-    parser.add_argument("--steps", type=int, default=S1["steps"], help="of the training")
-    parser.add_argument("--repeats", type=int, default=5, help="of our own timing")
-    given = parser.parse_args()
-    train, val = mnist_pair(4, 9, n=given.n, m=given.n, seed=0)
-    torch.manual_seed(0)
-    model = mlp((28, 28), 1, width=given.width)
-    kernel = best_seconds(lambda: collect(model, train, val), repeats=given.repeats)
-
-    def information():
-        return sample_information(collect(model, train, val), **S1)
-
-    ours = best_seconds(information, repeats=given.repeats)
-    after = trained(model, train, given.steps)
-    at = loss_at(after, train, "mse", "float32")
-    x = inputs(at.template, val)
-    problem = Problem(after, train, val, at, x, S1_DAMPING, 0.0, "float32")
-    cases = [
-        ("lissa", problem, {"depth": given.depth, **S1_LISSA}),
-        ("cg", problem, {"tolerance": 1e-4}),
-        ("cg", replace(problem, damping=0.01), {"tolerance": 1e-4}),
-    ]
-    found = [first_chunk(p, method, settings) for method, p, settings in cases]
-    parts = [part for part, _ in found]
-    ratios = [seconds and seconds / ours for _, seconds in found]
-    record(
-        "papers/s1_speed_lissa",
-        n=given.n,
-        m=given.n,
-        parameters=at.n_parameters,
-        training_steps=given.steps,
-        depth=given.depth,
-        samples_timed=len(parts[0].weights),
-        kernel_seconds=kernel,
-        seconds=ours,
-        lissa_seconds=found[0][1],
-        cg_seconds=found[1][1],
-        cg_light_damping_seconds=found[2][1],
-        ratio=ratios[0],
-        ratio_cg=ratios[1],
-        ratio_cg_light_damping=ratios[2],
-        paper_ratio=PAPER_RATIO,
-        lissa_against_cg=agreement(parts[0], parts[1]),
-        light_damping_against_s1=agreement(parts[2], parts[1]),
-    )
-
-
 def agreement(one, other) -> list[float]:
     """Pearson correlation of squared weight and of prediction changes; empty where one refused."""
     if one is None or other is None:
@@ -117,5 +53,43 @@ def agreement(one, other) -> list[float]:
     return [float(np.corrcoef(a, b)[0, 1]) for a, b in zip(*changes, strict=True)]
 
 
-if __name__ == "__main__":
-    main()
+def timed(options: Options) -> dict[str, object]:
+    n, depth = options.value("n", 1000), options.value("depth", 1000)
+    train, val = mnist_pair(4, 9, n=n, m=n, seed=0)
+    torch.manual_seed(0)
+    model = mlp((28, 28), 1, width=options.value("width", 1024))
+    repeats = options.repeats or 5
+    kernel = best_seconds(lambda: collect(model, train, val), repeats=repeats)
+    information = lambda: sample_information(collect(model, train, val), **S1)  # noqa: E731
+    ours = best_seconds(information, repeats=repeats)
+    steps = options.value("steps", S1["steps"])
+    after = trained(model, train, Recipe("sgd", S1["lr"], steps, None, "mse"))
+    at = loss_at(after, train, "mse", "float32")
+    x = inputs(at.template, val)
+    problem = Problem(after, train, val, at, x, S1_DAMPING, 0.0, "float32")
+    cases = [
+        ("lissa", problem, {"depth": depth, **S1_LISSA}),
+        ("cg", problem, {"tolerance": 1e-4}),
+        ("cg", replace(problem, damping=0.01), {"tolerance": 1e-4}),
+    ]
+    found = [first_chunk(p, method, settings) for method, p, settings in cases]
+    parts = [part for part, _ in found]
+    figures = {}
+    for name, (_, seconds) in zip(("lissa", "cg", "cg_light_damping"), found, strict=True):
+        figures[f"{name}_seconds"] = seconds
+        ratio = "ratio" if name == "lissa" else f"ratio_{name}"
+        figures[ratio] = seconds and seconds / ours
+    return {
+        "n": n, "m": n, "parameters": at.n_parameters, "training_steps": steps, "depth": depth,
+        "samples_timed": len(parts[0].weights), "kernel_seconds": kernel, "seconds": ours,
+        **figures, "paper_ratio": 30, "lissa_against_cg": agreement(parts[0], parts[1]),
+        "light_damping_against_s1": agreement(parts[2], parts[1]),
+    }  # fmt: skip
+
+
+def rows(lines: dict[str, dict]) -> list[Row]:
+    what = "Information of 1000 MNIST samples, kernel included, against influence by LiSSA"
+    return [Row(what, f"{lines['papers/s1_speed_lissa']['ratio']:.0f} times faster")]
+
+
+TASK = Task("S1 §6: time", {"s1_speed_lissa": Case(timed)}, lines="papers/", rows=rows)

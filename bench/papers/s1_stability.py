@@ -3,22 +3,14 @@
 Cats against dogs, 1000 training samples as in the paper, photographs halved to 32 x 32, and five
 initialisations. The paper's networks are pretrained on ImageNet and share most of their weights
 over initialisations; ours start from random weights, all of them.
-
-    python papers/s1_stability.py
 """
 
 from __future__ import annotations
 
-import sys
-import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 import numpy as np
-import tasks
-from figure import heatmaps
-from record import record
+from bench.data import pets
+from bench.frame import Case, Options, Task
+from bench.papers.figure import heatmaps
 
 import datassay as da
 from datassay.score import Stability, stability
@@ -39,10 +31,15 @@ def spread(values: np.ndarray) -> tuple[float, float]:
     return float(above.mean()), float(above.std(ddof=1))
 
 
-def main() -> None:
-    start = time.perf_counter()
-    names = ("cat", "dog")
-    train, val = map(tasks.halved, tasks.draw(tasks.cats_dogs, (1000, 500), 0, names=names))
+def matrices(name: str, found: Stability) -> dict[str, object]:
+    names = ("pearson", "pearson_spread", "spearman")
+    return {f"{name}s": list(found.names)} | {
+        f"{name}_{key}": getattr(found, key).round(3) for key in names
+    }
+
+
+def figure_5(options: Options) -> dict[str, object]:
+    train, val = pets((1000, 500), 0)
     by_network: dict[str, list[np.ndarray]] = {name: [] for name in NETWORKS}
     by_length: dict[str, list[np.ndarray]] = {str(t): [] for t in LENGTHS}
     for seed in range(SEEDS):
@@ -58,18 +55,6 @@ def main() -> None:
         name: stability({str(s): v for s, v in enumerate(found)})
         for name, found in by_network.items()
     }
-    record(
-        "s1_stability/cats vs dogs",
-        n=1000,
-        seeds=SEEDS,
-        architectures=list(architectures.names),
-        **matrices("architecture", architectures),
-        lengths=list(lengths.names),
-        **matrices("length", lengths),
-        initialisation_pearson={k: spread(v.pearson) for k, v in starts.items()},
-        initialisation_spearman={k: spread(v.spearman) for k, v in starts.items()},
-        seconds=time.perf_counter() - start,
-    )
     heatmaps(
         "s1_stability_5",
         "S1 Fig. 5: correlation of information, cats vs dogs, mean of 5 initialisations",
@@ -78,15 +63,16 @@ def main() -> None:
             "training steps (Pearson)": (lengths.names, lengths.pearson),
         },
     )
-
-
-def matrices(name: str, found: Stability) -> dict[str, np.ndarray]:
     return {
-        f"{name}_pearson": found.pearson.round(3),
-        f"{name}_pearson_spread": found.pearson_spread.round(3),
-        f"{name}_spearman": found.spearman.round(3),
-    }
+        "n": 1000, "seeds": SEEDS,
+        **matrices("architecture", architectures), **matrices("length", lengths),
+        "initialisation_pearson": {k: spread(v.pearson) for k, v in starts.items()},
+        "initialisation_spearman": {k: spread(v.spearman) for k, v in starts.items()},
+    }  # fmt: skip
 
 
-if __name__ == "__main__":
-    main()
+TASK = Task(
+    measure="S1 Fig. 5: how information depends on the network",
+    cases={"cats vs dogs": Case(figure_5)},
+    lines="s1_stability/",
+)

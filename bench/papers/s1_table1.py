@@ -6,28 +6,29 @@ scratch, and the same pretrained on EMNIST letters (the paper's own weights). Pe
 
 Retraining the convolutional networks takes 2 minutes and more of one core a sample. What is
 retrained goes to `retrained/TASK.csv`, which is kept with the results: any number of calls continue
-it, `--only retrain` does nothing else, `--worker 0/2` does every second sample. Influence functions
-take up to 20 seconds a sample; `--only linearised` leaves them out.
+it, `--set only=retrain` does nothing else, `worker=0/2` does every second sample. Influence takes
+up to 20 seconds a sample; `only=linearised` leaves it out. Further `samples=40`,
+`precision=float64`, and --seed, of the images and of the start.
 """
 
-import argparse
-import csv
-import sys
-import time
-from dataclasses import dataclass
-from pathlib import Path
+from __future__ import annotations
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import csv
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
-from record import record
-from scipy.stats import bootstrap, pearsonr
-from tasks import cats_dogs, draw, folder, halved, mnist_pair
+from bench.data import folder, pets
+from bench.frame import Case, Options, Row, Task
+from bench.stats import pearson_interval
 from torch import nn
 
 from datassay.collect import collect
-from datassay.data import SampleSet
+from datassay.data import SampleSet, read_idx
 from datassay.errors import SettingError
 from datassay.models import lenet5, mlp
 from datassay.score import influence, leave_one_out
@@ -38,15 +39,13 @@ from datassay.train import Recipe, retrain, train_networks
 DAMPINGS = (10.0, 0.01)
 N_RETRAINED = 40
 KEPT = Path(__file__).parent / "retrained"
-# Networks between two writings of their results.
-AT_ONCE = 4
+AT_ONCE = 4  # networks between two writings of their results
 
 
 @dataclass(frozen=True)
-class Task:
+class Column:
     """One column of the table at one weight decay, with the paper's own figures."""
 
-    name: str
     network: str
     lr: float
     steps: int
@@ -56,32 +55,28 @@ class Task:
     @property
     def run(self) -> dict:
         """S1 prints λ; its code applies it to the mean loss (REFERENCE.md)."""
-        return {
-            "lr": self.lr,
-            "steps": self.steps,
-            "weight_decay": self.weight_decay,
-            "reduction": "mean",
-        }
+        names = ("lr", "steps", "weight_decay")
+        return {name: getattr(self, name) for name in names} | {"reduction": "mean"}
 
 
-TASKS = [
-    Task("mlp", "mlp", 1e-3, 2000, 0.0, (0.987, 0.993, 0.935, 0.920)),
-    Task("cnn pretrained", "pretrained", 2e-3, 1000, 0.0, (0.870, 0.875, 0.736, 0.770)),
-    Task("mlp, decay", "mlp", 1e-3, 2000, 1e-3, (0.977, 0.993, 0.978, 0.990)),
-    Task("cnn pretrained, decay", "pretrained", 2e-3, 1000, 1e-3, (0.964, 0.974, 0.979, 0.954)),
+COLUMNS = {
+    "mlp": Column("mlp", 1e-3, 2000, 0.0, (0.987, 0.993, 0.935, 0.920)),
+    "cnn pretrained": Column("pretrained", 2e-3, 1000, 0.0, (0.870, 0.875, 0.736, 0.770)),
+    "mlp, decay": Column("mlp", 1e-3, 2000, 1e-3, (0.977, 0.993, 0.978, 0.990)),
+    "cnn pretrained, decay": Column("pretrained", 2e-3, 1000, 1e-3, (0.964, 0.974, 0.979, 0.954)),
     # Theirs: a ResNet-18 pretrained on ImageNet. Ours: LeNet-5 from scratch, halved photographs.
-    Task("cats vs dogs", "lenet5", 1e-2, 1000, 0.0, (0.895, 0.877, 0.675, 0.530)),
-    Task("cnn scratch", "scratch", 1e-2, 1000, 0.0, (0.193, 0.033, 0.319, 0.647)),
-    Task("cnn scratch, decay", "scratch", 1e-2, 1000, 1e-3, (-0.012, 0.070, 0.069, 0.407)),
-]
+    "cats vs dogs": Column("lenet5", 1e-2, 1000, 0.0, (0.895, 0.877, 0.675, 0.530)),
+    "cnn scratch": Column("scratch", 1e-2, 1000, 0.0, (0.193, 0.033, 0.319, 0.647)),
+    "cnn scratch, decay": Column("scratch", 1e-2, 1000, 1e-3, (-0.012, 0.070, 0.069, 0.407)),
+}
 
 
-def network(task: Task, seed: int) -> nn.Module:
-    """The task's network at its starting weights, one output."""
+def network(kind: str, seed: int) -> nn.Module:
+    """A column's network at its starting weights, one output."""
     torch.manual_seed(seed)
-    if task.network == "mlp":
+    if kind == "mlp":
         return mlp((28, 28), 1, width=1024)
-    if task.network == "lenet5":
+    if kind == "lenet5":
         return lenet5((3, 32, 32), 1)
     # S1 App. A.3 prints stride 1 for the third convolution; its own weights, whose first dense
     # layer takes 256 inputs, are those of stride 2.
@@ -93,8 +88,8 @@ def network(task: Task, seed: int) -> nn.Module:
         *(nn.Conv2d(64, 256, 3), nn.ReLU()),
         *(nn.Flatten(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)),
     )
-    if task.network == "pretrained":
-        letters = np.load(folder() / "emnist_letters_cnn" / "cnn4_letters.npz")
+    if kind == "pretrained":
+        letters = np.load(folder("emnist_letters_cnn", "cnn4_letters.npz"))
         layers = [m for m in model if isinstance(m, nn.Conv2d | nn.Linear)][:-1]
         with torch.no_grad():
             for layer, key in zip(layers, (0, 2, 4, 6, 9), strict=True):
@@ -129,61 +124,48 @@ def quick(model: nn.Module) -> nn.Module:
     return nn.Sequential(image, InParts(*body))
 
 
-def samples(task: Task, seed: int) -> tuple[SampleSet, SampleSet]:
-    """1000 training and 1000 validation samples."""
-    if task.network == "lenet5":
-        train, val = draw(cats_dogs, (1000, 1000), seed, names=("cat", "dog"))
-        return halved(train), halved(val)
-    return mnist_pair(4, 9, n=1000, m=1000, seed=seed)
+def mnist_pair(first: int, second: int, n: int, m: int, seed: int) -> tuple[SampleSet, SampleSet]:
+    """Training and validation images [28, 28] of two digits, from MNIST's own two parts.
 
-
-@dataclass(frozen=True)
-class Truth:
-    """What retraining without each of the samples changed."""
-
-    weight_change: np.ndarray
-    prediction_change: np.ndarray
+    Scaled as S1's code scales every image: (x − 0.456)/0.224.
+    """
+    sets = []
+    for part, size in (("train", n), ("t10k", m)):
+        x = read_idx(folder("mnist", f"{part}-images-idx3-ubyte.gz"))
+        y = read_idx(folder("mnist", f"{part}-labels-idx1-ubyte.gz"))
+        rng = np.random.default_rng((seed, len(y)))
+        chosen = rng.choice(np.flatnonzero(np.isin(y, (first, second))), size, replace=False)
+        images = ((x[chosen] / 255 - 0.456) / 0.224).astype(np.float32)
+        names = (str(first), str(second))
+        sets.append(SampleSet(images, (y[chosen] == second).astype(np.int64), chosen, names))
+    return sets[0], sets[1]
 
 
 def truth(
-    task: Task,
-    train: SampleSet,
-    val: SampleSet,
-    removed: np.ndarray,
-    settings: argparse.Namespace,
-) -> Truth:
-    """Read what is kept, retrain and keep what is not."""
-    seed, precision = settings.seed, settings.precision
-    name = task.name.replace(", ", "_").replace(" ", "_") + (f"_seed_{seed}" if seed else "")
-    name += "_float64" if precision == "float64" else ""
-    kept = KEPT / f"{name}.csv"
+    name: str, train: SampleSet, val: SampleSet, removed: np.ndarray, options: Options
+) -> np.ndarray:
+    """What retraining without each changed, weights and predictions: [r, 2]; kept where missing."""
+    column, seed = COLUMNS[name], options.seed
+    precision = options.value("precision", "float32")
+    stem = name.replace(", ", "_").replace(" ", "_") + (f"_seed_{seed}" if seed else "")
+    stem += "_float64" if precision == "float64" else ""
+    kept = KEPT / f"{stem}.csv"
 
     def show(step: str, done: int, total: int) -> None:
         if done % 100 == 0:
-            print(f"{task.name}: {step}, {done} of {total} updates", flush=True)
+            print(f"{name}: {step}, {done} of {total} updates", flush=True)
 
     missing = [int(i) for i in removed if int(i) not in changes(kept)]
     for part in (missing[start : start + AT_ONCE] for start in range(0, len(missing), AT_ONCE)):
-        model = quick(network(task, seed))
         found = retrain(
-            model,
-            train,
-            val,
-            **task.run,
-            loss="mse",
-            removed=part,
-            precision=precision,
-            store=settings.store / name,
-            progress=show,
-        )
-        KEPT.mkdir(exist_ok=True)
+            quick(network(column.network, seed)), train, val, **column.run, loss="mse",
+            removed=part, precision=precision, store=options.work / stem, progress=show,
+        )  # fmt: skip
         with kept.open("a", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(
-                zip(part, found.weight_change, found.prediction_change, strict=True)
-            )
+            lines = zip(part, found.weight_change, found.prediction_change, strict=True)
+            csv.writer(file).writerows(lines)
     found = changes(kept)
-    rows = np.array([found[int(i)] for i in removed])
-    return Truth(rows[:, 0], rows[:, 1])
+    return np.array([found[int(i)] for i in removed])
 
 
 def changes(kept: Path) -> dict[int, tuple[float, float]]:
@@ -196,29 +178,19 @@ def changes(kept: Path) -> dict[int, tuple[float, float]]:
         }
 
 
-def correlations(ours: tuple, truth: Truth) -> dict[str, list[float]]:
+def correlations(found, real: np.ndarray, removed: np.ndarray | slice) -> dict[str, list[float]]:
     """Pearson with its 95 % bootstrap interval, of weight and of prediction changes."""
-    figures = {}
-    pairs = zip(
-        ("weights", "predictions"),
-        ours,
-        (truth.weight_change, truth.prediction_change),
-        strict=True,
-    )
-    for name, found, real in pairs:
-        interval = bootstrap(
-            (found, real), lambda a, b: pearsonr(a, b)[0], paired=True, vectorized=False, rng=0
-        ).confidence_interval
-        figures[name] = [float(pearsonr(found, real)[0]), float(interval.low), float(interval.high)]
-    return figures
+    ours = (found.weight_change[removed], found.prediction_change[removed])
+    pairs = zip(("weights", "predictions"), ours, real.T, strict=True)
+    return {name: pearson_interval(a, b) for name, a, b in pairs}
 
 
-def trained_network(task: Task, seed: int, train: SampleSet) -> nn.Module:
-    """The task's network trained on all samples."""
-    recipe = Recipe("sgd", task.lr, task.steps, None, "mse", task.weight_decay)
-    everything = torch.arange(len(train))[None]
-    state = train_networks([quick(network(task, seed))], train, everything, recipe).state
-    trained = network(task, seed)
+def trained_network(column: Column, seed: int, train: SampleSet) -> nn.Module:
+    """The column's network trained on all samples."""
+    recipe = Recipe("sgd", column.lr, column.steps, None, "mse", column.weight_decay)
+    model, everyone = quick(network(column.network, seed)), torch.arange(len(train))[None]
+    state = train_networks([model], train, everyone, recipe).state
+    trained = network(column.network, seed)
     with torch.no_grad():  # the same weights in the same order, whatever the layers are called
         for parameter, found in zip(trained.parameters(), state.values(), strict=True):
             parameter.copy_(found[0].reshape(parameter.shape))
@@ -226,86 +198,71 @@ def trained_network(task: Task, seed: int, train: SampleSet) -> nn.Module:
 
 
 def measured(
-    task: Task,
-    seed: int,
-    train: SampleSet,
-    val: SampleSet,
-    removed: np.ndarray,
-    truth: Truth,
-    only: str | None,
-):
+    column: Column, seed: int, sets: tuple[SampleSet, SampleSet], removed, real, only: str
+) -> dict[str, object]:
     """Both methods against the truth, timed in the same run."""
     start = time.perf_counter()
-    lin = collect(network(task, seed), train, val, allow_trained=True)
-    found = leave_one_out(lin, **task.run, dynamics="descent")
-    seconds = time.perf_counter() - start
-    figures = {
-        "linearised": correlations(
-            (found.weight_change[removed], found.prediction_change[removed]), truth
-        ),
-        "linearised_seconds_for_all": seconds,
-    }
+    lin = collect(network(column.network, seed), *sets, allow_trained=True)
+    found = leave_one_out(lin, **column.run, dynamics="descent")
+    figures: dict[str, object] = {"linearised_seconds_for_all": time.perf_counter() - start}
+    figures["linearised"] = correlations(found, real, removed)
     if only == "linearised":
         return figures
-    trained = trained_network(task, seed, train)
+    trained = trained_network(column, seed, sets[0])
     for damping in DAMPINGS:
-        start = time.perf_counter()
+        name, start = f"influence_damping_{damping:g}", time.perf_counter()
         try:
             infl = influence(
-                trained,
-                train,
-                val,
-                method="cg",
-                loss="mse",
-                damping=damping,
-                weight_decay=task.weight_decay,
-                removed=removed,
-                precision="float32",
-                tolerance=1e-4,
-            )
+                trained, *sets, method="cg", loss="mse", damping=damping, removed=removed,
+                weight_decay=column.weight_decay, precision="float32", tolerance=1e-4,
+            )  # fmt: skip
         except SettingError as error:
-            figures[f"influence_damping_{damping:g}"] = str(error)
+            figures[name] = str(error)
             continue
         each = (time.perf_counter() - start) / len(removed)
-        figures[f"influence_damping_{damping:g}"] = correlations(
-            (infl.weight_change, infl.prediction_change), truth
-        )
-        figures[f"influence_damping_{damping:g}_seconds_for_all"] = each * len(train)
+        figures[name] = correlations(infl, real, slice(None))
+        figures[f"{name}_seconds_for_all"] = each * len(sets[0])
     return figures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tasks", nargs="*", default=[t.name for t in TASKS[:2]])
-    parser.add_argument("--store", type=Path, default=Path("table1_store"))
-    parser.add_argument("--only", choices=["retrain", "linearised"])
-    parser.add_argument("--samples", type=int, default=N_RETRAINED, help="to retrain without")
-    parser.add_argument("--worker", default="0/1", help="which share of the samples: 0/2, 1/2")
-    parser.add_argument("--seed", type=int, default=0, help="of the images and of the start")
-    parser.add_argument("--precision", choices=["float32", "float64"], default="float32")
-    settings = parser.parse_args()
-    share, of = map(int, settings.worker.split("/"))
+def of_column(name: str, options: Options) -> Iterator[tuple[str, dict]]:
+    column, only = COLUMNS[name], options.value("only", "")
+    share, of = map(int, options.value("worker", "0/1").split("/"))
     first = np.random.default_rng(0).choice(1000, N_RETRAINED, replace=False)
     others = np.setdiff1d(np.arange(1000), first)
     removed = np.concatenate([first, np.random.default_rng(1).permutation(others)])
-    removed = removed[: settings.samples][share::of]
-    for task in (t for t in TASKS if t.name in settings.tasks):
-        train, val = samples(task, settings.seed)
-        real = truth(task, train, val, removed, settings)
-        if settings.only == "retrain":
-            continue
-        lin_weights, lin_predictions, infl_weights, infl_predictions = task.paper
-        record(
-            f"papers/s1_table1/{task.name}" + (f" seed {settings.seed}" * (settings.seed > 0)),
-            n=len(train),
-            m=len(val),
-            retrained=len(removed),
-            **task.run,
-            **measured(task, settings.seed, train, val, removed, real, settings.only),
-            paper_linearised={"weights": lin_weights, "predictions": lin_predictions},
-            paper_influence={"weights": infl_weights, "predictions": infl_predictions},
+    removed = removed[: options.value("samples", N_RETRAINED)][share::of]
+    if column.network == "lenet5":
+        train, val = pets((1000, 1000), options.seed)
+    else:
+        train, val = mnist_pair(4, 9, n=1000, m=1000, seed=options.seed)
+    real = truth(name, train, val, removed, options)
+    if only == "retrain":
+        return
+    figures = measured(column, options.seed, (train, val), removed, real, only)
+    names = ("weights", "predictions")
+    yield name + f" seed {options.seed}" * (options.seed > 0), {
+        "n": len(train), "m": len(val), "retrained": len(removed), **column.run, **figures,
+        "paper_linearised": dict(zip(names, column.paper[:2], strict=True)),
+        "paper_influence": dict(zip(names, column.paper[2:], strict=True)),
+    }  # fmt: skip
+
+
+def rows(lines: dict[str, dict]) -> list[Row]:
+    mlp = lines["papers/s1_table1/mlp"]
+    values = [mlp[name]["predictions"][0] for name in ("linearised", "influence_damping_10")]
+    return [
+        Row(
+            f"MNIST 4 vs 9, MLP(1024), S1 Table 1: prediction change against {mlp['retrained']} "
+            "real retrainings (influence function)",
+            "Pearson {:.3f} ({:.3f})".format(*values),
         )
+    ]
 
 
-if __name__ == "__main__":
-    main()
+TASK = Task(
+    measure="S1 Table 1: against real retraining",
+    cases={name: Case(partial(of_column, name)) for name in COLUMNS},
+    lines="papers/s1_table1/",
+    rows=rows,
+)

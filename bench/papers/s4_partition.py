@@ -1,7 +1,5 @@
 """S4's Figure 1, which it leaves unbuilt: divide mixed data into blocks, train on each, route.
 
-    python papers/s4_partition.py [blocks | count | routing | ceiling | real ...]
-
 blocks: the adjusted Rand index of SD-2 and SD-3 beside two oracles, at the true K; count: K chosen
 in ten draws; routing: test accuracy on routable mixtures beside the true blocks and one model;
 real: the same on MNIST + Fashion-MNIST + USPS with clashing labels, from pixels, from features of a
@@ -11,20 +9,17 @@ neither network knows the source; ceiling: the true blocks and one model there, 
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-import s1_table1
-import s4_tasks
 import torch
-from record import record
-from scipy.stats import t as student
+from bench.frame import Case, Options, Row, Task
+from bench.networks import taken, trained_on_all
+from bench.papers import s1_table1, s4_tasks
+from bench.stats import mean_half
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import adjusted_rand_score, r2_score
@@ -43,14 +38,14 @@ from datassay.collect import output_geometry
 from datassay.data import SampleSet, letter_labels, routable_mixture, sd_mixture
 from datassay.estimators import PartitionedRegressor
 from datassay.models import build_model
-from datassay.train import Recipe, split_head, train_networks
+from datassay.train import Recipe, split_head
 
+Lines = Iterator[tuple[str, dict]]
 MIXES = ((500, 500), (700, 300), (700, 700, 700), (700, 150, 150))
 DRAWS = 10
 # Accuracy hardly moves after this many steps, and a thousand for each image model take an hour.
 STEPS = 200
 REAL_DRAWS = 5
-LETTERS = next(task for task in s1_table1.TASKS if task.network == "pretrained")
 
 
 def linear(samples: SampleSet) -> torch.nn.Module:
@@ -68,7 +63,7 @@ def true_functions(samples: SampleSet) -> float:
     return float(adjusted_rand_score(samples.source, np.argmax(agrees, axis=0)))
 
 
-def blocks() -> None:
+def blocks(options: Options) -> Lines:
     for sizes in MIXES:
         found, fitted, rules, seconds, starts = [], [], [], [], []
         for seed in range(3):
@@ -80,20 +75,15 @@ def blocks() -> None:
             fitted.append(oracle_agreement(linear(samples), samples))
             rules.append(true_functions(samples))
             starts.append(blocks.start + " hard" * blocks.is_hard)
-        record(
-            f"s4_partition/SD-{len(sizes)} {'/'.join(map(str, sizes))}",
-            draws=3,
-            rand_index=found,
-            oracle_models_of_true_blocks=fitted,
-            oracle_true_functions=rules,
-            share_of_true_functions=np.mean(found) / np.mean(rules),
-            share_of_models_of_true_blocks=np.mean(found) / np.mean(fitted),
-            starts=starts,
-            seconds=min(seconds),
-        )
+        yield f"SD-{len(sizes)} {'/'.join(map(str, sizes))}", {
+            "draws": 3, "rand_index": found, "oracle_models_of_true_blocks": fitted,
+            "oracle_true_functions": rules, "starts": starts, "seconds": min(seconds),
+            "share_of_true_functions": np.mean(found) / np.mean(rules),
+            "share_of_models_of_true_blocks": np.mean(found) / np.mean(fitted),
+        }  # fmt: skip
 
 
-def count() -> None:
+def count(options: Options) -> Lines:
     """K as `partition` chooses it, without the influence start and V that come after."""
     for sizes in ((1000,), (500, 500), (700, 700, 700)):
         start = time.perf_counter()
@@ -106,14 +96,10 @@ def count() -> None:
                 at, (1, 2, 3, 4), folds, ridge=1e-4, gate="off", seed=0, restarts=8
             )
             chosen.append(choice.best)
-            print(sizes, seed, choice.best, flush=True)
-        record(
-            f"s4_partition/K of {'/'.join(map(str, sizes))}",
-            draws=DRAWS,
-            chosen=chosen,
-            right=sum(k == len(sizes) for k in chosen),
-            seconds_a_draw=(time.perf_counter() - start) / DRAWS,
-        )
+        yield f"K of {'/'.join(map(str, sizes))}", {
+            "draws": DRAWS, "chosen": chosen, "right": sum(k == len(sizes) for k in chosen),
+            "seconds_a_draw": (time.perf_counter() - start) / DRAWS,
+        }  # fmt: skip
 
 
 def classifier() -> object:
@@ -174,19 +160,14 @@ def _all_classes(expert: object, x: np.ndarray, n_classes: int) -> np.ndarray:
     return found
 
 
-def report(name: str, cases: list[dict], **more: object) -> None:
+def reported(name: str, cases: list[dict], **more: object) -> tuple[str, dict]:
     columns = {key: [case[key] for case in cases] for key in cases[0]}
     ours, true, one = (np.mean(columns[k]) for k in ("ours", "true_blocks", "one_model"))
-    record(
-        f"s4_partition/{name}",
-        **columns,
-        behind_true_blocks=true - ours,
-        ahead_of_one_model=ours - one,
-        **more,
-    )
+    ahead = {"behind_true_blocks": true - ours, "ahead_of_one_model": ours - one}
+    return name, {**columns, **ahead, **more}
 
 
-def routing() -> None:
+def routing(options: Options) -> Lines:
     for sizes, task in (
         ((500, 500), "classification"),
         ((400, 400, 400), "classification"),
@@ -197,17 +178,17 @@ def routing() -> None:
             train = routable_mixture(sizes, task=task, seed=seed)
             test = routable_mixture([4 * s for s in sizes], task=task, seed=seed + 1000)
             cases.append(routed(train, test, None, seed))
-        report(f"routable {'/'.join(map(str, sizes))} {task}", cases)
+        yield reported(f"routable {'/'.join(map(str, sizes))} {task}", cases)
     cases = [
         routed(sd_mixture((500, 500), seed=s), sd_mixture((2000, 2000), seed=s + 1000), None, s)
         for s in range(2)
     ]
-    report("SD-2 500/500, where no router can work", cases)
+    yield reported("SD-2 500/500, where no router can work", cases)
 
 
 def letters(samples: SampleSet) -> torch.Tensor:
     """What the first dense layer of S1's network of EMNIST letters gives, [n, 256]."""
-    network = s1_table1.network(LETTERS, 0)[:-1]
+    network = s1_table1.network("pretrained", 0)[:-1]
     x = (torch.as_tensor(samples.x).float().reshape(-1, 28, 28) - 0.456) / 0.224
     with torch.no_grad():
         return network(x)
@@ -217,9 +198,8 @@ def views(seed: int) -> tuple[dict[str, tuple[SampleSet, SampleSet]], float]:
     """A draw's pixels, its features by two networks, and the accuracy of the first of these."""
     train, test = s4_tasks.real_mixture(500, seed)
     lenet = build_model("lenet5", train, seed=seed)
-    everyone = torch.arange(len(train))[None]
-    trained = train_networks([lenet], train, everyone, Recipe(), seed=seed)
-    lenet.load_state_dict({name: w[0] for name, w in trained.state.items()})
+    trained = trained_on_all([lenet], train, Recipe(), seed)
+    lenet = taken(trained, lenet)
     seen = {
         "features of LeNet-5": split_head(lenet, train).features,
         "features of letters": letters,
@@ -231,7 +211,7 @@ def views(seed: int) -> tuple[dict[str, tuple[SampleSet, SampleSet]], float]:
     return found, float(validation_score(trained, test)[0])
 
 
-def ceiling() -> None:
+def ceiling(options: Options) -> Lines:
     """What the true sources gain over one model from each view: more no partition can ask for."""
     cases: dict[str, list[dict]] = {}
     for seed in range(REAL_DRAWS):
@@ -241,29 +221,41 @@ def ceiling() -> None:
     for name, found in cases.items():
         columns = {key: [case[key] for case in found] for key in found[0]}
         gain = np.subtract(columns["true_blocks"], columns["one_model"])
-        half = student.ppf(0.975, len(gain) - 1) * gain.std(ddof=1) / np.sqrt(len(gain))
-        record(
-            f"s4_partition/ceiling of MNIST + Fashion-MNIST + USPS, {name}", n=1500,
-            gain_of_true_blocks=[gain.mean(), half], **columns,
-        )  # fmt: skip
+        yield f"ceiling of MNIST + Fashion-MNIST + USPS, {name}", {
+            "n": 1500, "gain_of_true_blocks": mean_half(gain), **columns,
+        }  # fmt: skip
 
 
-def real() -> None:
+def real(options: Options) -> Lines:
     """Ours from each view of the first draw."""
     seen, own = views(0)
     for name, (train, test) in seen.items():
         found = [routed(train, test, 3, 0) | {"network_itself": own}]
-        report(f"MNIST + Fashion-MNIST + USPS, {name}", found, n=1500)
+        yield reported(f"MNIST + Fashion-MNIST + USPS, {name}", found, n=1500)
 
 
-def main() -> None:
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    cases = {
-        "blocks": blocks, "count": count, "routing": routing, "ceiling": ceiling, "real": real,
-    }  # fmt: skip
-    for name in sys.argv[1:] or cases:
-        cases[name]()
+def rows(lines: dict[str, dict]) -> list[Row]:
+    routed = lines["s4_partition/routable 500/500 classification"]
+    values = [sum(x) / len(x) for x in (routed[k] for k in ("one_model", "ours", "true_blocks"))]
+    return [
+        Row(
+            "Two clashing blocks that the inputs tell apart: accuracy of one model, of found "
+            "blocks and router (true blocks)",
+            "{:.3f}, {:.3f} ({:.3f})".format(*values),
+        )
+    ]
 
 
-if __name__ == "__main__":
-    main()
+warnings.simplefilter("ignore", ConvergenceWarning)
+TASK = Task(
+    measure="S4 Fig. 1: blocks and a router",
+    cases={
+        "blocks": Case(blocks),
+        "count": Case(count),
+        "routing": Case(routing),
+        "ceiling": Case(ceiling),
+        "real": Case(real),
+    },
+    lines="s4_partition/",
+    rows=rows,
+)

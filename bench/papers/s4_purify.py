@@ -2,31 +2,26 @@
 
 One trace to 45 % removed a case and ranking; every stopping rule is then read off the same trace.
 "validation" sees 200 further samples of the same mixture. Loss ranking stands beside influence.
-
-    python papers/s4_purify.py [sd2 sd3 sd2_light pure digits digits_pure] [--draws 5]
+Fresh draws: five, or `--repeats`.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from functools import partial
 
 import numpy as np
-import s4_tasks
-from figure import curves
-from record import record
+from bench.frame import Case, Options, Row, Task
+from bench.papers import s4_tasks
+from bench.papers.figure import curves
+from bench.stats import interval
 
 from datassay.act import (
     held_out_stop,
     held_out_threshold,
     inflection_stop,
-    mean_interval,
     purify,
     validation_stop,
 )
@@ -37,16 +32,15 @@ Draw = Callable[[int], tuple[SampleSet, SampleSet, SampleSet | None]]
 
 
 @dataclass(frozen=True)
-class Case:
+class Mixed:
     """A training set as the paper has it, and fresh draws of the same kind."""
 
-    name: str
     figure: int | None
     own: Callable[[], tuple[SampleSet, SampleSet]] | None  # the paper's files
     fresh: Draw
     ridge: float
     orders: tuple[str, ...]
-    asked: tuple[float, float] | None = None  # peak on fresh draws, on the paper's files
+    asked: tuple[float | None, float | None] = (None, None)  # peak on fresh draws, on the files
 
 
 def mixture(*sizes: int) -> Draw:
@@ -58,48 +52,37 @@ def mixture(*sizes: int) -> Draw:
 
 
 def digits(wrong: float) -> Draw:
-    def draw(seed: int) -> tuple[SampleSet, SampleSet, None]:
-        return *s4_tasks.digits_4_8(seed, 600, wrong), None
-
-    return draw
+    return lambda seed: (*s4_tasks.digits_4_8(seed, 600, wrong), None)
 
 
-CASES = [
-    Case(
-        "sd2", 6, lambda: s4_tasks.paper_sd("2spec"), mixture(700, 300), 1e-4,
-        ("auto", "fixed", "loss"), (0.89, 0.86),
-    ),
-    Case(
-        "sd3", 8, lambda: s4_tasks.paper_sd("3spec"), mixture(700, 150, 150), 1e-4,
-        ("auto", "fixed", "loss"), (0.88, 0.854),
-    ),
-    Case("sd2_light", None, None, mixture(900, 100), 1e-4, ("auto", "loss")),
-    Case(
-        "pure", None, lambda: s4_tasks.paper_sd("pure"), mixture(1000), 1e-4, ("auto", "loss"),
-    ),
-    Case(
-        "digits", 4, s4_tasks.paper_digits, digits(0.3), 1e-2,
-        ("auto", "loss"), (0.957, 0.957),
-    ),
-    Case("digits_pure", None, None, digits(0.0), 1e-2, ("auto", "loss")),
-]  # fmt: skip
+def paper_sd(which: str) -> Callable[[], tuple[SampleSet, SampleSet]]:
+    return partial(s4_tasks.paper_sd, which)
 
 
-def wrong(samples: SampleSet) -> np.ndarray | None:
+THREE, TWO = ("auto", "fixed", "loss"), ("auto", "loss")
+SETS = {
+    "sd2": Mixed(6, paper_sd("2spec"), mixture(700, 300), 1e-4, THREE, (0.89, 0.86)),
+    "sd3": Mixed(8, paper_sd("3spec"), mixture(700, 150, 150), 1e-4, THREE, (0.88, 0.854)),
+    "sd2_light": Mixed(None, None, mixture(900, 100), 1e-4, TWO),
+    "pure": Mixed(None, paper_sd("pure"), mixture(1000), 1e-4, TWO),
+    "digits": Mixed(4, s4_tasks.paper_digits, digits(0.3), 1e-2, TWO, (0.957, 0.957)),
+    "digits_pure": Mixed(None, None, digits(0.0), 1e-2, TWO),
+}
+
+
+def foreign(samples: SampleSet) -> np.ndarray | None:
     """Which samples are foreign, where it is known."""
     if samples.true_y is not None:
         return samples.true_y != samples.y
     return None if samples.source is None else samples.source != "function 1"
 
 
-def traced(case: Case, order: str, train: SampleSet, test: SampleSet, val: SampleSet | None):
+def traced(name: str, order: str, train: SampleSet, test: SampleSet, val: SampleSet | None):
     """A full trace, and what every rule makes of it."""
-    start = time.perf_counter()
-    most = 0.1 if "pure" in case.name else 0.45
+    start, most = time.perf_counter(), 0.1 if "pure" in name else 0.45
     model = linear(train.input_shape, n_outputs(train))
-    found = purify(
-        model, train, val, test=test, order=order, stop="none", ridge=case.ridge, max_fraction=most
-    )
+    how = {"order": order, "stop": "none", "ridge": SETS[name].ridge, "max_fraction": most}
+    found = purify(model, train, val, test=test, **how)
     trace = found.trace
     told = held_out_stop(trace.surprise[1:], held_out_threshold(train.n_classes))
     stops = {
@@ -109,43 +92,31 @@ def traced(case: Case, order: str, train: SampleSet, test: SampleSet, val: Sampl
     if val is not None:
         stops["validation"] = validation_stop(trace.validation)
     figures = {
-        "order": found.order,
-        "start": trace.test[0],
-        "peak": trace.test.max(),
+        "order": found.order, "start": trace.test[0], "peak": trace.test.max(),
         "peak_removed": trace.removed[trace.test.argmax()],
         **{f"accuracy_{rule}": trace.test[s] for rule, s in stops.items()},
         **{f"removed_{rule}": trace.removed[s] for rule, s in stops.items()},
-        "variance_start": trace.variance[0],
-        "seconds": time.perf_counter() - start,
-    }
-    foreign = wrong(train)
-    if foreign is not None and stops["held_out"]:
-        figures["precision"] = foreign[found.removed[: trace.removed[stops["held_out"]]]].mean()
+        "variance_start": trace.variance[0], "seconds": time.perf_counter() - start,
+    }  # fmt: skip
+    wrong = foreign(train)
+    if wrong is not None and stops["held_out"]:
+        figures["precision"] = wrong[found.removed[: trace.removed[stops["held_out"]]]].mean()
     return figures, trace
 
 
-def interval(values: list[float]) -> list[float]:
-    """Mean and its 95 % t interval."""
-    mean, half = mean_interval(np.array(values))
-    return [mean, mean - half, mean + half]
-
-
-def own_files(case: Case) -> None:
+def own_files(name: str) -> Iterator[tuple[str, dict]]:
+    case = SETS[name]
     assert case.own is not None
     train, test = case.own()
     lines, variances = {}, {}
     for order in case.orders:
-        figures, trace = traced(case, order, train, test, None)
-        record(
-            f"papers/s4_purify/{case.name}, the paper's files, {order}",
-            n=len(train),
-            ridge=case.ridge,
-            damping=0.01,
-            asked=case.asked and case.asked[1],
+        figures, trace = traced(name, order, train, test, None)
+        yield f"{name}, the paper's files, {order}", {
+            "n": len(train), "ridge": case.ridge, "damping": 0.01, "asked": case.asked[1],
             **figures,
-        )
-        lines[f"{figures['order']}"] = (trace.removed, trace.test)
-        variances[f"{figures['order']}"] = (trace.removed, trace.variance / trace.variance[0])
+        }  # fmt: skip
+        lines[figures["order"]] = (trace.removed, trace.test)
+        variances[figures["order"]] = (trace.removed, trace.variance / trace.variance[0])
     if case.figure is None:
         return
     theirs = s4_tasks.published(case.figure)
@@ -153,41 +124,44 @@ def own_files(case: Case) -> None:
     shown = removed <= 0.45 * len(train)
     lines["published"] = (removed[shown], theirs["TestAcc"][shown])
     variances["published"] = (removed[shown], (theirs["potential"] / theirs["potential"][0])[shown])
-    title = f"S4 Fig. {case.figure}, the paper's own files"
-    curves(f"s4_purify_{case.name}", title, lines, x_title="samples removed",
-           y_title="test accuracy")  # fmt: skip
-    curves(f"s4_purify_{case.name}_variance", title, variances, x_title="samples removed",
-           y_title="V[X] / V[X] at the start")  # fmt: skip
+    axes = {"x_title": "samples removed", "title": f"S4 Fig. {case.figure}, the paper's own files"}
+    curves(f"s4_purify_{name}", lines=lines, y_title="test accuracy", **axes)
+    title = "V[X] / V[X] at the start"
+    curves(f"s4_purify_{name}_variance", lines=variances, y_title=title, **axes)
 
 
-def fresh_draws(case: Case, n_draws: int) -> None:
+def measured(name: str, options: Options) -> Iterator[tuple[str, dict]]:
+    case, draws = SETS[name], options.repeats or 5
+    if case.own is not None:
+        yield from own_files(name)
     for order in case.orders:
-        rows = [traced(case, order, *case.fresh(seed))[0] for seed in range(n_draws)]
-        names = [k for k in rows[0] if k not in {"order", "seconds"} and all(k in r for r in rows)]
-        gap = [row["peak"] - row["accuracy_held_out"] for row in rows]
-        record(
-            f"papers/s4_purify/{case.name}, fresh draws, {order}",
-            draws=n_draws,
-            order=rows[0]["order"],
-            ridge=case.ridge,
-            asked=case.asked and case.asked[0],
-            **{name: interval([row[name] for row in rows]) for name in names},
-            worst_gap_to_peak=max(gap),
-            most_removed=max(row["removed_held_out"] for row in rows),
-            seconds=sum(row["seconds"] for row in rows),
+        found = [traced(name, order, *case.fresh(seed))[0] for seed in range(draws)]
+        names = [k for k in found[0] if all(k in r for r in found)]
+        names = [k for k in names if k not in {"order", "seconds"}]
+        yield f"{name}, fresh draws, {order}", {
+            "draws": draws, "order": found[0]["order"], "ridge": case.ridge,
+            "asked": case.asked[0], **{k: interval([row[k] for row in found]) for k in names},
+            "worst_gap_to_peak": max(row["peak"] - row["accuracy_held_out"] for row in found),
+            "most_removed": max(row["removed_held_out"] for row in found),
+            "seconds": sum(row["seconds"] for row in found),
+        }  # fmt: skip
+
+
+def rows(lines: dict[str, dict]) -> list[Row]:
+    ours, loss = (lines[f"papers/s4_purify/sd2, fresh draws, {order}"] for order in TWO)
+    values = [ours["start"], ours["accuracy_held_out"], loss["accuracy_held_out"], ours["peak"]]
+    return [
+        Row(
+            "SD-2, 30 % of the samples from another function: accuracy before, after purification "
+            "stopped without a clean set (loss ranking, best step)",
+            "{:.3f}, {:.3f} ({:.3f}, {:.3f})".format(*(value[0] for value in values)),
         )
+    ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", default=[case.name for case in CASES])
-    parser.add_argument("--draws", type=int, default=5)
-    settings = parser.parse_args()
-    for case in (c for c in CASES if c.name in settings.cases):
-        if case.own is not None:
-            own_files(case)
-        fresh_draws(case, settings.draws)
-
-
-if __name__ == "__main__":
-    main()
+TASK = Task(
+    measure="S4 Figs 4, 6, 8: purification",
+    cases={name: Case(partial(measured, name)) for name in SETS},
+    lines="papers/s4_purify/",
+    rows=rows,
+)

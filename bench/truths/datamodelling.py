@@ -3,7 +3,7 @@
 Spearman's correlation, over random halves, of the margin that networks trained on the half reach
 with the sum of the half's effects; mean over queries. The truth is a mean over networks of several
 seeds; the bound is how well as many other networks of the same halves repeat it. Large networks,
-texts and language models: `attribution.py`.
+texts and language models: `attribution/halves.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import plain
 import torch
-from attribution_cases import summed
-from attribution_contenders import kronfluence, nearness, ours, same_label, trak
-from attribution_tasks import Batch, Task, batch_of, log_odds
-from cells import Case, Contender, Truth
-from scipy.stats import spearmanr
+from bench import data
+from bench.attribution import problems
+from bench.attribution.problems import Problem, lds, log_odds, of_sets, two_logits
+from bench.frame import Case, Contender, Task
+from bench.networks import trained
+from bench.rivals import captum, kronfluence, trak
 from torch import nn
 
 from datassay.models import build_model
@@ -42,7 +42,7 @@ CASES = {
 class Halves:
     """What contenders are given, and the truth."""
 
-    task: Task
+    problem: Problem
     model: nn.Module
     halves: np.ndarray
     truth: np.ndarray
@@ -51,19 +51,14 @@ class Halves:
 
 def made(name: str, n: int, network: str, recipe: Recipe, seed: int) -> Halves:
     """One network of all samples, and 2 x NETWORKS of each half."""
-    train, queries = plain.drawn(name, n, seed)
+    train, queries = data.split(name, n, seed)
     queries = queries.subset(np.arange(min(100, len(queries))))
 
     def build(which: int) -> nn.Module:
         return build_model(network, train, seed=which).requires_grad_(True)
 
-    task = Task(
-        batch_of(train), batch_of(queries), np.arange(n), build, two_logits, sets=(train, queries)
-    )
-    everything = torch.arange(n)[None]
-    networks = train_networks([build(1000 * seed)], train, everything, recipe, seed=seed)
-    model = build(0)
-    model.load_state_dict({name: w[0] for name, w in networks.state.items()})
+    problem = of_sets(train, queries, build, two_logits)
+    model = trained(build(1000 * seed), train, recipe, seed)
     rng = np.random.default_rng((seed, 13))
     halves = np.stack([np.sort(rng.permutation(n)[: n // 2]) for _ in range(HALVES)])
     found = [
@@ -71,13 +66,7 @@ def made(name: str, n: int, network: str, recipe: Recipe, seed: int) -> Halves:
         for s in range(1, 2 * NETWORKS + 1)
     ]
     truth, again = np.mean(found[:NETWORKS], 0), np.mean(found[NETWORKS:], 0)
-    return Halves(task, model.eval(), halves, truth, again)
-
-
-def two_logits(model: nn.Module, batch: Batch) -> torch.Tensor:
-    """A network of one logit, for two classes, as the rivals take it: 0 beside it."""
-    outputs = model(batch["x"])
-    return outputs if outputs.shape[-1] > 1 else nn.functional.pad(outputs, (1, 0))
+    return Halves(problem, model, halves, truth, again)
 
 
 def _margins(models, train, queries, halves, recipe, seed) -> np.ndarray:
@@ -91,52 +80,29 @@ def _margins(models, train, queries, halves, recipe, seed) -> np.ndarray:
 
 
 def effects(of, cell: Halves, seed: int) -> np.ndarray:
-    return of(cell.task, cell.model)
+    return of(cell.problem, cell.model)
 
 
-def loss_alone(task: Task, model: nn.Module) -> np.ndarray:
+def loss_alone(problem: Problem, model: nn.Module) -> np.ndarray:
     """Each sample's loss, for queries of its label and against the others."""
     with torch.no_grad():
         loss = nn.functional.cross_entropy(
-            task.logits(model, task.train), task.train["labels"], reduction="none"
+            problem.logits(model, problem.train), problem.train["labels"], reduction="none"
         )
-    return loss.numpy()[:, None] * same_label(task)
+    return loss.numpy()[:, None] * problems.same_label(problem)
 
 
-def label_alone(task: Task, model: nn.Module) -> np.ndarray:
+def label_alone(problem: Problem, model: nn.Module) -> np.ndarray:
     """For queries of its label, against the others."""
-    return same_label(task)
+    return problems.same_label(problem)
 
 
-def inputs_alike(task: Task, model: nn.Module) -> np.ndarray:
+def inputs_alike(problem: Problem, model: nn.Module) -> np.ndarray:
     """Nearness of inputs, by a Gaussian of the median distance, signed by the labels."""
-    a, b = (part["x"].flatten(1) for part in (task.train, task.queries))
+    a, b = (part["x"].flatten(1) for part in (problem.train, problem.queries))
     apart = torch.cdist(a, b)
-    return torch.exp(-((apart / apart.median()) ** 2) * 4).numpy() * same_label(task)
-
-
-def tracin(task: Task, model: nn.Module) -> np.ndarray:
-    """Captum's TracInCP of the last weights alone: the fall of the query's loss."""
-    import tempfile
-
-    from captum.influence import TracInCP
-    from torch.utils.data import TensorDataset
-
-    if model(task.train["x"][:1]).shape[1] == 1:
-        model = nn.Sequential(model, nn.ZeroPad1d((1, 0)))
-    data = TensorDataset(task.train["x"], task.train["labels"])
-    with tempfile.NamedTemporaryFile(suffix=".pt") as file:
-        torch.save(model.state_dict(), file.name)
-
-        def load(net, path):
-            net.load_state_dict(torch.load(path, weights_only=True))
-            return 1.0
-
-        found = TracInCP(
-            model, data, [file.name], load, loss_fn=nn.CrossEntropyLoss(reduction="none"),
-            batch_size=len(data), sample_wise_grads_per_batch=False,
-        )  # fmt: skip
-        return found.influence((task.queries["x"], task.queries["labels"])).T.numpy()
+    alike = torch.exp(-((apart / apart.median()) ** 2) * 4).numpy()
+    return alike * problems.same_label(problem)
 
 
 def ceiling(cell: Halves, seed: int) -> np.ndarray:
@@ -144,17 +110,12 @@ def ceiling(cell: Halves, seed: int) -> np.ndarray:
 
 
 def judge(cell: Halves, answer: np.ndarray, seed: int) -> dict[str, float]:
-    """Mean over queries; of a query for which all halves are said to be alike it is 0."""
-    # The bound answers with margins, not with effects.
-    said = answer if answer.shape == cell.truth.shape else summed(answer, cell.halves)
-    each = [
-        0.0 if np.ptp(a) == 0 else spearmanr(a, b)[0]
-        for a, b in zip(said.T, cell.truth.T, strict=True)
-    ]
-    return {"LDS": float(np.mean(each))}
+    """The bound answers with margins, not with effects."""
+    told = answer if answer.shape == cell.truth.shape else problems.summed(answer, cell.halves)
+    return {"LDS": lds(told, cell.truth)}
 
 
-TRUTH = Truth(
+TASK = Task(
     measure="linear datamodelling score of one network's effects",
     cases={
         **{name: Case(partial(made, *how), quick=True) for name, how in CASES.items()},
@@ -166,23 +127,22 @@ TRUTH = Truth(
         },
     },
     contenders={
-        "influence": Contender(partial(effects, ours), "ours"),
+        "influence": Contender(partial(effects, problems.ours), "ours"),
         "loss alone": Contender(partial(effects, loss_alone), "trivial"),
         "label alone": Contender(partial(effects, label_alone), "trivial"),
         "inputs alike": Contender(partial(effects, inputs_alike), "trivial"),
-        "last layer alike": Contender(partial(effects, nearness), "trivial"),
-        "kronfluence": Contender(partial(effects, kronfluence), needs="kronfluence"),
+        "last layer alike": Contender(partial(effects, problems.nearness), "trivial"),
+        "kronfluence": Contender(partial(effects, kronfluence.effects), needs="kronfluence"),
         "kronfluence, its heuristic damping": Contender(
-            partial(effects, partial(kronfluence, damping=None)), needs="kronfluence"
+            partial(effects, partial(kronfluence.effects, damping=kronfluence.HEURISTIC)),
+            needs="kronfluence",
         ),
         # 128 is the least that its projection for CPUs takes.
-        "TRAK, 128 features": Contender(
-            partial(effects, partial(trak, features=128)), needs="trak"
-        ),
-        "captum, TracInCP": Contender(partial(effects, tracin), needs="captum"),
+        "TRAK, 128 features": Contender(partial(effects, trak.effects), needs="trak"),
+        "captum, TracInCP": Contender(partial(effects, captum.tracin), needs="captum"),
         "as many networks again": Contender(ceiling, "bound"),
     },
     judge=judge,
     # The damping of few samples.
     chosen_on=dict.fromkeys(("digits", "breast_cancer", "synthetic", "wine"), range(100, 103)),
-)  # fmt: skip
+)

@@ -1,21 +1,35 @@
-"""Wrong labels: who finds them. AUROC of a score against the labels that are really wrong."""
+"""Wrong labels: who finds them. AUROC of a score against the labels that are really wrong.
+
+With files: human noise, weak labels, tables, images (`noise.py`). Clean labels and tables as they
+are shipped are asked what is flagged, of all and of the rarest class; the fewer the better. Lines
+"real_noise/..." of results.jsonl are of these cases, and of one contender more: cleanlab on the
+five-fold probabilities of a trained head.
+"""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
-import noise_cases
-import noise_contenders as asked
 import numpy as np
-import plain
-from cells import Case, Contender, Truth
+from bench import data, detectors, noise
+from bench.frame import Case, Contender, Row, Task
+from bench.rivals import cleanlab, pydvl
 
-import datassay as da
 from datassay.act import auroc
 from datassay.data import SampleSet
+
+# Of the cases those that the README shows.
+HEADLINES = ("cifar10n aggregate", "cifar10n worst", "fashion pair 30", "fashion 60000 uniform 10",
+             "census one-way 30", "sst2 minilm one-way 30")  # fmt: skip
+QUICK = {
+    "digits, uniform 10 %": ("digits", 700, noise.UNIFORM(0.1)),
+    "digits, pair 30 %": ("digits", 700, noise.PAIR(0.3)),
+    "wine, uniform 20 %": ("wine", 150, noise.UNIFORM(0.2)),
+    "breast_cancer, one-way 30 %": ("breast_cancer", 450, noise.one_way(0.3)),
+    "synthetic, uniform 20 %": ("synthetic", 600, noise.UNIFORM(0.2)),
+}
+MODELS = {"logistic": detectors.logistic, "trees": detectors.trees}
 
 
 @dataclass(frozen=True)
@@ -26,78 +40,105 @@ class Labelled:
     wrong: np.ndarray
 
 
+@dataclass(frozen=True)
+class Flags:
+    """A score [n] and what is flagged [n] by the contender's own cut."""
+
+    score: np.ndarray
+    flagged: np.ndarray
+
+
 def hidden(noisy: SampleSet) -> Labelled:
     """Without the truth."""
     return Labelled(replace(noisy, true_y=None), noisy.y != noisy.true_y)
 
 
-def small(name: str, n: int, noise, seed: int) -> Labelled:
-    return hidden(noise(plain.drawn(name, n, seed)[0], seed))
+def small(name: str, n: int, spoil, seed: int) -> Labelled:
+    return hidden(spoil(data.split(name, n, seed)[0], seed))
 
 
-def large(case: noise_cases.Case, seed: int) -> Labelled:
-    work = Path(os.environ.get("BENCH_WORK", "bench-work"))
-    work.mkdir(parents=True, exist_ok=True)
-    return hidden(case.draw(work, seed))
+def large(draw, seed: int) -> Labelled:
+    return hidden(draw(seed))
 
 
-def noise(fraction: float, kind: str):
-    return lambda samples, seed: da.add_label_noise(samples, fraction, kind=kind, seed=seed)
+def ours(task: Labelled, seed: int) -> Flags:
+    found = detectors.as_run_asks(task.given, seed)[1]
+    return Flags(found.score, found.is_issue)
 
 
-QUICK = {
-    "digits, uniform 10 %": ("digits", 700, noise(0.1, "uniform")),
-    "digits, pair 30 %": ("digits", 700, noise(0.3, "pair")),
-    "wine, uniform 20 %": ("wine", 150, noise(0.2, "uniform")),
-    "breast_cancer, one-way 30 %": ("breast_cancer", 450, noise_cases.one_way(0.3)),
-    "synthetic, uniform 20 %": ("synthetic", 600, noise(0.2, "uniform")),
-}
-
-
-def ours(task: Labelled, seed: int) -> np.ndarray:
-    return asked.ours(task.given, seed).score
-
-
-def confident(model: str, name: str, task: Labelled, seed: int) -> np.ndarray:
-    """Cleanlab's score of a model's five-fold probabilities."""
-    x = task.given.x.reshape(len(task.given), -1).astype(np.float32)
-    found = getattr(asked, model)(task.given, x, seed)
-    return asked.confident_learning(task.given.y, found)[name].score
+def confident(model: str, name: str, task: Labelled, seed: int) -> Flags:
+    """Cleanlab's score and cut of a model's five-fold probabilities."""
+    y, found = task.given.y, MODELS[model](task.given, seed)
+    return Flags(cleanlab.score(y, found, name), cleanlab.flagged(y, found))
 
 
 def shapley(task: Labelled, seed: int) -> np.ndarray:
     """Minus the values of pyDVL's nearest-neighbour Shapley, five neighbours, of the set itself."""
-    return -plain.neighbour_shapley(task.given, task.given)
+    return -pydvl.neighbour_shapley(task.given, task.given)
 
 
-def judge(task: Labelled, answer: np.ndarray, seed: int) -> dict[str, float]:
-    return {"AUROC": auroc(task.wrong, answer)}
+def judge(task: Labelled, answer: np.ndarray | Flags, seed: int) -> dict[str, float]:
+    score = answer.score if isinstance(answer, Flags) else answer
+    if task.wrong.any():
+        return {"AUROC": auroc(task.wrong, score)}
+    if not isinstance(answer, Flags):
+        return {}
+    y = task.given.y
+    rarest = y == np.bincount(y, minlength=task.given.n_classes).argmin()
+    shares = answer.flagged.mean(), answer.flagged[rarest].mean()
+    return {"left alone": 1 - shares[0], "left alone of the rarest class": 1 - shares[1]}
 
 
-TRUTH = Truth(
+def rows(lines: dict[str, dict]) -> list[Row]:
+    start = "real_noise/"
+    cases = {name.removeprefix(start): x for name, x in lines.items() if name.startswith(start)}
+    found = [_row(name, line) for name, line in cases.items() if "best_rival" in line]
+    for ending, share, what in (
+        (" clean", "flagged", "Clean labels: % flagged"),
+        (" as shipped", "rarest_flagged", "Tables as shipped: % of the rarest class flagged"),
+    ):
+        shares = [
+            f"{name.removesuffix(ending)} {100 * line['contenders']['ours'][share]:.1f}"
+            for name, line in cases.items()
+            if name.endswith(ending)
+        ]
+        found.append(Row(what, ", ".join(shares)))
+    return found
+
+
+def _row(name: str, line: dict) -> Row:
+    best = line["best_rival"]
+    rival, own = (line["contenders"][who] for who in (best, "ours"))
+    half = own.get("auroc_half_interval")
+    seconds = [f", {x['seconds']:.0f} s" if line["n"] > 4000 else "" for x in (own, rival)]
+    return Row(
+        f"Wrong labels, {name}, n = {line['n']}: AUROC (best rival)",
+        f"{own['auroc']:.4f}{f' ± {half:.4f}' if half else ''}{seconds[0]} "
+        f"({best} {rival['auroc']:.4f}{seconds[1]})",
+        headline=name in HEADLINES,
+    )
+
+
+TASK = Task(
     measure="wrong labels found: AUROC",
     cases={
         **{name: Case(partial(small, *how), quick=True) for name, how in QUICK.items()},
-        **{
-            name: Case(partial(large, case))
-            for name, case in noise_cases.CASES.items()
-            if "clean" not in name and "as shipped" not in name
-        },
+        **{name: Case(partial(large, draw)) for name, draw in noise.CASES.items()},
     },
     contenders={
         "label issues": Contender(ours, "ours"),
-        "information": Contender(partial(plain.score, plain.information_score), "ours"),
+        "information": Contender(partial(detectors.given, detectors.information), "ours"),
         **{
-            name: Contender(partial(plain.score, of), "trivial")
-            for name, of in plain.TRIVIAL.items()
+            name: Contender(partial(detectors.given, of), "trivial")
+            for name, of in detectors.TRIVIAL.items()
         },
-        "area under the margin": Contender(partial(plain.score, plain.area_score)),
+        "area under the margin": Contender(partial(detectors.given, detectors.area_under_margin)),
         **{
             f"cleanlab, {model}, {name}": Contender(
                 partial(confident, model, name), needs="cleanlab"
             )
-            for model in ("logistic", "trees")
-            for name in ("self-confidence", "adjusted margin")
+            for model in MODELS
+            for name in cleanlab.SCORES
         },
         "pyDVL, neighbour Shapley": Contender(shapley, needs="pydvl"),
     },
@@ -107,4 +148,5 @@ TRUTH = Truth(
         "digits": (200, 201), "mnist": (200, 201), "fashion": (200, 201),
         "wine": (7,), "census": (7,), "breast_cancer": (7,),
     },
+    rows=rows,
 )  # fmt: skip

@@ -5,9 +5,11 @@ The number of rules is given to everybody. The bound assigns by models of the tr
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-from cells import Case, Contender, Truth
-from noise_cases import sample_set
+from bench.data import sample_set
+from bench.frame import Case, Contender, Task
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
@@ -21,8 +23,6 @@ from datassay.data import SampleSet, sd_mixture
 
 def two_rules(seed: int) -> SampleSet:
     """Two linear rules for four classes, mixed; no column says which holds."""
-    from dataclasses import replace
-
     rng = np.random.default_rng((seed, 17))
     rules, x = rng.normal(size=(2, 10, 4)), rng.normal(size=(800, 10))
     which = rng.integers(0, 2, 800)
@@ -50,14 +50,8 @@ def head(samples: SampleSet) -> nn.Linear:
 
 
 def ours(samples: SampleSet, seed: int) -> np.ndarray:
-    blind = _blind(samples)
+    blind = replace(samples, source=None)
     return da.partition(head(samples), blind, n_blocks=rules(samples), seed=seed).block
-
-
-def _blind(samples: SampleSet) -> SampleSet:
-    from dataclasses import replace
-
-    return replace(samples, source=None)
 
 
 def seen(samples: SampleSet) -> np.ndarray:
@@ -102,7 +96,7 @@ def oracle(samples: SampleSet, seed: int) -> float:
     return oracle_agreement(head(samples), samples, seed=seed)
 
 
-TRUTH = Truth(
+TASK = Task(
     measure="samples of mixed rules told apart: adjusted Rand index",
     cases={
         "letters, 350 and 150": Case(lambda seed: sd_mixture((350, 150), seed=seed), quick=True),

@@ -11,10 +11,11 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 
-import noise_contenders as asked
 import numpy as np
-import plain
-from cells import Case, Contender, Truth
+from bench import data, detectors
+from bench.data import rows
+from bench.frame import Case, Contender, Task
+from bench.rivals import cleanlab
 from sklearn.linear_model import LogisticRegressionCV
 from torch import nn
 
@@ -33,13 +34,13 @@ class Spoilt:
 
 def digits(fraction: float, seed: int) -> Spoilt:
     """4 against 8, as in S4, of scikit-learn's digits."""
-    train, test = plain.drawn("digits", 240, seed, (4, 8))
+    train, test = data.split("digits", 240, seed, (4, 8))
     return spoilt(train, test, fraction, seed)
 
 
 def images(name: str, fraction: float, seed: int) -> Spoilt:
     """Two classes of 14 x 14 images, 600 samples."""
-    return spoilt(*plain.drawn(name, 600, seed, (4, 8)), fraction, seed)
+    return spoilt(*data.split(name, 600, seed, (4, 8)), fraction, seed)
 
 
 def spoilt(train: SampleSet, test: SampleSet, fraction: float, seed: int) -> Spoilt:
@@ -48,7 +49,7 @@ def spoilt(train: SampleSet, test: SampleSet, fraction: float, seed: int) -> Spo
 
 
 def table(name: str, n: int, fraction: float, seed: int) -> Spoilt:
-    return spoilt(*plain.drawn(name, n, seed), fraction, seed)
+    return spoilt(*data.split(name, n, seed), fraction, seed)
 
 
 def letters(seed: int) -> Spoilt:
@@ -57,10 +58,6 @@ def letters(seed: int) -> Spoilt:
     test = sd_mixture((1000,), seed=9000 + seed)
     wrong = mixed.source != "function 1"
     return Spoilt(replace(mixed, source=None, true_y=None), wrong, replace(test, source=None))
-
-
-def _x(samples: SampleSet) -> np.ndarray:
-    return samples.x.reshape(len(samples), -1).astype(np.float32)
 
 
 def everything(task: Spoilt, seed: int) -> np.ndarray:
@@ -73,26 +70,24 @@ def only_right(task: Spoilt, seed: int) -> np.ndarray:
 
 def purified(order: str, task: Spoilt, seed: int) -> np.ndarray:
     """The library's loop on a linear model, stopped by its held-out rule."""
-    model = nn.Linear(_x(task.given).shape[1], task.given.n_classes)
-    flat = replace(task.given, x=_x(task.given), kind="row")
+    model = nn.Linear(rows(task.given).shape[1], task.given.n_classes)
+    flat = replace(task.given, x=rows(task.given), kind="row")
     return da.purify(model, flat, order=order, seed=seed).keep
 
 
 def no_issues(task: Spoilt, seed: int) -> np.ndarray:
-    return np.flatnonzero(~asked.ours(task.given, seed).flagged)
+    return np.flatnonzero(~detectors.as_run_asks(task.given, seed)[1].is_issue)
 
 
 def confident(task: Spoilt, seed: int) -> np.ndarray:
     """Without what cleanlab flags, by a logistic regression's five folds."""
-    found = asked.logistic(task.given, _x(task.given), seed)
-    verdict = asked.confident_learning(task.given.y, found)["self-confidence"]
-    return np.flatnonzero(~verdict.flagged)
+    found = detectors.logistic(task.given, seed)
+    return np.flatnonzero(~cleanlab.flagged(task.given.y, found))
 
 
 def misfits(task: Spoilt, seed: int) -> np.ndarray:
     """Without what a logistic regression's five folds get wrong."""
-    found = asked.logistic(task.given, _x(task.given), seed)
-    return np.flatnonzero(found.values.argmax(1) == task.given.y)
+    return np.flatnonzero(detectors.logistic(task.given, seed).argmax(1) == task.given.y)
 
 
 def fewer_at_random(task: Spoilt, seed: int) -> np.ndarray:
@@ -105,15 +100,15 @@ def accuracy(task: Spoilt, keep: np.ndarray) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegressionCV(Cs=np.logspace(-3, 2, 6), cv=3, max_iter=500)
-        model.fit(_x(task.given)[keep], task.given.y[keep])
-    return float((model.predict(_x(task.test)) == task.test.y).mean())
+        model.fit(rows(task.given)[keep], task.given.y[keep])
+    return float((model.predict(rows(task.test)) == task.test.y).mean())
 
 
 def judge(task: Spoilt, answer: np.ndarray, seed: int) -> dict[str, float]:
     return {"gain": accuracy(task, answer) - accuracy(task, everything(task, seed))}
 
 
-TRUTH = Truth(
+TASK = Task(
     measure="accuracy gained by learning without what is removed",
     cases={
         **{

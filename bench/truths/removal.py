@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import plain
-import torch
-from cells import Case, Contender, Truth
+from bench import data, detectors
+from bench.frame import Case, Contender, Task
+from bench.networks import trained
+from bench.rivals import pydvl
 from sklearn.linear_model import LogisticRegression
 
 import datassay as da
 from datassay.data import SampleSet
 from datassay.models import build_model
-from datassay.train import Recipe, train_networks
+from datassay.train import Recipe
 
 SHARES = {"removal": (0.1, 0.2, 0.3, 0.4, 0.5), "addition": (0.05, 0.1, 0.2, 0.3, 0.5)}
 RANDOM_ORDERS = 5
@@ -37,7 +38,7 @@ class Valued:
 
 
 def made(name: str, n: int, seed: int) -> Valued:
-    train, rest = plain.drawn(name, n, seed)
+    train, rest = data.split(name, n, seed)
     noisy = replace(da.add_label_noise(train, 0.1, seed=seed), true_y=None)
     cut = min(150, len(rest) // 2)
     return Valued(noisy, rest.subset(np.arange(cut)), rest.subset(np.arange(cut, len(rest))))
@@ -47,16 +48,14 @@ def influence(measure: str, task: Valued, seed: int) -> np.ndarray:
     """How much a sample's presence lowers the validation loss, at trained weights."""
     train = task.given
     start = build_model("mlp:width=64", train, seed=seed).requires_grad_(True)
-    everything = torch.arange(len(train))[None]
-    networks = train_networks([start], train, everything, Recipe(steps=300), seed=seed)
-    start.load_state_dict({name: w[0] for name, w in networks.state.items()})
-    found = da.influence(start.eval(), train, task.val, measure=measure)
+    network = trained(start, train, Recipe(steps=300), seed)
+    found = da.influence(network, train, task.val, measure=measure)
     return found.total if measure == "margin" else -found.total
 
 
 def information(task: Valued, seed: int) -> np.ndarray:
     """Informative and not suspect."""
-    lin = plain.linearised(task.given, seed)
+    lin = detectors.linearised(task.given, seed)
     issues, found = da.label_issues(lin), da.sample_information(lin).information
     return np.where(issues.is_issue, -issues.score, found)
 
@@ -66,7 +65,7 @@ def negative(of, task: Valued, seed: int) -> np.ndarray:
 
 
 def shapley(task: Valued, seed: int) -> np.ndarray:
-    return plain.neighbour_shapley(task.given, task.val)
+    return pydvl.neighbour_shapley(task.given, task.val)
 
 
 def accuracy(task: Valued, kept: np.ndarray) -> float:
@@ -102,7 +101,7 @@ def judge(task: Valued, answer: np.ndarray, seed: int) -> dict[str, float]:
     return found
 
 
-TRUTH = Truth(
+TASK = Task(
     measure="area between the accuracy of its order and of random orders",
     cases={
         f"{name}, n = {n}": Case(partial(made, name, n), quick=True)
@@ -115,7 +114,7 @@ TRUTH = Truth(
         "information, suspects last": Contender(information, "ours"),
         **{
             f"{name}, low first": Contender(partial(negative, of), "trivial")
-            for name, of in plain.TRIVIAL.items()
+            for name, of in detectors.TRIVIAL.items()
         },
         "pyDVL, neighbour Shapley": Contender(shapley, needs="pydvl"),
     },

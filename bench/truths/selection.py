@@ -8,19 +8,15 @@ trained on all samples for the rivals, the linearisation and the label scores fo
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 
-import noise_cases
 import numpy as np
-import plain
 import torch
-from cells import Case, Contender, Truth
+from bench import data
+from bench.frame import Case, Contender, Row, Task
+from bench.truths import selection_rivals as rivals
 from jaxtyping import Float, Int
-from noise_features import cifar
-from truths import selection_rivals as rivals
 
 import datassay as da
 from datassay.data import SampleSet, add_label_noise
@@ -48,7 +44,7 @@ REPORTED_ON = {
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Given:
     """Samples with the labels that are given, and what is judged on.
 
     Attributes:
@@ -94,7 +90,7 @@ class Task:
         return (said == torch.as_tensor(y)).double().mean(1).numpy()
 
 
-def made(name: str, n: int, is_noisy: bool, seed: int) -> Task:
+def made(name: str, n: int, is_noisy: bool, seed: int) -> Given:
     """The task of a case."""
     whole, n_test = _samples(name, n, seed)
     order = np.random.default_rng((seed, 9)).permutation(len(whole))
@@ -104,50 +100,47 @@ def made(name: str, n: int, is_noisy: bool, seed: int) -> Task:
     train = SampleSet(
         train.x, train.y, train.ids, train.class_names, train.kind, name=train.name
     )  # fmt: skip
-    task = Task(train, test, seed)
+    task = Given(train, test, seed)
     _ = task.dynamics, task.lin, task.issues
     return task
 
 
 def _samples(name: str, n: int, seed: int) -> tuple[SampleSet, int]:
     """All samples of a case, and how many of them are to judge."""
-    work = Path(os.environ.get("BENCH_WORK", "bench-work"))
     if name == "digits":
-        return noise_cases.built_in(name, work, seed), TEST[name]
+        return data.built_in(name, seed), TEST[name]
     if name == "small digits":
-        both = plain.drawn("digits", n, seed)
+        both = data.split("digits", n, seed)
         x, y = (np.concatenate([getattr(part, a) for part in both]) for a in ("x", "y"))
-        return noise_cases.sample_set(x, y, name), len(both[1])
+        return data.sample_set(x, y, name), len(both[1])
     if name in FOLDERS:
-        return noise_cases.images(FOLDERS[name], n + TEST[name], work, seed), TEST[name]
+        return data.images(FOLDERS[name], n + TEST[name], seed), TEST[name]
     if name == "cifar":
-        return _photographs(n + TEST[name], work, seed), TEST[name]
-    table = noise_cases.table(*noise_cases.TABLES[name], work, seed)
+        return _photographs(n + TEST[name], seed), TEST[name]
+    table = data.table(name, seed)
     return table, len(table) // 4
 
 
-def _photographs(n: int, work: Path, seed: int) -> SampleSet:
+def _photographs(n: int, seed: int) -> SampleSet:
     """CIFAR-10 as frozen features. Of seven classes 1000 are held, of cats, deer and dogs 5000."""
-    held, rng = cifar(work), np.random.default_rng((seed, 1))
+    held, rng = data.cifar_features(), np.random.default_rng((seed, 1))
     places = [rng.permutation(np.flatnonzero(held["y"] == c)) for c in range(10)]
     few = np.concatenate([place[:1000] for place in places])
     more = rng.permutation(np.concatenate([place[1000:] for place in places]))
     some = np.concatenate([few, more])[:n]
-    return noise_cases.sample_set(
-        noise_cases.scaled(held["features"][some]), held["y"][some], "cifar"
-    )
+    return data.sample_set(data.scaled(held["features"][some]), held["y"][some], "cifar")
 
 
 def at_all_rates(select):
     """A contender that answers with what to keep at each rate."""
 
-    def ask(task: Task, seed: int) -> dict[float, Int[np.ndarray, " kept"]]:
+    def ask(task: Given, seed: int) -> dict[float, Int[np.ndarray, " kept"]]:
         return {rate: select(task, round(rate * len(task.train))) for rate in RATES}
 
     return ask
 
 
-def judge(task: Task, answer: dict[float, np.ndarray], seed: int) -> dict[str, float]:
+def judge(task: Given, answer: dict[float, np.ndarray], seed: int) -> dict[str, float]:
     """Mean accuracy of three networks at each rate."""
     figures = {}
     for rate, kept in answer.items():
@@ -158,7 +151,7 @@ def judge(task: Task, answer: dict[float, np.ndarray], seed: int) -> dict[str, f
     return figures
 
 
-def ours(task: Task, kept: int, rule: str = "auto", suspects: bool = True) -> np.ndarray:
+def ours(task: Given, kept: int, rule: str = "auto", suspects: bool = True) -> np.ndarray:
     """The library's, likely label errors dropped first or not."""
     issues = task.issues if suspects else None
     fraction = kept / len(task.train)
@@ -203,11 +196,28 @@ def _contenders() -> dict[str, Contender]:
     }
 
 
-TRUTH = Truth(
+def rows(lines: dict[str, dict]) -> list[Row]:
+    found = []
+    for words, case in (("", "digits"), (", 10 % wrong labels", "digits, wrong labels")):
+        line = lines[f"selection/{case}"]
+        scores, lead = line["accuracy"], line["lead_over_best_other"]
+        parts = [
+            f"{rate} {scores['summarize'][rate]:.3f} ({lead[rate][0]} "
+            f"{scores[lead[rate][0]][rate]:.3f}, random {scores['random'][rate]:.3f})"
+            for rate in ("50%", "20%", "5%")
+        ]
+        what = f"Accuracy of networks that learn from a part of digits{words}: "
+        what += "ours (best of 13 others, random)"
+        found.append(Row(what, "; ".join(parts), headline=bool(words)))
+    return found
+
+
+TASK = Task(
     measure="accuracy of networks that learn from what is kept",
     cases=_cases(),
     contenders=_contenders(),
     judge=judge,
     repeats=len(REPORTED_ON["digits"]),
     chosen_on=CHOSEN_ON,
+    rows=rows,
 )

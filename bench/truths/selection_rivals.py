@@ -1,6 +1,6 @@
 """Rivals of the selection truth, written from their papers: each orders or draws what to keep.
 
-A rival is called with a `Task` (see `selection.py`) and a keep rate and gives positions. Scores of
+A rival is called with `selection.Given` and a keep rate and gives positions. Scores of
 one training are shared: `Dynamics` holds the outputs of 5 networks on every sample in every epoch.
 Every ranking keeps classes in proportion to the given labels, as the papers' own code does or as
 their class-balanced variants do; without that the hardest-first rankings lose more.

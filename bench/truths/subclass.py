@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import plain
-from cells import Case, Truth
-from noise_cases import images, sample_set
+from bench import data, detectors
+from bench.data import sample_set
+from bench.frame import Case, Task
 
 from datassay.act import auroc
 from datassay.data import SampleSet
@@ -40,7 +40,7 @@ def merged(samples: SampleSet, rare: int, upper: tuple[int, ...], n: int, seed: 
 
 
 def digits(rare: int, upper: tuple[int, ...], seed: int) -> Hidden:
-    return merged(plain.drawn("digits", 1700, seed)[0], rare, upper, 800, seed)
+    return merged(data.split("digits", 1700, seed)[0], rare, upper, 800, seed)
 
 
 def blobs(seed: int) -> Hidden:
@@ -52,11 +52,7 @@ def blobs(seed: int) -> Hidden:
 
 
 def pictures(name: str, rare: int, upper: tuple[int, ...], seed: int) -> Hidden:
-    from pathlib import Path
-
-    drawn = images(name, 8000, Path(), seed)
-    x = drawn.x.reshape(-1, 14, 2, 14, 2).mean((2, 4)).reshape(len(drawn), -1)
-    return merged(sample_set(x, drawn.y, name), rare, upper, 3000, seed)
+    return merged(data.small_images(name, 8000, seed), rare, upper, 3000, seed)
 
 
 def judge(task: Hidden, answer: np.ndarray, seed: int) -> dict[str, float]:
@@ -64,7 +60,7 @@ def judge(task: Hidden, answer: np.ndarray, seed: int) -> dict[str, float]:
 
 
 EVEN = (0, 2, 4, 6, 8)
-TRUTH = Truth(
+TASK = Task(
     measure="a hidden sub-class of 1 % ranked high: AUROC",
     cases={
         "digits, even or odd, few 8": Case(partial(digits, 8, EVEN), quick=True),
@@ -74,6 +70,6 @@ TRUTH = Truth(
         # Footwear and bags against clothes: few sandals.
         "Fashion-MNIST, few sandals": Case(partial(pictures, "fashion_mnist", 5, (5, 7, 8, 9))),
     },
-    contenders=plain.finders(),
+    contenders=detectors.finders(),
     judge=judge,
 )

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import plain
-from cells import Case, Contender, Truth
-from noise_cases import images, sample_set
+from bench import data, detectors
+from bench.data import sample_set
+from bench.frame import Case, Contender, Task
 from sklearn.datasets import make_moons
 
 import datassay as da
@@ -34,29 +34,25 @@ class Split:
 
 def moons(seed: int) -> Split:
     """S0's double moon, with less noise than there."""
-    x, y = make_moons(300 + plain.TEST, noise=0.2, random_state=seed)
+    x, y = make_moons(300 + data.TEST, noise=0.2, random_state=seed)
     both = sample_set(x, y, "moons")
     return Split(both.subset(np.arange(300)), both.subset(np.arange(300, len(both))))
 
 
 def small(name: str, n: int, seed: int) -> Split:
-    return Split(*plain.drawn(name, n, seed))
+    return Split(*data.split(name, n, seed))
 
 
 def rare(seed: int) -> Split:
     """Digits, two classes with a tenth of their samples; the test part has as many of each."""
-    train, test = plain.drawn("digits", 1100, seed)
+    train, test = data.split("digits", 1100, seed)
     rng = np.random.default_rng((seed, 23))
     few = np.isin(train.y, (3, 8)) & (rng.random(len(train)) > 0.1)
     return Split(train.subset(np.flatnonzero(~few)), test)
 
 
 def pictures(name: str, seed: int) -> Split:
-    from pathlib import Path
-
-    drawn = images(name, 9000, Path(), seed)
-    x = drawn.x.reshape(-1, 14, 2, 14, 2).mean((2, 4)).reshape(len(drawn), -1)
-    both = sample_set(x, drawn.y, name)
+    both = data.small_images(name, 9000, seed)
     return Split(both.subset(np.arange(3000)), both.subset(np.arange(3000, 9000)))
 
 
@@ -75,13 +71,13 @@ def at_random(task: Split, seed: int) -> np.ndarray:
 
 def by_loss(task: Split, seed: int) -> np.ndarray:
     """The larger a sample's loss, the heavier."""
-    loss = plain.loss_score(task.given, seed)
+    loss = detectors.final_loss(task.given, seed)
     return 1 + 9 * loss / loss.max()
 
 
 def self_paced(task: Split, seed: int) -> np.ndarray:
     """Kumar et al. (2010): nine tenths, those of the smallest loss."""
-    return self_paced_weights(plain.loss_score(task.given, seed), 0.9)
+    return self_paced_weights(detectors.final_loss(task.given, seed), 0.9)
 
 
 def balanced(task: Split, seed: int) -> np.ndarray:
@@ -97,7 +93,7 @@ def judge(task: Split, answer: np.ndarray, seed: int) -> dict[str, float]:
     return {"gain": found.difference(1)[0]}
 
 
-TRUTH = Truth(
+TASK = Task(
     measure="accuracy gained by the weights, the same updates",
     cases={
         "moons": Case(moons, quick=True),

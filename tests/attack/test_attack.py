@@ -1,4 +1,4 @@
-"""A part of the attack of bench/attack.py; the whole takes hours."""
+"""A part of the attack of bench/uses/attack.py; the whole takes hours."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.slow
-BENCH = Path(__file__).parents[2] / "bench" / "attack.py"
+ROOT = Path(__file__).parents[2]
 CASES = {
     "tables": 60,
     "files": 30,
@@ -21,8 +21,8 @@ CASES = {
 
 @pytest.mark.parametrize(("kind", "cases"), CASES.items())
 def test_no_case_fails(kind, cases, tmp_path):
-    options = ["--kinds", kind, "--cases", str(cases), "--seed", "20", "--limit", "30"]
-    command = [sys.executable, str(BENCH), *options, "--no-record", "--work", str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    options = ["--cases", kind, "--seed", "20", "--set", f"n={cases}", "limit=30"]
+    command = [sys.executable, "-m", "bench", "uses/attack", *options, "--work", str(tmp_path)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert f"{cases} cases, 0 failed" in ended.stdout

@@ -216,7 +216,7 @@ def test_bad_settings():
     [("uniform", 0.1, "one rate", 0.998), ("pair", 0.3, "one target a class", 0.998)],
 )
 def test_digits_reach_the_measured_figures(kind, rate, form, least):
-    """bench/real_noise.py: AUROC 1.000 at 10 % uniform noise and at 30 % class pairs."""
+    """bench/truths/labels.py: AUROC 1.000 at 10 % uniform noise and at 30 % class pairs."""
     train, _ = load("digits")
     noisy = add_label_noise(train, rate, kind=kind)
     issues = label_issues(collect(build_model("mlp", noisy), noisy))

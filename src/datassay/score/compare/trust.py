@@ -20,7 +20,7 @@ from datassay.score.compare.stability import RunSmoothness
 PREDICTIONS, SAMPLES = "a prediction", "a sample"
 TRUST, CARE, DISTRUST = "trust", "with care", "do not trust"
 # Of the ceiling: a score is trusted from the first share on, not below the second. Chosen in
-# bench/trust.py on the cases of CHOSEN_ON.
+# bench/attribution/trust.py on the cases of CHOSEN_ON.
 ENOUGH, LITTLE = 0.5, 0.25
 # A ceiling below this leaves nothing to predict.
 LOWEST_CEILING = 0.2

@@ -143,7 +143,7 @@ def encoding(bases: Mapping[str, BlockBasis], share: float, most: int) -> Encodi
 
     Cost: a sort of all eigenvalues.
     Source: s² as in the header. On networks with known effects of retraining it keeps as much as
-        the choice by the very samples and queries would (`bench/index.py`).
+        the choice by the very samples and queries would (`bench/attribution/index.py`).
     """
     parts = [((b.eigenvalues * b.inverse().view_as(b.eigenvalues)) ** 2) for b in bases.values()]
     held = torch.cat([part.flatten().cpu() for part in parts])

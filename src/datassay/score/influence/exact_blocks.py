@@ -12,7 +12,7 @@ from datassay.score.influence.block_basis import LARGEST_EXACT, LARGEST_SIDE, MO
 
 # Of the mean eigenvalue, where a block is factored, and where it is exact with ENOUGH samples: best
 # for most networks on which settings were chosen (digits and Fashion-MNIST, 1000 samples,
-# `bench/attribution.py`). Fewer samples are damped more, in proportion.
+# `bench/attribution/halves.py`). Fewer samples are damped more, in proportion.
 FACTORED, EXACT, ENOUGH = 0.1, 1.0, 1000
 
 

@@ -273,7 +273,7 @@ def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
         network: with the loss of its training; changed.
         temperature: T of effects and of self-influence; "auto" softens effects alone: what a
             sample that the network fits did to others is in its softened gradient, but a wrong
-            label stands out by its own (`bench/attribution.py`, "wrong_labels").
+            label stands out by its own (`bench/attribution/wrong_labels.py`).
     """
     plain, network.loss = network.loss, softened(network.loss, temperature)
     if not isinstance(temperature, str) and network.loss.temperature != temperature:

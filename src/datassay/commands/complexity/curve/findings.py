@@ -10,7 +10,7 @@ from datassay.complexity.needed_samples import Extrapolation, Forecast, NeededSa
 from datassay.data.samples import SampleSet
 from datassay.results import result
 
-# As far as the intervals were checked against more data (bench/learning_curves.py).
+# As far as the intervals were checked against more data (bench/uses/learning_curves.py).
 CHECKED = 8
 AHEAD = (1, 2, 4, 8)
 

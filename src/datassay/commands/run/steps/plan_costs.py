@@ -36,8 +36,8 @@ from datassay.score.labels.ridge import RIDGES
 from datassay.score.linear.dynamics import N_NODES
 from datassay.train.retrain import BATCH_BYTES
 
-# All constants here were measured on two cores. `python bench/plan.py` plans and runs several
-# sizes, `python bench/plan.py fit` says by how much each step's seconds then were off.
+# All constants here were measured on two cores. `python -m bench speed/plan` plans and runs several
+# sizes, its case "fit" says by how much each step's seconds then were off.
 # Share of the matrix-product rate that each kind of work reached.
 JACOBIAN_SHARE = 0.25
 CHECK_SHARE, SEVERAL_SHARE = 0.6, 0.4

@@ -1,0 +1,238 @@
+"""Networks, their samples, and what training again gave; made once and kept.
+
+`SETTINGS` lists them. A cell holds the networks trained on all samples and, for many random halves
+of these, the outcome of each query under networks trained on the half. Cells take minutes to make
+and are kept in the folder of `bench.data.work`: NAME.npz, NAME_modelN.safetensors, and
+NAME_modelN/checkpoint-T as transformers' Trainer writes them, with the optimiser's state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from bench.attribution import gpt, problems, texts
+from bench.attribution.problems import Problem
+from bench.data import work
+from joblib import Parallel, delayed
+from safetensors.torch import load_model, save_model
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How every network of a setting is trained.
+
+    Attributes:
+        optimizer: "sgd" (momentum .9) or "adamw".
+        lr: its step size, of the loss averaged over a batch.
+        batch: samples an update.
+        epochs: over the samples that a network has; None: `steps` updates whatever it has.
+        steps: see epochs.
+        cosine: the step size falls to 0 along a cosine; otherwise it stays.
+        weight_decay: of AdamW.
+    """
+
+    optimizer: str
+    lr: float
+    batch: int
+    epochs: int | None = None
+    steps: int = 0
+    cosine: bool = False
+    weight_decay: float = 0.01
+
+    def updates(self, n: int) -> int:
+        """Updates on n samples."""
+        return self.steps if self.epochs is None else self.epochs * (n // self.batch)
+
+    def over(self, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimiser of these weights."""
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(weights, lr=self.lr, momentum=0.9)
+        return torch.optim.AdamW(weights, lr=self.lr, weight_decay=self.weight_decay)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is trained.
+
+    Attributes:
+        problem: makes data and networks.
+        recipe: how the networks are trained.
+        halves: random halves of the samples.
+        seeds: networks a half.
+        models: networks of all samples.
+        checkpoints: kept along each run of all samples, the last one included.
+    """
+
+    problem: Callable[[], Problem]
+    recipe: Recipe
+    halves: int = 0
+    seeds: int = 0
+    models: int = 0
+    checkpoints: int = 0
+
+
+def _adam(lr: float, batch: int, epochs: int) -> Recipe:
+    return Recipe("adamw", lr, batch, epochs=epochs, cosine=True)
+
+
+SETTINGS = {
+    "mlp": Setting(problems.digits, Recipe("sgd", 0.05, 64, steps=300), 100, 5, 5, 6),
+    "mlp_adam": Setting(problems.digits, Recipe("adamw", 3e-3, 64, steps=300), 100, 5, 5, 6),
+    "cnn": Setting(problems.fashion, _adam(0.003, 64, 30), 60, 8, 5, 6),
+    # Learnt by heart: networks of one half part by their seeds more than halves do.
+    "cnn_long": Setting(problems.fashion, _adam(0.01, 64, 60), 60, 3, 5, 6),
+    "bert": Setting(texts.whole, _adam(5e-4, 16, 3), 50, 3, 3, 6),
+    "bert_lora": Setting(texts.adapted, _adam(3e-3, 16, 3), 50, 3, 3, 6),
+    "gpt": Setting(gpt.reported, _adam(2e-3, 16, 10), 50, 1, 1),
+    # Where settings of "gpt" were chosen.
+    "gpt_sst2": Setting(gpt.tuning, _adam(2e-3, 16, 10), 50, 1, 1),
+}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The network after some updates, and the folder of it."""
+
+    step: int
+    model: nn.Module
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Everything that a contender is given, and the truth that judges it.
+
+    Attributes:
+        problem: data and networks.
+        recipe: how they are trained.
+        models: networks of all samples, in evaluation mode.
+        halves: [S, n / 2], positions of samples.
+        truth: [seeds, S, m], the outcome of each query: its margin, or a text's loss.
+        checkpoints: along the run of each of `models`.
+    """
+
+    problem: Problem
+    recipe: Recipe
+    models: list[nn.Module]
+    halves: np.ndarray
+    truth: np.ndarray
+    checkpoints: list[list[Checkpoint]] = field(default_factory=list)
+
+
+def fitted(
+    problem: Problem,
+    recipe: Recipe,
+    positions: np.ndarray,
+    seed: int,
+    kept: Callable[[int, torch.optim.Optimizer, nn.Module], None] = lambda *run: None,
+) -> nn.Module:
+    """A network trained on some of the samples; `kept` is called after every update.
+
+    The seed decides first weights, order, augmentation and dropout.
+    """
+    torch.set_num_threads(1)
+    model = problem.build(seed).train()
+    torch.manual_seed(seed)
+    optimizer = recipe.over([w for w in model.parameters() if w.requires_grad])
+    generator = torch.Generator().manual_seed(seed)
+    updates, own = recipe.updates(len(positions)), torch.as_tensor(positions)
+    order = own[:0]
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, updates)
+    for step in range(1, updates + 1):
+        if len(order) < recipe.batch:
+            order = own[torch.randperm(len(own), generator=generator)]
+        part, order = order[: recipe.batch], order[recipe.batch :]
+        batch = problem.augment({k: v[part] for k, v in problem.train.items()}, generator)
+        loss = problem.loss(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if recipe.cosine:
+            schedule.step()
+        kept(step, optimizer, model)
+    return model.eval()
+
+
+def retrained(name: str, positions: np.ndarray, seed: int) -> np.ndarray:
+    """Outcomes [m] of the queries under one network of some of the samples."""
+    setting = SETTINGS[name]
+    problem = setting.problem()
+    model = fitted(problem, setting.recipe, positions, seed)
+    with torch.no_grad():
+        return problem.outcome(model, problem.queries).numpy()
+
+
+@cache
+def networks(name: str) -> Networks:
+    """A cell, made unless its files are there."""
+    setting, stem = SETTINGS[name], work() / name
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    problem = setting.problem()
+    models, checkpoints = _models(setting, problem, stem)
+    file = stem.with_suffix(".npz")
+    if not file.exists():
+        rng, n = np.random.default_rng(0), len(problem)
+        halves = np.stack([rng.permutation(n)[: n // 2] for _ in range(setting.halves)])
+        found = Parallel(n_jobs=os.cpu_count(), verbose=5)(
+            delayed(retrained)(name, half, 1000 * (s + 1) + i)
+            for s in range(setting.seeds)
+            for i, half in enumerate(halves)
+        )
+        truth = np.stack(found).reshape(setting.seeds, setting.halves, -1)
+        np.savez(file, halves=halves, truth=truth)
+    known = np.load(file)
+    return Networks(problem, setting.recipe, models, known["halves"], known["truth"], checkpoints)
+
+
+def _models(setting: Setting, problem: Problem, stem: Path):
+    """The networks of all samples and their checkpoints, from files where there are any."""
+    models, checkpoints, recipe, n = [], [], setting.recipe, len(problem)
+    updates, count = recipe.updates(n), setting.checkpoints
+    wanted = sorted({round(updates * (i + 1) / count) for i in range(count)})
+    for number in range(setting.models):
+        run = stem.with_name(f"{stem.name}_model{number}")
+        file = run.with_name(f"{run.name}.safetensors")
+        folders = [run / f"checkpoint-{step}" for step in wanted]
+        if not all(path.exists() for path in (file, *folders)):
+            model = fitted(problem, recipe, np.arange(n), number, _writer(run, wanted))
+            save_model(model, str(file))
+        models.append(loaded(problem, file))
+        checkpoints.append([
+            Checkpoint(step, loaded(problem, folder / "model.safetensors"), folder)
+            for step, folder in zip(wanted, folders, strict=True)
+        ])
+    return models, checkpoints
+
+
+def _writer(
+    run: Path, wanted: list[int]
+) -> Callable[[int, torch.optim.Optimizer, nn.Module], None]:
+    """Writes checkpoints after some updates, in the form of transformers' Trainer."""
+    history = []
+
+    def write(step: int, optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
+        history.append({"step": step, "learning_rate": optimizer.param_groups[0]["lr"]})
+        if step in wanted:
+            folder = run / f"checkpoint-{step}"
+            folder.mkdir(parents=True, exist_ok=True)
+            save_model(model, str(folder / "model.safetensors"))
+            torch.save(optimizer.state_dict(), folder / "optimizer.pt")
+            state = {"global_step": step, "log_history": history}
+            (folder / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
+
+    return write
+
+
+def loaded(problem: Problem, file: Path) -> nn.Module:
+    """A kept network."""
+    model = problem.build(0)
+    load_model(model, file)  # weights that layers share stand there once
+    return model.eval()

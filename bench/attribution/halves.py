@@ -1,0 +1,181 @@
+"""Attribution at trained weights against really training again on halves; ours beside its rivals.
+
+Linear datamodelling score (Park et al. 2023): Spearman's correlation, over random halves of the
+samples, of the margin that networks trained on the half reach (of a language model: the loss of a
+text) with the sum of the half's effects; mean over queries. A seed is one of the networks of
+`cases.py`; "five networks" are their mean effect. Along runs of AdamW, "segments" reads the run's
+folders as a Trainer writes them, by the last checkpoint alone and by all six, and the same as
+gradient descent, t times the geometric mean of Adam's step sizes. A contender whose package is
+missing is left out, and said. Lines "attribution/..." and "attribution_optimizer/..." of
+results.jsonl, which hold intervals over halves and queries, are of these networks; those "digits"
+of 1000 digits and networks trained by Adam, with damping chosen on other seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+from bench.attribution import cases, gpt, problems
+from bench.attribution.cases import Networks
+from bench.attribution.problems import Language, Problem
+from bench.frame import Case, Contender, Row, Task
+from bench.rivals import kronfluence, trak
+from torch import nn
+
+# In words; the README shows the first.
+SHOWN = {
+    "cnn": "CNN with batch norm, AdamW, Fashion-MNIST",
+    "mlp": "MLP 64-32-32-10, SGD with momentum, digits",
+    "bert": "tiny BERT, fine-tuned on SST-2",
+    "bert_lora": "tiny BERT, LoRA on SST-2",
+    "gpt": "GPT of 230 656 weights, rt-polarity, loss of held-out sentences",
+}
+
+
+def only(kind: str, of: Callable, found: Networks, seed: int) -> np.ndarray:
+    """The effects of one network, of classes or of language."""
+    if isinstance(found.problem, Language) != (kind == "language"):
+        raise ValueError(f"asks only for {kind}")
+    return of(found.problem, found.models[seed % len(found.models)])
+
+
+def all_networks(found: Networks, seed: int) -> np.ndarray:
+    return np.mean([problems.ours(found.problem, model) for model in found.models], 0)
+
+
+def own(found: Networks, seed: int) -> np.ndarray:
+    return problems.ours(found.problem, found.models[seed % len(found.models)])
+
+
+def chosen(problem: Problem, model: nn.Module) -> np.ndarray:
+    """Weights and damping chosen on gpt_sst2, theirs among the same."""
+    return problems.ours(problem, model, parameters="wte", damping=1.0)
+
+
+def output_layer(problem: Language, model: nn.Module) -> np.ndarray:
+    """Kronfluence of the output layer, which its example leaves out, chosen likewise."""
+    tracked = replace(problem, tracked=["lm_head"])
+    return kronfluence.language_effects(tracked, model, kronfluence.HEURISTIC)
+
+
+def word_overlap(problem: Problem, model: nn.Module) -> np.ndarray:
+    """BM25 of a sample for a query, less where their labels differ; it sees no network."""
+    if problem.texts is None:
+        raise ValueError("asks only for texts")
+    return problems.bm25(*problem.texts) * problems.same_label(problem)
+
+
+def of_run(last: bool, found: Networks, seed: int) -> np.ndarray:
+    """Adam's run by its last checkpoint, or by all of them."""
+    number = seed % len(found.models)
+    folders = [one.folder for one in found.checkpoints[number]][-1 if last else 0 :]
+    how = {"method": "segments", "checkpoints": folders, "lr": "trainer"}
+    return problems.ours(found.problem, found.models[number], **how)
+
+
+def as_descent(found: Networks, seed: int) -> np.ndarray:
+    """The last checkpoint as gradient descent of matched length."""
+    number = seed % len(found.models)
+    one = found.checkpoints[number][-1]
+    state = torch.load(one.folder / "optimizer.pt", weights_only=True)
+    moments = torch.cat([held["exp_avg_sq"].flatten() for held in state["state"].values()])
+    freed = moments[moments > 0].double() / (1 - 0.999**one.step)  # others never had a gradient
+    half = 0.5 if found.recipe.cosine else 1.0
+    lr = found.recipe.lr * half * float((-freed.log() / 2).mean().exp())
+    how = {"method": "segments", "checkpoints": [one.model], "steps": [one.step], "lr": lr}
+    return problems.ours(found.problem, found.models[number], **how)
+
+
+def at_random(problem: Problem, model: nn.Module) -> np.ndarray:
+    """Numbers that mean nothing."""
+    shape = (len(problem), len(problem.queries["labels"]))
+    return np.random.default_rng(0).normal(size=shape)
+
+
+def judge(found: Networks, answer: np.ndarray, seed: int) -> dict[str, float]:
+    return {"LDS": problems.lds(problems.summed(answer, found.halves), found.truth.mean(0))}
+
+
+def rows(lines: dict[str, dict]) -> list[Row]:
+    lds = lines["attribution/linear datamodelling score, digits"]
+    names = ("lds_one_model", "lds_five_models", "lds_one_model_exact_hessian_damping_0.3",
+             "lds_one_model_tracin_last_checkpoint")  # fmt: skip
+    found = [
+        Row(
+            "Attribution at trained weights, digits, MLP 64-32-32-10: linear datamodelling score "
+            "with one network, with five (exact Hessian, TracIn)",
+            "{:.2f}, {:.2f} ({:.2f}, {:.2f})".format(*(lds[name] for name in names)),
+        )
+    ]
+    for case, what in SHOWN.items():
+        line = lines[f"attribution/lds, {case}"]
+        told = {
+            name: ", ".join(f"{x[k]:.2f}" for k in ("lds_one_model", "lds_3_models") if k in x)
+            for name, x in line["contenders"].items()
+        }
+        both = ", with three" if "lds_3_models" in line["contenders"]["ours"] else ""
+        what = (f"Attribution at trained weights, {what}, {line['networks_trained']} networks of "
+                f"halves: linear datamodelling score with one network{both}")  # fmt: skip
+        found.append(Row(what, ours_and_others(told), headline=case == "cnn"))
+    return found
+
+
+def ours_and_others(told: dict[str, str]) -> str:
+    """Ours, and in brackets the others by name."""
+    others = "; ".join(f"{name} {value}" for name, value in told.items() if name != "ours")
+    return f"{told['ours']} ({others})"
+
+
+CLASSES: dict[str, tuple[Callable, str, str]] = {
+    "kronfluence": (kronfluence.effects, "rival", "kronfluence"),
+    "kronfluence, its heuristic damping": (
+        partial(kronfluence.effects, damping=kronfluence.HEURISTIC), "rival", "kronfluence",
+    ),
+    **{
+        f"TRAK, {p} features": (partial(trak.effects, features=p), "rival", "trak")
+        for p in (128, 512)
+    },
+    "embedding similarity": (problems.nearness, "trivial", ""),
+    "BM25": (word_overlap, "trivial", ""),
+    "exact Hessian": (
+        partial(problems.ours, method="exact", damping=0.3), "rival", "",
+    ),
+    "TracIn, last checkpoint": (partial(problems.ours, method="tracin", lr=1.0), "rival", ""),
+}  # fmt: skip
+LANGUAGE: dict[str, tuple[Callable, str, str]] = {
+    "ours, chosen": (chosen, "ours", ""),
+    "kronfluence of language": (kronfluence.language_effects, "rival", "kronfluence"),
+    "kronfluence of language, chosen": (output_layer, "rival", "kronfluence"),
+    "TRAK of language": (trak.language_effects, "rival", "trak"),
+    "gradient product": (gpt.gradient_product, "rival", ""),
+    "similarity of states": (gpt.nearness, "trivial", ""),
+    "BM25 of language": (gpt.shared_words, "trivial", ""),
+}
+
+
+TASK = Task(
+    measure="linear datamodelling score of large networks, texts and language models",
+    cases={
+        name: Case(lambda seed, name=name: cases.networks(name)) for name in cases.SETTINGS
+    },
+    contenders={
+        "ours": Contender(own, "ours"),
+        "ours, mean of all networks": Contender(all_networks, "ours"),
+        "ours, descent to the last checkpoint": Contender(as_descent, "ours"),
+        "ours, Adam to the last checkpoint": Contender(partial(of_run, True), "ours"),
+        "ours, Adam by six checkpoints": Contender(partial(of_run, False), "ours"),
+        **{
+            name: Contender(partial(only, kind, of), group, needs)
+            for kind, named in (("classes", CLASSES), ("language", LANGUAGE))
+            for name, (of, group, needs) in named.items()
+        },
+        "random": Contender(partial(lambda found, seed: at_random(found.problem, None)), "trivial"),
+    },
+    judge=judge,
+    repeats=3,
+    rows=rows,
+)  # fmt: skip

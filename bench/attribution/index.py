@@ -1,0 +1,309 @@
+"""An index of 60 000 images or 100 000 texts: built, killed, asked, appended to, compared.
+
+"cnn" (three convolutions with batch norm, 6046 weights) and "lenet" (61 706 weights) learn
+Fashion-MNIST in --work first; "texts" is a small GPT. Each is built in a process of its own and
+asked 10 000 queries; "cnn, killed" is built by processes that are killed ten times, and "cnn,
+append" has a tenth appended to it. Its effects are compared with those of all coordinates:
+`rank_correlation` of the index itself, 64 queries and 256 samples. "lds" asks an index of the
+networks of `halves.py` how well it predicts retraining, beside `influence`. Settings are the
+defaults, chosen on those networks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from bench.attribution import cases, problems
+from bench.attribution.problems import batch_of, small_cnn, standardised
+from bench.data import folder, work
+from bench.frame import HERE, Case, Options, Row, Task
+from bench.stats import memory
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.utils.data import Subset
+
+import datassay as da
+from datassay.data import SampleSet, load
+from datassay.models import build_model
+from datassay.score import index_plan
+
+KILLS = 10
+N_TEXTS, N_ASKED = 100_000, 10_000
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """A trained network, its samples, and its queries with what they measure."""
+
+    model: nn.Module
+    train: Any
+    queries: Any
+    measure: str = "margin"
+
+    def few(self, m: int) -> Any:
+        """The first queries."""
+        return _part(self.queries, 0, m)
+
+
+def _part(samples: Any, start: int, stop: int) -> Any:
+    """Neighbouring samples."""
+    if isinstance(samples, SampleSet):
+        return samples.subset(np.arange(start, stop))
+    return Subset(samples, range(start, min(stop, len(samples))))
+
+
+def fashion(name: str, build: Callable[[SampleSet], nn.Module]) -> Indexed:
+    """Adam, three epochs of all 60 000 images."""
+    train, test = map(standardised, load(folder("fashion_mnist")))
+    model, file = build(train), work() / f"index_{name}.safetensors"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _learn(model, batch_of(train))
+        save_file(model.state_dict(), file)
+    model.load_state_dict(load_file(file))
+    return Indexed(model.eval(), train, test)
+
+
+def _learn(model: nn.Module, batch: dict[str, torch.Tensor], epochs: int = 3) -> None:
+    torch.manual_seed(0)
+    optimizer = torch.optim.Adam(model.train().parameters(), 2e-3)
+    n = len(batch["labels"])
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * (n // 128))
+    for _ in range(epochs):
+        for rows in torch.randperm(n)[: n // 128 * 128].split(128):
+            loss = nn.functional.cross_entropy(model(batch["x"][rows]), batch["labels"][rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+
+def texts() -> Indexed:
+    """The GPT of examples/small_gpt.py, 232 192 weights, and texts of halves of its sentences."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from datassay.lm import token_samples
+
+    place = work() / "index_gpt"
+    if not (place / "texts.txt").exists():
+        sizes = "--width 64 --layers 2 --epochs 4 --most 10000".split()
+        example = HERE.parent / "examples" / "small_gpt.py"
+        subprocess.run([sys.executable, example, place, *sizes], check=True)
+    model, tokenizer = (c.from_pretrained(place) for c in (AutoModelForCausalLM, AutoTokenizer))
+    lines = (place / "texts.txt").read_text(encoding="utf-8").splitlines()
+    rng = np.random.default_rng(0)
+
+    def made(count: int) -> list[str]:
+        pairs = rng.integers(0, len(lines), (count, 2)).tolist()
+        halves = [(lines[a].split(), lines[b].split()) for a, b in pairs]
+        return [" ".join([*a[: len(a) // 2], *b[len(b) // 2 :]]) or lines[0] for a, b in halves]
+
+    settings = {"context": 64, "too_long": "truncate"}
+    train, asked = (
+        token_samples(model, tokenizer, made(n), **settings) for n in (N_TEXTS, N_ASKED)
+    )
+    return Indexed(model.eval(), train, asked, measure="loss")
+
+
+INDEXED: dict[str, Callable[[], Indexed]] = {
+    "cnn": partial(fashion, "cnn", lambda train: small_cnn(0)),
+    "lenet": partial(fashion, "lenet", lambda train: build_model("lenet5", train, seed=0)),
+    "texts": texts,
+}
+
+
+def place_of(name: str, which: str) -> Path:
+    return work() / f"index_{name}" / which
+
+
+def measured(name: str, options: Options) -> dict[str, object]:
+    """Build in this process, a fresh one, and ask; what both took."""
+    case, place, stages = INDEXED[name](), place_of(name, "once"), {}
+    shutil.rmtree(place, ignore_errors=True)
+    plan = index_plan(case.model, case.train)
+    before, used = memory("VmHWM"), time.process_time()
+    started = last = time.perf_counter()
+
+    def note(step: str, done: int, total: int) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        stages[step] = stages.get(step, 0.0) + now - last
+        last = now
+
+    ix = da.index(case.model, case.train, place, progress=note)
+    took = {
+        "build_seconds": time.perf_counter() - started,
+        "planned_seconds": plan.seconds,
+        "build_processor_seconds": time.process_time() - used,
+        "build_mib": memory("VmHWM") - before,
+        "planned_bytes": round(plan.row_bytes + plan.curvature_bytes),
+        "planned_query_seconds": plan.query_seconds(len(case.queries)),
+        "stages": {step: round(v, 2) for step, v in stages.items()},
+    }
+    return {
+        "n": len(ix),
+        "parameters": sum(p.numel() for p in case.model.parameters()),
+        **took,
+        "width": ix.width,
+        "share": ix.share,
+        "bytes_a_sample": round(ix.bytes_per_sample),
+        "bytes_on_disk": sum(p.stat().st_size for p in place.rglob("*") if p.is_file()),
+        "rank_correlation": ix.rank_correlation,
+        **asked(case, place),
+    }
+
+
+def asked(case: Indexed, place: Path) -> dict[str, float]:
+    """Seconds of all queries together and of one alone, the index open."""
+    ix, m = da.open_index(place, case.model), len(case.queries)
+    ix.query(case.few(2), measure=case.measure)  # the network is prepared, rows are read
+    started, used = time.perf_counter(), time.process_time()
+    ix.query(case.queries, measure=case.measure)
+    together, processor = time.perf_counter() - started, time.process_time() - used
+    one = []
+    for _ in range(10):
+        started = time.perf_counter()
+        ix.query(case.few(1), measure=case.measure)
+        one.append(time.perf_counter() - started)
+    return {
+        "queries": m,
+        "queries_seconds": together,
+        "ms_a_query": 1000 * together / m,
+        "processor_ms_a_query": 1000 * processor / m,
+        "ms_one_alone": 1000 * float(np.median(one)),
+    }
+
+
+def _build(name: str, place: Path) -> None:
+    case = INDEXED[name]()
+    da.index(case.model, case.train, place)
+
+
+def killed(options: Options) -> dict[str, object]:
+    """Build by processes killed at times drawn at random: the same bits?"""
+    rng, kills, places = (
+        np.random.default_rng(0),
+        0,
+        [place_of("cnn", w) for w in ("once", "often")],
+    )
+    shutil.rmtree(places[1], ignore_errors=True)
+    spawn = multiprocessing.get_context("spawn")
+    for limit in [*rng.uniform(6, 20, KILLS), None]:
+        process = spawn.Process(target=_build, args=("cnn", places[1]))
+        process.start()
+        process.join(limit)
+        if process.exitcode is not None:
+            break
+        process.kill()
+        process.join()
+        kills += 1
+    return {"kills": kills, "same_bits": len({bits(place) for place in places}) == 1}
+
+
+def bits(folder: Path) -> str:
+    """SHA-256 over every file of a folder."""
+    sha = hashlib.sha256()
+    for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+        sha.update(str(file.relative_to(folder)).encode() + file.read_bytes())
+    return sha.hexdigest()
+
+
+def appended(options: Options) -> dict[str, float]:
+    """A tenth appended at once, and in two goes; processor time against building anew."""
+    case, folder = INDEXED["cnn"](), place_of("cnn", "more")
+    n, cut, half = len(case.train), len(case.train) * 9 // 10, len(case.train) * 19 // 20
+    shutil.rmtree(folder, ignore_errors=True)
+    started = time.process_time()
+    da.index(case.model, case.train, folder / "anew")
+    anew = time.process_time() - started
+    da.index(case.model, _part(case.train, 0, cut), folder / "once")
+    shutil.copytree(folder / "once", folder / "twice")
+    ix, other = (da.open_index(folder / name, case.model) for name in ("once", "twice"))
+    ix.query(case.few(1), measure=case.measure)
+    started = time.process_time()
+    ix.append(_part(case.train, cut, n))
+    seconds = time.process_time() - started
+    other.append(_part(case.train, cut, half)).append(_part(case.train, half, n))
+    a, b = (i.query(case.few(50), top=n, measure=case.measure) for i in (ix, other))
+    apart = np.abs(np.sort(a.top.raising_effect) - np.sort(b.top.raising_effect)).max()
+    return {
+        "append_processor_seconds": seconds,
+        "anew_over_append": anew / seconds,
+        "append_apart": float(apart / np.abs(a.top.raising_effect).max()),
+    }
+
+
+def predicts(name: str, options: Options) -> dict[str, object]:
+    """Linear datamodelling score of an index and of `influence`, one network."""
+    found, place = cases.networks(name), place_of("lds", name)
+    problem, truth, scores = found.problem, found.truth.mean(0), {}
+    train, queries = problem.given("train"), problem.given("queries")
+
+    def score(effect) -> float:
+        return problems.lds(problems.summed(np.asarray(effect), found.halves), truth)
+
+    for width in (512, 2048):
+        shutil.rmtree(place, ignore_errors=True)
+        ix = da.index(found.models[0], train, place, width=width)
+        effect = ix.query(queries, top=None, measure=problem.measure).effect
+        mean = (ix.rank_correlation or {})["mean"]
+        scores[f"width_{width}"] = {"lds": round(score(effect), 4), "rank_correlation": mean}
+    whole = problems.ours(problem, found.models[0])
+    return scores | {"influence": {"lds": round(score(whole), 4)}}
+
+
+def rows(lines: dict[str, dict]) -> list[Row]:
+    cnn, texts, killed = (lines[f"index/{name}"] for name in ("cnn", "texts", "cnn, killed"))
+    kept = [
+        f"{name.partition(', ')[2]} {x['width_2048']['lds']:.2f} ({x['influence']['lds']:.2f})"
+        for name, x in lines.items()
+        if name.startswith("index/lds, ")
+    ]
+    return [
+        Row(
+            f"An index of {cnn['n']:,} Fashion-MNIST images (CNN), of {texts['n']:,} texts (GPT of "
+            f"{texts['parameters']:,} weights): bytes a sample; rank correlation with the effects "
+            f"of all weights; a query of {cnn['queries']:,}",
+            "; ".join(
+                f"{x['bytes_a_sample']:,}, {x['rank_correlation']['mean']:.2f}, "
+                f"{x['ms_a_query']:.1f} ms"
+                for x in (cnn, texts)
+            ),
+            headline=True,
+        ),
+        Row(
+            f"The same index built by processes killed {killed['kills']} times; a tenth appended, "
+            "against building anew",
+            f"{'bit-identical' if killed['same_bits'] else 'differs'}; "
+            f"{lines['index/cnn, append']['anew_over_append']:.0f} times faster",
+        ),
+        Row(
+            "Linear datamodelling score of an index of 2048 numbers a sample (of `influence`)",
+            ", ".join(kept),
+        ),
+    ]
+
+
+TASK = Task(
+    measure="an index: built, killed, asked, appended to",
+    cases={
+        **{name: Case(partial(measured, name), fresh=True) for name in INDEXED},
+        "cnn, killed": Case(killed),
+        "cnn, append": Case(appended),
+        **{f"lds, {name}": Case(partial(predicts, name)) for name in ("mlp", "cnn", "bert", "gpt")},
+    },
+    lines="index/",
+    rows=rows,
+)

@@ -1,0 +1,144 @@
+"""What a task declares: cases, contenders, a judge, and the rows that README and docs show of it.
+
+A task is a file with TASK in it. Where contenders meet, a case makes a problem from a seed, each
+contender answers it without seeing the truth, and `judge` gives the answer's figures; all of a case
+meet the same seeds, so differences are paired (`run.py`). Without contenders a case measures by
+itself and its figures are a line of results.jsonl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+# Where contenders meet; those in front have quick cases.
+TRUTHS = (
+    *("leave_one_out", "datamodelling", "labels", "removal", "selection", "purification"),
+    *("subclass", "adversarial", "mixture", "weights", "acts"),
+    *("review", "attribution/halves", "attribution/wrong_labels", "attribution/inserted_texts"),
+)
+FOLDERS = ("truths", "attribution", "speed", "uses", "papers")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Where a contender is asked, or what is measured.
+
+    Attributes:
+        make: seed → problem; data, noise and networks are drawn by the seed. Without contenders
+            `Options` → figures, or pairs of a line's name and its figures.
+        quick: whether it needs no files and seconds alone.
+        fresh: whether it is measured in a process of its own, whose peak memory is recorded.
+    """
+
+    make: Callable[..., Any]
+    quick: bool = False
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who is asked.
+
+    Attributes:
+        ask: (problem, seed) → answer, as the task's `judge` takes it.
+        kind: "ours", "trivial", "rival" or "bound": what nobody can pass.
+        needs: a package without which it is left out.
+    """
+
+    ask: Callable[[Any, int], Any]
+    kind: str = "rival"
+    needs: str = ""
+
+
+class Row(NamedTuple):
+    """One measured line of the tables.
+
+    `headline` marks those that the README shows; `bench` names the file where it is not the task's
+    own; rows of a higher `place` stand at the end of their section.
+    """
+
+    what: str
+    measured: str
+    headline: bool = False
+    bench: str = ""
+    place: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One question.
+
+    Attributes:
+        measure: in words; where contenders meet, higher is better.
+        cases: by name.
+        contenders: by name.
+        judge: (problem, answer, seed) → figure → value; NaN where there is none.
+        repeats: seeds a cell.
+        chosen_on: case → seeds on which a setting of a contender was chosen; never reported.
+        lines: what the names of its lines in results.jsonl begin with.
+        rows: what the tables show, from the newest lines by name.
+    """
+
+    measure: str
+    cases: Mapping[str, Case]
+    contenders: Mapping[str, Contender] = field(default_factory=dict)
+    judge: Callable[[Any, Any, int], dict[str, float]] | None = None
+    repeats: int = 5
+    chosen_on: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    lines: str = ""
+    rows: Callable[[dict[str, dict]], list[Row]] = lambda lines: []
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a case without contenders can be told.
+
+    Attributes:
+        work: a folder that keeps what is done.
+        seed: the first of its seeds.
+        repeats: seeds, where the case has several.
+        values: of --set, by name.
+    """
+
+    work: Path
+    seed: int = 0
+    repeats: int | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def value(self, name: str, default: Any) -> Any:
+        """An option in the type of its default; of a tuple its parts, between commas."""
+        if name not in self.values:
+            return default
+        if isinstance(default, tuple):
+            kind = type(default[0]) if default else str
+            return tuple(kind(part) for part in self.values[name].split(","))
+        return self.values[name] if default is None else type(default)(self.values[name])
+
+
+def task_named(name: str) -> Task:
+    """The task of a file: "speed/memory"; those of truths/ by their names alone."""
+    return import_module(f"bench.{file_of(name).removesuffix('.py').replace('/', '.')}").TASK
+
+
+def file_of(name: str) -> str:
+    """A task's file in bench/."""
+    return f"{name}.py" if "/" in name else f"truths/{name}.py"
+
+
+def every_task() -> list[str]:
+    """Names, those where contenders meet first."""
+    files = sorted(file for folder in FOLDERS for file in (HERE / folder).rglob("*.py"))
+    names = [str(f.relative_to(HERE).with_suffix("")).removeprefix("truths/") for f in files
+             if "\nTASK = " in f.read_text("utf-8")]  # fmt: skip
+    return [*TRUTHS, *(name for name in names if name not in TRUTHS)]
+
+
+def chosen(task: Task, patterns: Sequence[str]) -> list[str]:
+    """The cases that match one of the patterns."""
+    return [case for case in task.cases if any(fnmatch(case, p) for p in patterns)]

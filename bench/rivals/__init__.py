@@ -1,0 +1,5 @@
+"""One adapter a rival library; tasks ask them alike. None is a dependency of the library.
+
+Beside its own torch they install as `pip install --no-deps --target rivals kronfluence traker
+einops einconv opt_einsum peft`, then PYTHONPATH=rivals.
+"""

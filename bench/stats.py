@@ -1,0 +1,59 @@
+"""Means with their intervals, correlations with theirs, and the memory of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import bootstrap, pearsonr
+from scipy.stats import t as student
+
+
+def interval(values: Sequence[float] | np.ndarray, scale: float = 1) -> tuple[float, float, float]:
+    """Mean and the ends of its 95 % interval, by Student's t; without ends for one value."""
+    some = np.asarray(values, float)
+    some = scale * some[np.isfinite(some)]
+    if len(some) == 0:
+        return np.nan, np.nan, np.nan
+    mean = float(some.mean())
+    if len(some) == 1:
+        return mean, np.nan, np.nan
+    half = float(student.ppf(0.975, len(some) - 1) * some.std(ddof=1) / np.sqrt(len(some)))
+    return mean, mean - half, mean + half
+
+
+def mean_half(values: Sequence[float] | np.ndarray) -> list[float]:
+    """Mean and half of its 95 % interval."""
+    mean, _, high = interval(values)
+    return [mean, high - mean]
+
+
+def best_mean_error(values: np.ndarray, scale: float = 1) -> list[float]:
+    """As papers print: the best, the mean, and the mean's standard error."""
+    v = scale * np.asarray(values)
+    return [float(v.max()), float(v.mean()), float(v.std(ddof=1) / np.sqrt(v.size))]
+
+
+def pearson_interval(a: np.ndarray, b: np.ndarray) -> list[float]:
+    """Pearson's correlation and its 95 % bootstrap interval."""
+    ends = bootstrap(
+        (a, b), lambda a, b: pearsonr(a, b)[0], paired=True, vectorized=False, rng=0
+    ).confidence_interval
+    return [float(pearsonr(a, b)[0]), float(ends.low), float(ends.high)]
+
+
+def rounded(values: Sequence[float] | np.ndarray) -> list[float]:
+    """To four digits."""
+    return [float(f"{v:.4g}") for v in values]
+
+
+def memory(which: str) -> float:
+    """A line of the kernel's account of this process, in MiB; Linux only."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition(f"{which}:")[2].split()[0]) / 1024
+
+
+def new_peak() -> None:
+    """The peak VmHWM starts anew at what is held now."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")

@@ -1,0 +1,295 @@
+"""Tables as they come: twenty of them, as shipped, by one command each, no option but --target.
+
+Each is written to CSV as its package gives it: row names, gaps and all. "shipped": does `datassay
+run` end well, how many rows are scored, how many of the rarest class are flagged beside confident
+learning; "copies": planted exact and near duplicates; "outliers": skewed regression with 1 % gross
+errors; "half": half of the samples kept, a tree retrained; "seconds": 12 000 and 200 000 x 11.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from bench import data, detectors
+from bench.frame import Case, Options, Row, Task
+from bench.rivals import cleanlab
+from sklearn import datasets
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.model_selection import train_test_split
+
+from datassay.data import load
+from datassay.score import data_issues
+
+# name → package (None: scikit-learn), item, target.
+TABLES = {
+    **{name: (None, name, "target") for name in ("iris", "wine", "breast_cancer", "diabetes")},
+    **{name: data.TABLES[name] for name in ("churn", "credit", "attrition", "leaf", "hpc")},
+    "telco": ("modeldata", "wa_churn", "churn"),
+    "cells": ("modeldata", "cells", "class"),
+    "lending": ("modeldata", "lending_club", "Class"),
+    "ames": ("openintro", "ames", "price"),
+    "diamonds": ("ggplot2", "diamonds", "price"),
+    "penguins": ("palmerpenguins", "penguins_raw", "Species"),
+    "Titanic": ("vcdExtra", "Titanicp", "survived"),
+    "starwars": ("dplyr", "starwars", "species"),
+    "Caravan": ("ISLR", "Caravan", "Purchase"),
+    "Default": ("ISLR", "Default", "default"),
+    "Hitters": ("ISLR", "Hitters", "Salary"),
+}
+MORE = {"wages": ("AER", "CPS1985", "wage"), "college": ("ISLR", "College", "Apps")}
+COPIES = ("churn", "hpc", "lending", "cells", "diamonds", "leaf")
+SKEWED = ("diamonds", "ames", "Hitters", "wages", "college")
+N, PLANTED = 3000, 300
+FACTOR, SEEDS = 10.0, 3  # of a gross error; draws of them
+
+
+def frame(name: str):
+    """A table as its package gives it, and its target."""
+    package, item, target = (TABLES | MORE)[name]
+    if package is None:
+        return getattr(datasets, f"load_{item}")(as_frame=True).frame, target
+    return data.frame(package, item), target
+
+
+def run(*line: object) -> dict[str, object]:
+    """One command as a user types it; its status, error line and seconds."""
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "datassay", *map(str, line)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    errors = [text for text in done.stderr.splitlines() if text.startswith("Error")]
+    return {
+        "status": done.returncode,
+        "error": errors[0][:200] if errors else "",
+        "seconds": time.perf_counter() - start,
+        "cpu_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+    }
+
+
+def scores(out: Path):
+    return pq.read_table(out / "scores.parquet").to_pandas()
+
+
+def shipped(name: str, options: Options) -> dict[str, object]:
+    """Status, seconds, share of rows scored, share of the rarest class flagged."""
+    table, target = frame(name)
+    path, out = options.work / f"{name}.csv", options.work / name
+    table.to_csv(path, index=False)
+    figures = run("run", path, "--target", target, "--out", out)
+    if figures["status"] != 0:
+        return figures
+    found = scores(out)
+    figures |= {"rows": int(table[target].notna().sum()), "scored": len(found)}
+    if "class_name" in found:
+        rarest = found["class_name"].value_counts().index[-1]
+        is_rare = (found["class_name"] == rarest).to_numpy()
+        figures |= {
+            "rarest": int(is_rare.sum()),
+            "flagged": float(found["is_issue"].mean()),
+            "rarest_flagged": float(found["is_issue"][is_rare].mean()),
+            **confident(path, target, is_rare),
+        }
+    return figures
+
+
+def confident(path: Path, target: str, is_rare: np.ndarray) -> dict[str, float]:
+    """Confident learning's share of the rarest class: five folds, logistic regression and trees."""
+    samples, found = load(path, target=target)[0], {}
+    for model in (detectors.logistic, detectors.trees):
+        try:
+            flagged = cleanlab.flagged(samples.y, model(samples, 0))
+        except ValueError as error:  # it needs more samples of each class
+            print(f"{model.__name__}: {error}")
+            continue
+        found[f"{model.__name__}_rarest_flagged"] = float(flagged[is_rare].mean())
+    return found
+
+
+def copies(name: str, options: Options) -> Iterator[tuple[str, dict]]:
+    """Precision and recall of planted copies: exact, and with one number changed by 3 %."""
+    import pandas
+
+    for kind in ("exact", "near"):
+        table, target = frame(name)
+        table = table.drop(columns="rownames", errors="ignore").dropna(subset=[target])
+        draw = np.random.default_rng(1)
+        table = table.iloc[draw.permutation(len(table))[: N - PLANTED]].reset_index(drop=True)
+        originals = draw.permutation(len(table))[:PLANTED]
+        twins = table.iloc[originals].reset_index(drop=True)
+        inputs = [c for c in table.columns if c != target]
+        natural = int(table.duplicated(inputs).sum())
+        if kind == "near":
+            move_one_number(twins, inputs, draw)
+        both = pandas.concat([table, twins], ignore_index=True)
+        both.insert(0, "key", np.arange(len(both)))
+        samples, _ = load(both.iloc[draw.permutation(len(both))], target=target, ids="key")
+        start = time.process_time()
+        found = data_issues(samples)
+        seconds = time.process_time() - start
+        pairs = zip(originals, len(table) + np.arange(PLANTED), strict=True)
+        planted = {frozenset(map(int, pair)) for pair in pairs}
+        named = {frozenset(map(int, pair.ids)) for pair in found.pairs}
+        if kind == "exact":
+            groups = found.duplicate_group
+            named = {frozenset(samples.ids[groups == g].tolist())
+                     for g in np.unique(groups[groups >= 0])}  # fmt: skip
+            hits = sum(any(p <= group for group in named) for p in planted)
+        else:
+            hits = len(planted & named)
+        yield f"copies {name} {kind}", {
+            "n": len(both), "natural": natural, "recall": hits / PLANTED,
+            "precision": hits / max(1, len(named)), "cpu_seconds": seconds,
+        }  # fmt: skip
+
+
+def move_one_number(twins, inputs: list[str], draw: np.random.Generator) -> None:
+    """Change one number of each row by 3 %."""
+    numbers = [c for c in inputs if twins[c].dtype.kind in "if"]
+    twins[numbers] = twins[numbers].astype(float)
+    for row in range(len(twins)):
+        some = [c for c in numbers if abs(twins.at[row, c]) > 0]
+        twins.at[row, draw.choice(some)] *= 1.03
+
+
+def outliers(name: str, options: Options) -> dict[str, object]:
+    """AUROC of 1 % of the targets, ten times too large or too small."""
+    figures: dict[str, list[float]] = {"auroc": [], "flagged": [], "right": [], "cpu_seconds": []}
+    for seed in range(SEEDS):
+        table, target = frame(name)
+        draw = np.random.default_rng(seed)
+        table = table.dropna(subset=[target])
+        table = table.iloc[np.sort(draw.permutation(len(table))[:4000])].reset_index(drop=True)
+        wrong = np.zeros(len(table), bool)
+        wrong[draw.permutation(len(table))[: max(3, len(table) // 100)]] = True
+        factor = np.where(draw.random(len(table)) < 0.5, FACTOR, 1 / FACTOR)
+        table[target] = table[target].astype(float) * np.where(wrong, factor, 1)
+        path, out = options.work / f"{name}.csv", options.work / name
+        table.to_csv(path, index=False)
+        ran = run("score", path, "--target", target, "--out", out)
+        found = scores(out)
+        flagged = found["is_issue"].to_numpy()
+        values = (roc_auc_score(wrong, found["label_issue_score"]), int(flagged.sum()),
+                  int(flagged[wrong].sum()), ran["cpu_seconds"])  # fmt: skip
+        for key, value in zip(figures, values, strict=True):
+            figures[key].append(value)
+    return {"n": len(table), "wrong": int(wrong.sum()), **figures}
+
+
+def half(name: str, options: Options) -> dict[str, object]:
+    """Balanced accuracy on a fifth held out of trees fitted to all, and to the half kept."""
+    figures: dict[str, list[float]] = {"all": [], "random": [], "kept": [], "without_suspects": []}
+    table, target = frame(name)
+    samples, _ = load(table, target=target)
+    for seed in range(SEEDS):
+        rows = np.arange(len(samples))
+        train, test = train_test_split(rows, test_size=0.2, random_state=seed, stratify=samples.y)
+        path = options.work / f"{name}.csv"
+        table.iloc[train].assign(key=train).to_csv(path, index=False)
+
+        def judged(keep, seed=seed, test=test) -> float:
+            model = HistGradientBoostingClassifier(random_state=seed)
+            model.fit(samples.x[keep], samples.y[keep])
+            return balanced_accuracy_score(samples.y[test], model.predict(samples.x[test]))
+
+        figures["all"] += [judged(train)]
+        draw = np.random.default_rng(seed)
+        figures["random"] += [judged(draw.permutation(train)[: len(train) // 2])]
+        for key, more in (("kept", ("--no-drop-suspects",)), ("without_suspects", ())):
+            out = options.work / f"{name}.{key}"
+            line = ("summarize", path, "--target", target, "--ids", "key", "--fraction", 0.5)
+            ran = run(*line, "--out", out, *more)
+            assert ran["status"] == 0, ran["error"]
+            kept = pq.read_table(out / "keep.parquet").to_pandas()
+            figures[key] += [judged(kept["id"].to_numpy())]
+    return figures
+
+
+def seconds(n: int, options: Options) -> Iterator[tuple[str, dict]]:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(n, 11))
+    y = (x[:, 0] * x[:, 1] + x[:, 2] + 0.5 * draw.normal(size=n) > 0).astype(int)
+    path = options.work / f"{n}.csv"
+    header = ",".join([f"c{j}" for j in range(11)] + ["label"])
+    np.savetxt(path, np.column_stack([x, y]), "%.6g", ",", header=header, comments="")
+    for command in ("score", "run"):
+        out = options.work / f"{n}.{command}"
+        yield f"seconds {command} {n}", {
+            "n": n, **run(command, path, "--target", "label", "--out", out),
+        }  # fmt: skip
+
+
+def rows(lines: dict[str, dict]) -> list[Row]:
+    def of(part: str) -> dict[str, dict]:
+        start = f"tables/{part} "
+        return {n.removeprefix(start): x for n, x in lines.items() if n.startswith(start)}
+
+    well = [line for line in of("shipped").values() if line["status"] == 0]
+    scored = sum(x["scored"] for x in well) / sum(x["rows"] for x in well)
+    rare = {n: x for n, x in of("shipped").items() if "trees_rarest_flagged" in x}
+    rivals = ("logistic_rarest_flagged", "trees_rarest_flagged")
+    over = [
+        f"{name} {100 * x['rarest_flagged']:.1f} ({100 * min(x[k] for k in rivals):.1f})"
+        for name, x in rare.items()
+        if x["rarest_flagged"] > 0
+    ]
+    found = [
+        Row(
+            f"Tables as their packages ship them, `datassay run` with --target alone: "
+            f"{len(of('shipped'))} tried, ended well; rows with a label that got scores; slowest",
+            f"{len(well)}; {100 * scored:.0f} %; "
+            f"{max(x['cpu_seconds'] for x in well):.0f} s of processor time",
+            headline=True,
+        ),
+        Row(
+            "% of the rarest class flagged in them, no noise added (the more cautious of "
+            f"confident learning's two); 0 in the other {len(rare) - len(over)}",
+            ", ".join(over),
+        ),
+    ]
+    for kind, what in (("exact", "copies"), ("near", "copies with one number changed by 3 %")):
+        some = [x for name, x in of("copies").items() if name.endswith(kind)]
+        least = [min(x[share] for x in some) for share in ("precision", "recall")]
+        what = f"300 {what} in 3000 rows of {len(some)} tables, worst precision and recall"
+        found.append(Row(what, f"{least[0]:.2f}, {least[1]:.2f}"))
+    each = [f"{n} {np.mean(x['auroc']):.3f}" for n, x in of("outliers").items()]
+    what = "1 % of the targets ten times too large or small: AUROC"
+    found.append(Row(what, ", ".join(each)))
+    for name, x in of("half").items():
+        names = ("kept", "without_suspects", "all", "random")
+        means = (sum(x[key]) / len(x[key]) for key in names)
+        what = (f"Half of {name} kept, boosted trees retrained: balanced accuracy, without "
+                "suspects (all rows, a random half)")  # fmt: skip
+        found.append(Row(what, "{:.3f}, {:.3f} ({:.3f}, {:.3f})".format(*means)))
+    for name, x in of("seconds").items():
+        command, n = name.split()
+        what = f"`datassay {command}`, {n} rows of 11 columns, one thread"
+        found.append(Row(what, f"{x['cpu_seconds']:.0f} s of processor time"))
+    return found
+
+
+PARTS = {
+    "shipped": (shipped, tuple(TABLES)),
+    "copies": (copies, COPIES),
+    "outliers": (outliers, SKEWED),
+    "half": (half, ("churn",)),
+    "seconds": (seconds, (12_000, 200_000)),
+}
+TASK = Task(
+    measure="tables as their packages ship them",
+    cases={
+        f"{part} {name}": Case(partial(measure, name))
+        for part, (measure, names) in PARTS.items()
+        for name in names
+    },
+    lines="tables/",
+    rows=rows,
+)
