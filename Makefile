@@ -52,13 +52,13 @@ oldest: .venv-oldest/installed
 # A variable and not an argument of a function, where make would split at the comma.
 .venv/installed: INSTALLED = -c constraints.txt .
 .venv-dev/installed: INSTALLED = -c constraints.txt -e '.[dev,docs,features,hf,services]' \
-	-e packages/datassay-lab
+	-e packages/datassay-lab -e packages/datassay-exports
 .venv-oldest/installed: INSTALLED = -c constraints-oldest.txt -e '.[dev]'
 
 .venv/installed: constraints.txt $(PACKAGE)
 	$(set_up)
 
-.venv-dev/installed: constraints.txt pyproject.toml packages/datassay-lab/pyproject.toml
+.venv-dev/installed: constraints.txt pyproject.toml $(wildcard packages/*/pyproject.toml)
 	$(set_up)
 
 .venv-oldest/installed: constraints-oldest.txt pyproject.toml

@@ -13,6 +13,11 @@ from typing import Any
 from datassay.errors import SettingError
 
 
+def plugin_names(group: str) -> list[str]:
+    """Names of what installed distributions add to a group, without loading it."""
+    return sorted(point.name for point in entry_points(group=f"datassay.{group}"))
+
+
 @cache
 def plugins(group: str) -> dict[str, Any]:
     """What installed distributions add to a group, loaded when it is first asked for.

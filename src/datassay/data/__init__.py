@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datassay.data.samples import Encoding as Encoding
     from datassay.data.samples import SampleSet as SampleSet
     from datassay.data.settings import check_seed as check_seed
+    from datassay.data.source import reading as reading
     from datassay.data.synthetic.functions import FunctionProblem as FunctionProblem
     from datassay.data.synthetic.functions import bateman as bateman
     from datassay.data.synthetic.functions import function_problem as function_problem

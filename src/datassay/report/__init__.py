@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from datassay.report.drawing import heat_image as heat_image
     from datassay.report.drawing import heat_limit as heat_limit
     from datassay.report.html import render as render
+    from datassay.report.manifest import sha256 as sha256
     from datassay.report.page import Figure as Figure
     from datassay.report.page import Page as Page
     from datassay.report.page import Partial as Partial
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from datassay.report.style import VERMILION as VERMILION
     from datassay.report.style import log_ticks as log_ticks
     from datassay.report.style import style as style
+    from datassay.report.tables import column as column
+    from datassay.report.tables import labels as labels
     from datassay.report.tables import standard_json as standard_json
     from datassay.report.wording import count as count
     from datassay.report.wording import number as number

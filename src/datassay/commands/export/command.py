@@ -3,18 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
 from datassay.commands.command import Command, read
-from datassay.commands.export.settings import TARGETS, ExportSettings
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError
+from datassay.plugins import plugin_names, plugins
+from datassay.setting import setting
+
+if TYPE_CHECKING:
+    from datassay.commands.export.material import Export
+
+NOT_TOOLS = {"command", "material"}
+OWN = tuple(
+    sorted(m.name for m in iter_modules([str(Path(__file__).parent)]) if m.name not in NOT_TOOLS)
+)
+ELSEWHERE = "Embedding Atlas, FiftyOne, Spotlight and Croissant come with datassay-exports: "
+ELSEWHERE += "pip install datassay-exports, or in a clone pip install ./packages/datassay-exports"
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """What the job can be told."""
+
+    run: Path = setting(MISSING, "The --out of a run or score.", argument=True)
+    to: str = setting(
+        MISSING,
+        f"Which tool: {', '.join(OWN).replace('_', '-')}, or one that another package adds.",
+    )
+    data: str | None = setting(None, "Where the run's data are now (default: where they were).")
+    top: int | None = setting(
+        None, "Tasks for Label Studio, the most suspect first (default: the suspects)."
+    )
+
+
+def exports() -> dict[str, Export]:
+    """The tools by name: a module of this folder each, then those of other packages."""
+    modules = (import_module(f"{__package__}.{name}") for name in OWN)
+    own = {module.EXPORT.name: module.EXPORT for module in modules}
+    return own | {export.name: export for export in plugins("exports").values()}
 
 
 class _Export(Command):
     """Files and no page; a module for each tool."""
+
+    def epilog(self) -> str:
+        """The tools that other packages add."""
+        names = plugin_names("exports")
+        return f"From other packages: {', '.join(names)}." if names else ""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, read the run, write, say how the tool opens it."""
@@ -23,15 +63,16 @@ class _Export(Command):
         from datassay.report.write import check_outputs, check_writable, write_pages
 
         settings: ExportSettings = read(self.settings, given)
-        if settings.to not in TARGETS:
-            raise SettingError(f"to must be {', '.join(TARGETS)}; got {settings.to[:60]!r}.")
-        tool = settings.to.replace("-", "_")
+        tools = exports()
+        if settings.to not in tools:
+            raise SettingError(
+                f"to must be {', '.join(tools)}; got {settings.to[:60]!r}. {ELSEWHERE}."
+            )
         folders = [settings.run, *([] if settings.data is None else [settings.data])]
         check_outputs(out, (), (), folders)
         check_writable(out, (), overwrite=given["overwrite"])
         run = finished_run(settings.run)
-        module = import_module(f"{self.home}.{tool}")
-        made = module.export(Material(run, out, settings.data, settings.top))
+        made = tools[settings.to].export(Material(run, out, settings.data, settings.top))
         write_pages(made.parts, out, overwrite=given["overwrite"])
         out_console.print(made.opening, soft_wrap=True)
         out_console.print(str(out / next(iter(made.parts))), soft_wrap=True)
@@ -42,13 +83,14 @@ COMMAND = _Export(
     help="""Write a finished run as files that another tool opens.
 
     datalab (the columns of cleanlab's Datalab), label-studio (tasks with the suggested labels; its
-    export goes back with datassay apply), embedding-atlas, fiftyone, spotlight, croissant. Needs
-    none of them. Parquet columns say unit and sign in their metadata.
+    export goes back with datassay apply), and with the package datassay-exports embedding-atlas,
+    fiftyone, spotlight, croissant. Needs none of them. Parquet columns say unit and sign in their
+    metadata.
 
     Examples:
       datassay export report --to label-studio --out tasks
 
-      datassay export report --to embedding-atlas --out atlas
+      datassay export report --to datalab --out issues
 
       datassay export report --to spotlight --data moved/photos --out spot
     """,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.export.material import Exported, Material, single_labels
+from datassay.commands.export.material import Export, Exported, Material, single_labels
 from datassay.results import Meaning, with_meanings
 
 FILE = "datalab_issues.parquet"
@@ -85,3 +85,6 @@ def _near_duplicates(scores: pa.Table) -> dict[str, pa.Array]:
         "near_duplicate_sets": pa.array(same, pa.list_(pa.int64())),
         "distance_to_nearest_neighbor": pa.array(distance, mask=np.isnan(distance)),
     }
+
+
+EXPORT = Export("datalab", "The columns of cleanlab's Datalab.", export)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from datassay.act.review.decisions import REMOVE, UNSURE, label_word
 from datassay.act.review.label_studio import DIGEST, FATE, GIVEN, ID, INPUTS, LABEL, SEEN
 from datassay.commands.export.material import (
+    Export,
     Exported,
     Material,
     Parts,
@@ -180,3 +181,10 @@ def _opening(root: Path | None) -> str:
         f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={root.parent}; add {root} to the project as local "
         f"storage. {steps}"
     )
+
+
+EXPORT = Export(
+    "label-studio",
+    "Tasks for Label Studio with the suggested labels; its export goes back with datassay apply.",
+    export,
+)

@@ -42,6 +42,21 @@ class Exported:
 
 
 @dataclass(frozen=True)
+class Export:
+    """One tool that a run can be exported to; a module of this folder or of another package.
+
+    Attributes:
+        name: as `--to` takes it.
+        help: the tool and what it gets, one sentence.
+        export: the files, from a finished run.
+    """
+
+    name: str
+    help: str
+    export: Callable[[Material], Exported]
+
+
+@dataclass(frozen=True)
 class Material:
     """A finished run, ready to be exported.
 

@@ -12,14 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datassay.commands.export.material import Exported, Material, Parts
-from datassay.commands.finished import SCORES
-from datassay.data.source import reading
-from datassay.report.manifest import sha256
-from datassay.report.tables import standard_json
+from datassay.commands.export import Export, Exported, Material, Parts
+from datassay.data import reading
+from datassay.report import sha256, standard_json
 from datassay.results import meaning_of
 
-FILE = "croissant.json"
+FILE, SCORES = "croissant.json", "scores.parquet"
 TABLES = {
     SCORES: "Every training sample's scores.",
     "attribution.parquet": "The largest effects of training samples on each query.",
@@ -122,3 +120,6 @@ def _field(path: Path, named: pa.Field) -> dict[str, Any]:
         **repeated,
         "source": {"fileObject": {"@id": path.name}, "extract": {"column": named.name}},
     }
+
+
+EXPORT = Export("croissant", "Croissant, MLCommons' description of the tables in JSON-LD.", export)

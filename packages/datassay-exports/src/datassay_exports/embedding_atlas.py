@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datassay.commands.export.flat_map import embedding, flat_map
-from datassay.commands.export.material import Exported, Material, own_columns
-from datassay.data.samples import SampleSet
-from datassay.data.source import reading
-from datassay.report.tables import column, labels
+from datassay import SampleSet
+from datassay.commands.export import Export, Exported, Material, own_columns
+from datassay.data import reading
+from datassay.report import column, labels
 from datassay.results import Meaning, with_meanings
+from datassay_exports.flat_map import embedding, flat_map
 
 FILE = "embedding_atlas.parquet"
 EFFECTS = "attribution.parquet"
@@ -131,3 +131,6 @@ def _opening(material: Material, table: pa.Table) -> str:
         "pip install embedding-atlas, then: embedding-atlas "
         f"{material.out / FILE} --x x --y y --neighbors neighbors{shown}"
     )
+
+
+EXPORT = Export("embedding-atlas", "Embedding Atlas, a map with the effects as neighbours.", export)

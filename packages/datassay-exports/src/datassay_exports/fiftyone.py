@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from datassay.commands.export.material import (
+from datassay.commands.export import (
+    Export,
     Exported,
     Material,
     Parts,
@@ -16,7 +17,7 @@ from datassay.commands.export.material import (
     single_labels,
 )
 from datassay.errors import DataError
-from datassay.report.tables import standard_json
+from datassay.report import standard_json
 
 FILE, SCRIPT = "fiftyone.json", "open_fiftyone.py"
 TEXT = '''"""Show the images with their scores in FiftyOne; pip install fiftyone."""
@@ -87,3 +88,6 @@ def _row(name: str, values: dict[str, Any], are_classes: bool) -> dict[str, Any]
         "suggested": {key: read(values["suggested_label"]), "confidence": confidence},
         **{k: v for k, v in values.items() if k not in LABELS and v is not None},
     }
+
+
+EXPORT = Export("fiftyone", "FiftyOne, images with labels and scores.", export)

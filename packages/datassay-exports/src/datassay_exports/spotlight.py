@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from datassay.commands.export.flat_map import embedding
-from datassay.commands.export.material import Exported, Material, Parts, own_columns
+from datassay.commands.export import Export, Exported, Material, Parts, own_columns
 from datassay.results import Meaning, with_meanings
+from datassay_exports.flat_map import embedding
 
 FILE, SCRIPT = "spotlight.parquet", "open_spotlight.py"
 MEANINGS = {"embedding": Meaning("principal components of the inputs, at most 50")}
@@ -41,3 +41,6 @@ def export(material: Material) -> Exported:
         table = table.append_column(own, values)
     parts: Parts = {FILE: with_meanings(table, MEANINGS), SCRIPT: TEXT}
     return Exported(parts, f"pip install renumics-spotlight, then: python {material.out / SCRIPT}")
+
+
+EXPORT = Export("spotlight", "Renumics Spotlight, samples with their scores.", export)
