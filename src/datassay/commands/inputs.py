@@ -43,9 +43,8 @@ class DataInputs:
 
     data: str | None = setting(
         None,
-        "digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, routable, or a path: .npz, "
-        ".csv, .parquet, .jsonl, .feather, a folder of MNIST-style IDX files, a folder of "
-        "class-named image folders.",
+        "digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, routable, or a path: "
+        "FORMATS.",
         argument=True,
     )
     data_option: str | None = setting(None, "The same as DATA.", name="data")

@@ -18,7 +18,12 @@ class HelpedCommand(TyperCommand):
     more: Callable[[], str]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
+        """Print the help; where FORMATS stands, those of data that are known, plugins' too."""
+        from datassay.data.formats import in_words
+
+        for parameter in self.params:
+            if "FORMATS" in (text := str(getattr(parameter, "help", ""))):
+                vars(parameter)["help"] = text.replace("FORMATS", in_words())
         self.epilog = self.more() or None
         super().format_help(ctx, formatter)
 

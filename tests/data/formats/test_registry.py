@@ -76,6 +76,7 @@ def test_a_toy_is_loaded_scored_and_given_back(toy):
     assert train.class_names == ("a", "b")
     assert train.x.shape == (30, 2)
     succeed("score", "a.toy", "--out", "scores")
+    assert ".toy" in succeed("score", "--help").output
     decided("a.toy", "d.parquet", [("1", "relabel", "b", "a"), ("2", "remove", "a", "")])
     succeed("apply", "a.toy", "d.parquet")
     expected = ["u ; v ; y", *ROWS]

@@ -1,1 +1,34 @@
 """A file format a module: how it is known, read and given back, declared in its FORMAT."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+from collections.abc import Iterator
+
+from datassay.plugins import plugins
+
+
+def in_words() -> str:
+    """What can be read, for `--help`: suffixes of files, and what folders hold.
+
+    Returns:
+        Such as ".csv, .npz, or a folder of one folder of images a class".
+    """
+    files, folders = [], []
+    for declared in [*_declared(), *map(vars, plugins("formats").values())]:
+        files += declared.get("suffixes", ())
+        folders += [declared["holds"]] if declared.get("holds") else []
+    return f"{', '.join(files)}, or a folder of {', '.join(folders)}"
+
+
+def _declared() -> Iterator[dict[str, object]]:
+    """What our own formats declare, by their syntax: to import them would take seconds."""
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        spec = module.module_finder.find_spec(module.name, None)
+        assert spec is not None and spec.loader is not None
+        source = spec.loader.get_source(module.name)  # pyright: ignore[reportAttributeAccessIssue]
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "").endswith("Format"):
+                words = [k for k in node.keywords if k.arg in {"suffixes", "holds"}]
+                yield {str(k.arg): ast.literal_eval(k.value) for k in words}
