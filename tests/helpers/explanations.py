@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from datassay.commands.explain.findings import ExplainFindings
+from datassay.commands.explain.job import ExplainFindings
 from helpers.findings import (
     digit_samples,
     regression_samples,

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datassay.commands.explain.gallery import harmful
+from datassay.commands.explain.page import harmful
 from datassay.commands.explain.page import page as explain_page
 from datassay.commands.partition.page import page as partition_page
 from datassay.commands.polynomial.page import page as polynomial_page

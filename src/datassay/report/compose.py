@@ -257,7 +257,7 @@ class _Reader:
         return (Pair(beside),) if len(beside) == len(placed) > 1 else tuple(placed)
 
     def _one(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
-        block = self._blocks[name]
+        block: Any = self._blocks[name]
         block = block() if callable(block) else block
         if block is None:
             return ()

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from datassay.commands.explain.advice import advice
-from datassay.commands.explain.figures import self_influence_figure
-from datassay.commands.explain.files import files, sample_table
-from datassay.commands.explain.gallery import gallery, harmful
+from datassay.commands.explain.page import self_influence_figure
+from datassay.commands.explain.page import files, sample_table
+from datassay.commands.explain.page import gallery, harmful
 from datassay.commands.explain.page import page as page_of
 from datassay.report.html import render
 from datassay.report.page import Table

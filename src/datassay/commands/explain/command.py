@@ -3,14 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datassay.collect.settings import Collection
 from datassay.commands.command import Command, read
-from datassay.commands.explain.settings import ExplainSettings
-from datassay.commands.inputs import DataInputs, PlanInputs
+from datassay.commands.inputs import (
+    BLOCK_DAMPING_HELP,
+    MODEL,
+    MODEL_HELP,
+    SEED_HELP,
+    DataInputs,
+    PlanInputs,
+    number_or,
+)
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError
+from datassay.score.settings import DEFAULT_TOP, Influence, TrainedWeights
+from datassay.setting import setting
+
+
+@dataclass(frozen=True)
+class ExplainSettings:
+    """What the job can be told; every default is what `datassay explain DATA` does."""
+
+    queries: str | None = setting(
+        None,
+        "Samples to explain: a file as DATA is, labels too (default: the validation part, or the "
+        "training samples where there is none).",
+    )
+    model: str = setting(MODEL, MODEL_HELP)
+    weights: tuple[Path, ...] = setting(
+        (),
+        ".safetensors or state dict of the trained network (weights.pt::ema names one of several); "
+        "several times for several seeds or checkpoints, whose effects are averaged; none for "
+        "--plan.",
+    )
+    index: str | None = setting(
+        None,
+        "Folder or URL that datassay index made of DATA and this network: it answers, and nothing "
+        "of the training side is computed anew.",
+    )
+    measure: str = setting(
+        "auto",
+        "Effect on each query's margin (of the given label), output (of the predicted class) or "
+        "loss; auto: the margin of classes, the output of one target, else the loss.",
+    )
+    loss: str = setting(
+        Influence.loss,
+        "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
+    )
+    curvature: str = setting(
+        TrainedWeights.curvature,
+        "Of each layer: blocks (exact), ekfac (factored) or auto (exact where it is small); or "
+        "whole: of all layers together, for small networks.",
+    )
+    damping: float | str = setting(
+        TrainedWeights.damping,
+        f"{BLOCK_DAMPING_HELP} With --curvature whole it is absolute, auto 0.01.",
+        read=lambda text: number_or(text, "auto", "damping"),
+    )
+    parameters: str | None = setting(
+        None, "Only weights with this in their names, or that fit it where it has a *."
+    )
+    top: int = setting(DEFAULT_TOP, "Samples kept a query and direction.")
+    precision: str | None = setting(
+        None, "float32 or float64 (default: float32; with --curvature whole float64)."
+    )
+    device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
+    seed: int = setting(Collection.seed, SEED_HELP)
+    command: str = ""
 
 
 class _Explain(Command):
@@ -18,7 +81,7 @@ class _Explain(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, load, compute, write, print; of a plan print only."""
-        from datassay.commands.explain import job, plan
+        from datassay.commands.explain import job
 
         settings = read(self.settings, given)
         job.check_settings(settings, only_plan=given["plan"])
@@ -31,7 +94,7 @@ class _Explain(Command):
             )
         train, val = self.sets(given)
         planned = job.planned(train, val, settings)
-        out_console.print(*plan.lines(planned, is_trained=bool(settings.weights)), sep="\n")
+        out_console.print(*job.plan_lines(planned, is_trained=bool(settings.weights)), sep="\n")
 
 
 COMMAND = _Explain(

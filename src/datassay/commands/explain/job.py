@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
+from dataclasses import field, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from rich.console import RenderableType
 from torch import Tensor, nn
 
 from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class
@@ -16,18 +17,20 @@ from datassay.collect.gradients.criteria import LOSSES
 from datassay.collect.gradients.outputs import outputs_of
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.jacobian.inputs import network_inputs, takes_integers
-from datassay.commands.explain.findings import ExplainFindings
 from datassay.commands.explain.kept import check_index, opened
-from datassay.commands.explain.settings import ExplainSettings
+from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.facts import closing_facts, data_facts, model_facts
-from datassay.commands.trained import check_weights, loss_of, networks
+from datassay.commands.terminal import block_table
+from datassay.commands.trained import INITIAL, check_weights, loss_of, networks
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
 from datassay.models.user_code import user_code
 from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
+from datassay.report.predictions import Predictions
 from datassay.report.wording import count, number, percent
+from datassay.results import result
 from datassay.score.effects import Attribution, check_top
 from datassay.score.influence.given import DOUBT, given_sets
 from datassay.score.influence.methods import influence
@@ -42,6 +45,72 @@ BELONG = (
 BATCH = 256
 # Values of all gradients; planning takes a second itself. What takes a minute says so first.
 MANY_VALUES, LONG_SECONDS = 1e9, 60
+
+
+@result
+class ExplainFindings:
+    """Effects of n training samples on m queries, at trained weights.
+
+    Attributes:
+        samples: the n training samples; of an index the first of them, those that DATA shows.
+        queries: m samples; the training samples themselves where there are no others.
+        kind: "validation", "training" or "queried": which samples the queries are.
+        attribution: the effects.
+        loss: of the training, by its name.
+        fitted: [n, k], what is predicted of the training samples: probabilities of classes, or
+            targets; None: several tokens a sample.
+        predicted: [m, k], of the queries; likewise.
+        facts: what was run and on what, name to value, in the order to show.
+        warnings: what the reader must know before trusting the figures.
+    """
+
+    samples: SampleSet
+    queries: SampleSet
+    kind: str
+    attribution: Attribution
+    loss: str
+    fitted: Float[np.ndarray, "n k"] | None
+    predicted: Float[np.ndarray, "m k"] | None
+    facts: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def predictions(self) -> Predictions:
+        """For the picker."""
+        classes = self.samples.is_classification
+        is_logit = classes and self.loss == "cross_entropy"
+        return Predictions(
+            self.samples, self.queries, self.kind, self.predicted, self.attribution, is_logit
+        )
+
+    @property
+    def ids(self) -> np.ndarray:
+        """[n], of the training samples, those of an index included that DATA does not show."""
+        return self.attribution.ids
+
+    @property
+    def self_influence(self) -> Float[np.ndarray, " n"]:
+        """How much each sample's presence lowers its own loss; NaN where that is not known."""
+        found = self.attribution.self_influence
+        return np.full(len(self.ids), np.nan) if found is None else found
+
+    @property
+    def first(self) -> Int[np.ndarray, " n"]:
+        """All samples, those of largest self-influence first."""
+        return np.argsort(-self.self_influence, kind="stable")
+
+    @property
+    def harm(self) -> Float[np.ndarray, " n"] | None:
+        """How much each sample lowers all margins or raises all losses; None of other measures."""
+        sign = {"margin": -1.0, "loss": 1.0}.get(self.attribution.measure)
+        return None if sign is None else sign * self.attribution.total
+
+    @property
+    def n_wrong(self) -> int | None:
+        """Queries of which another class is predicted; None of what is no class."""
+        if self.predicted is None or not self.queries.is_classification:
+            return None
+        return int((predicted_class(self.predicted) != self.queries.y).sum())
 
 
 def run(
@@ -134,6 +203,28 @@ def _plan(
         parameters=settings.parameters, top=settings.top, precision=settings.precision,
         device=settings.device, seed=settings.seed,
     )  # fmt: skip
+
+
+def plan_lines(plan: InfluencePlan, *, is_trained: bool = True) -> list[RenderableType]:
+    """The plan as a table, the largest blocks of many, and sentences, for the terminal."""
+    table = block_table(
+        plan.block,
+        plan.size,
+        {
+            "curvature": plan.kind.tolist(),
+            "memory": [f"{size / 1e6:,.1f} MB" for size in plan.bytes],
+            "operations": [f"{flops:.1e}" for flops in plan.flops],
+        },
+    )
+    fits = "fits" if plan.fits else "does NOT fit"
+    return [
+        *table,
+        f"{count(plan.n_queries, 'query', 'queries')} by {plan.n_samples:,} training samples, "
+        f"{count(plan.n_models, 'network')}: {plan.passes:,} passes of a sample.",
+        f"About {plan.seconds:.0f} s; {plan.peak_bytes / 1e9:.2f} GB beside the program, which "
+        f"{fits} in the {plan.free_bytes / 1e9:.1f} GB free. Nothing was run.",
+        *([] if is_trained else [INITIAL.format("")]),
+    ]
 
 
 def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> None:

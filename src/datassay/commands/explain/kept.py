@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import nn
 
 from datassay.collect.store.location import shown
-from datassay.commands.explain.settings import ExplainSettings
+from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.trained import check_left_to_index
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError

@@ -1,89 +1,74 @@
-"""The page of an explanation."""
+"""The page of an explanation and the files beside it; texts stand in `report/text/explain.md.j2`."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
-from datassay.commands.explain import figures
-from datassay.commands.explain.advice import advice
-from datassay.commands.explain.files import FILES
-from datassay.commands.explain.findings import ExplainFindings
-from datassay.commands.explain.gallery import gallery, predicted_text
-from datassay.commands.explain.method import notes
-from datassay.report.page import Block, Figure, Page, Row, Section, Table, Text
+from datassay.collect.curvature.output_loss import predicted_class
+from datassay.commands.explain.job import ExplainFindings
+from datassay.report.advice import N_CHECK_FIRST
+from datassay.report.compose import compose
+from datassay.report.drawing import Drawing, draw, sample_texts
+from datassay.report.page import Card, Gallery, Page, Row, Table, View
+from datassay.report.plots import chart, log_histogram
 from datassay.report.predictions import effect_words, picker
-from datassay.report.wording import count, label_text, number
+from datassay.report.style import BLUE, VERMILION
+from datassay.report.tables import column, effect_table, standard_json
+from datassay.report.wording import label_text, number
 
-N_ROWS = 20
+N_ROWS, N_CARDS = 20, 60
 INTERNALS = ("Data SHA-256", "Seed")
+HARMS = {"loss": "raise the losses", "margin": "lower the margins"}
+FIRST = View("labels", "largest self-influence", sort="own", descending=True)
+FILES = {
+    "effects.parquet": "the samples that raised and lowered each query's measure most",
+    "samples.parquet": "every sample's self-influence and total effect",
+    "summary.json": "the figures above",
+}
 
 
 def page(findings: ExplainFindings) -> Page:
     """Everything that the command says."""
-    pieces, cards = advice(findings), gallery(findings)
-    return Page(
-        brand="datassay explain · which training samples made the network say this",
-        title=findings.samples.name,
-        lead=_lead(findings),
-        facts=findings.facts,
-        warnings=findings.samples.warnings + findings.warnings,
-        advice=pieces,
-        sections=(
-            _why(findings, cards.kind),
-            *_labels(findings),
-            Section("gallery", "Gallery", "The samples", (cards,)),
-        ),
-        method=notes(findings),
-        files=FILES,
-        columns=findings.samples.columns,
+    f, own, cards = findings, findings.self_influence, gallery(findings)
+    harm, first = harmful(f), f.first[:N_CHECK_FIRST]
+    n_rows, middle = min(N_ROWS, len(own)), float(np.median(own))
+    is_ranked = bool(np.isfinite(own).all())
+    ids = {"harm": tuple(str(i) for i in f.ids[harm[:N_CHECK_FIRST]])}
+    ids["labels"] = tuple(str(i) for i in f.ids[first])
+    numbers = {
+        "f": f,
+        "is_ranked": is_ranked,
+        "first": ids["labels"],
+        "times": float(own[first[-1]]) / middle if is_ranked and middle else 0.0,
+        "harm": ids["harm"],
+        "n_harm": len(harm),
+        "most_harm": abs(float(f.attribution.total[harm[0]])) if len(harm) else 0.0,
+        "harms": HARMS.get(f.attribution.measure, ""),
+        "n_rows": n_rows,
+        "effect_on": effect_words(f.predictions)[0],
+    }
+    blocks = {
+        "why": picker(f.predictions, cards.kind),
+        "table": lambda: _table(f, n_rows),
+        "own": lambda: self_influence_figure(f, n_rows),
+        "gallery": cards,
+    }
+    return compose(
+        "explain", blocks, numbers, ids=ids, facts=f.facts,
+        warnings=f.samples.warnings + f.warnings, files=FILES, columns=f.samples.columns,
         internals=INTERNALS,
-        answer=tuple(f"{one.headline}{_named(one.ids)}." for one in pieces),
-    )
+    )  # fmt: skip
 
 
-def _named(ids: tuple[str, ...]) -> str:
-    return f": {', '.join(ids[:5])}" if ids else ""
-
-
-def _lead(findings: ExplainFindings) -> str:
-    queries = count(len(findings.queries), findings.predictions.queried)
-    n = count(len(findings.ids), "training sample")
-    if findings.kind == "training":
-        return f"{n}, explained by each other"
-    return f"{queries} explained by {n}"
-
-
-def _why(findings: ExplainFindings, style: str) -> Section:
-    told = findings.predictions
-    what, _, _ = effect_words(told)
-    own = " What a sample does to itself is not listed." if findings.kind == "training" else ""
-    text = (
-        f"Pick a {told.queried}: the training samples below it changed {what} most. Each effect is "
-        "its value with the sample minus its value without, to first order, at the trained "
-        f"weights.{own}"
-    )
-    title = "Which training samples made the network say this?"
-    return Section("why", "Why this prediction", title, (Text(text), *picker(told, style)))
-
-
-def _labels(findings: ExplainFindings) -> tuple[Section, ...]:
-    own = findings.self_influence
-    if not np.isfinite(own).all():
-        return ()
-    what = "labels" if findings.samples.is_classification else "targets"
-    n_rows = min(N_ROWS, len(own))
-    text = (
-        "Self-influence is how much a sample's presence lowers its own loss: large where nothing "
-        f"else in the data supports its {what[:-1]}. Wrong {what} and rare samples come first."
-    )
-    described = "Histogram of self-influence, the samples of the table in another colour"
-    blocks: tuple[Block, ...] = (
-        Text(text),
-        _table(findings, n_rows),
-        Figure("own", figures.self_influence_figure(findings, n_rows), described),
-        Text("Below a millionth of the largest, samples are counted in the first bar.", note=True),
-    )
-    return (Section("labels", "Labels", f"Look at these {what} first", blocks),)
+def self_influence_figure(findings: ExplainFindings, n_first: int):
+    """Histogram of self-influence on a logarithmic axis; those of the table in a colour."""
+    is_first = np.zeros(len(findings.self_influence), bool)
+    is_first[findings.first[:n_first]] = True
+    groups = [("all others", ~is_first, BLUE), ("in the table", is_first, VERMILION)]
+    figure = chart("self-influence, loss unit", "samples", showlegend=True)
+    hover = "%{y} samples at %{customdata}"
+    return log_histogram(figure, findings.self_influence, groups, hover, smallest=1e-6)
 
 
 def _table(findings: ExplainFindings, n_rows: int) -> Table:
@@ -102,5 +87,108 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
         )
         rows.append(Row(str(findings.ids[i]), cells))
     columns = ("id", "given", "predicted", "self-influence", "times the median", "total effect")
-    note = f"The first {n_rows} of {len(findings.ids):,}; samples.parquet holds all."
-    return Table("Largest self-influence", columns, tuple(rows), note=note, in_terminal=True)
+    return Table("Largest self-influence", columns, tuple(rows), in_terminal=True)
+
+
+def gallery(findings: ExplainFindings) -> Gallery:
+    """The first sixty of each view."""
+    n = len(findings.samples)  # of an index: those that can be drawn
+    first, harm = (found[found < n][:N_CARDS] for found in (findings.first, harmful(findings)))
+    views = {int(i): ["labels"] for i in first}
+    shown, sorts = [FIRST], [("own", "self-influence"), ("id", "id")]
+    if findings.harm is not None:
+        word = HARMS[findings.attribution.measure]
+        shown.append(View("harm", f"{word} most", sort="harm", descending=True))
+        sorts.insert(1, ("harm", "harm to all queries"))
+        for i in harm:
+            views.setdefault(int(i), []).append("harm")
+    drawings = draw(findings.samples, np.fromiter(views, int, len(views)))
+    return Gallery(
+        cards=tuple(
+            _card(findings, i, tuple(named), drawing)
+            for (i, named), drawing in zip(views.items(), drawings, strict=True)
+        ),
+        views=tuple(shown),
+        sorts=tuple(sorts),
+        descending=True,
+        class_names=findings.samples.class_names,
+        advice_view="labels",
+    )
+
+
+def harmful(findings: ExplainFindings) -> np.ndarray:
+    """Positions of the samples that lower margins, or raise losses, the worst first."""
+    harm = findings.harm
+    if harm is None:
+        return np.empty(0, int)
+    order = np.argsort(-harm, kind="stable")
+    return order[harm[order] > 0]
+
+
+def predicted_text(findings: ExplainFindings, i: int) -> str:
+    """What is predicted of a training sample; empty where that is not shown."""
+    if findings.fitted is None:
+        return ""
+    names, row = findings.samples.class_names, findings.fitted[i : i + 1]
+    return label_text(names, predicted_class(row)[0] if names else row[0])
+
+
+def _card(findings: ExplainFindings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
+    own, total = float(findings.self_influence[i]), float(findings.attribution.total[i])
+    texts, predicted = sample_texts(findings.samples, i), predicted_text(findings, i)
+    keys = {"own": float(np.nan_to_num(own))}
+    if findings.harm is not None:
+        keys["harm"] = float(findings.harm[i])
+    return Card(
+        **texts,
+        drawing=drawing,
+        suggested=predicted if predicted != texts["label"] else "",
+        figures=(
+            (f"self {number(own)}", "self-influence"),
+            (f"total {number(total).replace('-', '−')}", "effect on all queries together"),
+        ),
+        views=views,
+        keys=keys,
+    )
+
+
+def files(findings: ExplainFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    return {
+        "effects.parquet": effect_table(findings.attribution, findings.queries),
+        "samples.parquet": sample_table(findings),
+        "summary.json": _summary(findings, page),
+    }
+
+
+def sample_table(findings: ExplainFindings) -> pa.Table:
+    """Every sample's self-influence and its effects on all queries together.
+
+    Returns:
+        One row a sample, in the samples' order: id, self_influence (how much its presence lowers
+        its own loss; null where that is not known) and total.
+    """
+    return pa.table({
+        "id": column(findings.ids),
+        "self_influence": pa.array(findings.self_influence, from_pandas=True),
+        "total": pa.array(findings.attribution.total),
+    })
+
+
+def _summary(findings: ExplainFindings, page: Page) -> str:
+    attribution, samples = findings.attribution, findings.samples
+    return standard_json({
+        **page.head,
+        "counts": {
+            "train": len(findings.ids),
+            "queries": len(findings.queries),
+            "classes": samples.n_classes,
+            "predicted_wrongly": findings.n_wrong,
+        },
+        "queries": findings.kind,
+        "loss": findings.loss,
+        "measure": attribution.measure,
+        "method": attribution.method,
+        "median_self_influence": float(np.median(findings.self_influence)),
+        "largest_self_influence": [str(i) for i in findings.ids[findings.first[:20]]],
+    })

@@ -81,7 +81,8 @@ def page(findings: Findings) -> Page:
 
 def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
     """Figures, tables and cards, by the name that the template has for them, made where it has."""
-    f, cards, information = findings, gallery(findings), findings.information.information
+    f: Any = findings  # what a block shows is there where the template names it
+    cards, information = gallery(findings), findings.information.information
     confused, is_drawn = confusions(f), f.samples.n_classes <= figures.MOST_DRAWN
     is_drawn = is_drawn and f.samples.is_classification
     alike, contrary = map(Gallery, pair_cards(f))
