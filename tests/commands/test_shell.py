@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import typer
 
-from datassay.commands.shell import exits_clearly, out_stream, say
+from datassay.commands.shell import clear_exit, out_stream, say
 from helpers.command_line import assert_one_error_line, invoke, listed, succeed
 
 OWN = """
@@ -123,7 +123,7 @@ def test_streams_that_take_nothing_lose_no_result(here, redirected, status):
 
 
 def test_a_failure_is_one_line_that_says_where(capsys):
-    @exits_clearly
+    @clear_exit()
     def command():
         raise LookupError("lost\nits way")
 

@@ -170,10 +170,10 @@ WRITER = """if True:
     from itertools import cycle
     from pathlib import Path
     import typer
-    from datassay.commands.shell import exits_clearly, stops_clearly
+    from datassay.commands.shell import clear_exit, stops_clearly
     from datassay.report.write import write_pages
 
-    @exits_clearly
+    @clear_exit()
     def write():
         print("ready", flush=True)
         for text in cycle(("one ", "two ")):

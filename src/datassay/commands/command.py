@@ -1,9 +1,11 @@
-"""One command: its name, help, settings, and the folder that holds its job, page and files.
+"""One command: its name, help, settings, and the package that holds its job and its page.
 
-A command's folder holds `command.py` with a COMMAND, and three modules that are imported when it
-runs: `job.py` with `run(train, val, settings, progress)`, which gives the findings; `page.py` with
-`page(findings)`, which gives a Page; and `files.py` with FILES and `files(findings, page)`, which
-gives the tables, texts and other files beside the page. Options are read off the settings' fields.
+A command's package holds `command.py` with a COMMAND, and modules that are imported when it runs:
+`job.py` with `run(train, val, settings, progress)`, which gives the results, and `page.py` with
+`page(results)`, which gives a Page, FILES, and `files(results, page)`, which gives the tables,
+texts and other files beside it (or these two in `files.py`). A job may also have
+`check_settings(settings, only_plan=)`, which refuses before anything is loaded, and
+`plan_lines(train, val, settings)`, printed by --plan. Options are read off the settings' fields.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +54,7 @@ class Command:
         name: as it is typed.
         help: what it does, what it writes, and examples.
         settings: dataclass of what its job can be told.
-        home: dotted name of the package with `job`, `page` and `files`.
+        home: dotted name of the package with `job` and `page`.
         out: folder of its results unless told otherwise.
         inputs: further dataclasses whose fields are options: which samples, what is spoiled.
         order: its place in `datassay --help`.
@@ -80,32 +83,44 @@ class Command:
         return (self.settings, *self.inputs)
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, load, compute, write, print.
+        """Check, load, compute, write all files or none, print; of a plan print only.
 
         Args:
             given: field name → value, of all groups, and `overwrite`.
-            out: folder of the results.
+            out: folder of the results; other files in it stay.
 
         Raises:
             DatassayError: bad options, samples or model; one sentence says which.
         """
+        from datassay.commands.terminal import ProgressDisplay
         from datassay.report.write import check_outputs, check_writable
 
-        settings = read(self.settings, given)
-        names = (*self.part("files", given).FILES, PAGE)
-        check_outputs(out, names, given.values(), _folders(given))
-        check_writable(out, names, overwrite=given["overwrite"])
-        sets = self.sets(given)
-        self.finish(sets, settings, given, out)
+        settings, job, plans = read(self.settings, given), self.part("job"), given.get("plan")
+        if hasattr(job, "check_settings"):
+            job.check_settings(settings, only_plan=bool(plans))
+        if not plans:
+            names = (*self.part("files").FILES, PAGE)
+            check_outputs(out, names, given.values(), _folders(given))
+            check_writable(out, names, overwrite=given["overwrite"])
+        here, arguments = Path.cwd(), self.arguments(given)
+        if plans:
+            lines = job.plan_lines(arguments["train"], arguments["val"], settings)
+            out_console.print(*lines, sep="\n")
+            return
+        with ProgressDisplay(err_console) as progress:
+            results = job.run(**arguments, settings=settings, progress=progress)
+            os.chdir(here)  # a model's code may have gone elsewhere, and `out` can be relative
+            page, path = self.write(results, out, overwrite=given["overwrite"])
+        self.show(results, settings, page, path)
 
-    def sets(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the job is about: training and validation samples where the inputs name any."""
         if DataInputs not in self.inputs:
-            return ()
+            return {}
         train, val = self.loaded(given)
         if NoiseInputs in self.inputs:
             train = with_noise(train, read(NoiseInputs, given), given["seed"])
-        return train, val
+        return {"train": train, "val": val}
 
     def loaded(self, given: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
         """The samples as the inputs name them.
@@ -132,43 +147,19 @@ class Command:
             backbone = asked_backbone(given, store, progress)
             return load_sets(inputs, backbone, given.get("queries"))
 
-    def part(self, name: str, given: Mapping[str, Any]) -> Any:
-        """A module of the command's folder; a command with several modes chooses by `given`."""
+    def part(self, name: str) -> Any:
+        """A module of the command's package: "job", "page" or "files"."""
+        if name == "files" and find_spec(f"{self.home}.files") is None:
+            name = "page"
         return import_module(f"{self.home}.{name}")
 
-    def compute(
-        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], progress: Any
-    ) -> Any:
-        """The findings."""
-        return self.part("job", given).run(*sets, settings, progress)
-
-    def finish(
-        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], out: Path
-    ) -> None:
-        """Compute with progress shown, write all files or none, print the answer."""
-        from datassay.commands.terminal import ProgressDisplay
-
-        here = Path.cwd()
-        with ProgressDisplay(err_console) as progress:
-            findings = self.compute(sets, settings, given, progress)
-            os.chdir(here)  # a model's code may have gone elsewhere, and `out` can be relative
-            page, path = self.write(findings, given, out)
-        self.show(findings, settings, page, path)
-
-    def show(self, findings: Any, settings: Any, page: Page, path: Path) -> None:
-        """Print the page in short, and where it is."""
-        from datassay.commands.terminal import page_lines
-
-        out_console.print(*page_lines(page), sep="\n")
-        out_console.print(str(path), soft_wrap=True)
-
-    def write(self, findings: Any, given: Mapping[str, Any], out: Path) -> tuple[Page, Path]:
+    def write(self, results: Any, out: Path, *, overwrite: bool = False) -> tuple[Page, Path]:
         """Write all files or none.
 
         Args:
-            findings: of the job.
-            given: field name → value, of all groups, and `overwrite`.
-            out: folder of the results; other files in it stay.
+            results: of the job.
+            out: folder; other files in it stay.
+            overwrite: whether files that datassay did not write may be replaced.
 
         Returns:
             The page, and the path to tell the user.
@@ -179,10 +170,16 @@ class Command:
         from datassay.report.html import render
         from datassay.report.write import write_pages
 
-        page = self.part("page", given).page(findings)
-        parts = self.part("files", given).files(findings, page)
-        overwrite = given.get("overwrite", False)
+        page = self.part("page").page(results)
+        parts = self.part("files").files(results, page)
         return page, write_pages({**parts, PAGE: render(page)}, out, overwrite=overwrite)
+
+    def show(self, results: Any, settings: Any, page: Page, path: Path) -> None:
+        """Print the page in short, and where it is."""
+        from datassay.commands.terminal import page_lines
+
+        out_console.print(*page_lines(page), sep="\n")
+        out_console.print(str(path), soft_wrap=True)
 
 
 def read(cls: type, given: Mapping[str, Any]) -> Any:

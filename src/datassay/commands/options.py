@@ -12,7 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 
 from datassay.commands.command import Command
-from datassay.commands.shell import exits_clearly
+from datassay.commands.shell import clear_exit
 from datassay.commands.usage import HelpedCommand
 from datassay.errors import SettingError
 from datassay.setting import Setting, default_of, settings_of
@@ -25,7 +25,7 @@ OVERWRITE_HELP = "Replace files in the folder that datassay did not write, or th
 def add_command(app: typer.Typer, command: Command) -> None:
     """Add a command to the command line; its options are read off its settings."""
     cls = type("_Command", (HelpedCommand,), {"more": staticmethod(command.epilog)})
-    app.command(command.name, cls=cls, help=command.help)(exits_clearly(_function(command)))
+    app.command(command.name, cls=cls, help=command.help)(_function(command))
 
 
 def _function(command: Command) -> Callable[..., None]:
@@ -38,17 +38,18 @@ def _function(command: Command) -> Callable[..., None]:
     parameters += _output_parameters(command)
 
     def function(**options: Any) -> None:
-        folder = _folder(options.pop("out", command.out))
-        given: dict[str, Any] = {"overwrite": options.pop("overwrite", False)}
-        for name, value in options.items():
-            cls, spec = declared[name]
-            if spec.read is None:
-                value = default_of(cls, name) if value in (None, []) else value
-                given[name] = tuple(value) if isinstance(value, list) else value
-            elif value is not None:  # not given: the field's own default stands
-                given[name] = spec.read(value)
-            _check_whole(name, given.get(name))
-        command.start(given, folder)
+        with clear_exit():
+            folder = _folder(options.pop("out", command.out))
+            given: dict[str, Any] = {"overwrite": options.pop("overwrite", False)}
+            for name, value in options.items():
+                cls, spec = declared[name]
+                if spec.read is None:
+                    value = default_of(cls, name) if value in (None, []) else value
+                    given[name] = tuple(value) if isinstance(value, list) else value
+                elif value is not None:  # not given: the field's own default stands
+                    given[name] = spec.read(value)
+                _check_whole(name, given.get(name))
+            command.start(given, folder)
 
     function.__name__ = command.name
     function.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]

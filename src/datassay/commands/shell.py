@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import signal
@@ -12,7 +11,8 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,24 +90,20 @@ def say(text: str, style: str = "") -> None:
     err_console.print(Text(line, style=style), soft_wrap=True)
 
 
-def exits_clearly(command: Callable[..., None]) -> Callable[..., None]:
+@contextmanager
+def clear_exit() -> Iterator[None]:
     """Bad input: one line and status 2. A signal: one line and 128 + its number. No traceback."""
-
-    @functools.wraps(command)
-    def guarded(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except (typer.Exit, typer.Abort):
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) and sys.flags.dev_mode:
             raise
-        except BaseException as error:
-            if isinstance(error, Exception) and sys.flags.dev_mode:
-                raise
-            ignore_stops()
-            status, line = outcome(error)
-            say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
-            raise typer.Exit(status) from None
-
-    return guarded
+        ignore_stops()
+        status, line = outcome(error)
+        say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
+        raise typer.Exit(status) from None
 
 
 def printed() -> bool:

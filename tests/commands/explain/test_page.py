@@ -6,10 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.explain.advice import advice
-from datassay.commands.explain.page import self_influence_figure
-from datassay.commands.explain.page import files, sample_table
-from datassay.commands.explain.page import gallery, harmful
+from datassay.commands.explain.page import (
+    files,
+    gallery,
+    harmful,
+    sample_table,
+    self_influence_figure,
+)
 from datassay.commands.explain.page import page as page_of
 from datassay.report.html import render
 from datassay.report.page import Table
@@ -56,7 +59,7 @@ def test_what_harms_lowers_margins_or_raises_losses(measure, sign):
     harm = sign * found.attribution.total
     worst = harmful(found)
     assert worst[0] == harm.argmax() and len(worst) == (harm > 0).sum()
-    told = {one.kind: one for one in advice(found)}
+    told = {one.kind: one for one in page_of(found).advice}
     assert told["harm"].ids[0] == str(found.samples.ids[harm.argmax()])
     shown = [card for card in gallery(found).cards if "harm" in card.views]
     assert {card.id for card in shown} == {str(i) for i in found.samples.ids[worst[:60]]}
@@ -64,7 +67,7 @@ def test_what_harms_lowers_margins_or_raises_losses(measure, sign):
 
 def test_an_output_harms_nobody():
     found = explained("rows", "output")
-    assert [one.kind for one in advice(found)] == ["labels", "predictions"]
+    assert [one.kind for one in page_of(found).advice] == ["labels", "predictions"]
     assert [view.value for view in gallery(found).views] == ["labels"]
 
 
@@ -75,9 +78,11 @@ def test_wrong_predictions_are_counted():
     outputs[[3, 8]] = outputs[[3, 8]][:, ::-1]
     wrong = replace(found, predicted=outputs)
     assert wrong.n_wrong == 2
-    headlines = [one.headline for one in advice(wrong)]
+    headlines = [one.headline for one in page_of(wrong).advice]
     assert "2 predictions are wrong" in headlines
-    assert advice(replace(found, predicted=np.eye(10)[found.samples.y]))[1].severity == "fine"
+    assert (
+        page_of(replace(found, predicted=np.eye(10)[found.samples.y])).advice[1].severity == "fine"
+    )
 
 
 def test_without_self_influence_there_is_no_table_of_it():

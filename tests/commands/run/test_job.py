@@ -15,7 +15,7 @@ from datassay.commands.run import job
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
 from datassay.commands.run.job import run, starting_network
-from datassay.commands.run.keep import keep_set
+from datassay.commands.run.keep import run as keep_set
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps import groups

@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import datassay as da
 from datassay.act.remove.refit import refit_curve
 from datassay.commands.run.job import run
-from datassay.commands.run.keep import keep_set
+from datassay.commands.run.keep import run as keep_set
 from datassay.commands.run.page import page
 from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.plan import plan

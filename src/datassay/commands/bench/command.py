@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from datassay.commands.bench.settings import ClaimSettings, TrustSettings
-from datassay.commands.command import Command, read, refuse_others
+from datassay.commands.command import Command, refuse_others
 from datassay.commands.inputs import DataInputs, PlanInputs
-from datassay.commands.shell import out_console
 
 HOME = "datassay.commands.bench"
 
@@ -27,21 +26,6 @@ class _Bench(Command):
             mode = (TrustSettings, DataInputs, PlanInputs)
             refuse_others(given, ClaimSettings, mode, "is measured without DATA")
             TRUST.start(given, out)
-
-
-class _Trust(Command):
-    """`--plan` only counts the work."""
-
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, load, compute, write, print; of a plan print only."""
-        from datassay.commands.bench.trust import job
-
-        settings = read(self.settings, given)
-        job.check_settings(settings)
-        if not given["plan"]:
-            return super().start(given, out)
-        train, val = self.sets(given)
-        out_console.print(*job.plan_lines(train, val, settings), sep="\n")
 
 
 COMMAND = _Bench(
@@ -74,7 +58,7 @@ CLAIMS = Command(
     name=COMMAND.name, help="", settings=ClaimSettings, home=f"{HOME}.claims", out=COMMAND.out,
     inputs=(),
 )  # fmt: skip
-TRUST = _Trust(
+TRUST = Command(
     name=COMMAND.name, help="", settings=TrustSettings, home=f"{HOME}.trust", out=COMMAND.out,
     inputs=(DataInputs, PlanInputs),
 )  # fmt: skip

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from datassay.collect.settings import Collection
-from datassay.commands.command import Command, read
+from datassay.commands.command import Command
 from datassay.commands.inputs import (
     BLOCK_DAMPING_HELP,
     MODEL,
@@ -18,8 +16,6 @@ from datassay.commands.inputs import (
     PlanInputs,
     number_or,
 )
-from datassay.commands.shell import out_console
-from datassay.errors import SettingError
 from datassay.score.settings import DEFAULT_TOP, Influence, TrainedWeights
 from datassay.setting import setting
 
@@ -76,28 +72,7 @@ class ExplainSettings:
     command: str = ""
 
 
-class _Explain(Command):
-    """Weights must be given, but for `--plan`, which only counts the work."""
-
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, load, compute, write, print; of a plan print only."""
-        from datassay.commands.explain import job
-
-        settings = read(self.settings, given)
-        job.check_settings(settings, only_plan=given["plan"])
-        if not given["plan"]:
-            return super().start(given, out)
-        if settings.index is not None:
-            raise SettingError(
-                "plan counts what is computed without an index; with one a query takes a gradient. "
-                "Leave out --plan or --index."
-            )
-        train, val = self.sets(given)
-        planned = job.planned(train, val, settings)
-        out_console.print(*job.plan_lines(planned, is_trained=bool(settings.weights)), sep="\n")
-
-
-COMMAND = _Explain(
+COMMAND = Command(
     name="explain",
     help="""Explain a trained network's predictions by its training samples.
 

@@ -17,8 +17,8 @@ from datassay.collect.gradients.criteria import LOSSES
 from datassay.collect.gradients.outputs import outputs_of
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.jacobian.inputs import network_inputs, takes_integers
-from datassay.commands.explain.kept import check_index, opened
 from datassay.commands.explain.command import ExplainSettings
+from datassay.commands.explain.kept import check_index, opened
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.terminal import block_table
 from datassay.commands.trained import INITIAL, check_weights, loss_of, networks
@@ -187,14 +187,6 @@ def _computed(
     )  # fmt: skip
 
 
-def planned(train: SampleSet, val: SampleSet | None, settings: ExplainSettings) -> InfluencePlan:
-    """What `run` would compute: blocks, bytes and seconds."""
-    settings = replace(settings, model=full_name(settings.model, train))
-    return _plan(
-        networks(settings.model, settings.weights, train, settings.seed), train, val, settings
-    )
-
-
 def _plan(
     models: list[nn.Module], train: SampleSet, val: SampleSet | None, settings: ExplainSettings
 ) -> InfluencePlan:
@@ -205,8 +197,13 @@ def _plan(
     )  # fmt: skip
 
 
-def plan_lines(plan: InfluencePlan, *, is_trained: bool = True) -> list[RenderableType]:
-    """The plan as a table, the largest blocks of many, and sentences, for the terminal."""
+def plan_lines(
+    train: SampleSet, val: SampleSet | None, settings: ExplainSettings
+) -> list[RenderableType]:
+    """What `run` would compute: a table, the largest blocks of many, and sentences."""
+    settings = replace(settings, model=full_name(settings.model, train))
+    models = networks(settings.model, settings.weights, train, settings.seed)
+    plan = _plan(models, train, val, settings)
     table = block_table(
         plan.block,
         plan.size,
@@ -223,7 +220,7 @@ def plan_lines(plan: InfluencePlan, *, is_trained: bool = True) -> list[Renderab
         f"{count(plan.n_models, 'network')}: {plan.passes:,} passes of a sample.",
         f"About {plan.seconds:.0f} s; {plan.peak_bytes / 1e9:.2f} GB beside the program, which "
         f"{fits} in the {plan.free_bytes / 1e9:.1f} GB free. Nothing was run.",
-        *([] if is_trained else [INITIAL.format("")]),
+        *([] if settings.weights else [INITIAL.format("")]),
     ]
 
 
@@ -232,6 +229,11 @@ def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> Non
     if not only_plan:
         check_weights(settings.weights)
     if settings.index is not None:
+        if only_plan:
+            raise SettingError(
+                "plan counts what is computed without an index; with one a query takes a gradient. "
+                "Leave out --plan or --index."
+            )
         check_index(settings)
     for name, value, allowed in (
         ("measure", settings.measure, ("auto", *OUTCOMES)),

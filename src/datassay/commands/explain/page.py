@@ -1,6 +1,8 @@
-"""The page of an explanation and the files beside it; texts stand in `report/text/explain.md.j2`."""
+"""The page of an explanation, whose texts are in `report/text/`, and the files beside it."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,9 @@ from datassay.report.predictions import effect_words, picker
 from datassay.report.style import BLUE, VERMILION
 from datassay.report.tables import column, effect_table, standard_json
 from datassay.report.wording import label_text, number
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 N_ROWS, N_CARDS = 20, 60
 INTERNALS = ("Data SHA-256", "Seed")
@@ -61,7 +66,7 @@ def page(findings: ExplainFindings) -> Page:
     )  # fmt: skip
 
 
-def self_influence_figure(findings: ExplainFindings, n_first: int):
+def self_influence_figure(findings: ExplainFindings, n_first: int) -> Figure:
     """Histogram of self-influence on a logarithmic axis; those of the table in a colour."""
     is_first = np.zeros(len(findings.self_influence), bool)
     is_first[findings.first[:n_first]] = True

@@ -25,7 +25,7 @@ from datassay.commands.run.settings import (
     ScoreSettings,
     TrainingSettings,
 )
-from datassay.commands.shell import err_console, out_console
+from datassay.commands.shell import err_console
 from datassay.errors import SettingError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Run(Command):
-    """A run: inputs can be adversarial, and `--plan` only counts its work."""
+    """A run: inputs can be adversarial, and it may stand beside the run before a review."""
 
     def epilog(self) -> str:
         """The scores that other packages add, and their columns."""
@@ -48,24 +48,37 @@ class _Run(Command):
         lines = [f"{one.name}: {one.help} {one.columns}".strip() for one in further_scores()]
         return "\n\n".join(("Scores that installed packages add:", *lines))
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, load, compute, write, print; of a plan print only."""
-        if not given.get("plan"):
-            return super().start(given, out)
-        from datassay.commands.run.steps import plan
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Samples, the run before, how they were read, and which inputs are adversarial."""
+        from datassay.commands.finished import origin_of
+        from datassay.commands.terminal import ProgressDisplay
 
-        train, val, *_ = self.sets(given)
-        settings = read(self.settings, given)
-        out_console.print(*plan.lines(plan.plan(train, val, settings)), sep="\n")
-
-    def sets(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Training samples, validation samples, training samples without noise, the run before."""
+        inputs, noise = read(DataInputs, given), read(NoiseInputs, given)
         if given.get("before"):
-            return self._sets_now(given)
-        train, val = self.loaded(given, given.get("store"))
-        return with_noise(train, read(NoiseInputs, given), given["seed"]), val, train, None
+            arguments, inputs = self._beside(given, inputs)
+        else:
+            train, val = self.loaded(given, given.get("store"))
+            arguments = {"train": with_noise(train, noise, given["seed"]), "val": val}
+        arguments["origin"] = origin_of(inputs, noise)  # a model's code may go elsewhere
+        if given["plan"]:
+            return arguments
+        from datassay.commands.run.job import with_adversarial
+        from datassay.commands.run.steps.plan import long_wait
 
-    def _sets_now(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        settings = read(self.settings, given)
+        if wait := long_wait(arguments["train"], arguments["val"], settings):
+            logging.getLogger(__name__).warning(wait)
+        if share := given["adversarial"]:
+            # The network that these inputs fool learns the labels as they were.
+            with ProgressDisplay(err_console) as progress:
+                fooled = with_adversarial(train, settings, share, given["epsilon"], progress)
+            arguments["train"] = replace(arguments["train"], x=fooled.samples.x)
+            arguments["adversarial"] = fooled
+        return arguments
+
+    def _beside(
+        self, given: Mapping[str, Any], asked: DataInputs
+    ) -> tuple[dict[str, Any], DataInputs]:
         """The samples after a review, those held out that the run before it had held out."""
         from datassay.commands.run.steps.before import earlier_run, inputs_like
         from datassay.commands.terminal import ProgressDisplay
@@ -75,61 +88,32 @@ class _Run(Command):
             raise SettingError(
                 f"before takes samples as they are; got --{spoiled[0]} too. Leave one of them out."
             )
-        asked = read(DataInputs, given)
         with ProgressDisplay(err_console) as progress:
             encode = asked_backbone(given, given.get("store"), progress)
             earlier = earlier_run(given["before"], asked.named, encode)
-            train, val = load_sets(inputs_like(earlier, asked), encode, given.get("queries"))
-        return train, val, train, earlier
-
-    def compute(
-        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], progress: Any
-    ) -> Findings:
-        """The findings; the network that adversarial inputs fool learns the labels as they were."""
-        from datassay.commands.finished import origin_of
-        from datassay.commands.run import job
-        from datassay.commands.run.steps.plan import long_wait
-
-        (train, val, clean, earlier), fooled = sets, None
-        if wait := long_wait(train, val, settings):
-            logging.getLogger(__name__).warning(wait)
-        inputs, before = read(DataInputs, given), None
-        if earlier is not None:
-            from datassay.commands.run.steps.before import before_after, inputs_like
-
-            inputs = inputs_like(earlier, inputs)
-        origin = origin_of(inputs, read(NoiseInputs, given))  # a model's code may go elsewhere
-        if fraction := given["adversarial"]:
-            fooled = job.with_adversarial(clean, settings, fraction, given["epsilon"], progress)
-            train = replace(train, x=fooled.samples.x)
-        findings = job.run(train, val, settings, progress, adversarial=fooled)
-        if earlier is not None:
-            before = before_after(earlier, train, val, findings.issues, settings, progress)
-        return replace(findings, origin=origin, before=before)
+            inputs = inputs_like(earlier, asked)
+            train, val = load_sets(inputs, encode, given.get("queries"))
+        return {"train": train, "val": val, "earlier": earlier}, inputs
 
 
 class _Summarize(Command):
     """Two files and no page: `keep.py` holds its job and its files."""
 
-    def part(self, name: str, given: Mapping[str, Any]) -> Any:
+    def part(self, name: str) -> Any:
         """Its one module."""
         return import_module(f"{self.home}.keep")
 
-    def compute(
-        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], progress: Any
-    ) -> Any:
-        """The samples to keep."""
-        training = read(RunSettings, given)
-        return self.part("job", given).keep_set(*sets, training, settings, progress)
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The samples, and how the network is trained."""
+        return {**super().arguments(given), "training": read(RunSettings, given)}
 
-    def write(self, findings: Any, given: Mapping[str, Any], out: Path) -> tuple[Page, Path]:
+    def write(self, results: Any, out: Path, *, overwrite: bool = False) -> tuple[Page, Path]:
         """Write both files; the page is printed only."""
         from datassay.report.write import write_pages
 
-        keep = self.part("files", given)
-        page = keep.page(findings)
-        overwrite = given.get("overwrite", False)
-        write_pages(keep.files(findings, page), out, overwrite=overwrite)
+        keep = self.part("files")
+        page = keep.page(results)
+        write_pages(keep.files(results, page), out, overwrite=overwrite)
         return page, out / next(iter(keep.FILES))
 
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from rich.console import RenderableType
 from torch import nn
 
 from datassay.act.remove.removal_curve import train_all
@@ -29,11 +30,13 @@ from datassay.commands.facts import (
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import act_table
+from datassay.commands.run.steps.before import Earlier, before_after
 from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
-from datassay.commands.run.steps.check_settings import check_settings
+from datassay.commands.run.steps.check_settings import check_settings as check_run
 from datassay.commands.run.steps.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.commands.run.steps.groups import by_group
 from datassay.commands.run.steps.own_model import own_facts, with_network
+from datassay.commands.run.steps.plan import lines, plan
 from datassay.commands.run.steps.projection import approximation_facts, chosen_projection
 from datassay.commands.run.steps.scores import (
     LEFT_OUT,
@@ -45,6 +48,7 @@ from datassay.commands.run.steps.scores import (
     trained_effects,
 )
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
+from datassay.data.files.origin import Origin
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model, given_network
 from datassay.models.weights import weights_choice, weights_source
@@ -67,6 +71,8 @@ def run(
     progress: Progress = silent,
     *,
     adversarial: AdversarialSamples | None = None,
+    earlier: Earlier | None = None,
+    origin: Origin | None = None,
 ) -> Findings:
     """Everything `datassay run` computes, without writing anything.
 
@@ -77,6 +83,8 @@ def run(
         settings: what to run.
         progress: called with (step, units done, units in all).
         adversarial: which inputs of train were replaced on purpose, from `with_adversarial`.
+        earlier: the run before a review, from `earlier_run`; None: none.
+        origin: how the samples were read; None: not known.
 
     Returns:
         The findings, ready for `page` and `files`.
@@ -86,8 +94,8 @@ def run(
         SettingError: a setting is outside its rule.
     """
     started = time.perf_counter()
-    check_settings(settings, len(train))
-    settings = with_network(settings, train)
+    check_run(settings, len(train))
+    given, settings = settings, with_network(settings, train)
     model = starting_network(train, settings)
     chosen = chosen_projection(model, train, val, settings, progress)
     settings = chosen.settings
@@ -127,7 +135,18 @@ def run(
         warnings=_warnings(settings, model, lin, chosen.warnings + check_warning(checked)),
         judged=judged(lin, issues),
         scores={one.name: results[one.name] for one in further_scores()},
+        origin=origin,
+        before=(
+            None if earlier is None else before_after(earlier, train, val, issues, given, progress)
+        ),
     )
+
+
+def plan_lines(
+    train: SampleSet, val: SampleSet | None, settings: RunSettings
+) -> list[RenderableType]:
+    """What `run` would compute, for the terminal."""
+    return lines(plan(train, val, settings))
 
 
 def _asked(

@@ -13,7 +13,7 @@ from datassay.commands.facts import data_facts, weights_facts
 from datassay.commands.run.job import collected
 from datassay.commands.run.labels import suspected_classes
 from datassay.commands.run.settings import KeepSettings, RunSettings
-from datassay.commands.run.steps.check_settings import check_settings
+from datassay.commands.run.steps.check_settings import check_settings as check_run
 from datassay.commands.run.steps.own_model import with_network
 from datassay.commands.run.steps.scores import issues_of
 from datassay.data.samples import SampleSet
@@ -44,16 +44,16 @@ class Kept:
     facts: dict[str, Any]
 
 
-def keep_set(
+def run(
     train: SampleSet,
     val: SampleSet | None,
-    settings: RunSettings,
-    wanted: KeepSettings,
+    training: RunSettings,
+    settings: KeepSettings,
     progress: Progress = silent,
 ) -> Kept:
     """Everything `datassay summarize` computes, without writing anything."""
-    check_settings(settings, len(train))
-    settings = with_network(settings, train)
+    check_run(training, len(train))
+    wanted, settings = settings, with_network(training, train)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = collected(model, train, val, settings, progress)
     issues = issues_of(lin, train, settings, progress) if wanted.drop_suspects else None

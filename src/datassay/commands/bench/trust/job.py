@@ -54,7 +54,7 @@ def run(
     return replace(findings, facts=facts, warnings=(*choice, *_warnings(check)))
 
 
-def check_settings(settings: TrustSettings) -> None:
+def check_settings(settings: TrustSettings, *, only_plan: bool = False) -> None:
     """Refuse, before anything is loaded, what cannot be."""
     check_seed(settings.seed)
     if not 0 < settings.minutes <= 1e6:
