@@ -53,30 +53,30 @@ def run(
 ) -> Kept:
     """Everything `datassay summarize` computes, without writing anything."""
     check_run(training, len(train))
-    wanted, settings = settings, with_network(training, train)
-    model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
-    lin = collected(model, train, val, settings, progress)
-    issues = issues_of(lin, train, settings, progress) if wanted.drop_suspects else None
+    training = with_network(training, train)
+    model = build_model(training.model, train, weights=training.weights, seed=training.seed)
+    lin = collected(model, train, val, training, progress)
+    issues = issues_of(lin, train, training, progress) if settings.drop_suspects else None
     keep = summarize(
-        lin, wanted.fraction, rule=wanted.rule, iterative=wanted.iterative, issues=issues,
-        seed=settings.seed, progress=progress, **settings.dynamics_settings,
+        lin, settings.fraction, rule=settings.rule, iterative=settings.iterative, issues=issues,
+        seed=training.seed, progress=progress, **training.dynamics_settings,
     )  # fmt: skip
     return Kept(
         train,
         keep,
         {
-            "command": settings.command,
+            "command": training.command,
             "data": redacted(train.name),
             "facts": data_facts(train, val) | weights_facts(model),
             "train": len(train),
             "kept": len(keep.keep),
-            "fraction": wanted.fraction,
+            "fraction": settings.fraction,
             "rule": keep.rule,
             "held_out": dict(zip(keep.tried, keep.held_out.tolist(), strict=True)),
-            "iterative": wanted.iterative,
+            "iterative": settings.iterative,
             "least_class_share": LEAST_SHARE if train.is_classification else None,
             "suspects_dropped": 0 if issues is None else int(issues.is_issue[keep.removed].sum()),
-            "seed": settings.seed,
+            "seed": training.seed,
             "version": version("datassay"),
             "warnings": [*lin.warnings, *_suspected(train, issues, keep)],
         },
