@@ -47,8 +47,8 @@ from datassay.commands.run.steps.scores import (
     score_facts,
     trained_effects,
 )
+from datassay.data.back.origin import Origin
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
-from datassay.data.files.origin import Origin
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model, given_network
 from datassay.models.weights import weights_choice, weights_source
