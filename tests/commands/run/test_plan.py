@@ -20,15 +20,14 @@ from datassay.train.training import train_networks
 
 DIGITS = da.load("digits")
 SETTINGS = RunSettings()
-STEPS = [
-    "collect", "decompose", "leave one out", "attribution", "label issues", "influence",
-    "groups and pairs", "retrain", "compare acts", "page",
-]  # fmt: skip
 
 
 def test_digits():
     planned = plan(*DIGITS, SETTINGS)
-    assert [s.name for s in planned.steps] == STEPS
+    assert [s.name for s in planned.steps] == [
+        "collect", "decompose", "leave one out", "attribution", "label issues", "influence",
+        "groups and pairs", "retrain", "compare acts", "page",
+    ]  # fmt: skip
     assert all(s.seconds > 0 and s.bytes > 0 for s in planned.steps)
     most = max(s.bytes for s in planned.steps)
     assert planned.peak_bytes == planned.program_bytes + most < 2e9
@@ -47,41 +46,40 @@ def test_digits():
     assert "held-out part" in acts
 
 
+def steps(settings=SETTINGS, data=DIGITS, **changes):
+    """Of a plan, by their names, in order."""
+    return {step.name: step for step in plan(*data, replace(settings, **changes)).steps}
+
+
 def test_a_small_model_is_planned_in_the_primal():
     planned = plan(*DIGITS, replace(SETTINGS, model="logistic"))
     assert planned.form.representation == "features"
     assert "650 x 650 eigenproblem, primal" in planned.steps[1].detail
 
 
-def test_without_retraining_that_step_is_gone():
-    names = [s.name for s in plan(*DIGITS, replace(SETTINGS, curve_seeds=0)).steps]
-    assert names == [n for n in STEPS if n not in {"retrain", "compare acts"}]
+def test_what_is_not_asked_for_is_no_step_and_what_is_has_its_place():
+    whole, iris = list(steps()), da.load("iris")
+    bare = [name for name in whole if name not in {"retrain", "compare acts"}]
+    assert list(steps(curve_seeds=0)) == bare
+    assert list(steps(data=iris, curve_seeds=0, store="kept"))[1] == "store"
+    assert steps(data=iris, engine="ray").keys() - steps(data=iris).keys() == {"engine"}
+    assert steps(data=iris, engine="ray")["engine"].seconds > 1
+    assert "attribution" not in steps(attribution="none")
+    joint = {"outputs": "joint", "projection": None}
+    assert "groups and pairs" not in steps(**joint)  # which would take long
+    assert "check" not in whole and "random subsets" not in whole
+    first, *others = steps(curve_seeds=0, rank_correlation=0.9).values()
+    assert first.name == "compare projections" and "400 samples" in first.detail
+    # 400 x 10 rows are decomposed where the run itself has 1438.
+    assert first.flops > next(s.flops for s in others if s.name == "decompose")
+    assert [s.name for s in others] == bare
 
 
-def test_a_store_is_a_step_of_its_own():
-    steps = plan(*da.load("iris"), replace(SETTINGS, curve_seeds=0, store="kept")).steps
-    assert steps[1].name == "store" and " GB in kept; " in steps[1].detail
-
-
-def test_the_start_of_an_engine_is_a_step():
-    train, val = da.load("iris")
-    steps = {
-        engine: {s.name: s.seconds for s in plan(train, val, RunSettings(engine=engine)).steps}
-        for engine in ("in_process", "ray")
-    }
-    assert steps["ray"].keys() - steps["in_process"].keys() == {"engine"}
-    assert steps["ray"]["engine"] > 1
-
-
-def test_more_seeds_cost_more():
-    one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[7].flops for c in (1, 5))
+def test_retraining_costs_by_its_networks_and_rounds():
+    one, five = (steps(curve_seeds=c)["retrain"].flops for c in (1, 5))
     assert five == pytest.approx(5 * one)
-
-
-def test_known_truth_saves_the_round_that_judges_the_suspects():
-    train, val = DIGITS
-    noisy = da.add_label_noise(train, 0.1)
-    assert plan(noisy, val, SETTINGS).steps[7].flops < plan(train, val, SETTINGS).steps[7].flops
+    noisy = da.add_label_noise(DIGITS[0], 0.1), DIGITS[1]  # whose suspects need no judging
+    assert steps(data=noisy)["retrain"].flops < steps()["retrain"].flops
 
 
 def test_the_plan_keeps_the_model_and_the_samples_as_they_were():
@@ -117,55 +115,31 @@ def test_matrix_rate_is_a_rate(dtype):
     assert 1e8 < matrix_rate(dtype, size=256) < 1e15
 
 
-def test_attribution_is_counted_only_where_it_is_asked_for():
-    steps = {s.name: s for s in plan(*DIGITS, SETTINGS).steps}
-    without = {s.name: s for s in plan(*DIGITS, replace(SETTINGS, attribution="none")).steps}
-    assert "attribution" not in without
+def test_work_is_that_of_the_arithmetic():
+    ours, without = steps(), steps(attribution="none")
     # Fewer queries than modes: the same product, moved from one step to the other.
     product = 2 * 1438 * 10 * 1438 * 359
-    assert steps["attribution"].flops == product
-    assert without["leave one out"].flops == steps["leave one out"].flops + product
+    assert ours["attribution"].flops == product
+    assert without["leave one out"].flops == ours["leave one out"].flops + product
+    pairs = 4 * 1438 * 1438 * (359 + 60) * 10 + 2 * 1438**3
+    assert pairs < ours["groups and pairs"].flops < 10 * pairs
+    few, many = (steps(subsets=draws)["random subsets"] for draws in (8, 16))
+    assert many.flops == pytest.approx(2 * few.flops)
+    # Of a kernel, decompositions of a quarter, a half and three quarters of its rows lead.
+    whole = ours["decompose"]
+    assert 8 * (1 / 64 + 1 / 8 + 27 / 64) * whole.flops * 0.7 < few.flops
+    assert few.bytes > whole.bytes / 2
+    parameters = 38_410 - 522  # biases are added, not multiplied
+    check = steps(check=19, steps=100)["check"]
+    assert check.flops == pytest.approx(20 * 100 * 1438 * 6 * parameters)
 
 
 def test_effects_at_trained_networks_are_a_step_after_training():
-    steps = plan(*DIGITS, replace(SETTINGS, attribution_at="trained")).steps
-    names = [s.name for s in steps]
-    assert "attribution" not in names
-    assert names[-4:] == ["retrain", "compare acts", "trained effects", "page"]
-    assert steps[-2].detail.endswith("curvature by layers")
-    more = replace(SETTINGS, attribution_at="trained", curve_seeds=2 * SETTINGS.curve_seeds)
-    effects = {s.name: s for s in plan(*DIGITS, more).steps}["trained effects"]
-    assert effects.flops == 2 * steps[-2].flops
-
-
-def test_groups_and_pairs_are_a_step_until_they_take_long():
-    steps = {s.name: s for s in plan(*DIGITS, SETTINGS).steps}
-    pairs = 4 * 1438 * 1438 * (359 + 60) * 10 + 2 * 1438**3
-    assert pairs < steps["groups and pairs"].flops < 10 * pairs
-    joint = replace(SETTINGS, outputs="joint", projection=None)
-    assert "groups and pairs" not in {s.name for s in plan(*DIGITS, joint).steps}
-
-
-def test_subsets_are_a_step_that_grows_with_their_number():
-    found = {
-        draws: {s.name: s for s in plan(*DIGITS, replace(SETTINGS, subsets=draws)).steps}
-        for draws in (0, 8, 16)
-    }
-    assert "random subsets" not in found[0]
-    few, many = found[8]["random subsets"], found[16]["random subsets"]
-    assert many.flops == pytest.approx(2 * few.flops)
-    # Of a kernel, decompositions of a quarter, a half and three quarters of its rows lead.
-    whole = found[0]["decompose"].flops
-    assert 8 * (1 / 64 + 1 / 8 + 27 / 64) * whole * 0.7 < few.flops
-    assert few.bytes > found[0]["decompose"].bytes / 2
-
-
-def test_a_check_is_a_step_of_so_many_networks():
-    small = replace(SETTINGS, check=19, steps=100)
-    steps = {s.name: s for s in plan(*DIGITS, small).steps}
-    parameters = 38_410 - 522  # biases are added, not multiplied
-    assert steps["check"].flops == pytest.approx(20 * 100 * 1438 * 6 * parameters)
-    assert "check" not in [s.name for s in plan(*DIGITS, SETTINGS).steps]
+    ours, more = (steps(attribution_at="trained", curve_seeds=c) for c in (5, 10))
+    assert "attribution" not in ours
+    assert list(ours)[-4:] == ["retrain", "compare acts", "trained effects", "page"]
+    assert ours["trained effects"].detail.endswith("curvature by layers")
+    assert more["trained effects"].flops == 2 * ours["trained effects"].flops
 
 
 def test_60_000_samples_of_10_outputs_are_planned_within_the_goal():
@@ -181,15 +155,6 @@ def test_60_000_samples_of_10_outputs_are_planned_within_the_goal():
     assert "primal" in planned.steps[1].detail
 
 
-def test_choosing_the_projection_is_a_step_before_all_others():
-    asked = replace(SETTINGS, curve_seeds=0, rank_correlation=0.9)
-    first, *others = plan(*DIGITS, asked).steps
-    assert first.name == "compare projections" and "400 samples" in first.detail
-    # 400 x 10 rows are decomposed where the run itself has 1438.
-    assert first.flops > next(s.flops for s in others if s.name == "decompose")
-    assert [s.name for s in others] == [n for n in STEPS if n not in {"retrain", "compare acts"}]
-
-
 def test_steps_hold_what_is_counted_by_hand():
     """60 000 x 4096 float32 rows, products in float32; 256 MiB a panel."""
     form = replace(plan(*DIGITS, SETTINGS).form, representation="features", outputs="averaged")
@@ -200,12 +165,8 @@ def test_steps_hold_what_is_counted_by_hand():
     assert held["decompose"] == 1e9 + 4 * matrix + 2**27
     residuals = 8 * 2 * 33 * 60_000 * 10  # two offsets, 33 penalties
     assert held["label issues"] == 1e9 + 2 * matrix + residuals + 2 * 2**28
-    assert (
-        step_bytes(replace(form, products=ProductSettings("float32", in_store=True)))[
-            "label issues"
-        ]
-        == held["label issues"] - 1e9
-    )
+    stored = step_bytes(replace(form, products=ProductSettings("float32", in_store=True)))
+    assert stored["label issues"] == held["label issues"] - 1e9
 
 
 def test_a_budget_trains_fewer_networks_and_says_so():
@@ -238,8 +199,7 @@ def test_every_network_that_is_trained_is_counted(held_out, monkeypatch):
     monkeypatch.setattr(removal_curve, "train_networks", counted)
     monkeypatch.setattr(job, "act_table", lambda *_: None)
     assert run(train, val, settings).issues.is_issue.any()
-    (step,) = (s for s in plan(train, val, settings).steps if s.name == "retrain")
-    assert step.detail.startswith(f"{len(made)} networks, ")
+    assert steps(settings, (train, val))["retrain"].detail.startswith(f"{len(made)} networks, ")
 
 
 def test_networks_that_the_budget_leaves_out_are_not_built(monkeypatch):
