@@ -12,8 +12,8 @@ import datassay
 ROOT = Path(datassay.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 STEPS = [
-    *("errors", "plugins", "rules", "progress", "saving", "results", "machine", "face", "setting"),
-    "stats",
+    *("errors", "plugins", "rules", "progress", "machine", "face", "setting"),
+    *("store", "saving", "results", "stats"),
     *("data", "models", "collect", "train", "score", "act"),
     *("polynomial", "complexity", "report", "lm", "lab"),
 ]

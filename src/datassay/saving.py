@@ -13,6 +13,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 import torch
 
 from datassay.errors import DataError, SettingError
+from datassay.store.atomic import write_whole
 
 KEY = b"datassay"
 FORMAT = 1
@@ -57,15 +59,11 @@ def write_result(result: Any, path: str | os.PathLike[str]) -> None:
     }
     head = {"format": FORMAT, "datassay": version("datassay"), "class": name, "fields": fields}
     whole = pa.table(columns).replace_schema_metadata({KEY: json.dumps(head, allow_nan=False)})
-    part = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
-        pq.write_table(whole, part)
-        os.replace(part, place)
+        write_whole(place, partial(pq.write_table, whole))
     except OSError as error:
         reason = error.strerror or " ".join(str(error).split())
         raise SettingError(f"path must be writable; {place}: {reason}.") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def read_result(cls: type, path: str | os.PathLike[str]) -> Any:

@@ -18,13 +18,13 @@ from datassay.collect.collection import collect
 from datassay.collect.engine.base import IN_PROCESS, Engine, InProcess, tree_sum
 from datassay.collect.engine.choose import engine_named
 from datassay.collect.engine.parcel import LARGE, compute, pack, parcel, unpack
-from datassay.collect.store.features import DamagedChunk, FeatureStore
 from datassay.commands import app
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.score.linear import panels as panels_module
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.panels import gram
+from datassay.store.features import DamagedChunk, FeatureStore
 from helpers.collecting import network
 from helpers.engines import SMALL, collected, has_several_pieces, problem, same_bits
 

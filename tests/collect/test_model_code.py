@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from datassay.collect.collection import collect
-from datassay.collect.store import fingerprint
-from datassay.collect.store.model_code import code_fingerprint
+from datassay.collect.model_code import code_fingerprint
 from datassay.errors import DatassayError, ModelError, SettingError
+from datassay.store import fingerprint
 from datassay.train.retrain import retrain
 from helpers.collecting import classes
 from helpers.networks_in_files import COMMENTED, EDITS, MUTATIONS, EditedNetwork
@@ -104,7 +104,7 @@ def test_unchanged_code_is_never_refused(edited, made):
 
 PRINTED = """
 import json, sys
-from datassay.collect.store.model_code import code_fingerprint
+from datassay.collect.model_code import code_fingerprint
 if sys.argv[1] == "file":
     from edited_net import Net
 else:

@@ -16,11 +16,11 @@ from datassay.collect import choose_form as forms
 from datassay.collect.collection import collect, plan_collection
 from datassay.collect.jacobian_pass import JacobianPass
 from datassay.collect.resume import N_AGAIN
-from datassay.collect.store.features import DamagedChunk, FeatureStore
-from datassay.collect.store.rows import StoredFeatures
 from datassay.errors import SettingError
 from datassay.models.networks import mlp
 from datassay.score.leave_one_out import leave_one_out
+from datassay.store.chunks import StoredFeatures
+from datassay.store.features import DamagedChunk, FeatureStore
 from helpers.collecting import classes, network, regression
 
 FORMS = {

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from datassay.commands import app
-from datassay.report.write import write_pages
+from datassay.store.outputs import write_pages
 
 
 def invoke(*args):

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from datassay.collect.store.features import DamagedChunk
-from datassay.collect.store.results import ResultStore
 from datassay.errors import DatassayError
+from datassay.store.features import DamagedChunk
+from datassay.store.results import ResultStore
 from helpers.stores import N_CHUNKS, full, opened, values
 
 MANIFEST = {"holds": "results", "lr": 0.1, "layers": [3, 2]}
@@ -63,7 +63,7 @@ def attack(folder: Path, count: int, seed: int = 0) -> Outcome:
     for name, arrays in PIECES.items():
         results.put(name, arrays)
     files = {name: _files(folder / name) for name in stores}
-    outcome, said, log = Outcome(), _Said(), logging.getLogger("datassay.collect.store")
+    outcome, said, log = Outcome(), _Said(), logging.getLogger("datassay.store")
     before = log.propagate
     log.addHandler(said)
     log.propagate = False

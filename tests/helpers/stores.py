@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from datassay.collect.store.features import FeatureStore, Layout
+from datassay.store.features import FeatureStore, Layout
 
 LAYOUT = Layout(
     {"train": 7, "val": 4},

@@ -26,6 +26,6 @@ if TYPE_CHECKING:
     from datassay.collect.jacobian.per_sample import inspect_layers as inspect_layers
     from datassay.collect.jacobian.projection import projector as projector
     from datassay.collect.linearization import Linearization as Linearization
-    from datassay.collect.store.results import ResultStore as ResultStore
+    from datassay.store.results import ResultStore as ResultStore
 
 face(__name__)

@@ -9,7 +9,6 @@ from pathlib import Path
 from datassay.collect.embedding_pass import embedded
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.settings import Collection, Computing
-from datassay.collect.store.location import check_place
 from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.assemble import plain
 from datassay.data.samples import Encoding, SampleSet
@@ -18,6 +17,7 @@ from datassay.models.backbones.choice import encoder_named, own_encoder, reads
 from datassay.models.backbones.installed import INSTALL
 from datassay.models.names import AUTO
 from datassay.progress import Progress, silent
+from datassay.store.location import check_place
 
 logger = logging.getLogger(__name__)
 

@@ -14,16 +14,17 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from datassay.collect.store.chunks import PARTS, Chunk, chunks_of
-from datassay.collect.store.features import FeatureStore, Layout
-from datassay.collect.store.fingerprint import digest, machine_fingerprint, weights_digest
-from datassay.collect.store.location import EMBEDDINGS, inside, shown
+from datassay.collect.fingerprint import machine_fingerprint, weights_digest
 from datassay.data.pictures import BRIGHTEST, Pictures, channels_first
 from datassay.data.samples import Encoding, SampleSet
 from datassay.data.source import check_fits, reading
 from datassay.errors import DataError
 from datassay.models.backbones.encoder import Encoder
 from datassay.progress import Progress
+from datassay.store.chunks import PARTS, Chunk, chunks_of
+from datassay.store.features import FeatureStore, Layout
+from datassay.store.location import EMBEDDINGS, inside, shown
+from datassay.store.manifest import digest
 
 logger = logging.getLogger(__name__)
 

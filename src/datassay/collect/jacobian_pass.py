@@ -17,10 +17,10 @@ from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.landmarks import Landmarks, landmarks
 from datassay.collect.jacobian.per_sample import Layers, factored_jacobian, jacobian
 from datassay.collect.jacobian.projection import Projector, project
-from datassay.collect.store.chunks import Chunk, chunks_of
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.results import result
+from datassay.store.chunks import Chunk, chunks_of
 
 OUTPUTS, PROJECTED = "outputs", "projected"
 

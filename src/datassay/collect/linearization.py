@@ -11,9 +11,9 @@ from torch import Tensor
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.form import Form
-from datassay.collect.store.rows import StoredFeatures
 from datassay.data.samples import LabelType
 from datassay.results import short
+from datassay.store.chunks import StoredFeatures
 
 Features = Float[Tensor, "rows p"] | StoredFeatures
 

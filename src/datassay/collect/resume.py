@@ -13,21 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from datassay.collect.engine.base import Engine
+from datassay.collect.fingerprint import machine_fingerprint, model_fingerprint, samples_fingerprint
 from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import named_tensors
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass
-from datassay.collect.store.chunks import Chunk
-from datassay.collect.store.features import FORMAT, FeatureStore, Layout, features_manifest
-from datassay.collect.store.fingerprint import (
-    machine_fingerprint,
-    model_fingerprint,
-    samples_fingerprint,
-)
-from datassay.collect.store.ids import encoded
-from datassay.collect.store.location import shown
-from datassay.collect.store.rows import StoredFeatures
 from datassay.errors import ModelError
 from datassay.machine import thread_count
+from datassay.store.chunks import Chunk, StoredFeatures, encoded
+from datassay.store.features import FORMAT, FeatureStore, Layout, features_manifest
+from datassay.store.location import shown
 
 logger = logging.getLogger(__name__)
 

@@ -93,7 +93,7 @@ class Command:
             DatassayError: bad options, samples or model; one sentence says which.
         """
         from datassay.commands.terminal import ProgressDisplay
-        from datassay.report.write import check_outputs, check_writable
+        from datassay.store.outputs import check_outputs, check_writable
 
         settings, job, plans = read(self.settings, given), self.part("job"), given.get("plan")
         if hasattr(job, "check_settings"):
@@ -168,7 +168,7 @@ class Command:
             SettingError: the folder cannot be written, or the disk is full.
         """
         from datassay.report.html import render
-        from datassay.report.write import write_pages
+        from datassay.store.outputs import write_pages
 
         page = self.part("page").page(results)
         parts = self.part("files").files(results, page)

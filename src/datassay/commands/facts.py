@@ -8,10 +8,10 @@ from pathlib import Path
 
 from torch import nn
 
-from datassay.collect.store.fingerprint import samples_fingerprint, weights_digest
+from datassay.collect.fingerprint import samples_fingerprint, weights_digest
 from datassay.data.samples import Encoding, SampleSet, wrong_labels
 from datassay.models.reference import is_reference, reference_file
-from datassay.report.manifest import sha256
+from datassay.store.folders import sha256
 
 DIGITS = 16  # of a digest, as pages show it
 

@@ -17,7 +17,7 @@ from datassay.data.back.origin import Origin, source_digest
 from datassay.data.source import reading
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.errors import DataError
-from datassay.report.place import heal
+from datassay.store.folders import heal
 
 if TYPE_CHECKING:
     from datassay.data.samples import SampleSet

@@ -13,14 +13,14 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 
 from datassay.act.choose.learners import Learner
-from datassay.collect.store.fingerprint import digest
-from datassay.collect.store.results import ResultStore
 from datassay.complexity.settings import Curve
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
+from datassay.store.manifest import digest
+from datassay.store.results import ResultStore
 
 STEP = "fit to growing parts of the data"
 # Default sizes: N_SIZES, from n / SPAN or FEWEST_A_CLASS samples per class, up to n.

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from datassay.collect.store.results import ResultStore
 from datassay.complexity.sample_complexity import (
     STEP,
     SampleComplexity,
@@ -21,6 +20,7 @@ from datassay.complexity.sample_complexity import (
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
+from datassay.store.results import ResultStore
 
 KEPT = (
     "n_opt",

@@ -148,7 +148,7 @@ class TextInfluence:
             SettingError: the folder cannot be written, or the disk is full.
         """
         from datassay.report.html import render
-        from datassay.report.write import write_pages
+        from datassay.store.outputs import write_pages
 
         parts = {
             "effects.parquet": self.to_table(),

@@ -346,8 +346,8 @@ def _opened(
 ):
     if store is None:
         return None
-    from datassay.collect.store.fingerprint import digest  # both import torch
-    from datassay.collect.store.results import ResultStore
+    from datassay.store.manifest import digest  # both import torch
+    from datassay.store.results import ResultStore
 
     manifest = {
         "inputs": digest({"x": x}),

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from datassay.report.drawing import heat_image as heat_image
     from datassay.report.drawing import heat_limit as heat_limit
     from datassay.report.html import render as render
-    from datassay.report.manifest import sha256 as sha256
     from datassay.report.page import Figure as Figure
     from datassay.report.page import Page as Page
     from datassay.report.page import Partial as Partial
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from datassay.report.page import Section as Section
     from datassay.report.page import Table as Table
     from datassay.report.page import Text as Text
-    from datassay.report.place import heal as heal
     from datassay.report.style import BLUE as BLUE
     from datassay.report.style import GREY as GREY
     from datassay.report.style import INK as INK
@@ -32,7 +30,9 @@ if TYPE_CHECKING:
     from datassay.report.tables import standard_json as standard_json
     from datassay.report.wording import count as count
     from datassay.report.wording import number as number
-    from datassay.report.write import check_writable as check_writable
-    from datassay.report.write import write_pages as write_pages
+    from datassay.store.folders import heal as heal
+    from datassay.store.folders import sha256 as sha256
+    from datassay.store.outputs import check_writable as check_writable
+    from datassay.store.outputs import write_pages as write_pages
 
 face(__name__)

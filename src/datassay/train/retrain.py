@@ -13,20 +13,17 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets
+from datassay.collect.fingerprint import frozen_fingerprint, model_fingerprint
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output
-from datassay.collect.store.fingerprint import (
-    digest,
-    frozen_fingerprint,
-    model_fingerprint,
-)
-from datassay.collect.store.results import ResultStore
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
+from datassay.store.manifest import digest
+from datassay.store.results import ResultStore
 from datassay.train.recipe import Recipe
 from datassay.train.settings import Descent
 from datassay.train.training import TrainedNetworks, train_networks, with_loss

@@ -74,11 +74,11 @@ def test_a_full_disk_changes_nothing(session, folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(session_module, "write_part", full)
+    monkeypatch.setattr(session_module, "write_whole", full)
     with pytest.raises(Refused, match=r"decisions\.parquet cannot be written: No space left"):
         decide(session, 2)
     assert len(session) == 1 and (folder / "decisions.parquet").read_bytes() == before
-    assert not list(folder.glob(".decisions-*"))
+    assert not list(folder.glob(".*.part"))
     monkeypatch.undo()
     assert decide(session, 2) == {"count": 2}
 
@@ -101,9 +101,9 @@ def test_a_file_that_is_gone_is_written_again_whole(session, folder):
 
 
 def test_what_a_killed_server_left_half_written_goes(folder):
-    (folder / ".decisions-0123").write_bytes(b"PAR1")
+    (folder / ".decisions.parquet.0123.part").write_bytes(b"PAR1")
     session_of(folder)
-    assert not list(folder.glob(".decisions-*"))
+    assert not list(folder.glob(".*.part"))
 
 
 @pytest.mark.parametrize(

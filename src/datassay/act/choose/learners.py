@@ -20,8 +20,7 @@ from torch import nn
 
 from datassay.act.weigh.features import network_recipe
 from datassay.act.weigh.gain import sample_scores
-from datassay.collect.store.fingerprint import CODE, digest
-from datassay.collect.store.model_code import code_fingerprint
+from datassay.collect.model_code import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
@@ -29,6 +28,7 @@ from datassay.models.estimators import fitted, named_estimator
 from datassay.models.reference import is_reference
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
+from datassay.store.manifest import CODE, digest
 from datassay.train.recipe import Recipe
 from datassay.train.retrain import CONVOLUTIONS, fingerprint
 from datassay.train.training import train_networks

@@ -13,20 +13,15 @@ from torch import nn
 
 from datassay.act.remove.held_out import Judging, judging
 from datassay.collect.collection import check_sets
+from datassay.collect.fingerprint import frozen_fingerprint, machine_fingerprint, model_fingerprint
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.collect.store.fingerprint import (
-    digest,
-    digest_of_values,
-    frozen_fingerprint,
-    machine_fingerprint,
-    model_fingerprint,
-)
-from datassay.collect.store.results import ResultStore
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
+from datassay.store.manifest import digest, digest_of_values
+from datassay.store.results import ResultStore
 from datassay.train.recipe import Recipe
 from datassay.train.training import TrainedNetworks, train_networks, with_loss
 

@@ -11,8 +11,8 @@ from datassay.data.back.changelog import read_changelog
 from datassay.data.back.origin import source_digest
 from datassay.data.format import suffixes
 from datassay.errors import DataError, SettingError
-from datassay.report.place import NEW, OLD, staging, uninterrupted
-from datassay.report.write import check_outputs, check_writable
+from datassay.store.atomic import whole_folder
+from datassay.store.outputs import check_outputs, check_writable
 
 
 def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> None:
@@ -72,21 +72,9 @@ def placed(out: Path) -> Iterator[Path]:
         SettingError: the file system refuses.
         OSError: never; it becomes a SettingError.
     """
-    place = Path(os.path.abspath(out))
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with staging(place.parent) as folder:
-            yield folder / NEW
-            with uninterrupted():
-                earlier = folder / OLD / place.name
-                if place.is_dir():
-                    os.rename(place, earlier)
-                try:
-                    os.rename(folder / NEW, place)
-                except OSError:
-                    if earlier.is_dir():
-                        os.rename(earlier, place)
-                    raise
+        with whole_folder(Path(os.path.abspath(out))) as folder:
+            yield folder
     except OSError as error:
         raise SettingError(
             f"out must be a folder with room for the data; writing to {out} failed: "

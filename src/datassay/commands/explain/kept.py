@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Int
 from torch import nn
 
-from datassay.collect.store.location import shown
 from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.trained import check_left_to_index
 from datassay.data.samples import SampleSet
@@ -19,6 +18,7 @@ from datassay.report.wording import count, percent
 from datassay.score.effects import Attribution, TopEffects
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import open_index
+from datassay.store.location import shown
 
 # What an index was made with, and is read from it.
 SETTLED = ("loss", "curvature", "damping", "parameters", "precision")

@@ -60,7 +60,7 @@ class _Export(Command):
         """Check, read the run, write, say how the tool opens it."""
         from datassay.commands.export.material import Material
         from datassay.commands.finished import finished_run
-        from datassay.report.write import check_outputs, check_writable, write_pages
+        from datassay.store.outputs import check_outputs, check_writable, write_pages
 
         settings: ExportSettings = read(self.settings, given)
         tools = exports()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.table import Table
 
-from datassay.collect.store.location import shown
 from datassay.commands.index.job import Built
 from datassay.commands.terminal import plain_text, warned
 from datassay.report.wording import count, percent
 from datassay.score.index.opened import Index
+from datassay.store.location import shown
 
 # Rank correlation that an index should reach.
 GOOD = 0.95

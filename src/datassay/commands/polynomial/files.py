@@ -13,7 +13,7 @@ from datassay.polynomial.fit import PolynomialFit
 from datassay.polynomial.surrogate import save_surrogate
 from datassay.report.page import Page
 from datassay.report.tables import column, labels, standard_json
-from datassay.report.write import Part
+from datassay.store.outputs import Part
 
 FILES = {
     "predictions.parquet": "each validation sample's outputs",

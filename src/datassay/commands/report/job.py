@@ -17,9 +17,9 @@ from datassay.commands.report.settings import ReportSettings
 from datassay.data.source import reading
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
-from datassay.report.place import heal
 from datassay.report.wording import number, percent
 from datassay.score.compare.consensus import Consensus, RunScores, consensus
+from datassay.store.folders import heal
 
 SCORES, SUMMARY = "scores.parquet", "summary.json"
 NEEDED = ("id", "label", "suggested_label", "information", "label_issue_score", "is_issue")

@@ -31,7 +31,7 @@ from datassay.errors import SettingError
 if TYPE_CHECKING:
     from datassay.commands.run.findings import Findings
     from datassay.report.page import Page
-    from datassay.report.write import Part
+    from datassay.store.outputs import Part
 
 
 class _Run(Command):
@@ -109,7 +109,7 @@ class _Summarize(Command):
 
     def write(self, results: Any, out: Path, *, overwrite: bool = False) -> tuple[Page, Path]:
         """Write both files; the page is printed only."""
-        from datassay.report.write import write_pages
+        from datassay.store.outputs import write_pages
 
         keep = self.part("files")
         page = keep.page(results)
@@ -214,7 +214,7 @@ def write_results(findings: Findings, out: Path, beside: Mapping[str, Part] | No
     from datassay.commands.run.files import files
     from datassay.commands.run.page import page
     from datassay.report.html import render
-    from datassay.report.write import write_pages
+    from datassay.store.outputs import write_pages
 
     built = page(findings)
     parts = {**files(findings, built), **(beside or {}), PAGE: render(built)}

@@ -18,7 +18,7 @@ from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import wrong_labels
 from datassay.report.page import Page
 from datassay.report.tables import standard_json
-from datassay.report.write import Part
+from datassay.store.outputs import Part
 
 FILES = {
     FILE: "the suspected labels with their columns, for a spreadsheet",

@@ -18,8 +18,6 @@ from datassay.collect.collection import collect
 from datassay.collect.engine.choose import engine_named
 from datassay.collect.form import within_memory
 from datassay.collect.linearization import Linearization
-from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local, shown
-from datassay.collect.store.results import ResultStore
 from datassay.commands.facts import (
     data_facts,
     model_facts,
@@ -60,6 +58,8 @@ from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.registry import computed, further_scores, scores
 from datassay.score.sample_information import OF_SGD, SampleInformation
+from datassay.store.location import FEATURES, RETRAINED, inside, is_local, shown
+from datassay.store.results import ResultStore
 from datassay.train.fitter import taken_network
 from datassay.train.training import TrainedNetworks
 

@@ -10,7 +10,7 @@ import numpy as np
 from datassay.commands.sample.findings import SamplingFindings, verdicts
 from datassay.report.page import Page
 from datassay.report.tables import standard_json
-from datassay.report.write import Part
+from datassay.store.outputs import Part
 
 FILES = {
     "samples.parquet": "every point, and which are new",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import tempfile
 import threading
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from datassay.act.review.decisions import (
     FILE,
@@ -30,11 +30,10 @@ from datassay.errors import DataError
 from datassay.report.review.labels import Reviewed
 from datassay.report.review.listing import listing
 from datassay.report.review.showcase import Showcase
-from datassay.report.write import write_part
+from datassay.store.atomic import write_whole
 
 LARGE, SMALL = 640, 160  # pixels of pictures
 MOST_CHANGES = 1000
-BESIDE = ".decisions-"  # a file that is being written
 
 
 class Refused(Exception):
@@ -74,7 +73,7 @@ class Session:
             self._decisions = self._earlier(read_decisions(self.path))
         self.unwritable = _unwritable(folder)
         if not self.unwritable:
-            for left in folder.glob(f"{BESIDE}*"):  # of a server that was killed
+            for left in folder.glob(f".{FILE}.*.part"):  # of a server that was killed
                 left.unlink(missing_ok=True)
 
     def __len__(self) -> int:
@@ -270,12 +269,9 @@ class Session:
             tuple(self._decisions.values()), reviewed.digest, reviewed.samples.name,
             reviewed.samples.class_names, dict(reviewed.inputs),
         )  # fmt: skip
-        beside = self.path.with_name(f"{BESIDE}{secrets.token_hex(8)}")
         try:
-            write_part(whole.to_table(), beside)
-            os.replace(beside, self.path)
+            write_whole(self.path, partial(pq.write_table, whole.to_table()))
         except OSError as error:
-            beside.unlink(missing_ok=True)
             why = error.strerror or error
             raise Refused(507, f"{self.path} cannot be written: {why}.") from error
         self._state = _state(self.path)

@@ -12,13 +12,13 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
 from datassay.collect.collection import check_sets
-from datassay.collect.store.results import ResultStore
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.score.compare.fits import fits_of, measure_of
+from datassay.store.results import ResultStore
 from datassay.train.recipe import Recipe
 
 FEWEST, MOST = 20, 200

@@ -12,8 +12,7 @@ from torch import nn
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
-from datassay.collect.store.fingerprint import digest_of_values, machine_fingerprint
-from datassay.collect.store.location import normal
+from datassay.collect.fingerprint import machine_fingerprint
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -50,6 +49,8 @@ from datassay.score.influence.trained_network import (
     with_temperature,
 )
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
+from datassay.store.location import normal
+from datassay.store.manifest import digest_of_values
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
 # That exact blocks may take together: minutes, since an index is made once.

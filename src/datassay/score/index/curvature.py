@@ -12,8 +12,6 @@ from torch import Tensor
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.store.chunks import Chunk
-from datassay.collect.store.features import FeatureStore, Layout, features_manifest
 from datassay.progress import Progress, silent
 from datassay.score.index.pieces import THREADS, fill, removed
 from datassay.score.influence.block_basis import (
@@ -25,6 +23,8 @@ from datassay.score.influence.block_basis import (
     unfitted,
 )
 from datassay.score.influence.trained_network import TrainedNetwork
+from datassay.store.chunks import Chunk
+from datassay.store.features import FeatureStore, Layout, features_manifest
 
 FOLDER = "curvature"
 # Samples that the curvature is fitted to at most, drawn; moments of more change little.

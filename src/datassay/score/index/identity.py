@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from datassay.collect.fingerprint import frozen_fingerprint, model_fingerprint
 from datassay.collect.gradients.batches import Batches, mapped, tensor_content
 from datassay.collect.gradients.criteria import function_of
 from datassay.collect.gradients.objective import Objective
-from datassay.collect.store.fingerprint import CODE, digest, frozen_fingerprint, model_fingerprint
-from datassay.collect.store.location import shown
-from datassay.collect.store.manifest import FEW, differences
-from datassay.collect.store.model_code import DIGITS, code_fingerprint
+from datassay.collect.model_code import DIGITS, code_fingerprint
 from datassay.errors import ModelError, SettingError
+from datassay.store.location import shown
+from datassay.store.manifest import CODE, FEW, differences, digest
 
 logger = logging.getLogger(__name__)
 

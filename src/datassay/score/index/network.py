@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from datassay.collect.jacobian.suitable import unwrapped
-from datassay.collect.store.features import FeatureStore, Layout, features_manifest
-from datassay.collect.store.location import shown
 from datassay.errors import DataError
 from datassay.score.index.curvature import own_run
+from datassay.store.features import FeatureStore, Layout, features_manifest
+from datassay.store.location import shown
 
 FOLDER = "network"
 # Entries of a configuration that name code to be fetched and run, or other packages.

@@ -16,7 +16,6 @@ from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
 from datassay.collect.gradients.batches import Batches
 from datassay.collect.gradients.objective import Objective
-from datassay.collect.store.location import shown
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
@@ -44,6 +43,7 @@ from datassay.score.influence.trained_network import (
     trained_network,
 )
 from datassay.score.settings import Indexing, Queries
+from datassay.store.location import shown
 
 # Share of samples that came after the curvature was fitted, from which on that is told.
 OLD = 0.1

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from datassay.collect.store.location import normal, shown
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.score.index.identity import FORMAT, check_model, objective_of
@@ -17,6 +16,7 @@ from datassay.score.index.network import kept_network
 from datassay.score.index.opened import Index
 from datassay.score.index.segment import Segment, segment_manifest, stored_segment
 from datassay.score.settings import Influence
+from datassay.store.location import normal, shown
 
 
 def open_index(

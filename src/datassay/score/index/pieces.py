@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from datassay.collect.engine.base import Engine
-from datassay.collect.store.chunks import Chunk
-from datassay.collect.store.features import FeatureStore
-from datassay.collect.store.location import file_system, shown
 from datassay.machine import thread_count
 from datassay.progress import Progress
+from datassay.store.chunks import Chunk
+from datassay.store.features import FeatureStore
+from datassay.store.location import file_system, shown
 
 logger = logging.getLogger(__name__)
 

@@ -12,15 +12,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.gradients.batches import Batches
-from datassay.collect.store.chunks import Chunk
-from datassay.collect.store.features import FeatureStore, Layout, features_manifest
-from datassay.collect.store.ids import decoded, encoded
 from datassay.errors import DataError, SettingError
 from datassay.progress import silent
 from datassay.score.index.curvature import own_run
 from datassay.score.index.encoding import Encoding
 from datassay.score.index.pieces import THREADS
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
+from datassay.store.chunks import Chunk, decoded, encoded
+from datassay.store.features import FeatureStore, Layout, features_manifest
 
 ROWS, SCALE, LENGTH, IDS = "rows", "scale", "length", "ids"
 # Samples of a chunk: at most so many, and so many bytes.

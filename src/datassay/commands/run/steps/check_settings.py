@@ -7,7 +7,6 @@ import sys
 
 from datassay.collect.engine.choose import check_engine
 from datassay.collect.jacobian.device import check_device
-from datassay.collect.store.location import check_place
 from datassay.commands.run.settings import RunSettings
 from datassay.errors import SettingError
 from datassay.score.compare.projection_quality import check_correlation
@@ -18,6 +17,7 @@ from datassay.score.labels.noise import NOISES
 from datassay.score.linear.dynamics import check_dynamics
 from datassay.score.linear.outcome import OUTCOMES
 from datassay.score.sample_information import check_smoothing
+from datassay.store.location import check_place
 
 MOST_NETWORKS = 1000
 ATTRIBUTIONS = ("auto", "none", *OUTCOMES)

@@ -21,7 +21,6 @@ from datassay.act.remove.removal_curve import (
 )
 from datassay.act.remove.rivals import Contest, detection_contest, removal_contest
 from datassay.act.remove.summarize import suspects_first
-from datassay.collect.store.results import ResultStore
 from datassay.commands.run.findings import HIGHEST_FIRST, ISSUES_FIRST, LOWEST_FIRST, SUSPECTS_FIRST
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.progress import Progress, silent
@@ -29,6 +28,7 @@ from datassay.results import result
 from datassay.score.compare.baselines import Baselines, baselines
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import SampleInformation
+from datassay.store.results import ResultStore
 from datassay.train.training import TrainedNetworks, sample_losses
 
 LOWEST_LOSS_FIRST = "lowest loss first"

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from datassay.collect.collection import plan_collection
 from datassay.collect.form import Form
-from datassay.collect.store.location import FEATURES, inside
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.own_model import with_network
@@ -20,6 +19,7 @@ from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, held_bytes, matrix_rate
 from datassay.models.build import build_model
 from datassay.score.registry import Sizes, further_scores
+from datassay.store.location import FEATURES, inside
 
 # A run of that many outputs of samples may take minutes; one that takes a minute says so first.
 MANY_OUTPUTS, LONG_SECONDS = 100_000, 60

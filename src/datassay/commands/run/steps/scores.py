@@ -16,7 +16,6 @@ from torch import nn
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
-from datassay.collect.store.location import WITHOUT_ONE, inside, is_local
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress
@@ -28,6 +27,7 @@ from datassay.score.label_issues import SCORE as ISSUES
 from datassay.score.label_issues import LabelIssues
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.registry import Context
+from datassay.store.location import WITHOUT_ONE, inside, is_local
 from datassay.train.fitter import taken_network
 from datassay.train.retrain import retrain
 from datassay.train.training import TrainedNetworks

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from datassay.collect.collection import collect
-from datassay.collect.store import manifest
-from datassay.collect.store.location import check_place, normal, shown, shown_error
-from datassay.collect.store.results import ResultStore
 from datassay.errors import DataError, DatassayError, SettingError
+from datassay.store import manifest
+from datassay.store.location import check_place, normal, shown, shown_error
+from datassay.store.results import ResultStore
 from helpers.collecting import classes, network
 from helpers.command_line import invoke
 from helpers.stores import check_all_there, full, opened

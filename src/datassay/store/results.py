@@ -15,11 +15,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from datassay.collect.store.fingerprint import digest_of_values
-from datassay.collect.store.location import is_local, normal, shown
-from datassay.collect.store.manifest import claim, sealed, unsealed, writing
-from datassay.collect.store.plain_files import OURS, hold, opened_plain, write_whole
 from datassay.errors import SettingError
+from datassay.store.atomic import UNFINISHED, write_whole
+from datassay.store.location import is_local, normal, shown
+from datassay.store.manifest import claim, digest_of_values, sealed, unsealed, writing
+from datassay.store.plain import hold, opened_plain
 
 logger = logging.getLogger(__name__)
 
@@ -160,4 +160,4 @@ def _manifest(run: Mapping[str, object]) -> bytes:
 
 
 def _unfinished(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.iterdir() if OURS.fullmatch(path.name) and path.is_file())
+    return (path for path in folder.iterdir() if UNFINISHED.fullmatch(path.name) and path.is_file())

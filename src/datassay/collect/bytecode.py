@@ -17,7 +17,7 @@ from itertools import pairwise
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from datassay.collect.store.location import FAILURES
+from datassay.store.location import FAILURES
 
 LOADS = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
 GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME"}

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from datassay.collect.jacobian.suitable import unwrapped
-from datassay.collect.store.model_code import code_fingerprint
+from datassay.collect.model_code import code_fingerprint
 from datassay.data.samples import SampleSet
-
-# The entry of a manifest that names every piece of the model's code.
-CODE = "code"
-
-
-def digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of named arrays: names, types, shapes and every byte.
-
-    Args:
-        arrays: of numbers or fixed-width strings.
-
-    Returns:
-        64 hexadecimal digits.
-    """
-    sha = hashlib.sha256()
-    for name, array in arrays.items():
-        sha.update(f"{name} {array.dtype} {array.shape} ".encode())
-        sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return sha.hexdigest()
-
-
-def digest_of_values(values: Mapping[str, object]) -> str:
-    """SHA-256 of plain JSON values, whatever their order.
-
-    Args:
-        values: by name.
-
-    Returns:
-        64 hexadecimal digits.
-    """
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+from datassay.store.manifest import CODE, digest
 
 
 def model_fingerprint(model: nn.Module) -> dict[str, object]:

@@ -24,9 +24,10 @@ import zarr
 from jaxtyping import UInt8
 from zarr.codecs import Crc32cCodec
 
-from datassay.collect.store.chunks import Chunk, chunks_of
-from datassay.collect.store.fingerprint import digest_of_values
-from datassay.collect.store.location import (
+from datassay.errors import DataError
+from datassay.store.atomic import UNFINISHED
+from datassay.store.chunks import Chunk, chunks_of
+from datassay.store.location import (
     FAILURES,
     failures,
     file_system,
@@ -35,8 +36,9 @@ from datassay.collect.store.location import (
     shown,
     shown_error,
 )
-from datassay.collect.store.manifest import (
+from datassay.store.manifest import (
     claim,
+    digest_of_values,
     read_manifest,
     reading,
     sealed,
@@ -44,8 +46,7 @@ from datassay.collect.store.manifest import (
     write_new,
     writing,
 )
-from datassay.collect.store.plain_files import OURS, check_plain, hold
-from datassay.errors import DataError
+from datassay.store.plain import check_plain, hold
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ FORMAT = 3
 GROUP, ATTRIBUTE = "zarr.json", "datassay"
 DIGESTS = "digests"
 # As Zarr names files until they are whole.
-UNFINISHED = re.compile(r"(zarr|\d+)\.[0-9a-f]{32}\.partial")
+ZARRS = re.compile(r"(zarr|\d+)\.[0-9a-f]{32}\.partial")
 # Recorded for readers of the file; versions that change results are compared, see `manifest`.
 RECORDED = ("datassay", "numpy", "zarr")
 
@@ -343,9 +344,9 @@ def _group(run: Mapping[str, object], free: Mapping[str, object]) -> bytes:
 
 def _unfinished(place: Path, folders: list[Path]) -> Iterator[Path]:
     for path in place.iterdir():
-        if OURS.fullmatch(path.name) and path.is_file():
+        if UNFINISHED.fullmatch(path.name) and path.is_file():
             yield path
     for folder in folders:
         for path in folder.rglob("*"):
-            if OURS.fullmatch(path.name) or UNFINISHED.fullmatch(path.name):
+            if UNFINISHED.fullmatch(path.name) or ZARRS.fullmatch(path.name):
                 yield path

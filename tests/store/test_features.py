@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import zarr
 
-from datassay.collect.store.chunks import chunks_of
-from datassay.collect.store.features import DamagedChunk, Layout, features_manifest
-from datassay.collect.store.results import ResultStore
 from datassay.errors import DataError, SettingError
+from datassay.store.chunks import chunks_of
+from datassay.store.features import DamagedChunk, Layout, features_manifest
+from datassay.store.results import ResultStore
 from helpers.stores import LAYOUT, RUN, check_all_there, full, opened, values
 
 

@@ -1,68 +1,24 @@
-"""Files of a store on this machine: written whole, read only where they are plain files.
+"""Files of a store on this machine: read only where they are plain files, links not followed.
 
-Names of unfinished files cannot be guessed, links are not followed, and what a killed process left
-is removed once no other process uses the store.
+What a killed process left is removed once no other process uses the store.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import re
-import secrets
 import stat
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from datassay.errors import DataError
+from datassay.store.atomic import fcntl, lock_if_free
 
-UNFINISHED = ".part"
-# `.name.32 digits.part`, as `write_whole` names them.
-OURS = re.compile(r"\..+\.[0-9a-f]{32}\.part")
 # Seconds until a process that removes what another left is told by name.
 PATIENCE = 30.0
-
-
-def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
-    """Write a file beside its place and move it there; it is on disk when this returns.
-
-    Args:
-        path: of the file; its folder is made where there is none. A link there is replaced.
-        write: writes all of it to a file open for reading, too.
-        replace: False keeps what is there already.
-
-    Raises:
-        OSError: the file system refuses; nothing is left.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(16)}{UNFINISHED}")
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        with os.fdopen(os.open(part, flags, 0o666), "w+b") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if replace:
-            os.replace(part, path)
-        else:
-            _move_once(part, path)
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
-def _move_once(part: Path, path: Path) -> None:
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        pass  # another process was first
-    except OSError:  # no links on this file system
-        if not os.path.lexists(path):
-            os.replace(part, path)
 
 
 @contextmanager
@@ -143,19 +99,18 @@ def hold(owner: object, folder: Path, unfinished: Iterable[Path]) -> None:
     Raises:
         DataError: another process holds the store alone for half a minute.
     """
-    try:
-        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
+    if fcntl is None:
         return
-    weakref.finalize(owner, os.close, place)
-    try:
-        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # in use, or a file system without locks
-        pass
-    else:
+    alone = lock_if_free(folder.resolve())
+    if alone >= 0:
         for path in unfinished:
             with suppress(OSError):  # a folder that is only to be read
                 path.unlink()
+    try:
+        place = alone if alone >= 0 else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return
+    weakref.finalize(owner, os.close, place)
     give_up = time.monotonic() + PATIENCE
     while True:
         try:

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from datassay.collect.store.bytecode import attributes_read, described, names_used, names_written
-from datassay.collect.store.location import FAILURES
+from datassay.collect.bytecode import attributes_read, described, names_used, names_written
+from datassay.store.location import FAILURES
 
 # Of these the version stands for the code.
 FRAMEWORKS = {"torch", "torchvision", "transformers", "numpy", "datassay", "builtins"}

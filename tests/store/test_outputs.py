@@ -11,9 +11,9 @@ import time
 import pytest
 
 from datassay.errors import SettingError
-from datassay.report import place, write
-from datassay.report.manifest import MANIFEST
-from datassay.report.write import check_outputs, check_writable, write_pages, write_part
+from datassay.store import atomic, folders, outputs
+from datassay.store.atomic import MANIFEST
+from datassay.store.outputs import check_outputs, check_writable, write_pages, write_part
 
 NAMES = ("index.html", "scores.parquet", "summary.json")
 OLD, NEW = ({name: f"{age} {name}" for name in NAMES} for age in ("an old", "a new"))
@@ -72,7 +72,7 @@ def test_what_we_did_not_write_is_refused_before_and_after_the_work(out, spoil, 
     before = contents(out)
     with pytest.raises(SettingError, match=r"did not write.*holds .*--overwrite"):
         check_writable(out, NAMES)
-    monkeypatch.setattr(write, "check_writable", lambda *args, **settings: None)
+    monkeypatch.setattr(outputs, "check_writable", lambda *args, **settings: None)
     with pytest.raises(SettingError, match=r"The finished results are in .*results-") as told:
         write_pages(NEW, out)
     assert contents(out) == before
@@ -101,7 +101,7 @@ def test_a_failure_leaves_earlier_results_intact(out, monkeypatch, failing, fail
             raise failure
         write_part(part, path)
 
-    monkeypatch.setattr(write, "write_part", fail)
+    monkeypatch.setattr(outputs, "write_part", fail)
     for folder in (out, out.parent / "new"):
         with pytest.raises(failure):
             write_pages(NEW, folder)
@@ -113,14 +113,14 @@ def test_a_failure_leaves_earlier_results_intact(out, monkeypatch, failing, fail
 @pytest.mark.parametrize("failing", [*NAMES, MANIFEST])
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, PermissionError(1, "not permitted")])
 def test_a_file_that_cannot_be_replaced_leaves_earlier_results(out, monkeypatch, failing, failure):
-    replace_file = place.os.replace
+    replace_file = folders.os.replace
 
     def refuse(source, target):
         if target == out / failing and source.parent.name == "new":
             raise failure
         replace_file(source, target)
 
-    monkeypatch.setattr(place.os, "replace", refuse)
+    monkeypatch.setattr(folders.os, "replace", refuse)
     with pytest.raises((KeyboardInterrupt, SettingError)):
         write_pages(NEW, out)
     assert contents(out) == OLD
@@ -133,8 +133,8 @@ def test_the_next_run_undoes_what_a_kill_left_half_done(out, half):
     """A process that dies after `half` moves leaves its staging folder as it is, unlocked."""
     child = f"""if True:
         import os
-        from datassay.report import place, write
-        moves, replace = [], place.os.replace
+        from datassay.store import atomic, folders, outputs
+        moves, replace = [], folders.os.replace
 
         def some(source, target):
             if source.parent.name == "new":
@@ -143,11 +143,11 @@ def test_the_next_run_undoes_what_a_kill_left_half_done(out, half):
                     os._exit(9)
             replace(source, target)
 
-        place.os.replace = some
-        write.write_pages({NEW!r}, write.Path({str(out)!r}))
+        folders.os.replace = some
+        outputs.write_pages({NEW!r}, outputs.Path({str(out)!r}))
     """
     assert subprocess.run([sys.executable, "-c", child], check=False).returncode == 9
-    assert [name for name in names(out) if name.startswith(place.PREFIX)]
+    assert [name for name in names(out) if name.startswith(atomic.PREFIX)]
     check_writable(out, NAMES)
     assert contents(out) == OLD
     assert names(out) == {*NAMES, MANIFEST}
@@ -157,7 +157,7 @@ def test_leftovers_that_are_not_surely_ours_stay(out):
     other = out / ".datassay-mine"
     other.mkdir()
     (other / "thesis.tex").write_text("mine")
-    with place.staging(out) as living:
+    with atomic.staging(out) as living:
         check_writable(out, NAMES)
         assert living.is_dir()
     assert (other / "thesis.tex").read_text() == "mine"
@@ -171,7 +171,7 @@ WRITER = """if True:
     from pathlib import Path
     import typer
     from datassay.commands.shell import clear_exit, stops_clearly
-    from datassay.report.write import write_pages
+    from datassay.store.outputs import write_pages
 
     @clear_exit()
     def write():
@@ -209,9 +209,9 @@ def test_a_signal_at_any_moment_leaves_one_whole_set_of_results(tmp_path, number
             assert process.returncode == 128 + number
             assert err.endswith("ted. Earlier results are as they were.\n")
             assert len(err.splitlines()) == 1
-            assert not [p for p in tmp_path.rglob(f"{place.PREFIX}*") if p.is_dir()]
+            assert not [p for p in tmp_path.rglob(f"{atomic.PREFIX}*") if p.is_dir()]
         check_writable(out, "abcd")
-        assert not list(tmp_path.rglob(f"{place.PREFIX}*"))
+        assert not list(tmp_path.rglob(f"{atomic.PREFIX}*"))
         if out.exists():
             assert set(contents(out)) == set("abcd")
             assert len(set(contents(out).values())) == 1
@@ -221,7 +221,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path, monkeypatch):
     def full(part, path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(write, "write_part", full)
+    monkeypatch.setattr(outputs, "write_part", full)
     with pytest.raises(SettingError, match=r"No space left on device\. Free space"):
         write_pages(NEW, tmp_path / "out")
     assert not names(tmp_path)
@@ -231,7 +231,7 @@ def test_a_disk_without_room_for_a_page_is_refused_before_any_work(tmp_path, mon
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(write.os, "posix_fallocate", full)
+    monkeypatch.setattr(outputs.os, "posix_fallocate", full)
     with pytest.raises(SettingError, match=r"8 MB to spare.*No space left"):
         check_writable(tmp_path / "out", NAMES)
     assert not names(tmp_path)
@@ -262,7 +262,7 @@ def test_a_file_in_the_way_is_refused_before_any_work(tmp_path, below):
 def test_a_name_that_no_folder_can_have_is_refused(tmp_path, monkeypatch, name, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingError, match=message):
-        check_writable(write.Path(name), NAMES)
+        check_writable(outputs.Path(name), NAMES)
 
 
 def test_a_link_to_nowhere_is_refused(tmp_path):
@@ -281,7 +281,7 @@ def test_a_folder_that_refuses_is_refused(tmp_path, monkeypatch):
     def refuse(**settings):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(place.tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(atomic.tempfile, "mkdtemp", refuse)
     with pytest.raises(SettingError, match="refuses: Permission denied"):
         check_writable(tmp_path / "out", NAMES)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 
-from datassay.collect.store.fingerprint import CODE, digest_of_values
-from datassay.collect.store.location import (
+from datassay.errors import DataError, DatassayError, ModelError, SettingError
+from datassay.store.atomic import UNFINISHED, write_whole
+from datassay.store.location import (
     FAILURES,
     failures,
     file_system,
@@ -20,9 +23,10 @@ from datassay.collect.store.location import (
     shown,
     shown_error,
 )
-from datassay.collect.store.plain_files import OURS, opened_plain, write_whole
-from datassay.errors import DataError, DatassayError, ModelError, SettingError
+from datassay.store.plain import opened_plain
 
+# The entry that names every piece of a model's code.
+CODE = "code"
 # Of values longer than this, messages give only the name.
 SHOWN = 24
 # Pieces of code named in a message.
@@ -32,6 +36,34 @@ LARGEST_MANIFEST = 2**26
 NOT_THERE = (FileNotFoundError, NotADirectoryError)
 # What JSON text gives that is no manifest: of another type, too deep, digits without end.
 NO_MANIFEST = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+def digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of named arrays: names, types, shapes and every byte.
+
+    Args:
+        arrays: of numbers or fixed-width strings.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    sha = hashlib.sha256()
+    for name, array in arrays.items():
+        sha.update(f"{name} {array.dtype} {array.shape} ".encode())
+        sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return sha.hexdigest()
+
+
+def digest_of_values(values: Mapping[str, object]) -> str:
+    """SHA-256 of plain JSON values, whatever their order.
+
+    Args:
+        values: by name.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def sealed(values: Mapping[str, object]) -> dict[str, object]:
@@ -136,6 +168,7 @@ def write_new(location: str | Path, file: str, content: bytes, *, replace: bool 
     """
     if is_local(location):
         path = Path(normal(location), file)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, lambda to: to.write(content), replace=replace)
     else:
         files, root = file_system(location)
@@ -187,7 +220,7 @@ def _check_empty(
         if files.isfile(root):
             raise SettingError(f"store must be a folder; {shown(root)} is a file. Name another.")
         # A first attempt to write the manifest that was killed leaves only these.
-        others = [f for f in files.find(root) if not OURS.fullmatch(f.rpartition("/")[2])]
+        others = [f for f in files.find(root) if not UNFINISHED.fullmatch(f.rpartition("/")[2])]
         files.invalidate_cache()
         made = files.exists(f"{root}/{file}")  # by another process, meanwhile
     if others and not made:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from datassay.errors import SettingError
-from datassay.report.manifest import sha256, write_manifest, written
-from datassay.report.place import NEW, heal, place, refuse_foreign, staging
+from datassay.store.atomic import NEW, staging
+from datassay.store.folders import heal, place, refuse_foreign, sha256, write_manifest, written
 
 Part = pa.Table | str | Callable[[Path], object]  # a table, a text, or what writes a file
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from datassay.collect.store.location import file_system
+from datassay.store.location import file_system
 from helpers.stores import N_CHUNKS, check_all_there, full, opened
 
 pytest.importorskip("s3fs")

@@ -1,1 +1,0 @@
-"""Finished work on disk, with checksums."""

@@ -1,0 +1,1 @@
+"""Finished work on disk: written whole or not at all, read checked."""

@@ -1,0 +1,187 @@
+"""Files and folders that appear whole or not at all, whatever stops the process.
+
+A file is completed under a name that cannot be guessed beside its place, then moved there. A folder
+is completed in a staging folder, `.datassay-…`, on the same disk, then renamed. What is unfinished
+is locked as long as its process lives, so that others can tell what a killed one left.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # not on every system; then nothing is locked, and no leftovers are removed
+    fcntl = None
+
+# `.name.32 digits.part`, as `write_whole` names what is unfinished.
+UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.part")
+PREFIX = ".datassay-"
+NEW, OLD = "new", "old"
+MANIFEST = ".datassay.json"  # of a folder of results, see `folders`
+STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
+            hasattr(signal, name)]  # fmt: skip
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
+    """Write a file beside its place and move it there; it is on disk when this returns.
+
+    Args:
+        path: of the file, in a folder that is there. A link is replaced.
+        write: writes all of it to a file open for reading, too.
+        replace: False keeps what is there already.
+
+    Raises:
+        OSError: the file system refuses; nothing is left.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(16)}.part")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with os.fdopen(os.open(part, flags, 0o666), "w+b") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(part, path)
+        else:
+            _move_once(part, path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _move_once(part: Path, path: Path) -> None:
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        pass  # another process was first
+    except OSError:  # no links on this file system
+        if not os.path.lexists(path):
+            os.replace(part, path)
+
+
+@contextmanager
+def staging(parent: Path) -> Iterator[Path]:
+    """A folder for new files, on the disk of `parent`; removed with all that is in it.
+
+    Args:
+        parent: an existing folder.
+
+    Yields:
+        The folder; files go to its `new`.
+    """
+    folder, lock = None, -1
+    try:
+        # Nobody takes it for a leftover before it is locked itself.
+        with uninterrupted(), locked(parent):
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            (folder / NEW).mkdir()
+            (folder / OLD).mkdir()
+            lock = lock_if_free(folder)
+        yield folder
+    finally:
+        try:
+            with uninterrupted():
+                remove(folder)
+        finally:
+            remove(folder)  # again: a signal may have come just before it was held back
+            if lock >= 0:
+                os.close(lock)
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes `out` once it is whole.
+
+    Args:
+        out: absolute; replaced where it exists.
+
+    Yields:
+        An empty folder on the same disk; where the block fails, it is removed.
+
+    Raises:
+        OSError: the file system refuses; what stood there stands there again.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with staging(out.parent) as folder:
+        yield folder / NEW
+        with uninterrupted():
+            earlier = folder / OLD / out.name
+            if out.is_dir():
+                os.rename(out, earlier)
+            try:
+                os.rename(folder / NEW, out)
+            except OSError:
+                if earlier.is_dir():
+                    os.rename(earlier, out)
+                raise
+
+
+def remove(folder: Path | None) -> None:
+    """Remove a staging folder, the manifest first: without it nothing of the rest is put back."""
+    if folder is not None:
+        with suppress(OSError):
+            (folder / NEW / MANIFEST).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold back what would stop the process until the block is done.
+
+    Yields:
+        Nothing; a second Ctrl-C waits as well.
+    """
+    came: list[int] = []
+    before = {}
+    try:
+        if threading.current_thread() is threading.main_thread():  # no other gets signals
+            for number in STOPPING:
+                before[number] = signal.signal(number, lambda got, _: came.append(got))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+def lock_if_free(folder: Path) -> int:
+    """A descriptor that holds the folder's lock; -1 where another process has it, or none can."""
+    if fcntl is None:
+        return -1
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return -1
+    return descriptor
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait for the lock of a folder and hold it; it only guards moves, which take milliseconds."""
+    descriptor = -1
+    if fcntl is not None:
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)

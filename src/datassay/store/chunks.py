@@ -1,0 +1,125 @@
+"""Chunks of samples: the unit of work, of retry and of storage; and the rows that a store keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+PARTS = ("train", "val")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Neighbouring samples of one part.
+
+    Attributes:
+        number: of the chunk among all of both parts.
+        part: "train" or "val".
+        start: position of its first sample in the part.
+        stop: position after its last.
+    """
+
+    number: int
+    part: str
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def samples(self) -> slice:
+        """Its samples' positions in their part."""
+        return slice(self.start, self.stop)
+
+
+def chunks_of(sizes: Mapping[str, int], size: int) -> tuple[Chunk, ...]:
+    """All chunks of parts with so many samples, in order; a part starts a new chunk."""
+    spans = [
+        (part, start, min(start + size, n))
+        for part, n in sizes.items()
+        for start in range(0, n, size)
+    ]
+    return tuple(Chunk(number, *span) for number, span in enumerate(spans))
+
+
+def encoded(
+    ids: Mapping[str, np.ndarray],
+) -> dict[str, Int[np.ndarray, " n"] | UInt8[np.ndarray, "n width"]]:
+    """Ids of all parts as one type that Zarr's specification has.
+
+    Args:
+        ids: part → [n].
+
+    Returns:
+        Part → int64, or UTF-8 bytes filled up with zeros.
+    """
+    if all(np.can_cast(part.dtype, np.int64) for part in ids.values()):
+        return {name: part.astype(np.int64) for name, part in ids.items()}
+    texts = {name: np.char.encode(part.astype(str), "utf-8") for name, part in ids.items()}
+    width = max(1, *(text.dtype.itemsize for text in texts.values()))
+    return {
+        name: text.astype(f"S{width}").view(np.uint8).reshape(len(text), width)
+        for name, text in texts.items()
+    }
+
+
+def decoded(stored: np.ndarray) -> np.ndarray:
+    """Ids, [n] integers or texts, from what `encoded` gave."""
+    if stored.ndim == 1:
+        return stored
+    return np.char.decode(np.ascontiguousarray(stored).view(f"S{stored.shape[1]}")[:, 0], "utf-8")
+
+
+class StoredFeatures:
+    """Φ of one part, [rows, p], read from disk or network one slice of rows at a time.
+
+    Every read is checked against the digests written with the chunk. One chunk is held beside the
+    result, which serves the next slice.
+    """
+
+    def __init__(self, store: Any, part: str, name: str):
+        """Features of a part.
+
+        Args:
+            store: a `FeatureStore`, not imported here, all of whose chunks are there.
+            part: "train" or "val".
+            name: of the array, [n, b, p].
+        """
+        (b, p), dtype = store.layout.arrays[name]
+        self.shape = torch.Size((store.layout.sizes[part] * b, p))
+        self.dtype = torch.from_numpy(np.empty(0, dtype)).dtype
+        self._store, self._name, self._rows_a_sample = store, name, b
+        self._chunks = [chunk for chunk in store.chunks if chunk.part == part]
+        self._last: tuple[int, Tensor] | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Float[Tensor, "rows p"]:
+        """Neighbouring rows, whose step is 1, as a new tensor; `DamagedChunk` where one changed."""
+        assert rows.step in (None, 1), "rows are read in their order"
+        return self.take(torch.arange(len(self))[rows])
+
+    def take(self, rows: Int[Tensor, " s"]) -> Float[Tensor, "s p"]:
+        """Rows in any order, as a new tensor; each chunk that they lie in is read once."""
+        values = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
+        for chunk in self._chunks:
+            first, last = chunk.start * self._rows_a_sample, chunk.stop * self._rows_a_sample
+            here = (rows >= first) & (rows < last)
+            if bool(here.any()):
+                values[here] = self._chunk(chunk)[rows[here] - first]
+        return values
+
+    def _chunk(self, chunk: Chunk) -> Float[Tensor, "rows p"]:
+        if self._last is None or self._last[0] != chunk.number:
+            self._last = None  # never two at a time
+            values = torch.from_numpy(self._store.get(chunk.number, self._name))
+            self._last = chunk.number, values.flatten(0, 1)
+        return self._last[1]
