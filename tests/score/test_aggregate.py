@@ -6,8 +6,7 @@ from scipy import stats
 
 from datassay.errors import SettingError
 from datassay.score.compare.aggregate import aggregate
-from datassay.score.information.groups import group_information
-from datassay.score.information.sources import source_information
+from datassay.score.information.groups import group_information, source_information
 from datassay.score.sample_information import sample_information
 from helpers.linearizations import linearization, random_jacobians
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from datassay.score.linear.batched import ONE_BY_ONE, inverted, solved
+from datassay.score.linear.removal import ONE_BY_ONE, inverted, solved
 
 
 @pytest.mark.parametrize("rows", [3, ONE_BY_ONE - 1, ONE_BY_ONE, 180])

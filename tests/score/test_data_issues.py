@@ -10,8 +10,7 @@ from datassay.data.samples import Column, SampleSet
 from datassay.errors import DataError
 from datassay.score.checks.data_issues import data_issues
 from datassay.score.checks.drift import drift
-from datassay.score.checks.duplicates import duplicates
-from datassay.score.checks.row_codes import array_codes, row_codes
+from datassay.score.checks.duplicates import array_codes, duplicates, row_codes
 
 WORDS = ("north", "south", "west", "east", "middle")
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.score.information.nearest_pairs import nearest_pairs
+from datassay.score.information.pairs import nearest_pairs
 
 
 def collected(x, outputs="joint", projection=None, hidden=16):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datassay.errors import DataError, SettingError
-from datassay.score.neighbors import approximate as nearest_approximate
+from datassay.score.neighbors import exact as nearest
 from datassay.score.neighbors import exact as nearest_exact
 from datassay.score.neighbors import search as neighbors
 from datassay.score.neighbors.search import check_n_neighbors, nearest_neighbors
@@ -101,7 +101,7 @@ def test_distances_scale_with_the_features():
 
 
 def test_approximate_measures_its_recall(monkeypatch):
-    monkeypatch.setattr(nearest_approximate, "RECALL_QUERIES", 3000)
+    monkeypatch.setattr(nearest, "RECALL_QUERIES", 3000)
     x = np.concatenate([np.random.default_rng(1).normal(size=(2900, 10)), np.zeros((100, 10))])
     result, exact = (nearest_neighbors(x, 20, search=s) for s in ("approximate", "exact"))
     assert result.search == "approximate" and result.redone == 0

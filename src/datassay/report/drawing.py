@@ -14,7 +14,7 @@ from jaxtyping import Float, Shaped
 
 from datassay.data.samples import SampleSet
 from datassay.report.wording import label_text, value_text
-from datassay.score.checks.row_codes import row_codes
+from datassay.score.checks.duplicates import row_codes
 
 MAX_SIDE = 96
 MAX_TEXT = 200

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from datassay.score.compare.trust import trust_check as trust_check
     from datassay.score.effects import Attribution as Attribution
     from datassay.score.effects import TopEffects as TopEffects
+    from datassay.score.effects import outcome as outcome
     from datassay.score.index.build import index as index
     from datassay.score.index.opened import Index as Index
     from datassay.score.index.opening import open_index as open_index
@@ -49,11 +50,11 @@ if TYPE_CHECKING:
     from datassay.score.influence.methods import influence as influence
     from datassay.score.influence.plan import InfluencePlan as InfluencePlan
     from datassay.score.influence.plan import influence_plan as influence_plan
-    from datassay.score.influence.whole.cg import conjugate_gradients as conjugate_gradients
-    from datassay.score.influence.whole.exact import exact as exact
     from datassay.score.influence.whole.gauss_newton import gauss_newton as gauss_newton
-    from datassay.score.influence.whole.lissa import lissa as lissa
-    from datassay.score.influence.whole.problem import Problem as Problem
+    from datassay.score.influence.whole.solvers import Problem as Problem
+    from datassay.score.influence.whole.solvers import conjugate_gradients as conjugate_gradients
+    from datassay.score.influence.whole.solvers import exact as exact
+    from datassay.score.influence.whole.solvers import lissa as lissa
     from datassay.score.influence.whole.unrolled import unrolled as unrolled
     from datassay.score.influence_moments import InfluenceMoments as InfluenceMoments
     from datassay.score.influence_moments import gradient_moments as gradient_moments
@@ -65,12 +66,12 @@ if TYPE_CHECKING:
     from datassay.score.information.gaussian_kl import KlInformation as KlInformation
     from datassay.score.information.gaussian_kl import kl_information as kl_information
     from datassay.score.information.groups import GroupInformation as GroupInformation
+    from datassay.score.information.groups import SourceInformation as SourceInformation
     from datassay.score.information.groups import group_information as group_information
-    from datassay.score.information.nearest_pairs import nearest_pairs as nearest_pairs
+    from datassay.score.information.groups import source_information as source_information
     from datassay.score.information.pairs import PairInformation as PairInformation
+    from datassay.score.information.pairs import nearest_pairs as nearest_pairs
     from datassay.score.information.pairs import pair_information as pair_information
-    from datassay.score.information.sources import SourceInformation as SourceInformation
-    from datassay.score.information.sources import source_information as source_information
     from datassay.score.information.weights import SteadyState as SteadyState
     from datassay.score.label_issues import LabelIssues as LabelIssues
     from datassay.score.label_issues import label_issues as label_issues
@@ -84,7 +85,6 @@ if TYPE_CHECKING:
     from datassay.score.linear.dynamics import Dynamics as Dynamics
     from datassay.score.linear.dynamics import filter_values as filter_values
     from datassay.score.linear.eigenbasis import eigenbasis as eigenbasis
-    from datassay.score.linear.outcome import outcome as outcome
     from datassay.score.linear.smoothing import gradient_covariance as gradient_covariance
     from datassay.score.linear.smoothing import steady_state_covariance as steady_state_covariance
     from datassay.score.linear.training_run import training_run as training_run

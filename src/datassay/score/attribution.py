@@ -20,10 +20,10 @@ from datassay.score.effects import (
     check_top,
     effects_of,
     gather,
+    outcome,
 )
 from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord, leave_one_out
 from datassay.score.linear.eigenbasis import Eigenbasis
-from datassay.score.linear.outcome import outcome
 from datassay.score.linear.removal import Removals
 from datassay.score.linear.training_run import training_run
 from datassay.score.registry import Context, Score

@@ -30,7 +30,7 @@ from datassay.errors import SettingError
 from datassay.progress import silent
 from datassay.score.information.average import average_information
 from datassay.score.information.groups import group_information
-from datassay.score.information.nearest_pairs import nearest_pairs
+from datassay.score.information.pairs import nearest_pairs
 from datassay.train.fitter import taken_network
 from datassay.train.retrain import retrain
 

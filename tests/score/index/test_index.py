@@ -11,7 +11,7 @@ from torch import nn
 
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
-from datassay.score.index import curvature, network, opened, opening, search, segment
+from datassay.score.index import curvature, opened, opening, search, segment
 from datassay.score.index.identity import OWN_TEMPERATURE
 from helpers.by_block import gauss_newton, losses, slopes
 
@@ -382,4 +382,4 @@ def test_a_network_of_transformers_is_built_again(tmp_path):
 def test_a_configuration_that_would_fetch_code_is_stripped():
     nested = {"attn_implementation": "evil/kernel"}
     config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
-    assert network.without_fetched(config) == {"n_embd": 8, "text_config": {}}
+    assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from datassay.score.labels import transitions
-from datassay.score.labels.likelihood import calibrate, polished
-from datassay.score.labels.newton import derivatives, prior_derivatives
+from datassay.score.labels.likelihood import calibrate, derivatives, polished, prior_derivatives
 
 N, K = 50, 4
 FORMS = {

@@ -31,11 +31,10 @@ from datassay.progress import Progress, silent
 from datassay.report.predictions import Predictions
 from datassay.report.wording import count, number, percent
 from datassay.results import result
-from datassay.score.effects import Attribution, check_top
+from datassay.score.effects import OUTCOMES, Attribution, check_top
 from datassay.score.influence.given import DOUBT, given_sets
 from datassay.score.influence.methods import influence
 from datassay.score.influence.plan import PLANNED, InfluencePlan, influence_plan
-from datassay.score.linear.outcome import OUTCOMES
 
 BELONG = (
     "Check that --model, --weights and DATA belong together: the scale of the inputs, the order of "

@@ -13,8 +13,13 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.drift import drift
-from datassay.score.checks.duplicates import Duplicates, duplicates
-from datassay.score.checks.row_codes import RowCodes, array_codes, row_codes
+from datassay.score.checks.duplicates import (
+    Duplicates,
+    RowCodes,
+    array_codes,
+    duplicates,
+    row_codes,
+)
 from datassay.score.registry import Score
 
 Severity = Literal["act", "look", "fine"]

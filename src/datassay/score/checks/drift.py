@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.results import result
-from datassay.score.checks.row_codes import RowCodes
+from datassay.score.checks.duplicates import RowCodes
 
 LEVEL = 0.01  # of all tests together, by Bonferroni's correction
 # Smaller differences are of no consequence, however sure: Kolmogorov's D, Cramér's V.

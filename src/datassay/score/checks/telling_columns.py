@@ -7,7 +7,7 @@ import pyarrow as pa
 from jaxtyping import Int
 
 from datassay.data.samples import SampleSet
-from datassay.score.checks.row_codes import row_codes
+from datassay.score.checks.duplicates import row_codes
 
 
 def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:

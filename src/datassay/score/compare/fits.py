@@ -16,8 +16,8 @@ from datassay.collect.model_code import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.estimators import checked_estimator, fitted, is_estimator
+from datassay.score.effects import outcome
 from datassay.score.labels.cross_validated import said_of
-from datassay.score.linear.outcome import outcome
 from datassay.store.manifest import CODE, digest
 from datassay.train.recipe import Recipe
 from datassay.train.retrain import fingerprint, networks_at_a_time

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.blocks import Block
 from datassay.progress import Progress, silent
-from datassay.score.index.pieces import THREADS, fill, removed
+from datassay.score.index.segment import THREADS, fill, own_run, removed
 from datassay.score.influence.block_basis import (
     BlockBasis,
     Sums,
@@ -219,8 +218,3 @@ def stored_bases(
                 float(store.get(0, f"{place}.{DAMPING}")[0]),
             )
     return found
-
-
-def own_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What a store belongs to, without the entries that every store adds."""
-    return {k: v for k, v in manifest["run"].items() if k not in ("format", "chunk", "samples")}

@@ -1,14 +1,15 @@
-"""What an index belongs to: the network, its code, the loss and the settings, compared by name."""
+"""What an index belongs to: the network, its code, the loss, the settings and the samples' ids."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import nn
 
 from datassay.collect.fingerprint import frozen_fingerprint, model_fingerprint
@@ -16,7 +17,7 @@ from datassay.collect.gradients.batches import Batches, mapped, tensor_content
 from datassay.collect.gradients.criteria import function_of
 from datassay.collect.gradients.objective import Objective
 from datassay.collect.model_code import DIGITS, code_fingerprint
-from datassay.errors import ModelError, SettingError
+from datassay.errors import DataError, ModelError, SettingError
 from datassay.store.location import shown
 from datassay.store.manifest import CODE, FEW, differences, digest
 
@@ -129,3 +130,44 @@ def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
         sha.update(digest({"ids": np.asarray(some).astype(str)}).encode())
         mapped(batch, lambda t: (sha.update(tensor_content(t)), t)[1])
     return sha.hexdigest(), np.concatenate(ids)
+
+
+def places_of(
+    groups: Mapping[str, Collection[object]], ids: np.ndarray
+) -> list[Int[np.ndarray, " s"]]:
+    """Positions of each group's samples; unknown ids and empty groups are refused."""
+    known = {str(one): place for place, one in enumerate(ids.tolist())}
+    found = []
+    for name, some in groups.items():
+        lost = [one for one in some if str(one) not in known]
+        if lost:
+            which = ", ".join(map(repr, lost[:3])) + (", ..." if len(lost) > 3 else "")
+            raise DataError(f"groups must hold ids of the index; {name!r} has {which}.")
+        if not len(some):
+            raise DataError(f"a group must hold at least 1 id; {name!r} is empty.")
+        found.append(np.array([known[str(one)] for one in some]))
+    return found
+
+
+def new_ids(ids: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Ids of appended samples; those that were only counted are counted on, known ones refused."""
+    n = len(there)
+    counted = ids.dtype.kind in "iu" and there.dtype.kind in "iu"
+    if counted and (ids == np.arange(len(ids))).all() and (there == np.arange(n)).all():
+        return ids + n
+    double = np.isin(ids.astype(str), there.astype(str))
+    if double.any():
+        which = ", ".join(map(repr, ids[double][:3].tolist()))
+        raise DataError(
+            f"ids of appended samples must be new; the index has {which} already. Leave out the "
+            "samples that it has, or give these others."
+        )
+    return ids
+
+
+def check_unique(ids: np.ndarray) -> None:
+    """Refuse two samples of one id."""
+    values, counts = np.unique(ids, return_counts=True)
+    if (counts > 1).any():
+        which = ", ".join(map(repr, values[counts > 1][:3].tolist()))
+        raise DataError(f"ids must be unique; {which} occurs more than once.")

@@ -23,15 +23,14 @@ from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, check_top, gather
 from datassay.score.index.curvature import stored_bases
 from datassay.score.index.encoding import Encoding, query_rows
-from datassay.score.index.identity import OWN_TEMPERATURE, samples_digest
-from datassay.score.index.known_ids import new_ids, places_of
-from datassay.score.index.pieces import fill
+from datassay.score.index.identity import OWN_TEMPERATURE, new_ids, places_of, samples_digest
 from datassay.score.index.search import blocks, largest
 from datassay.score.index.segment import (
     RowWork,
     Segment,
     as_kept,
     check_positions,
+    fill,
     segment_store,
 )
 from datassay.score.influence.given import coding_of, query_set

@@ -19,10 +19,9 @@ from datassay.data.arguments import checks_arguments
 from datassay.machine import available_memory, matrix_rate
 from datassay.progress import silent
 from datassay.results import Tabular, result
-from datassay.score.index.build import MOST_OPERATIONS, check_settings
+from datassay.score.index.build import MOST_OPERATIONS, N_QUERIES, N_SAMPLES, check_settings
 from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import Encoding, encoding
-from datassay.score.index.quality import N_QUERIES, N_SAMPLES
 from datassay.score.index.search import has_bfloat16
 from datassay.score.index.segment import PRECISIONS, as_kept, check_positions, samples_of_chunk
 from datassay.score.influence.block_basis import (

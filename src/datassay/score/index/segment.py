@@ -1,8 +1,9 @@
-"""Rows of the training samples, one store for the first samples and one for each time more came."""
+"""Rows of the training samples: one store for the first samples and one for each time more came."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -11,15 +12,52 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.batches import Batches
 from datassay.errors import DataError, SettingError
-from datassay.progress import silent
-from datassay.score.index.curvature import own_run
+from datassay.machine import thread_count
+from datassay.progress import Progress, silent
 from datassay.score.index.encoding import Encoding
-from datassay.score.index.pieces import THREADS
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 from datassay.store.chunks import Chunk, decoded, encoded
 from datassay.store.features import FeatureStore, Layout, features_manifest
+from datassay.store.location import file_system, shown
+
+logger = logging.getLogger(__name__)
+
+THREADS = "threads"
+
+
+# Computes a chunk from nothing but itself and the chunk: array → [samples of the chunk, ...].
+Work = Callable[[Chunk], dict[str, np.ndarray]]
+
+
+def fill(store: FeatureStore, work: Work, engine: Engine, progress: Progress, step: str) -> None:
+    """Compute and store the missing and the damaged chunks, each written where it is computed."""
+    survey = store.survey()
+    log = logger.warning if survey.damaged else logger.info
+    log("%s: %s.", shown(store.location), survey.sentence)
+    missing = [chunk for chunk in store.chunks if chunk.number not in set(survey.complete)]
+    total = sum(map(len, store.chunks))
+    done = total - sum(map(len, missing))
+    results = engine.map(_put, (store, work), missing)
+    for chunk, _ in zip(missing, results, strict=True):
+        done += len(chunk)
+        progress(step, done, total)
+
+
+def _put(shared: tuple[FeatureStore, Work], chunk: Chunk) -> None:
+    store, work = shared
+    with thread_count(int(store.free[THREADS])):
+        store.put(chunk.number, work(chunk))
+
+
+def removed(location: str) -> None:
+    """Delete a folder of an index; one that is not there stays so."""
+    files, root = file_system(location)
+    if files.exists(root):
+        files.rm(root, recursive=True)
+
 
 ROWS, SCALE, LENGTH, IDS = "rows", "scale", "length", "ids"
 # Samples of a chunk: at most so many, and so many bytes.
@@ -189,3 +227,8 @@ def _place(location: str, number: int) -> str:
 def as_kept(ids: np.ndarray) -> np.ndarray:
     """Ids as a store keeps them: integers or bytes."""
     return encoded({"train": ids})["train"]
+
+
+def own_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a store belongs to, without the entries that every store adds."""
+    return {k: v for k, v in manifest["run"].items() if k not in ("format", "chunk", "samples")}

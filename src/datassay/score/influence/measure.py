@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
 from datassay.collect.gradients.outputs import IGNORED, outputs_of, targets_of
 from datassay.errors import SettingError
-from datassay.score.linear.outcome import OUTCOMES, outcome
+from datassay.score.effects import OUTCOMES, outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] and v_q = (I − H_ii)⁻¹ (r_i −
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
-from jaxtyping import Complex, Float, Int
+from jaxtyping import Complex, Float, Inexact, Int
 from torch import Tensor
 
 from datassay.results import result
-from datassay.score.linear.batched import solved
 from datassay.score.linear.dynamics import (
     FEWEST_CONTOUR_STEPS,
     Dynamics,
@@ -23,6 +22,29 @@ from datassay.score.linear.dynamics import (
     resolvents,
 )
 from datassay.score.linear.eigenbasis import Eigenbasis
+
+# Rows of a system that is solved alone, its own threads busy; MKL's trouble begins above.
+ONE_BY_ONE = 64
+
+
+def solved(
+    left: Inexact[Tensor, "*n b b"], right: Inexact[Tensor, "*n b c"]
+) -> Inexact[Tensor, "*n b c"]:
+    """left⁻¹ right of each system, as `torch.linalg.solve`; b³ operations each."""
+    return _each(torch.linalg.solve, left, right)
+
+
+def inverted(matrices: Inexact[Tensor, "*n b b"]) -> Inexact[Tensor, "*n b b"]:
+    """Inverse of each matrix, as `torch.linalg.inv`; b³ operations each."""
+    return _each(torch.linalg.inv, matrices)
+
+
+def _each(call: Callable[..., Tensor], *given: Tensor) -> Tensor:
+    if given[0].shape[-1] < ONE_BY_ONE or given[0].ndim == 2:
+        return call(*given)
+    flat = zip(*(one.flatten(0, -3) for one in given), strict=True)
+    return torch.stack([call(*one) for one in flat]).reshape(given[-1].shape)
+
 
 # A leverage within this of 1 means that no other sample spans that direction.
 SPANNED_ALONE = 1e-8

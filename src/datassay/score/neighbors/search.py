@@ -13,8 +13,14 @@ from torch import Tensor
 
 from datassay.errors import DataError, SettingError
 from datassay.results import result
-from datassay.score.neighbors.approximate import measured_recall, nearest_approximate
-from datassay.score.neighbors.exact import BLOCK_VALUES, TREE_COLUMNS, Nearest, nearest_exact
+from datassay.score.neighbors.exact import (
+    BLOCK_VALUES,
+    TREE_COLUMNS,
+    Nearest,
+    measured_recall,
+    nearest_approximate,
+    nearest_exact,
+)
 
 # From this many rows "auto" approximates where faiss is installed: exact takes minutes.
 APPROXIMATE_FROM = 200_000

@@ -17,7 +17,7 @@ from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import curvature_root
 from datassay.errors import SettingError
 from datassay.score.influence_moments import first_moments
-from datassay.score.linear.batched import inverted
+from datassay.score.linear.removal import inverted
 from datassay.score.variance.pair_influence import hessian_factor, singular_hessian, whiten
 
 # Values that the products of one chunk of removals with all samples may hold, 64 MiB.

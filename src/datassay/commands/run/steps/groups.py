@@ -14,8 +14,7 @@ from datassay.progress import Progress
 from datassay.score.compare.aggregate import aggregate
 from datassay.score.information.group_removal import removal_work
 from datassay.score.information.groups import SMOOTHINGS, GroupInformation, group_information
-from datassay.score.information.nearest_pairs import nearest_pairs
-from datassay.score.information.pairs import PairInformation, pair_information
+from datassay.score.information.pairs import PairInformation, nearest_pairs, pair_information
 from datassay.score.linear.dynamics import N_NODES
 from datassay.score.sample_information import SampleInformation
 

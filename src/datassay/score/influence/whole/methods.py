@@ -14,14 +14,18 @@ from datassay.collect.curvature.hessian import inputs, loss_at, outputs_at
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.score.effects import Attribution, Effects, OutputChanges, effects_of, gather
+from datassay.score.effects import (
+    Attribution,
+    Effects,
+    Outcome,
+    OutputChanges,
+    effects_of,
+    gather,
+    outcome,
+)
 from datassay.score.influence.request import Request
-from datassay.score.influence.whole.cg import conjugate_gradients
-from datassay.score.influence.whole.exact import exact
-from datassay.score.influence.whole.leveraged import leveraged
-from datassay.score.influence.whole.lissa import lissa
-from datassay.score.influence.whole.problem import Problem
-from datassay.score.linear.outcome import Outcome, outcome
+from datassay.score.influence.whole.gauss_newton import leveraged
+from datassay.score.influence.whole.solvers import Problem, conjugate_gradients, exact, lissa
 from datassay.train.retrain import positions
 
 # A new method is a function from a problem and its settings to output changes, and one line here.

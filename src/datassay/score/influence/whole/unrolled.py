@@ -34,8 +34,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.score.effects import Attribution, OutputChanges, effects_of, gather
-from datassay.score.linear.outcome import outcome
+from datassay.score.effects import Attribution, OutputChanges, effects_of, gather, outcome
 from datassay.score.settings import Influence, Queries, Training
 from datassay.train.retrain import positions
 

@@ -1,0 +1,327 @@
+"""Influence by the whole Hessian: what a method is given, and those that solve with the Hessian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
+
+import torch
+from jaxtyping import Float, Int, Num
+from torch import Tensor, nn
+
+from datassay.collect.curvature.hessian import (
+    LossAt,
+    hessian,
+    hessian_products,
+    loss_gradients,
+    output_changes,
+)
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.score.effects import OutputChanges
+
+Solve = Callable[[Float[Tensor, "s d"]], Float[Tensor, "s d"]]
+"""From gradients to (H + penalty I)⁻¹ times each of them."""
+
+
+@result
+class Problem:
+    """One trained network whose samples are to be removed, one at a time.
+
+    Attributes:
+        model: at its trained weights.
+        train: n training samples.
+        val: the queries; None where they are the training samples.
+        mean_loss: the mean loss of `train` around the weights.
+        queries: inputs of the m queries, as `mean_loss` has them.
+        damping: added to the Hessian of the mean loss only to make it invertible.
+        weight_decay: added to it because the training loss has it.
+        precision: of `mean_loss`.
+        removed: positions of the samples to remove, one at a time; None: all.
+        seed: of a method's random draws.
+        progress: called with (step, units done, units in all).
+        warnings: a method appends what the user should know.
+    """
+
+    model: nn.Module
+    train: SampleSet
+    val: SampleSet | None
+    mean_loss: LossAt
+    queries: Num[Tensor, "m ..."]
+    damping: float
+    weight_decay: float
+    precision: str
+    removed: tuple[int, ...] | None = None
+    seed: int = 0
+    progress: Progress = silent
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def penalty(self) -> float:
+        """Added to the diagonal of the mean loss's Hessian."""
+        return self.damping + self.weight_decay
+
+
+def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
+    """Infinitesimal removal of every sample: Δ_i = −(1/n) (H + penalty I)⁻¹ ∇ℓ_i.
+
+    Args:
+        problem: the network, samples and queries.
+        solve: applies the inverse to several gradients.
+
+    Yields:
+        Chunks in sample order; output changes are first order in Δ.
+    """
+    for start, gradients in gradient_chunks(problem):
+        moves = solve(gradients) / -len(problem.mean_loss)
+        own = -(gradients * moves).sum(1).double().cpu()
+        yield replace(moved(problem, start, moves), own=own)
+
+
+def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chunk d"]]]:
+    """Position of a chunk's first sample among those to remove, and its loss gradients."""
+    losses = problem.mean_loss
+    if problem.removed is not None:
+        own = torch.tensor(problem.removed)
+        losses = replace(losses, x=losses.x[own], y=losses.y[own])
+    n, size = len(losses), losses.vectors_at_once
+    for start in range(0, n, size):
+        stop = min(start + size, n)
+        yield start, loss_gradients(losses, start, stop)
+        problem.progress("remove samples", stop, n)
+
+
+def moved(problem: Problem, start: int, moves: Float[Tensor, "chunk d"]) -> OutputChanges:
+    """Output changes by the network's Jacobian and squared weight changes, float64, of w − w₋ᵢ."""
+    outputs = output_changes(problem.mean_loss, problem.queries, moves).double().cpu()
+    return OutputChanges(start, outputs, moves.double().square().sum(1).cpu())
+
+
+def exact(problem: Problem) -> Iterator[OutputChanges]:
+    """Solve with the Cholesky factor of H + penalty I.
+
+    Args:
+        problem: the network, samples and queries.
+
+    Yields:
+        Chunks in sample order.
+
+    Raises:
+        SettingError: the network has too many weights, or H + penalty I is not positive definite.
+
+    Cost: 2 d passes over the samples, d³/3 operations, 2 d² a sample; 2 d² values.
+    Source: Koh and Liang (2017), eq. 1. Deviates nowhere.
+    """
+    d = problem.mean_loss.n_parameters
+    whole = hessian(problem.mean_loss, lambda done: problem.progress("Hessian", done, d))
+    whole.diagonal().add_(problem.penalty)
+    factor, failed = torch.linalg.cholesky_ex(whole)
+    pivots = factor.diagonal().square()
+    rounding = d * torch.finfo(getattr(torch, problem.precision)).eps * whole.diagonal().max()
+    if failed or pivots.min() <= rounding:
+        raise SettingError(_indefinite(whole, problem.penalty))
+
+    def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
+        return torch.cholesky_solve(gradients.double().T, factor).T.to(gradients)
+
+    yield from newton_changes(problem, solve)
+
+
+def _indefinite(whole: Float[Tensor, "d d"], penalty: float) -> str:
+    smallest = float(torch.linalg.eigvalsh(whole)[0])
+    return (
+        "the Hessian with damping must be positive definite; its smallest eigenvalue is "
+        f"{smallest:.3g} at damping + weight_decay = {penalty:g}. Raise damping above "
+        f"{penalty - smallest:.3g}, or train until the loss is at a minimum."
+    )
+
+
+def conjugate_gradients(
+    problem: Problem, *, tolerance: float = 1e-6, iterations: int = 500
+) -> Iterator[OutputChanges]:
+    """Solve (H + penalty I) u = ∇ℓ_i for many samples at once, each up to its tolerance.
+
+    Args:
+        problem: the network, samples and queries.
+        tolerance: for the residual's norm divided by the gradient's.
+        iterations: at most; a warning counts samples that need more and names the residual reached.
+
+    Yields:
+        Chunks in sample order.
+
+    Raises:
+        SettingError: a setting is not positive, or a direction has negative curvature.
+
+    Cost: one Hessian product per sample and iteration (about √(λ_max / penalty) iterations); five
+    weight vectors for each sample of a chunk.
+    Source: Koh and Liang (2017) §3, after Martens (2010). Deviates: every product takes the exact
+    Hessian of all samples.
+    """
+    if not tolerance > 0:
+        raise SettingError(f"tolerance must be positive; got {tolerance}.")
+    if iterations < 1:
+        raise SettingError(f"iterations must be at least 1; got {iterations}.")
+    residuals: list[Tensor] = []
+
+    def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
+        solution, left = _solve(problem, gradients, tolerance, iterations)
+        residuals.append(left)
+        return solution
+
+    yield from newton_changes(problem, solve)
+    left = torch.cat(residuals)
+    if (left > tolerance).any():
+        problem.warnings.append(
+            f"conjugate gradients did not converge for {int((left > tolerance).sum())} of "
+            f"{len(left)} samples: after {iterations} iterations the relative residual is up to "
+            f"{float(left.max()):.1e}, not {tolerance:g}. Raise iterations or damping."
+        )
+
+
+def _solve(
+    problem: Problem, gradients: Float[Tensor, "s d"], tolerance: float, iterations: int
+) -> tuple[Float[Tensor, "s d"], Float[Tensor, " s"]]:
+    """Solutions, and the relative residuals reached; converged rows leave the products."""
+    solution, residual, direction = (
+        torch.zeros_like(gradients),
+        gradients.clone(),
+        gradients.clone(),
+    )
+    size = gradients.square().sum(1)
+    left = size.clone()
+    for _ in range(iterations):
+        rows = (left > tolerance**2 * size).nonzero()[:, 0]
+        if not len(rows):
+            break
+        along = direction[rows]
+        product = hessian_products(problem.mean_loss, along) + problem.penalty * along
+        curvature = (along * product).sum(1)
+        if not (curvature > 0).all():
+            raise SettingError(_negative(along, curvature, problem))
+        step = (left[rows] / curvature)[:, None]
+        solution[rows] += step * along
+        residual[rows] -= step * product
+        now = residual[rows].square().sum(1)
+        direction[rows] = residual[rows] + (now / left[rows])[:, None] * along
+        left[rows] = now
+    return solution, (left / size.clamp_min(torch.finfo(size.dtype).tiny)).sqrt()
+
+
+def _negative(along: Tensor, curvature: Tensor, problem: Problem) -> str:
+    worst = float((curvature / along.square().sum(1)).min())
+    return (
+        f"the Hessian with damping must be positive definite; its curvature is {worst:.3g} along "
+        f"one direction at damping + weight_decay = {problem.penalty:g}. Raise damping above "
+        f"{problem.penalty - worst:.3g} (other directions may need more), or train until the loss "
+        "is at a minimum."
+    )
+
+
+# Recursions between two checks of the estimate's size.
+LOOK_EVERY = 20
+# The estimate may exceed what a positive definite Hessian allows by this factor: batches are noisy.
+LARGEST_GROWTH = 10.0
+# A relative residual above this causes a warning.
+NOTABLE_RESIDUAL = 0.1
+
+
+def lissa(
+    problem: Problem,
+    *,
+    depth: int = 1000,
+    scale: float = 1000.0,
+    batch_size: int | None = 128,
+    repeats: int = 1,
+) -> Iterator[OutputChanges]:
+    """The recursion v ← ∇ℓ_i + v − (H_batch v + penalty v) / scale, from v = ∇ℓ_i; u = v / scale.
+
+    Args:
+        problem: the network, samples and queries.
+        depth: recursions. Curvature below scale / depth is not inverted yet.
+        scale: must exceed half of the largest eigenvalue of any batch's Hessian plus penalty.
+        batch_size: samples per product, drawn without replacement; None takes all of them.
+        repeats: independent estimates to average.
+
+    Yields:
+        Chunks in sample order.
+
+    Raises:
+        SettingError: a setting is not positive, or the recursion diverges.
+
+    Cost: per sample depth · repeats Hessian products on a batch and one on all samples; five weight
+    vectors for each sample of a chunk. All samples share each batch: the estimate of each has the
+    distribution that batches of its own would give, and the weights' passes are done once.
+    Source: Agarwal, Bullins and Hazan (2017); Koh and Liang (2017) §3; S1 Table 2 has depth and
+    scale 1000, its code batches of 128. Deviates: damping is added to H; both codes write
+    v ← ∇ℓ + (1 − damping) v − H v / scale, so their damping times scale is ours (S1: 0.01 · 1000).
+    """
+    _check(depth=depth, scale=scale, repeats=repeats)
+    if batch_size is not None:
+        _check(batch_size=batch_size)
+    residuals: list[Tensor] = []
+
+    def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
+        # Every chunk sees the same batches: results do not depend on how samples are chunked.
+        draw = torch.Generator().manual_seed(problem.seed)
+        total = torch.zeros_like(gradients)
+        for _ in range(repeats):
+            total += _recursion(problem, gradients, depth, scale, batch_size, draw)
+        solution = total / (repeats * scale)
+        residuals.append(_residual(problem, gradients, solution))
+        return solution
+
+    yield from newton_changes(problem, solve)
+    worst = float(torch.cat(residuals).max())
+    if worst > NOTABLE_RESIDUAL:
+        problem.warnings.append(
+            f"LiSSA left a relative residual of up to {worst:.2g}: at depth {depth} and scale "
+            f"{scale:g} curvature below {scale / depth:.2g} is not inverted. Raise depth or "
+            "repeats, lower scale, or use method='cg'."
+        )
+
+
+def _check(**settings: float) -> None:
+    for name, value in settings.items():
+        if not value > 0:
+            raise SettingError(f"{name} must be positive; got {value}.")
+
+
+def _recursion(
+    problem: Problem,
+    gradients: Float[Tensor, "s d"],
+    depth: int,
+    scale: float,
+    batch_size: int | None,
+    draw: torch.Generator,
+) -> Float[Tensor, "s d"]:
+    keep = 1 - problem.penalty / scale
+    estimate = gradients.clone()
+    for done in range(1, depth + 1):
+        batch = _batch(len(problem.mean_loss), batch_size, draw)
+        product = hessian_products(problem.mean_loss, estimate, batch)
+        estimate = estimate.mul_(keep).add_(gradients).sub_(product, alpha=1 / scale)
+        if done % LOOK_EVERY == 0 or done == depth:
+            # If no step lengthens a vector, a sum of done + 1 terms is at most this long.
+            bound = (done + 1) * gradients.norm(dim=1)
+            if not (estimate.norm(dim=1) <= LARGEST_GROWTH * bound).all():
+                raise SettingError(
+                    f"LiSSA must contract; the estimate diverged within {done} recursions at scale "
+                    f"{scale:g}. Raise scale above half of the largest curvature of any batch; "
+                    "where the Hessian has negative eigenvalues, raise damping."
+                )
+    return estimate
+
+
+def _batch(n: int, batch_size: int | None, draw: torch.Generator) -> Int[Tensor, " b"] | None:
+    if batch_size is None or batch_size >= n:
+        return None
+    return torch.randperm(n, generator=draw)[:batch_size]
+
+
+def _residual(problem: Problem, gradients: Tensor, solution: Tensor) -> Float[Tensor, " s"]:
+    """‖(H + penalty I) u − ∇ℓ‖ / ‖∇ℓ‖ with the Hessian of all samples."""
+    left = hessian_products(problem.mean_loss, solution) + problem.penalty * solution - gradients
+    size = gradients.norm(dim=1)
+    return left.norm(dim=1) / size.clamp_min(torch.finfo(size.dtype).tiny)
