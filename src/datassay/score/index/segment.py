@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 import numpy as np
 import torch
