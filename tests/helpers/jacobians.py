@@ -28,7 +28,7 @@ class Tied(nn.Module):
 class Twice(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body, self.head = nn.Linear(5, 5), nn.Linear(5, 2)
+        self.body, self.head = nn.Linear(5, 5), nn.Linear(5, 3)
 
     def forward(self, x):
         return self.head(torch.tanh(self.body(torch.tanh(self.body(x)))))

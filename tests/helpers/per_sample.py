@@ -2,7 +2,6 @@
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from datassay.collect.gradients.batches import rows
 from datassay.collect.gradients.blocks import chosen_parameters
@@ -64,17 +63,6 @@ def direct(engine):
     return {block.name for block in engine.blocks if not block.layers}
 
 
-class Twice(nn.Module):
-    """A layer used twice."""
-
-    def __init__(self):
-        super().__init__()
-        self.body, self.head = nn.Linear(5, 5), nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.head(torch.tanh(self.body(torch.tanh(self.body(x)))))
-
-
 class Tied(nn.Module):
     """An embedding whose weight is that of the last layer, as language models have it."""
 
@@ -86,17 +74,6 @@ class Tied(nn.Module):
 
     def forward(self, x):
         return self.head(torch.tanh(self.middle(self.words(x).mean(1))))
-
-
-class Elsewhere(nn.Module):
-    """A layer's weight that is also used by a functional call."""
-
-    def __init__(self):
-        super().__init__()
-        self.encode, self.out = nn.Linear(5, 4), nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.out(functional.linear(torch.tanh(self.encode(x)), self.encode.weight.T))
 
 
 class Recurrent(nn.Module):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -78,25 +77,15 @@ def made(cell: Cell, folder: Path) -> Any:
 
 def refusal(cell: Cell, folder: Path) -> str:
     """What is wrong where an index must be refused."""
-    return _judged(Expected("refuses"), lambda: made(cell, folder), lambda found: "")
+    return judge.outcome(Expected("refuses"), lambda: made(cell, folder), lambda found: "")
 
 
 def query_failure(cell: Cell, index: Any) -> str:
     """What is wrong with an answer about queries."""
-
-    def right(found: Any) -> str:
-        ids, _ = judge.training(cell)
-        start = 100 if cell.kind.startswith("SampleSet") else 0
-        theirs = (np.asarray(found.ids) - start).tolist()
-        if sorted(theirs) != sorted(ids):
-            return f"ids are {theirs}, not {ids}"
-        true = judge.definition(cell)[[ids.index(i) for i in theirs]]
-        return judge.unequal(found.effect, true, ROUNDING)
-
-    return _judged(
+    return judge.outcome(
         expected(cell, judge.N),
         lambda: index.query(judge.queries_of(cell), top=None, measure=cell.measure),
-        right,
+        lambda found: judge.difference(cell, found, ROUNDING),
     )
 
 
@@ -112,7 +101,7 @@ def append_failure(cell: Cell, kind: str, folder: Path) -> str:
         index = made(cell, folder).append(data)
         return index.query(judge.queries_of(asked), top=None, measure=cell.measure)
 
-    return _judged(must, ask, lambda found: _appended(asked, y, found))
+    return judge.outcome(must, ask, lambda found: _appended(asked, y, found))
 
 
 def _appended(cell: Cell, y: np.ndarray, found: Any) -> str:
@@ -136,13 +125,3 @@ def _appended(cell: Cell, y: np.ndarray, found: Any) -> str:
         fitted=(old, first, torch.full((judge.N,), 1 / judge.N).double()),
     )  # fmt: skip
     return judge.unequal(found.effect, true, ROUNDING)
-
-
-def _judged(must: Expected, ask: Callable[[], Any], right: Callable[[Any], str]) -> str:
-    try:
-        found = ask()
-    except DatassayError as error:
-        return "" if must.outcome in {"refuses", "either"} else f"refused: {str(error)[:200]}"
-    except Exception as error:  # noqa: BLE001  the judge tells of whatever comes
-        return f"raised {type(error).__name__}: {str(error)[:200]}"
-    return "answered, where it must refuse" if must.outcome == "refuses" else right(found)

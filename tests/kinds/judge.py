@@ -202,22 +202,34 @@ def answer_of(cell: Cell, train: Any, queries: Any = ITS_OWN, work: list[str] | 
 
 def failure(cell: Cell, ask: Callable[[Cell, list[str]], Any] = answer) -> str:
     """What is wrong; empty: nothing."""
-    must = expected(cell, N)
-    work: list[str] = []
+    must, work = expected(cell, N), []
+
+    def right(found: Any) -> str:
+        wrong = difference(cell, found) or _of_method(cell, found.method)
+        if wrong or must.outcome != "warns":
+            return wrong
+        told = " ".join(found.warnings)
+        missing = [p for p in must.mentions if not re.search(p, told, re.IGNORECASE)]
+        return f"said nothing of {missing}" if missing else ""
+
+    return outcome(must, lambda: ask(cell, work), right, lambda e: _refused(cell, must, e, work))
+
+
+def outcome(
+    must: Expected,
+    ask: Callable[[], Any],
+    right: Callable[[Any], str],
+    refused: Callable[[DatassayError], str] = lambda error: "",
+) -> str:
+    """What is wrong with what comes of a question: an answer, a refusal, or anything else."""
     try:
-        found = ask(cell, work)
+        found = ask()
     except DatassayError as error:
-        return _refused(cell, must, error, work)
+        allowed = must.outcome in {"refuses", "either"}
+        return refused(error) if allowed else f"refused: {str(error)[:200]}"
     except Exception as error:  # noqa: BLE001  the judge tells of whatever comes
         return f"raised {type(error).__name__}: {str(error)[:200]}"
-    if must.outcome == "refuses":
-        return "answered, where it must refuse"
-    wrong = difference(cell, found) or _of_method(cell, found.method)
-    if wrong or must.outcome != "warns":
-        return wrong
-    told = " ".join(found.warnings)
-    missing = [p for p in must.mentions if not re.search(p, told, re.IGNORECASE)]
-    return f"said nothing of {missing}" if missing else ""
+    return "answered, where it must refuse" if must.outcome == "refuses" else right(found)
 
 
 def _of_method(cell: Cell, method: str) -> str:
@@ -227,8 +239,6 @@ def _of_method(cell: Cell, method: str) -> str:
 
 
 def _refused(cell: Cell, must: Expected, error: DatassayError, work: list[str]) -> str:
-    if must.outcome not in {"refuses", "either"}:
-        return f"refused: {str(error)[:200]}"
     # Labels of a loader are looked at as the first pass over it comes to them.
     if work and not (cell.targets == "a class too many" and set(work) == {"fit the curvature"}):
         return f"refused after work ({work[0]}): {str(error)[:100]}"
@@ -236,8 +246,8 @@ def _refused(cell: Cell, must: Expected, error: DatassayError, work: list[str]) 
     return "" if told else f"refused without a mention of {must.mentions}: {str(error)[:200]}"
 
 
-def difference(cell: Cell, found: Any) -> str:
-    """How an answer differs from the definition; empty: not."""
+def difference(cell: Cell, found: Any, most: float = 1e-6) -> str:
+    """How an answer differs from the definition by more than `most`; empty: not."""
     ids, _ = training(cell)
     start = 100 if cell.kind.startswith("SampleSet") else 0
     theirs = (np.asarray(found.ids) - start).tolist()
@@ -249,7 +259,7 @@ def difference(cell: Cell, found: Any) -> str:
     right = definition(cell)[[ids.index(i) for i in theirs]]
     if cell.queries == "the training samples":
         right = right[:, [ids.index(i) for i in theirs]]
-    return unequal(found.effect, right)
+    return unequal(found.effect, right, most)
 
 
 def unequal(effect: np.ndarray, right: np.ndarray, most: float = 1e-6) -> str:

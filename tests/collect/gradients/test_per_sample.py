@@ -8,13 +8,13 @@ from datassay.collect.gradients.blocks import chosen_parameters
 from datassay.collect.gradients.criteria import objective
 from datassay.collect.gradients.per_sample import PerSample
 from datassay.errors import ModelError
+from helpers.jacobians import Tied as Decoder
+from helpers.jacobians import Twice
 from helpers.per_sample import (
     Adapter,
     Attention,
-    Elsewhere,
     Recurrent,
     Tied,
-    Twice,
     check,
     direct,
 )
@@ -95,7 +95,7 @@ CASES = {
     "norms": (norms, pairs(2, 5, 5), set()),
     "used twice": (Twice, pairs(5), set()),
     "tied": (Tied, words(), {"head.bias"}),
-    "used elsewhere": (Elsewhere, pairs(5), {"encode.weight", "encode.bias"}),
+    "used elsewhere": (Decoder, pairs(5), {"encode.weight", "encode.bias"}),
     "attention": (
         Attention,
         pairs(4, 6),
