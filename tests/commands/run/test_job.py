@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from datassay.commands.run.figures.subsets import stand_ins
+from datassay.commands.run.figures import stand_ins
 from sklearn.linear_model import LogisticRegression
 
 import datassay as da
