@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from datassay.commands.run.figures import stand_ins
 from sklearn.linear_model import LogisticRegression
 
 import datassay as da
 from datassay.act.remove.removal_curve import train_all
 from datassay.commands.run import job
+from datassay.commands.run.figures import stand_ins
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
 from datassay.commands.run.job import run, starting_network
