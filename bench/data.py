@@ -197,20 +197,6 @@ def cifar10(*parts: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 CIFAR_TRAIN = ("train_cat_deer_dog", "train_other7")
 
 
-@cache
-def usps(part: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """USPS digits [n, 1, 28, 28] in [0, 1]: resized to 20 x 20 and padded, as MNIST was made."""
-    from PIL import Image
-
-    found = np.load(folder("usps", "usps.npz"))
-    resized = [
-        np.asarray(Image.fromarray(image).resize((20, 20), Image.Resampling.BICUBIC))
-        for image in found[f"x_{part}"].astype(np.float32)
-    ]
-    padded = np.pad(np.stack(resized), ((0, 0), (4, 4), (4, 4))).clip(0, 1)
-    return padded[:, None], found[f"y_{part}"].astype(np.int64)
-
-
 def halved(samples: SampleSet) -> SampleSet:
     """The images at half their size: each pixel the mean of 2 x 2."""
     n, c, h, w = samples.x.shape

@@ -1,40 +1,33 @@
 """What a billion samples would take: an index of 100 000 texts, and 60 000 images, counted up.
 
 Writes the tables of docs/billion-samples.md from the latest lines `index/texts`, `index/cnn` and
-`scale/fashion mlp` of results.jsonl; a test compares the page with them. Nothing here was run at
-that size.
+`scale/fashion mlp` of results.jsonl (`python -m bench table`); a test compares the page with them.
+Nothing here was run at that size.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from bench.record import latest
 
-START, END = "<!-- extrapolated -->", "<!-- /extrapolated -->"
-INDEX_START, INDEX_END = "<!-- index -->", "<!-- /index -->"
+MARKS = {
+    "index": ("<!-- index -->", "<!-- /index -->"),
+    "pass": ("<!-- extrapolated -->", "<!-- /extrapolated -->"),
+}
 N = 1_000_000_000
 MEASURED_CORES = 2  # virtual cores of the machine that the seconds come from
 FLOAT32, FLOAT64 = 4, 8
 CHUNK_SAMPLES = 1024
+BATCH = 10_000  # queries that are asked together
+OBJECTS = 5  # a chunk of an index: rows, scales, lengths, ids, digests
+# Named hardware with list prices in US dollars, each with its source on the page.
+NODES, NODE_CORES, NODE_HOUR, NODE_GIGABITS = 20, 96, 4.08, 25.0  # c5.24xlarge
+GIGABYTE_MONTH, PUT, GET = 0.023, 0.005 / 1000, 0.0004 / 1000  # S3 Standard
+CORES, HOUR, BANDWIDTH = NODES * NODE_CORES, NODES * NODE_HOUR, NODES * NODE_GIGABITS * 1e9 / 8
 
 
-@dataclass(frozen=True)
-class Cloud:
-    """Named hardware with list prices in US dollars, each with its source on the page."""
-
-    node_cores: int = 96  # c5.24xlarge
-    node_hour: float = 4.08
-    node_gigabits: float = 25.0
-    gigabyte_month: float = 0.023  # S3 Standard
-    put: float = 0.005 / 1000
-    get: float = 0.0004 / 1000
-    nodes: int = 20
-
-
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """One pass over all samples.
 
     Attributes:
@@ -65,66 +58,57 @@ STAGES = (
 )
 
 
-def seconds_each(row: dict, stage: Stage) -> float:
-    """Seconds a sample on the measured machine; of the whole stage for the decomposition."""
-    total = sum(row["stages"][step] for step in stage.steps)
-    if stage.reads == 0 and stage.steps == ("decompose",):
-        return total
-    samples = row["n"] + (row["m"] if stage.reads < 3 and stage.name[0] in "JG" else 0)
-    return total / samples
+def markdown(heads: tuple[str, ...], rows: list[tuple]) -> str:
+    lines = ["|".join(f" {cell} " if cell else " " for cell in line) for line in (heads, *rows)]
+    return "\n".join(f"|{line}|" for line in (lines[0], "|".join(["---"] * len(heads)), *lines[1:]))
 
 
-def stage_table(row: dict, p: int, cloud: Cloud) -> str:
+def stage_table(row: dict, p: int) -> str:
     """One line a stage: work, bytes read, hours of cores, hours and money on the cluster."""
-    lines = [
-        "| stage | operations a sample | measured, two cores | features read | core hours | "
-        f"{cloud.nodes} nodes | cost |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    features = FLOAT32 * p * N / 1e12
-    hours_in_all = cost_in_all = 0.0
+    rows, hours_in_all, features = [], 0.0, FLOAT32 * p * N / 1e12
     for stage in STAGES:
-        each = seconds_each(row, stage)
         once = stage.steps == ("decompose",)
+        # Jacobians and the Gram matrix are of the validation samples too.
+        samples = row["n"] + (row["m"] if stage.reads < 3 and stage.name[0] in "JG" else 0)
+        each = sum(row["stages"][step] for step in stage.steps) / (1 if once else samples)
         core_hours = MEASURED_CORES * each * (1 if once else N) / 3600
-        hours = each / 3600 if once else core_hours / (cloud.nodes * cloud.node_cores)
-        cost = hours * cloud.nodes * cloud.node_hour
-        hours_in_all, cost_in_all = hours_in_all + hours, cost_in_all + cost
-        lines.append(
-            f"| {stage.name} | {stage.operations} | {measured(each, once)} | "
-            f"{stage.reads * features:.0f} TB | {core_hours:,.3g} | "
-            f"{60 * hours:.1f} min | {cost:.2f} $ |"
-        )
-    lines.append(f"| in all | | | | | {60 * hours_in_all:.0f} min | {cost_in_all:.0f} $ |")
-    return "\n".join(lines)
+        hours = each / 3600 if once else core_hours / CORES
+        hours_in_all += hours
+        measured = f"{each:.1f} s in all" if once else f"{1e3 * each:.2f} ms"
+        rows.append((
+            stage.name, stage.operations, measured, f"{stage.reads * features:.0f} TB",
+            f"{core_hours:,.3g}", f"{60 * hours:.1f} min", f"{hours * HOUR:.2f} $",
+        ))  # fmt: skip
+    rows.append((
+        "in all",
+        "",
+        "",
+        "",
+        "",
+        f"{60 * hours_in_all:.0f} min",
+        f"{hours_in_all * HOUR:.0f} $",
+    ))
+    heads = ("stage", "operations a sample", "measured, two cores", "features read", "core hours")
+    return markdown((*heads, f"{NODES} nodes", "cost"), rows)
 
 
-def measured(each: float, once: bool) -> str:
-    """Seconds as the table shows them."""
-    return f"{each:.1f} s in all" if once else f"{1e3 * each:.2f} ms"
-
-
-def byte_table(p: int, k: int, cloud: Cloud) -> str:
+def byte_table(p: int, k: int) -> str:
     """What lies where, and what moves."""
-    features = FLOAT32 * p * N
-    reads = sum(stage.reads for stage in STAGES)
-    workers = cloud.nodes * cloud.node_cores // MEASURED_CORES
-    bandwidth = cloud.nodes * cloud.node_gigabits * 1e9 / 8
+    features, matrix = FLOAT32 * p * N, FLOAT64 * p * p
+    reads, workers = sum(stage.reads for stage in STAGES), CORES // MEASURED_CORES
     chunks = N // CHUNK_SAMPLES + 1
-    matrix = FLOAT64 * p * p
     rows = [
         (
             "features, float32",
             f"{features / 1e12:.1f} TB in {chunks / 1e6:.2f} million chunks of "
             f"{FLOAT32 * p * CHUNK_SAMPLES / 1e6:.1f} MB",
-            f"{features / 1e9 * cloud.gigabyte_month:.0f} $ a month, {chunks * cloud.put:.0f} $ to "
-            "write",
+            f"{features / 1e9 * GIGABYTE_MONTH:.0f} $ a month, {chunks * PUT:.0f} $ to write",
         ),
         (
             "features read by all passes",
             f"{reads} x {features / 1e12:.1f} TB = {reads * features / 1e12:.0f} TB",
-            f"{reads * features / bandwidth / 60:.0f} min of {cloud.nodes} x "
-            f"{cloud.node_gigabits:.0f} Gbit/s; {reads * chunks * cloud.get:.1f} $",
+            f"{reads * features / BANDWIDTH / 60:.0f} min of {NODES} x {NODE_GIGABITS:.0f} Gbit/s; "
+            f"{reads * chunks * GET:.1f} $",
         ),
         (
             "Gram matrices, one a worker, twice",
@@ -139,101 +123,52 @@ def byte_table(p: int, k: int, cloud: Cloud) -> str:
         ("scores, 12 columns", f"{12 * FLOAT64 * N / 1e9:.0f} GB", "Parquet, by chunk"),
         ("outputs and targets", f"{2 * k * FLOAT64 * N / 1e9:.0f} GB", "with the chunks"),
     ]
-    lines = ["| what | bytes | time or money |", "|---|---|---|"]
-    return "\n".join(lines + [f"| {a} | {b} | {c} |" for a, b, c in rows])
+    return markdown(("what", "bytes", "time or money"), rows)
 
 
-INDEXED = {"index/texts": "texts, GPT", "index/cnn": "images, CNN"}
-BATCH = 10_000  # queries that are asked together
-OBJECTS = 5  # a chunk: rows, scales, lengths, ids, digests
-
-
-@dataclass(frozen=True)
-class IndexWork:
-    """What an index of N samples takes, in hours and dollars.
-
-    Attributes:
-        gradient: processor seconds of one sample's row.
-        compare: processor seconds of one query against one sample.
-        width: bytes a sample.
-        curvature: bytes that are kept once.
-    """
-
-    gradient: float
-    compare: float
-    width: float
-    curvature: float
-
-    @classmethod
-    def of(cls, row: dict) -> IndexWork:
-        """From a recorded index; its processor seconds are split as its stages' seconds were."""
-        stages = row["stages"]
-        share = stages["keep gradients"] / sum(stages.values())
+def index_table(lines: dict[str, dict]) -> str:
+    """One line a network: rows, queries, bytes, money; processor seconds split as its stages."""
+    rows, widest = [], 0.0
+    for name, what in {"index/texts": "texts, GPT", "index/cnn": "images, CNN"}.items():
+        row = lines[name]
+        share = row["stages"]["keep gradients"] / sum(row["stages"].values())
         gradient = share * row["build_processor_seconds"] / row["n"]
-        asked = row["processor_ms_a_query"] / 1000
-        rows = row["bytes_a_sample"]
-        kept = row["bytes_on_disk"] - rows * row["n"]
-        return cls(gradient, max(asked - gradient, 0.0) / row["n"], rows, kept)
+        compare = max(row["processor_ms_a_query"] / 1000 - gradient, 0.0) / row["n"]
+        width = row["bytes_a_sample"]
+        curvature, widest = row["bytes_on_disk"] - width * row["n"], max(widest, width)
+        core_hours, size = gradient * N / 3600, width * N / 1e12
+        hours, asked = core_hours / CORES, compare * N * BATCH / 3600 / CORES
+        rows.append((
+            f"{what}, {row['parameters']:,} weights, {row['width']:,} numbers",
+            f"{1e3 * gradient:.2f} ms", f"{core_hours:,.0f}",
+            f"{60 * hours:.0f} min, {hours * HOUR:.0f} $",
+            f"{60 * asked:.0f} min, {asked * HOUR:.0f} $",
+            f"{size:.1f} TB, and {curvature / 1e6:.0f} MB once",
+            f"{size * 1000 * GIGABYTE_MONTH:.0f} $",
+        ))  # fmt: skip
+    objects, seconds = N / CHUNK_SAMPLES * OBJECTS, widest * N / BANDWIDTH
+    heads = ("index of", "a row, one core", "rows: core hours", "time, cost",
+             f"{BATCH:,} queries together: time, cost", "bytes", "a month")  # fmt: skip
+    return (
+        f"{markdown(heads, rows)}\n\n"
+        f"{objects / 1e6:.1f} million objects, {objects * PUT:.0f} $ to write; "
+        f"read once from the store by {NODES} nodes: {seconds:.0f} s, {objects * GET:.0f} $."
+    )
 
 
-def index_table(rows: dict[str, dict], cloud: Cloud) -> str:
-    """One line a network: rows, queries, bytes, money."""
-    lines = [
-        "| index of | a row, one core | rows: core hours | time, cost | "
-        f"{BATCH:,} queries together: time, cost | bytes | a month |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    cores = cloud.nodes * cloud.node_cores
-    hour = cloud.nodes * cloud.node_hour
-    for name, what in INDEXED.items():
-        row = rows[name]
-        work = IndexWork.of(row)
-        core_hours = work.gradient * N / 3600
-        asked = work.compare * N * BATCH / 3600 / cores
-        size = work.width * N / 1e12
-        lines.append(
-            f"| {what}, {row['parameters']:,} weights, {row['width']:,} numbers | "
-            f"{1e3 * work.gradient:.2f} ms | {core_hours:,.0f} | "
-            f"{60 * core_hours / cores:.0f} min, {core_hours / cores * hour:.0f} $ | "
-            f"{60 * asked:.0f} min, {asked * hour:.0f} $ | {size:.1f} TB, and "
-            f"{work.curvature / 1e6:.0f} MB once | {size * 1000 * cloud.gigabyte_month:.0f} $ |"
-        )
-    objects = N / CHUNK_SAMPLES * OBJECTS
-    reading = max(IndexWork.of(rows[name]).width for name in INDEXED) * N
-    seconds = reading / (cloud.nodes * cloud.node_gigabits * 1e9 / 8)
-    lines += [
-        "",
-        f"{objects / 1e6:.1f} million objects, {objects * cloud.put:.0f} $ to write; "
-        f"read once from the store by {cloud.nodes} nodes: {seconds:.0f} s, "
-        f"{objects * cloud.get:.0f} $.",
-    ]
-    return "\n".join(lines)
-
-
-def index_tables() -> str:
-    """Of an index."""
-    return index_table(latest(), Cloud())
-
-
-def pass_tables() -> str:
-    """Of one pass that scores all samples."""
-    row, cloud = latest()["scale/fashion mlp n=60000"], Cloud()
+def tables() -> dict[str, str]:
+    """By the marks between which they stand: of an index, and of one pass that scores all."""
+    lines = latest()
+    row = lines["scale/fashion mlp n=60000"]
     p = int(row["form"].split(" x ")[1].split(",")[0])
-    return stage_table(row, p, cloud) + "\n\n" + byte_table(p, row["k"], cloud)
+    passes = f"{stage_table(row, p)}\n\n{byte_table(p, row['k'])}"
+    return {"index": index_table(lines), "pass": passes}
 
 
-def put(page: str, start: str, end: str, text: str) -> str:
-    """The page with a text between two marks."""
-    before, rest = page.split(start)
-    return f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}"
-
-
-def main() -> None:
-    """Put the tables into the page."""
-    file = Path(__file__).parents[1] / "docs" / "billion-samples.md"
-    page = put(file.read_text(encoding="utf-8"), INDEX_START, INDEX_END, index_tables())
-    file.write_text(put(page, START, END, pass_tables()), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def put(page: str) -> str:
+    """The page with its tables."""
+    for name, text in tables().items():
+        start, end = MARKS[name]
+        before, rest = page.split(start)
+        page = f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}"
+    return page

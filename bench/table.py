@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench import verdicts
+from bench import extrapolate, verdicts
 from bench.frame import Row, file_of, task_named
 from bench.record import kept, latest
 
@@ -82,8 +82,10 @@ def shown(page: str) -> str:
 
 
 def write() -> None:
-    """Into README.md and docs/measured.md."""
+    """Into README.md, docs/measured.md and docs/billion-samples.md."""
     for name, tables in (("README.md", short_table()), ("docs/measured.md", full_tables())):
         path = ROOT / name
         page = path.read_text(encoding="utf-8")
         path.write_text(page.replace(shown(page), tables), encoding="utf-8")
+    path = ROOT / "docs" / "billion-samples.md"
+    path.write_text(extrapolate.put(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -2,16 +2,14 @@
 
 `SETTINGS` lists them. A cell holds the networks trained on all samples and, for many random halves
 of these, the outcome of each query under networks trained on the half. Cells take minutes to make
-and are kept in the folder of `bench.data.work`: NAME.npz, NAME_modelN.safetensors, and
-NAME_modelN/checkpoint-T as transformers' Trainer writes them, with the optimiser's state.
+and are kept in the folder of `bench.data.work`: NAME.npz and NAME_modelN.safetensors.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -68,7 +66,6 @@ class Setting:
         halves: random halves of the samples.
         seeds: networks a half.
         models: networks of all samples.
-        checkpoints: kept along each run of all samples, the last one included.
     """
 
     problem: Callable[[], Problem]
@@ -76,7 +73,6 @@ class Setting:
     halves: int = 0
     seeds: int = 0
     models: int = 0
-    checkpoints: int = 0
 
 
 def _adam(lr: float, batch: int, epochs: int) -> Recipe:
@@ -84,26 +80,17 @@ def _adam(lr: float, batch: int, epochs: int) -> Recipe:
 
 
 SETTINGS = {
-    "mlp": Setting(problems.digits, Recipe("sgd", 0.05, 64, steps=300), 100, 5, 5, 6),
-    "mlp_adam": Setting(problems.digits, Recipe("adamw", 3e-3, 64, steps=300), 100, 5, 5, 6),
-    "cnn": Setting(problems.fashion, _adam(0.003, 64, 30), 60, 8, 5, 6),
+    "mlp": Setting(problems.digits, Recipe("sgd", 0.05, 64, steps=300), 100, 5, 5),
+    "mlp_adam": Setting(problems.digits, Recipe("adamw", 3e-3, 64, steps=300), 100, 5, 5),
+    "cnn": Setting(problems.fashion, _adam(0.003, 64, 30), 60, 8, 5),
     # Learnt by heart: networks of one half part by their seeds more than halves do.
-    "cnn_long": Setting(problems.fashion, _adam(0.01, 64, 60), 60, 3, 5, 6),
-    "bert": Setting(texts.whole, _adam(5e-4, 16, 3), 50, 3, 3, 6),
-    "bert_lora": Setting(texts.adapted, _adam(3e-3, 16, 3), 50, 3, 3, 6),
+    "cnn_long": Setting(problems.fashion, _adam(0.01, 64, 60), 60, 3, 5),
+    "bert": Setting(texts.whole, _adam(5e-4, 16, 3), 50, 3, 3),
+    "bert_lora": Setting(texts.adapted, _adam(3e-3, 16, 3), 50, 3, 3),
     "gpt": Setting(gpt.reported, _adam(2e-3, 16, 10), 50, 1, 1),
     # Where settings of "gpt" were chosen.
     "gpt_sst2": Setting(gpt.tuning, _adam(2e-3, 16, 10), 50, 1, 1),
 }
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The network after some updates, and the folder of it."""
-
-    step: int
-    model: nn.Module
-    folder: Path
 
 
 @dataclass(frozen=True)
@@ -112,19 +99,15 @@ class Networks:
 
     Attributes:
         problem: data and networks.
-        recipe: how they are trained.
         models: networks of all samples, in evaluation mode.
         halves: [S, n / 2], positions of samples.
         truth: [seeds, S, m], the outcome of each query: its margin, or a text's loss.
-        checkpoints: along the run of each of `models`.
     """
 
     problem: Problem
-    recipe: Recipe
     models: list[nn.Module]
     halves: np.ndarray
     truth: np.ndarray
-    checkpoints: list[list[Checkpoint]] = field(default_factory=list)
 
 
 def fitted(
@@ -132,9 +115,8 @@ def fitted(
     recipe: Recipe,
     positions: np.ndarray,
     seed: int,
-    kept: Callable[[int, torch.optim.Optimizer, nn.Module], None] = lambda *run: None,
 ) -> nn.Module:
-    """A network trained on some of the samples; `kept` is called after every update.
+    """A network trained on some of the samples.
 
     The seed decides first weights, order, augmentation and dropout.
     """
@@ -146,7 +128,7 @@ def fitted(
     updates, own = recipe.updates(len(positions)), torch.as_tensor(positions)
     order = own[:0]
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, updates)
-    for step in range(1, updates + 1):
+    for _ in range(updates):
         if len(order) < recipe.batch:
             order = own[torch.randperm(len(own), generator=generator)]
         part, order = order[: recipe.batch], order[recipe.batch :]
@@ -157,7 +139,6 @@ def fitted(
         optimizer.step()
         if recipe.cosine:
             schedule.step()
-        kept(step, optimizer, model)
     return model.eval()
 
 
@@ -176,7 +157,7 @@ def networks(name: str) -> Networks:
     setting, stem = SETTINGS[name], work() / name
     stem.parent.mkdir(parents=True, exist_ok=True)
     problem = setting.problem()
-    models, checkpoints = _models(setting, problem, stem)
+    models = _models(setting, problem, stem)
     file = stem.with_suffix(".npz")
     if not file.exists():
         rng, n = np.random.default_rng(0), len(problem)
@@ -189,46 +170,19 @@ def networks(name: str) -> Networks:
         truth = np.stack(found).reshape(setting.seeds, setting.halves, -1)
         np.savez(file, halves=halves, truth=truth)
     known = np.load(file)
-    return Networks(problem, setting.recipe, models, known["halves"], known["truth"], checkpoints)
+    return Networks(problem, models, known["halves"], known["truth"])
 
 
-def _models(setting: Setting, problem: Problem, stem: Path):
-    """The networks of all samples and their checkpoints, from files where there are any."""
-    models, checkpoints, recipe, n = [], [], setting.recipe, len(problem)
-    updates, count = recipe.updates(n), setting.checkpoints
-    wanted = sorted({round(updates * (i + 1) / count) for i in range(count)})
+def _models(setting: Setting, problem: Problem, stem: Path) -> list[nn.Module]:
+    """The networks of all samples, from files where there are any."""
+    models = []
     for number in range(setting.models):
-        run = stem.with_name(f"{stem.name}_model{number}")
-        file = run.with_name(f"{run.name}.safetensors")
-        folders = [run / f"checkpoint-{step}" for step in wanted]
-        if not all(path.exists() for path in (file, *folders)):
-            model = fitted(problem, recipe, np.arange(n), number, _writer(run, wanted))
-            save_model(model, str(file))
+        file = stem.with_name(f"{stem.name}_model{number}.safetensors")
+        if not file.exists():
+            everyone = np.arange(len(problem))
+            save_model(fitted(problem, setting.recipe, everyone, number), str(file))
         models.append(loaded(problem, file))
-        checkpoints.append([
-            Checkpoint(step, loaded(problem, folder / "model.safetensors"), folder)
-            for step, folder in zip(wanted, folders, strict=True)
-        ])
-    return models, checkpoints
-
-
-def _writer(
-    run: Path, wanted: list[int]
-) -> Callable[[int, torch.optim.Optimizer, nn.Module], None]:
-    """Writes checkpoints after some updates, in the form of transformers' Trainer."""
-    history = []
-
-    def write(step: int, optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
-        history.append({"step": step, "learning_rate": optimizer.param_groups[0]["lr"]})
-        if step in wanted:
-            folder = run / f"checkpoint-{step}"
-            folder.mkdir(parents=True, exist_ok=True)
-            save_model(model, str(folder / "model.safetensors"))
-            torch.save(optimizer.state_dict(), folder / "optimizer.pt")
-            state = {"global_step": step, "log_history": history}
-            (folder / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
-
-    return write
+    return models
 
 
 def loaded(problem: Problem, file: Path) -> nn.Module:

@@ -3,12 +3,11 @@
 Linear datamodelling score (Park et al. 2023): Spearman's correlation, over random halves of the
 samples, of the margin that networks trained on the half reach (of a language model: the loss of a
 text) with the sum of the half's effects; mean over queries. A seed is one of the networks of
-`cases.py`; "five networks" are their mean effect. Along runs of AdamW, "segments" reads the run's
-folders as a Trainer writes them, by the last checkpoint alone and by all six, and the same as
-gradient descent, t times the geometric mean of Adam's step sizes. A contender whose package is
-missing is left out, and said. Lines "attribution/..." and "attribution_optimizer/..." of
-results.jsonl, which hold intervals over halves and queries, are of these networks; those "digits"
-of 1000 digits and networks trained by Adam, with damping chosen on other seeds.
+`cases.py`; "all networks" are their mean effect. A contender whose package is missing is left out,
+and said. Lines "attribution/..." of results.jsonl, which hold intervals over halves and queries,
+are of these networks; those "digits" of 1000 digits and networks trained by Adam, with damping
+chosen on other seeds. Lines "attribution_optimizer/..." compared effects along runs of AdamW, by
+`bench/attribution_optimizer.py` of commit 6e113e7.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import torch
 from bench.attribution import cases, gpt, problems
 from bench.attribution.cases import Networks
 from bench.attribution.problems import Language, Problem
@@ -67,27 +65,6 @@ def word_overlap(problem: Problem, model: nn.Module) -> np.ndarray:
     if problem.texts is None:
         raise ValueError("asks only for texts")
     return problems.bm25(*problem.texts) * problems.same_label(problem)
-
-
-def of_run(last: bool, found: Networks, seed: int) -> np.ndarray:
-    """Adam's run by its last checkpoint, or by all of them."""
-    number = seed % len(found.models)
-    folders = [one.folder for one in found.checkpoints[number]][-1 if last else 0 :]
-    how = {"method": "segments", "checkpoints": folders, "lr": "trainer"}
-    return problems.ours(found.problem, found.models[number], **how)
-
-
-def as_descent(found: Networks, seed: int) -> np.ndarray:
-    """The last checkpoint as gradient descent of matched length."""
-    number = seed % len(found.models)
-    one = found.checkpoints[number][-1]
-    state = torch.load(one.folder / "optimizer.pt", weights_only=True)
-    moments = torch.cat([held["exp_avg_sq"].flatten() for held in state["state"].values()])
-    freed = moments[moments > 0].double() / (1 - 0.999**one.step)  # others never had a gradient
-    half = 0.5 if found.recipe.cosine else 1.0
-    lr = found.recipe.lr * half * float((-freed.log() / 2).mean().exp())
-    how = {"method": "segments", "checkpoints": [one.model], "steps": [one.step], "lr": lr}
-    return problems.ours(found.problem, found.models[number], **how)
 
 
 def at_random(problem: Problem, model: nn.Module) -> np.ndarray:
@@ -165,9 +142,6 @@ TASK = Task(
     contenders={
         "ours": Contender(own, "ours"),
         "ours, mean of all networks": Contender(all_networks, "ours"),
-        "ours, descent to the last checkpoint": Contender(as_descent, "ours"),
-        "ours, Adam to the last checkpoint": Contender(partial(of_run, True), "ours"),
-        "ours, Adam by six checkpoints": Contender(partial(of_run, False), "ours"),
         **{
             name: Contender(partial(only, kind, of), group, needs)
             for kind, named in (("classes", CLASSES), ("language", LANGUAGE))

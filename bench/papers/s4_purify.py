@@ -2,7 +2,7 @@
 
 One trace to 45 % removed a case and ranking; every stopping rule is then read off the same trace.
 "validation" sees 200 further samples of the same mixture. Loss ranking stands beside influence.
-Fresh draws: five, or `--repeats`.
+Five draws, or `--repeats`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 from bench.frame import Case, Options, Row, Task
 from bench.papers import s4_tasks
-from bench.papers.figure import curves
 from bench.stats import interval
 
 from datassay.act import (
@@ -33,14 +32,12 @@ Draw = Callable[[int], tuple[SampleSet, SampleSet, SampleSet | None]]
 
 @dataclass(frozen=True)
 class Mixed:
-    """A training set as the paper has it, and fresh draws of the same kind."""
+    """Fresh draws of a training set as the paper has it."""
 
-    figure: int | None
-    own: Callable[[], tuple[SampleSet, SampleSet]] | None  # the paper's files
     fresh: Draw
     ridge: float
     orders: tuple[str, ...]
-    asked: tuple[float | None, float | None] = (None, None)  # peak on fresh draws, on the files
+    asked: float | None = None  # peak
 
 
 def mixture(*sizes: int) -> Draw:
@@ -55,18 +52,14 @@ def digits(wrong: float) -> Draw:
     return lambda seed: (*s4_tasks.digits_4_8(seed, 600, wrong), None)
 
 
-def paper_sd(which: str) -> Callable[[], tuple[SampleSet, SampleSet]]:
-    return partial(s4_tasks.paper_sd, which)
-
-
 THREE, TWO = ("auto", "fixed", "loss"), ("auto", "loss")
 SETS = {
-    "sd2": Mixed(6, paper_sd("2spec"), mixture(700, 300), 1e-4, THREE, (0.89, 0.86)),
-    "sd3": Mixed(8, paper_sd("3spec"), mixture(700, 150, 150), 1e-4, THREE, (0.88, 0.854)),
-    "sd2_light": Mixed(None, None, mixture(900, 100), 1e-4, TWO),
-    "pure": Mixed(None, paper_sd("pure"), mixture(1000), 1e-4, TWO),
-    "digits": Mixed(4, s4_tasks.paper_digits, digits(0.3), 1e-2, TWO, (0.957, 0.957)),
-    "digits_pure": Mixed(None, None, digits(0.0), 1e-2, TWO),
+    "sd2": Mixed(mixture(700, 300), 1e-4, THREE, 0.89),
+    "sd3": Mixed(mixture(700, 150, 150), 1e-4, THREE, 0.88),
+    "sd2_light": Mixed(mixture(900, 100), 1e-4, TWO),
+    "pure": Mixed(mixture(1000), 1e-4, TWO),
+    "digits": Mixed(digits(0.3), 1e-2, TWO, 0.957),
+    "digits_pure": Mixed(digits(0.0), 1e-2, TWO),
 }
 
 
@@ -104,43 +97,15 @@ def traced(name: str, order: str, train: SampleSet, test: SampleSet, val: Sample
     return figures, trace
 
 
-def own_files(name: str) -> Iterator[tuple[str, dict]]:
-    case = SETS[name]
-    assert case.own is not None
-    train, test = case.own()
-    lines, variances = {}, {}
-    for order in case.orders:
-        figures, trace = traced(name, order, train, test, None)
-        yield f"{name}, the paper's files, {order}", {
-            "n": len(train), "ridge": case.ridge, "damping": 0.01, "asked": case.asked[1],
-            **figures,
-        }  # fmt: skip
-        lines[figures["order"]] = (trace.removed, trace.test)
-        variances[figures["order"]] = (trace.removed, trace.variance / trace.variance[0])
-    if case.figure is None:
-        return
-    theirs = s4_tasks.published(case.figure)
-    removed = theirs["size"][0] - theirs["size"]
-    shown = removed <= 0.45 * len(train)
-    lines["published"] = (removed[shown], theirs["TestAcc"][shown])
-    variances["published"] = (removed[shown], (theirs["potential"] / theirs["potential"][0])[shown])
-    axes = {"x_title": "samples removed", "title": f"S4 Fig. {case.figure}, the paper's own files"}
-    curves(f"s4_purify_{name}", lines=lines, y_title="test accuracy", **axes)
-    title = "V[X] / V[X] at the start"
-    curves(f"s4_purify_{name}_variance", lines=variances, y_title=title, **axes)
-
-
 def measured(name: str, options: Options) -> Iterator[tuple[str, dict]]:
     case, draws = SETS[name], options.repeats or 5
-    if case.own is not None:
-        yield from own_files(name)
     for order in case.orders:
         found = [traced(name, order, *case.fresh(seed))[0] for seed in range(draws)]
         names = [k for k in found[0] if all(k in r for r in found)]
         names = [k for k in names if k not in {"order", "seconds"}]
         yield f"{name}, fresh draws, {order}", {
             "draws": draws, "order": found[0]["order"], "ridge": case.ridge,
-            "asked": case.asked[0], **{k: interval([row[k] for row in found]) for k in names},
+            "asked": case.asked, **{k: interval([row[k] for row in found]) for k in names},
             "worst_gap_to_peak": max(row["peak"] - row["accuracy_held_out"] for row in found),
             "most_removed": max(row["removed_held_out"] for row in found),
             "seconds": sum(row["seconds"] for row in found),

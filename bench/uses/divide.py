@@ -2,8 +2,7 @@
 
 All models are softmax regressions with a bias on SD-2 (S4 §4), 700/300 or the same share of fewer
 samples; "published" training is S4's: Adam 1e-3, batches of 64 in order, no penalty, until the loss
-is 0.1 or for 1000 epochs. "theorem" is S4's Theorem 2: (n − 2)/V times the mean effect of true
-removal, in print +2.
+is 0.1 or for 1000 epochs.
 """
 
 from __future__ import annotations
@@ -111,23 +110,6 @@ def speed(options: Options) -> Iterator[tuple[str, dict]]:
         }  # fmt: skip
 
 
-def theorem(options: Options) -> Iterator[tuple[str, dict]]:
-    softmax = [ridge_fit(sd_mixture((140, 60), seed=s), 1e-2) for s in range(SEEDS)]
-    squares = [ridge_fit(_regression(200, s), 1e-6) for s in range(SEEDS)]
-    for name, fits, ridge in (("softmax", softmax, 1e-2), ("least squares", squares, 1e-6)):
-        for damping in (0.0, DAMPING):
-            found = [effects(at, "retrain", ridge, damping).mean_effect for at in fits]
-            yield f"theorem 2 {name} damping {damping:g}", {
-                "n": 200, "seeds": SEEDS, "ridge": ridge, "mean_effect": found, "in_print": 2.0,
-            }  # fmt: skip
-
-
-def _regression(n: int, seed: int) -> SampleSet:
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n, 5))
-    return SampleSet(x, x @ rng.normal(size=5) + rng.normal(size=n), np.arange(n))
-
-
 def rows(lines: dict[str, dict]) -> list[Row]:
     ranks = [lines[f"divide/fidelity ridge {r} damping 0.01"]["spearman_adjoint_lowest_seed"]
              for r in (0.01, 0.001)]  # fmt: skip
@@ -143,7 +125,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
 
 TASK = Task(
     measure="orders of removal, against true removal",
-    cases={"fidelity": Case(fidelity), "speed": Case(speed), "theorem": Case(theorem)},
+    cases={"fidelity": Case(fidelity), "speed": Case(speed)},
     lines="divide/",
     rows=rows,
 )
