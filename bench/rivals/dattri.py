@@ -10,12 +10,10 @@ from torch.func import functional_call
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def features(
-    net: nn.Module, x: torch.Tensor, p: int, folder: str, dense: bool = False
-) -> dict[str, Callable[[], int]]:
+def features(net: nn.Module, x: torch.Tensor, p: int, folder: str) -> dict[str, Callable[[], int]]:
     """Turns: p features of a batch's gradients of the first output → samples done.
 
-    By coordinates, by signs where `dense`, and by LoGra's factored projections of dense layers.
+    By coordinates, and by LoGra's factored projections of dense layers.
     """
     from dattri.algorithm.logra import LoGraAttributor
     from dattri.func.projection import random_project
@@ -27,11 +25,10 @@ def features(
     task = AttributionTask(first_output, net, net.state_dict())
     gradient = task.get_grad_target_func(in_dims=(None, 0))
     weights, _ = task.get_param(ckpt_idx=0)
-    like, turns = gradient(weights, x), {}
-    kinds = {"coordinates ": "random_mask"} | ({"": "rademacher"} if dense else {})
-    for what, kind in kinds.items():
-        to = random_project(like, len(x), p, 32, 0, kind, device="cpu")
-        turns[f"dattri {what}scalar"] = lambda to=to: len(to(gradient(weights, x), ensemble_id=0))
+    to = random_project(gradient(weights, x), len(x), p, 32, 0, "random_mask", device="cpu")
+
+    def masked() -> int:
+        return len(to(gradient(weights, x), ensemble_id=0))
 
     def summed(model, batch, device):
         return model(batch[0])[:, 0].sum()
@@ -49,4 +46,4 @@ def features(
         found.cache(loader)
         return 8 * len(x)
 
-    return turns | {"dattri logra, dense layers only, scalar": logra}
+    return {"dattri coordinates scalar": masked, "dattri logra, dense layers only, scalar": logra}

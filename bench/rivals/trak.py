@@ -127,30 +127,25 @@ def language_effects(problem: Language, model: nn.Module, features: int = 512) -
     return -effects(problem, model, features, language(problem))
 
 
-def coordinates(model: nn.Module, task: Any, n: int, p: int, folder: str, dense: bool = False):
-    """A TRAKer that keeps p random coordinates of each gradient, or projects by Rademacher's signs.
-
-    Its projection for CPUs draws its p columns anew for each batch: minutes.
-    """
+def coordinates(model: nn.Module, task: Any, n: int, p: int, folder: str):
+    """A TRAKer that keeps p random coordinates of each gradient."""
     from trak import TRAKer
-    from trak.projectors import AbstractProjector, BasicProjector, ProjectionType
+    from trak.projectors import AbstractProjector, ProjectionType
 
     d = sum(w.numel() for w in model.parameters())
 
     class Coordinates(AbstractProjector):
         def __init__(self):
             super().__init__(d, p, 0, ProjectionType.normal, "cpu")
-            self.kept = torch.randperm(d, generator=torch.Generator().manual_seed(0))[:p]
-            self.kept = self.kept.sort().values
+            kept = torch.randperm(d, generator=torch.Generator().manual_seed(0))[:p]
+            self.kept = kept.sort().values
 
         def project(self, grads, model_id):
             return torch.cat([g.flatten(1) for g in grads.values()], 1)[:, self.kept]
 
-    kind = {"proj_type": ProjectionType.rademacher, "device": "cpu"}
     traker = TRAKer(
-        model, task, train_set_size=n, save_dir=f"{folder}/trak{p}{dense}", device="cpu",
-        proj_dim=p, projector=BasicProjector(d, p, 0, **kind) if dense else Coordinates(),
-        use_half_precision=False, logging_level=logging.ERROR,
+        model, task, train_set_size=n, save_dir=folder, device="cpu", proj_dim=p,
+        projector=Coordinates(), use_half_precision=False, logging_level=logging.ERROR,
     )  # fmt: skip
     traker.load_checkpoint(model.state_dict(), model_id=0)
     return traker

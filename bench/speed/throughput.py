@@ -9,7 +9,7 @@ take turns and the best of several turns counts. Two questions:
 
 "averaged" is Datassay's one row of features a sample for all 10 outputs: 10 backward passes, so it
 has no twin among the rivals. What a rival computes is not always the same: each line says what.
-`--set dense=1` adds the dense projections that TRAK and dattri have for CPUs: minutes a batch.
+Their dense projections for CPUs take minutes a batch and are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from datassay.collect import frozen_copy, inspect_layers, projector
 from datassay.data import SampleSet
 
 # Features a tensor at most, so that all tensors together have about 4096.
-EACH = {"mlp": 1787, "cnn": 587, "lenet5": 951}
+EACH = {"mlp": 1787, "cnn": 587}
 SEED, TURNS, BATCH, K = 0, 3, 64, 10
 # Datassay takes more samples than features, or it would go on to multiply a kernel, and so many
 # that it chooses float32.
@@ -106,25 +106,17 @@ def torch_func(net: nn.Module, x: torch.Tensor, p: int) -> dict[str, Turn]:
     }
 
 
-def by_trak(net: nn.Module, x: torch.Tensor, p: int, place: str, dense: bool) -> dict[str, Turn]:
+def by_trak(net: nn.Module, x: torch.Tensor, p: int, place: str) -> dict[str, Turn]:
     """TRAKer.featurize of the next batch each turn, as it skips those that it has."""
+    traker = trak.coordinates(net, trak.first_output(), len(x), p, place)
+    rows = iter(torch.arange(len(x)).split(BATCH))
 
-    def turn(traker) -> Turn:
-        rows = iter(torch.arange(len(x)).split(BATCH))
+    def taken() -> int:
+        part = next(rows).numpy()
+        traker.featurize(batch=(x[part],), inds=part)
+        return BATCH
 
-        def taken() -> int:
-            part = next(rows).numpy()
-            traker.featurize(batch=(x[part],), inds=part)
-            return BATCH
-
-        return taken
-
-    kinds = {"traker coordinates scalar": False} | ({"traker scalar": True} if dense else {})
-    output = trak.first_output()
-    return {
-        what: turn(trak.coordinates(net, output, len(x), p, place, is_dense))
-        for what, is_dense in kinds.items()
-    }
+    return {"traker coordinates scalar": taken}
 
 
 def best_rates(turns: dict[str, Turn], missing: dict[str, str]) -> dict[str, float]:
@@ -147,7 +139,7 @@ def best_rates(turns: dict[str, Turn], missing: dict[str, str]) -> dict[str, flo
 
 def measured(name: str, options: Options) -> dict[str, object]:
     train, _ = da.load(folder("fashion_mnist"))
-    samples, dense = train.subset(np.arange(SCALAR_SAMPLES)), bool(options.value("dense", 0))
+    samples = train.subset(np.arange(SCALAR_SAMPLES))
     torch.manual_seed(SEED)
     net = frozen_copy(da.build_model(name, samples, seed=SEED), torch.float32)
     x = torch.tensor(samples.x[:AVERAGED_SAMPLES], dtype=torch.float32)
@@ -161,8 +153,8 @@ def measured(name: str, options: Options) -> dict[str, object]:
         gradients = kronfluence.gradients_of_first_output
         rivals = {
             "torch.func": lambda: torch_func(net, x, p),
-            "traker": lambda: by_trak(net, x, p, place, dense),
-            "dattri": lambda: dattri.features(net, x[:BATCH], p, place, dense),
+            "traker": lambda: by_trak(net, x, p, place),
+            "dattri": lambda: dattri.features(net, x[:BATCH], p, place),
             "kronfluence": lambda: {
                 "kronfluence gradients only, scalar": s.enter_context(
                     contextlib.contextmanager(gradients)(net, x)
