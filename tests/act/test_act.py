@@ -11,7 +11,6 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 import datassay as da
-from datassay.act.remove.held_out import judging, validation_score
 from datassay.act.remove.removal_curve import RANDOM, RemovalCurve, removal_curve
 from datassay.act.remove.rivals import auroc, detection_contest, removal_contest
 from datassay.act.remove.summarize import summarize, suspects_first
@@ -21,6 +20,7 @@ from datassay.models.build import build_model
 from datassay.score.compare.baselines import baselines
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import sample_information
+from datassay.train.folds import judging, validation_score
 from datassay.train.recipe import Recipe
 from datassay.train.training import train_networks, with_loss
 from helpers.linearizations import linearization, random_jacobians

@@ -7,7 +7,6 @@ from torch import nn
 
 from datassay.act.weigh.decision_boundary import decision_boundary
 from datassay.act.weigh.features import (
-    network_recipe,
     standardized_inputs,
     suits_inputs,
     trained_network,
@@ -21,7 +20,7 @@ from datassay.score.neighbors.local_variance import local_variance
 from datassay.stats import paired
 from datassay.train.head_training import HeadRecipe
 from datassay.train.history import PredictionHistory
-from datassay.train.recipe import Recipe
+from datassay.train.recipe import Recipe, network_recipe
 
 RECIPE = Recipe(steps=60, lr=0.05, batch_size=16)
 
@@ -127,7 +126,7 @@ def test_the_last_layer_is_trained_for_a_bounded_time(n):
     recipe = head_recipe(n)
     updates = recipe.epochs * -(-n // recipe.batch_size)
     assert 1000 <= updates <= 6100
-    assert 500 <= network_recipe(plane()[0]).steps <= 3000
+    assert 500 <= network_recipe(len(plane()[0])).steps <= 3000
 
 
 def test_inputs_are_standardised_and_constant_columns_stay_out():

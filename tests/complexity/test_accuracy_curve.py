@@ -6,7 +6,6 @@ from scipy.optimize import least_squares
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
-from datassay.act.choose.learners import Estimators, Networks, named_learner
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve, nested_order
 from datassay.complexity.curve_law import fit_curve_laws
 from datassay.complexity.needed_samples import (
@@ -19,6 +18,7 @@ from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.build import build_model
+from datassay.train.learner import Estimators, Networks, named_learner
 from datassay.train.recipe import Recipe
 
 SIZES = np.array([20, 40, 80, 160, 320, 640, 1280, 2560])

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from datassay.act.choose.compare import compare_acts as compare_acts
     from datassay.act.choose.gains import ActGain as ActGain
     from datassay.act.choose.gains import ActTable as ActTable
-    from datassay.act.choose.learners import Estimators as Estimators
-    from datassay.act.choose.learners import Learner as Learner
-    from datassay.act.choose.learners import Networks as Networks
     from datassay.act.choose.parts import Part as Part
     from datassay.act.choose.parts import fifths as fifths
     from datassay.act.choose.proposals import proposals as proposals
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
     from datassay.act.purify.stopping import held_out_threshold as held_out_threshold
     from datassay.act.purify.stopping import inflection_stop as inflection_stop
     from datassay.act.purify.stopping import validation_stop as validation_stop
-    from datassay.act.remove.held_out import Judging as Judging
-    from datassay.act.remove.held_out import judging as judging
-    from datassay.act.remove.held_out import validation_score as validation_score
     from datassay.act.remove.removal_curve import RemovalCurve as RemovalCurve
     from datassay.act.remove.removal_curve import removal_curve as removal_curve
     from datassay.act.remove.removal_curve import task_recipe as task_recipe
@@ -90,5 +84,11 @@ if TYPE_CHECKING:
     from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.act.weigh.weights import sample_weights as sample_weights
     from datassay.act.weigh.weights import scaled_variance as scaled_variance
+    from datassay.train.folds import Judging as Judging
+    from datassay.train.folds import judging as judging
+    from datassay.train.folds import validation_score as validation_score
+    from datassay.train.learner import Estimators as Estimators
+    from datassay.train.learner import Learner as Learner
+    from datassay.train.learner import Networks as Networks
 
 face(__name__)

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 from datassay.face import face
 
 if TYPE_CHECKING:
-    from datassay.act.choose.learners import Estimators as Estimators
-    from datassay.act.choose.learners import Learner as Learner
-    from datassay.act.choose.learners import Networks as Networks
     from datassay.complexity.accuracy_curve import AccuracyCurve as AccuracyCurve
     from datassay.complexity.accuracy_curve import accuracy_curve as accuracy_curve
     from datassay.complexity.accuracy_curve import nested_order as nested_order
@@ -32,5 +29,8 @@ if TYPE_CHECKING:
     from datassay.complexity.teacher_student import network_outputs as network_outputs
     from datassay.complexity.teacher_student import train_students as train_students
     from datassay.complexity.training_procedure import Teachers as Teachers
+    from datassay.train.learner import Estimators as Estimators
+    from datassay.train.learner import Learner as Learner
+    from datassay.train.learner import Networks as Networks
 
 face(__name__)

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from datassay.act.choose.learners import Learner
 from datassay.complexity.settings import Curve
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
@@ -21,6 +20,7 @@ from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.store.manifest import digest
 from datassay.store.results import ResultStore
+from datassay.train.learner import Learner
 
 STEP = "fit to growing parts of the data"
 # Default sizes: N_SIZES, from n / SPAN or FEWEST_A_CLASS samples per class, up to n.

@@ -8,12 +8,12 @@ import numpy as np
 
 from datassay.act.choose.act import MORE
 from datassay.act.choose.gains import EXPECTED, ActGain
-from datassay.act.choose.learners import Learner
 from datassay.act.choose.yardstick import R2, Yardstick
 from datassay.complexity.accuracy_curve import AccuracyCurve, nested_order
 from datassay.complexity.needed_samples import extrapolate
 from datassay.data.samples import SampleSet
 from datassay.stats import LEVEL
+from datassay.train.learner import Learner
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 3 / 4, 1.0)
 FACTOR = 2

@@ -20,7 +20,7 @@ from datassay.errors import DataError, SettingError
 from datassay.models.estimators import checked_estimator
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
-from datassay.score.labels.cross_validated import FOLDS, held_out_of, held_out_probabilities
+from datassay.score.labels.cross_validated import held_out_probabilities
 from datassay.score.labels.judges import (
     check_judges,
     checked_probabilities,
@@ -33,6 +33,7 @@ from datassay.score.labels.noise import Explained, Judge, LabelNoise, check_nois
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import RidgeFit, ridge_fit
 from datassay.score.registry import Context, Score
+from datassay.train.folds import FOLDS, held_out_outputs
 
 # Above this many samples features replace the [n, n] kernel.
 LARGEST_KERNEL = LARGEST_EIGENPROBLEM
@@ -290,7 +291,7 @@ def _of_model(
         held_out, judge = checked_probabilities(pred_probs, n, names), "probabilities given"
     else:
         model = checked_estimator(model, is_classification=samples.is_classification)
-        held_out = torch.from_numpy(held_out_of(model, samples, seed, progress))
+        held_out = torch.from_numpy(held_out_outputs(model, samples, seed, progress))
         judge = f"{type(model).__name__}, {FOLDS}-fold cross-validation"
         is_probable = hasattr(model, "predict_proba")
     of = {"ridge": nan, "ids": samples.ids, "judge": judge}

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Batches of a network that is trained for its features or for what it predicts, and how long.
+BATCH, EPOCHS = 64, 20
+FEWEST_UPDATES, MOST_UPDATES = 500, 3000
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -28,3 +32,20 @@ class Recipe:
     loss: str = "auto"
     weight_decay: float = 0.0
     precision: str = "float32"
+
+
+def network_recipe(n_samples: int) -> Recipe:
+    """How a network is trained for its features, or to see what a change of its samples does.
+
+    Args:
+        n_samples: n.
+
+    Returns:
+        Adam, batches of 64, 20 epochs but 500 to 3000 updates.
+    """
+    return Recipe(steps=network_updates(n_samples), batch_size=BATCH)
+
+
+def network_updates(n_samples: int) -> int:
+    """Updates of `network_recipe` for n samples."""
+    return min(max(EPOCHS * n_samples // BATCH, FEWEST_UPDATES), MOST_UPDATES)

@@ -18,7 +18,6 @@ from datassay.act.choose.act import (
     weighting,
 )  # fmt: skip
 from datassay.act.choose.compare import compare_acts
-from datassay.act.choose.learners import Estimators
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.proposals import proposals
 from datassay.act.choose.screen import most_wanted, screen
@@ -26,6 +25,7 @@ from datassay.act.choose.trials import predictions
 from datassay.act.choose.yardstick import BALANCED, unsuspected, yardstick
 from datassay.complexity.more_samples import gain_of_more
 from datassay.score.checks.data_issues import data_issues
+from datassay.train.learner import Estimators
 
 
 def one_way(n, seed, wrong=0.0):

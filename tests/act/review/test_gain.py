@@ -5,9 +5,9 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from datassay.act.choose.learners import Estimators
 from datassay.act.review.gain import AGREED, EARLIER, NOW, Mended, Trial, review_gain
 from datassay.data import SampleSet
+from datassay.train.learner import Estimators
 
 
 def classes(x, y):

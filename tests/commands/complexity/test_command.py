@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.act.choose.learners import Networks
 from datassay.commands.complexity.curve.files import FILES as CURVE_FILES
 from datassay.commands.complexity.curve.job import run as run_curve
 from datassay.commands.complexity.curve.page import page as curve_page
@@ -19,6 +18,7 @@ from datassay.complexity.laws import Law
 from datassay.data.load import load
 from datassay.errors import SettingError
 from datassay.report.html import render
+from datassay.train.learner import Networks
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
 
 KNN = ["--model", "sklearn.neighbors:KNeighborsClassifier"]

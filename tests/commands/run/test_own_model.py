@@ -7,7 +7,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 import datassay as da
-from datassay.act.remove.refit import refit_curve
+from datassay.act.remove.removal_curve import removal_curve
 from datassay.commands.run.job import run
 from datassay.commands.run.keep import run as keep_set
 from datassay.commands.run.page import page
@@ -15,6 +15,7 @@ from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.plan import plan
 from datassay.data.samples import wrong_labels
 from datassay.errors import ModelError, SettingError
+from datassay.train.learner import Estimators
 
 NEIGHBORS = "sklearn.neighbors:KNeighborsClassifier"
 
@@ -44,7 +45,7 @@ def test_the_users_model_is_retrained(iris, found):
     """The definition at one point: fitted to what is kept of each fifth's rest."""
     ranking = "lowest information first"
     order = np.argsort(found.information.information, kind="stable")
-    again = refit_curve(KNeighborsClassifier(), iris, None, {ranking: order}, repeats=2)
+    again = removal_curve(Estimators(KNeighborsClassifier(), 2), iris, None, {ranking: order})
     np.testing.assert_array_equal(found.removal_curve.at(ranking, 0.5), again.at(ranking, 0.5))
     whole = found.removal_curve.score[:, 0]
     assert (whole == whole[0]).all()
@@ -59,9 +60,8 @@ def test_the_page_tells_who_judged(found):
 def test_a_curve_of_one_fit_by_hand(iris):
     train, val = iris.subset(np.arange(0, 60)), iris.subset(np.arange(60, 120))
     order = np.arange(60)[::-1]
-    curve = refit_curve(
-        KNeighborsClassifier(3), train, val, {"back": order}, repeats=1, fractions=[0.5]
-    )
+    fits = Estimators(KNeighborsClassifier(3), 1)
+    curve = removal_curve(fits, train, val, {"back": order}, fractions=[0.5])
     kept = KNeighborsClassifier(3).fit(train.x[:30], train.y[:30])
     assert curve.at("back", 0.5)[0] == (kept.predict(val.x) == val.y).mean()
     assert curve.rankings == ("back", "random") and curve.metric == "accuracy"

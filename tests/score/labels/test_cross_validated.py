@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from datassay.data import SampleSet
 from datassay.errors import DataError, ModelError
 from datassay.score import held_out_probabilities, label_issues
-from datassay.score.compare.fits import estimator_outputs
+from datassay.score.compare.fits import fitted_outputs
 
 
 def samples(n=120, seed=0):
@@ -96,7 +96,7 @@ def test_what_is_no_probability_of_a_class_is_refused_in_one_line(name, judge):
     model, told = NO_PROBABILITIES[name]
     with pytest.raises(ModelError, match=told) as error:
         if judge == "trust":
-            estimator_outputs(model.fit(three().x, three().y), three())
+            fitted_outputs(model.fit(three().x, three().y), three())
         else:
             judge(three(), model=model)
     assert "\n" not in str(error.value)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import datassay as da
 from datassay.data.samples import wrong_labels
 from datassay.errors import DataError, ModelError, SettingError
-from datassay.score.labels.cross_validated import held_out_of
+from datassay.train.folds import held_out_outputs
 
 
 def forest():
@@ -36,11 +36,15 @@ def by_forest(wine):
 
 def test_no_model_judges_what_it_was_fitted_to(wine):
     """The definition: a model that repeats its nearest sample knows no held-out one exactly."""
-    nearest = held_out_of(KNeighborsRegressor(1), replace_targets(wine), 0, lambda *_: None)[:, 0]
+    nearest = held_out_outputs(KNeighborsRegressor(1), replace_targets(wine), 0, lambda *_: None)[
+        :, 0
+    ]
     assert not (nearest == np.arange(len(wine))).any()
     order = np.random.default_rng(0).permutation(len(wine))
-    again = held_out_of(forest(), wine.subset(order), 0, lambda *_: None)
-    np.testing.assert_array_equal(again, held_out_of(forest(), wine, 0, lambda *_: None)[order])
+    again = held_out_outputs(forest(), wine.subset(order), 0, lambda *_: None)
+    np.testing.assert_array_equal(
+        again, held_out_outputs(forest(), wine, 0, lambda *_: None)[order]
+    )
 
 
 def replace_targets(samples):

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
-from datassay.act.choose.learners import Learner
 from datassay.act.choose.yardstick import Yardstick, class_shares, yardstick
-from datassay.act.remove.held_out import judging
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
+from datassay.train.folds import judging
+from datassay.train.learner import Learner
 
 FIFTHS = 5
 

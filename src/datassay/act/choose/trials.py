@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.act.choose.act import Act
-from datassay.act.choose.learners import Learner
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
+from datassay.train.learner import Learner
 
 
 def predictions(

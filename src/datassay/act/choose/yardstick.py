@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from datassay.act.weigh.gain import sample_scores
 from datassay.data.samples import SampleSet
 from datassay.results import result
+from datassay.train.learner import sample_scores
 
 ACCURACY, BALANCED, R2 = "accuracy", "balanced accuracy", "R²"
 # A class with less than this part of an even share makes accuracy say little about it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
-from datassay.act.remove.held_out import Judging, judging
 from datassay.collect.collection import check_sets
+from datassay.collect.curvature.output_loss import output_score
 from datassay.collect.fingerprint import frozen_fingerprint, machine_fingerprint, model_fingerprint
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.arguments import checks_arguments
@@ -22,10 +22,13 @@ from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.store.manifest import digest, digest_of_values
 from datassay.store.results import ResultStore
+from datassay.train.folds import Judging, judging
+from datassay.train.learner import Estimators
 from datassay.train.recipe import Recipe
 from datassay.train.training import TrainedNetworks, train_networks, with_loss
 
 RANDOM = "random"
+STEP = "retrain on what is kept"
 FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -75,7 +78,7 @@ class RemovalCurve(Tabular):
 
 @checks_arguments
 def removal_curve(
-    models: Sequence[nn.Module],
+    models: Sequence[nn.Module] | Estimators,
     train: SampleSet,
     val: SampleSet | None,
     rankings: Mapping[str, Int[np.ndarray, " n"]],
@@ -90,19 +93,19 @@ def removal_curve(
     """Retrain on what each ranking keeps, beside keeping a random part, over seeds.
 
     Args:
-        models: one network a seed, at its starting weights.
+        models: one network a seed, at its starting weights; or estimators, fitted one by one.
         train: n training samples.
         val: the samples to be judged on; their labels enter no ranking. None: each network is
             judged on another fifth of train (see `judging`), and every ranking orders the rest.
         rankings: name → [n] positions in the order of removal. "random" is added, a fresh order a
             seed.
         fractions: of the samples to remove, in [0, 1); 0 is added where missing.
-        recipe: how to train; None takes the defaults for the task.
+        recipe: how to train networks; None takes the defaults for the task.
         trained: the networks from which nothing was removed, one a seed, if they are there already.
         seed: of the random order and of the batches.
-        store: keeps the scores of every fraction, so that an interrupted call goes on; None keeps
-            nothing.
-        progress: called with (step, updates done, updates in all).
+        store: keeps networks' scores of every fraction, so that an interrupted call goes on; None
+            keeps nothing.
+        progress: called with (step, updates or fits done, of these in all).
 
     Returns:
         Accuracy (or R²) by ranking, fraction and seed.
@@ -119,57 +122,93 @@ def removal_curve(
     check_sets(train, val)
     fractions = sorted({0.0, *fractions})
     _check_choices(models, rankings, len(train))
-    parts = judging(train, val, len(models), seed)
+    n_seeds = models.repeats if isinstance(models, Estimators) else len(models)
+    parts = judging(train, val, n_seeds, seed)
     n = parts.rest.shape[1]
     if not all(0 <= f < 1 and round(f * n) <= n - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
-    recipe = with_loss(recipe or Recipe(), train)
-    orders = removal_orders(rankings, parts, len(train), seed)
-    trained = trained or train_all(models, train, recipe, seed, rest=parts.rest)
-    score = np.empty((len(orders), len(fractions), len(models)))
-    score[:, 0] = parts.score(trained)
-    store = store or ResultStore(None, {})
-    seen = {"val": None if val is None else digest({"x": val.x, "y": val.y})}
-    cause = _cause(models, train, recipe, seed) | seen
-    for f, fraction in enumerate(fractions[1:], start=1):
-        removed = round(fraction * n)
-        kept = [np.sort(order[removed:]) for group in orders.values() for order in group]
-        subsets = torch.as_tensor(np.stack(kept))
-        before, total = (f - 1) * recipe.steps, (len(fractions) - 1) * recipe.steps
-        part = part_of(progress, "retrain on what is kept", before, total)
-        at_once = [*models] * len(orders)
-
-        def retrained(at_once=at_once, subsets=subsets, part=part) -> dict[str, np.ndarray]:
-            networks = train_networks(at_once, train, subsets, recipe, seed=seed, progress=part)
-            return {"score": parts.score(networks)}
-
-        name = digest_of_values(cause | {"kept": digest({"subsets": subsets.numpy()})})
-        score[:, f] = store.kept(f"scores-{name}", retrained)["score"].reshape(len(orders), -1)
+    orders = _removal_orders(rankings, parts, len(train), seed)
+    # Nothing is removed yet at 0: the fits are those of all rankings.
+    kept = [parts.rest[None]] + [
+        np.array([[np.sort(order[round(f * n) :]) for order in one] for one in orders.values()])
+        for f in fractions[1:]
+    ]
+    if isinstance(models, Estimators):
+        found = _refitted(models, train, parts, kept, progress)
+    else:
+        cause = {"val": None if val is None else digest({"x": val.x, "y": val.y})}
+        recipe = with_loss(recipe or Recipe(), train)
+        cause |= _cause(models, train, recipe, seed)
+        trained = trained or train_all(models, train, recipe, seed, rest=parts.rest)
+        retrained = _retrained(
+            models, train, parts, kept[1:], recipe, seed, store or ResultStore(None, {}), cause,
+            progress,
+        )  # fmt: skip
+        found = [parts.score(trained)[None], *retrained]
+    score = np.empty((len(orders), len(fractions), n_seeds))
+    for f, one in enumerate(found):
+        score[:, f] = one
     metric = "accuracy" if train.is_classification else "R²"
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
 
 
-def removal_orders(
+def _retrained(
+    models: Sequence[nn.Module],
+    train: SampleSet,
+    parts: Judging,
+    kept: list[np.ndarray],
+    recipe: Recipe,
+    seed: int,
+    store: ResultStore,
+    cause: dict[str, object],
+    progress: Progress,
+) -> Iterator[Float[np.ndarray, "r s"]]:
+    """Scores of networks, all rankings and seeds of a fraction in one program."""
+    for f, subsets in enumerate(kept):
+        flat = torch.as_tensor(subsets.reshape(-1, subsets.shape[2]))
+        part = part_of(progress, STEP, f * recipe.steps, len(kept) * recipe.steps)
+        at_once = [*models] * len(subsets)
+
+        def retrained(at_once=at_once, flat=flat, part=part) -> dict[str, np.ndarray]:
+            networks = train_networks(at_once, train, flat, recipe, seed=seed, progress=part)
+            return {"score": parts.score(networks)}
+
+        name = digest_of_values(cause | {"kept": digest({"subsets": flat.numpy()})})
+        yield store.kept(f"scores-{name}", retrained)["score"].reshape(len(subsets), -1)
+
+
+def _refitted(
+    models: Estimators,
+    train: SampleSet,
+    parts: Judging,
+    kept: list[np.ndarray],
+    progress: Progress,
+) -> Iterator[Float[np.ndarray, "r s"]]:
+    """Scores of estimators, each refitted to what is kept."""
+    done, total = 0, sum(len(subsets) for subsets in kept) * models.repeats
+    for subsets in kept:
+        score = np.empty(subsets.shape[:2])
+        for r, rows in enumerate(subsets):
+            for s, one in enumerate(models.fits(train, rows)):
+                queries = parts.queries[s]
+                outputs = models.named(one, queries, train.n_classes * train.is_classification)
+                score[r, s] = output_score(torch.as_tensor(outputs), queries)
+                done += 1
+                progress(STEP, done, total)
+        yield score
+
+
+def _removal_orders(
     rankings: Mapping[str, Int[np.ndarray, " n"]], parts: Judging, n: int, seed: int
 ) -> dict[str, list[np.ndarray]]:
-    """Ranking → the order in which each network's own samples are removed.
-
-    Args:
-        rankings: name → [n] positions.
-        parts: what each network learns from.
-        n: samples.
-        seed: of the random order.
-
-    Returns:
-        The same by network, and "random".
-    """
+    """Ranking → the order in which each network's own samples are removed; and "random"."""
     shuffled, networks = np.random.default_rng(seed), range(len(parts.rest))
     orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
     return orders | {RANDOM: [parts.order(shuffled.permutation(n), s) for s in networks]}
 
 
 def _check_choices(
-    models: Sequence[nn.Module], rankings: Mapping[str, Int[np.ndarray, " n"]], n: int
+    models: Sequence[nn.Module] | Estimators, rankings: Mapping[str, Int[np.ndarray, " n"]], n: int
 ) -> None:
     if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
         got = f"one {type(models).__name__}" if isinstance(models, nn.Module) else "none"

@@ -15,13 +15,13 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 
 from datassay.act.choose.act import Act, as_it_is
-from datassay.act.choose.learners import Learner
 from datassay.act.choose.trials import predictions
 from datassay.act.choose.yardstick import class_shares, yardstick
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
 from datassay.stats import paired
+from datassay.train.learner import Learner
 
 STEP = "train on the samples before and after"
 AGREED, NOW, EARLIER = "labels that both agree on", "labels as they are now", "labels as they were"

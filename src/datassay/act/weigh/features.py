@@ -17,14 +17,11 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.train.fitter import taken_network
-from datassay.train.recipe import Recipe
+from datassay.train.recipe import network_recipe
 from datassay.train.training import train_networks
 
 # Rows of at most so many columns are compared as they are.
 FEW_COLUMNS = 50
-BATCH = 64
-EPOCHS = 20
-FEWEST_UPDATES, MOST_UPDATES = 500, 3000
 
 
 def suits_inputs(train: SampleSet) -> bool:
@@ -56,23 +53,6 @@ def standardized_inputs(train: SampleSet) -> Float[np.ndarray, "n d"]:
     return x / np.where(spread > 0, spread, 1.0)
 
 
-def network_recipe(train: SampleSet) -> Recipe:
-    """How a network is trained for its features, or to see whether weights help.
-
-    Args:
-        train: n samples.
-
-    Returns:
-        Adam, batches of 64, 20 epochs but 500 to 3000 updates.
-    """
-    return Recipe(steps=network_updates(len(train)), batch_size=BATCH)
-
-
-def network_updates(n: int) -> int:
-    """Updates of `network_recipe` for n samples."""
-    return min(max(EPOCHS * n // BATCH, FEWEST_UPDATES), MOST_UPDATES)
-
-
 @checks_arguments
 def trained_network(
     model: nn.Module,
@@ -98,7 +78,7 @@ def trained_network(
         [model],
         train,
         torch.arange(len(train))[None],
-        network_recipe(train),
+        network_recipe(len(train)),
         seed=seed,
         observe=observe,
         progress=lambda _, done, total: progress("train the network", done, total),

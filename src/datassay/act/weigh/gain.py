@@ -19,6 +19,7 @@ from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.stats import SAME, Interval, paired, verdicts
 from datassay.train.head_training import HeadRecipe
+from datassay.train.learner import sample_scores
 from datassay.train.recipe import Recipe
 from datassay.train.training import TrainedNetworks, train_networks
 
@@ -223,26 +224,3 @@ def _gain(names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], val: Sample
     each = sample_scores(outputs, val)
     metric = "accuracy" if val.is_classification else "R²"
     return WeightGain(names, each.numpy(), metric)
-
-
-def sample_scores(
-    outputs: Float[Tensor, "*batch m k"], val: SampleSet
-) -> Float[Tensor, "*batch m"]:
-    """What each sample adds to the score, which is the mean over samples.
-
-    Args:
-        outputs: of any number of networks.
-        val: m samples.
-
-    Returns:
-        1 or 0 for right or wrong; of targets 1 − the squared error over their variance, the mean
-        over them as in `output_score`.
-    """
-    y = torch.as_tensor(val.y)
-    if val.is_classification:
-        one = outputs.shape[-1] == 1
-        predicted = (outputs[..., 0] > 0).long() if one else outputs.argmax(-1)
-        return (predicted == y).double()
-    y = y.double().reshape(len(y), -1)
-    variance = (y - y.mean(0)).square().mean(0)
-    return (1 - (outputs - y).square() / variance).mean(-1)

@@ -10,7 +10,6 @@ from torch import nn
 
 from datassay.act.weigh.decision_boundary import Boundary, decision_boundary, in_the_plane
 from datassay.act.weigh.features import (
-    network_recipe,
     standardized_inputs,
     suits_inputs,
     trained_network,
@@ -49,6 +48,7 @@ from datassay.results import result
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 from datassay.score.neighbors.search import check_n_neighbors, check_search
 from datassay.train.history import PredictionHistory
+from datassay.train.recipe import network_recipe
 
 FEATURES = ("auto", "inputs", "model")
 FEWEST_K, MOST_K = 5, 50
@@ -206,7 +206,7 @@ class _Job:
             self.train,
             self.val,
             weightings,
-            recipe=network_recipe(self.train),
+            recipe=network_recipe(len(self.train)),
             seed=settings.seed,
             progress=self.progress,
         )

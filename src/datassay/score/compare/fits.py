@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,47 +13,46 @@ from torch import Tensor, nn
 from datassay.collect.model_code import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
-from datassay.models.estimators import checked_estimator, fitted, is_estimator
+from datassay.models.estimators import checked_estimator, is_estimator
+from datassay.results import result
 from datassay.score.effects import outcome
-from datassay.score.labels.cross_validated import said_of
 from datassay.store.manifest import CODE, digest
+from datassay.train.learner import Estimators, Learner, Networks, estimator_outputs, rows_of
 from datassay.train.recipe import Recipe
 from datassay.train.retrain import fingerprint, networks_at_a_time
-from datassay.train.training import TrainedNetworks, sample_losses, train_networks, with_loss
+from datassay.train.training import TrainedNetworks, sample_losses, with_loss
 
 # Fits a subset: two tell what seeds do; beyond that more subsets tell more.
 TWO = 2
 # First seed of the fits to subsets; networks on all samples have those before it.
 FIRST_SEED = 1000
-# Networks side by side: more would not be faster, and report less often.
-MOST_TOGETHER = 20
+# Networks side by side: more would not be faster, and report less often. Estimators: subsets.
+MOST_TOGETHER, ESTIMATORS_TOGETHER = 20, 5
 # Networks · samples that pass at once.
 PASSED = 2**16
 # Chances below this count as this: an estimator may say 0.
 LEAST_CHANCE = 1e-3
 
-# From samples to outputs [S, part, k] of S fits, part by part.
-Ask = Callable[[SampleSet], Iterator[tuple[Tensor, SampleSet]]]
 
-
-class Fits(ABC):
+@result
+class Fits:
     """Fits to subsets of the samples.
 
     Attributes:
+        learner: what is fitted.
+        train: n samples.
+        val: m queries.
+        recipe: whose loss is measured.
         size: subsets that are fitted together.
         identity: everything that determines the fits, plain JSON values.
     """
 
+    learner: Learner
+    train: SampleSet
+    val: SampleSet
+    recipe: Recipe
     size: int
     identity: dict[str, object]
-
-    def __init__(self, train: SampleSet, val: SampleSet, recipe: Recipe, seed: int):
-        self.train, self.val, self.seed = train, val, seed
-        self.recipe = with_loss(recipe, train)
-
-    @abstractmethod
-    def outputs(self, subsets: Int[np.ndarray, "p kept"], first: int) -> Iterator[tuple[Ask, str]]:
-        """Fits, some together: each a function from samples to outputs, and what it is called."""
 
     def fit(self, subsets: Int[np.ndarray, "p kept"], first: int) -> dict[str, np.ndarray]:
         """Two fits to each of p subsets.
@@ -71,12 +68,16 @@ class Fits(ABC):
             ModelError: a fit fails, or says what is not finite.
         """
         found: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
-        for ask, name in self.outputs(subsets, first):
-            asked = [outcomes(f, part, self.recipe) for f, part in ask(self.val)]
-            losses = [sample_losses(f, part, self.recipe) for f, part in ask(self.train)]
+        each = np.repeat(subsets, TWO, 0)
+        for fit in self.learner.fits(self.train, each, first=TWO * first):
+            asked = [outcomes(f, part, self.recipe) for f, part in _asked(fit, self.val)]
+            losses = [sample_losses(f, part, self.recipe) for f, part in _asked(fit, self.train)]
             for key, parts in (("outcome", asked), ("loss", losses)):
                 values = torch.cat(parts, 1)
                 if not values.isfinite().all():
+                    name = f"a network with lr {self.recipe.lr:g}"
+                    if not isinstance(fit, TrainedNetworks):
+                        name = type(fit).__name__
                     raise ModelError(
                         f"what is trained on a half must stay finite; {name} diverged. Take a "
                         "smaller step."
@@ -86,78 +87,6 @@ class Fits(ABC):
             key: torch.cat(parts).unflatten(0, (-1, TWO)).float().numpy()
             for key, parts in found.items()
         }
-
-
-class NetworkFits(Fits):
-    """Trainings of a network, side by side.
-
-    Args:
-        network: from a seed to a network at the weights that it starts from.
-        train: n samples.
-        val: m queries.
-        recipe: how the networks are trained.
-        seed: of first weights and batches.
-    """
-
-    def __init__(
-        self,
-        network: Callable[[int], nn.Module],
-        train: SampleSet,
-        val: SampleSet,
-        recipe: Recipe,
-        seed: int,
-    ):
-        super().__init__(train, val, recipe, seed)
-        self.network, model = network, network(seed)
-        batch = train.subset(np.arange(min(len(train), recipe.batch_size or len(train))))
-        self._at_once = min(MOST_TOGETHER, networks_at_a_time(model, batch))
-        self.size = max(1, self._at_once // TWO)
-        asked = {"validation targets": digest({"y": val.y})}
-        self.identity = fingerprint(model, train, val, self.recipe) | asked
-
-    def outputs(self, subsets, first):
-        """As `Fits` says; batches follow the seed and the place among networks side by side."""
-        subsets = torch.as_tensor(subsets).repeat_interleave(TWO, 0)
-        order = TWO * (FIRST_SEED * (self.seed + 1) + first)
-        for start in range(0, len(subsets), self._at_once):
-            some = subsets[start : start + self._at_once]
-            number = self.seed + FIRST_SEED + TWO * first + start
-            models = [self.network(number + place) for place in range(len(some))]
-            networks = train_networks(models, self.train, some, self.recipe, seed=order + start)
-            yield partial(_said_by_networks, networks), f"a network with lr {self.recipe.lr:g}"
-
-
-class EstimatorFits(Fits):
-    """Fits of a scikit-learn estimator, one by one.
-
-    Args:
-        estimator: a classifier or a regressor, as the targets need.
-        train: n samples.
-        val: m queries.
-        seed: of the random states.
-
-    Raises:
-        ModelError: it is for another task.
-    """
-
-    size = 5
-
-    def __init__(self, estimator: Any, train: SampleSet, val: SampleSet, seed: int):
-        super().__init__(train, val, Recipe(), seed)
-        self.estimator = checked_estimator(estimator, is_classification=train.is_classification)
-        self.identity = {
-            "model": repr(estimator),
-            CODE: code_fingerprint(estimator),
-            "training samples": digest({"x": train.x, "y": train.y}),
-            "validation samples": digest({"x": val.x, "y": val.y}),
-        }
-
-    def outputs(self, subsets, first):
-        """As `Fits` says; each fit has a random state of its own."""
-        for place, subset in enumerate(np.repeat(subsets, TWO, 0)):
-            seed = self.seed + FIRST_SEED + TWO * first + place
-            model = fitted(self.estimator, rows_of(self.train)[subset], self.train.y[subset], seed)
-            yield partial(_said_by_estimator, model), type(model).__name__
 
 
 def fits_of(model: Any, train: SampleSet, val: SampleSet, recipe: Recipe | None, seed: int) -> Fits:
@@ -177,23 +106,44 @@ def fits_of(model: Any, train: SampleSet, val: SampleSet, recipe: Recipe | None,
         ModelError: the model does not suit the samples.
     """
     if is_estimator(model):
-        return EstimatorFits(model, train, val, seed)
-    return NetworkFits(model, train, val, recipe or Recipe(), seed)
+        return _of_estimator(model, train, val, seed)
+    return _of_networks(model, train, val, with_loss(recipe or Recipe(), train), seed)
 
 
-def rows_of(samples: SampleSet) -> Float[np.ndarray, "n d"]:
-    """Inputs as an estimator takes them.
+def _of_estimator(model: Any, train: SampleSet, val: SampleSet, seed: int) -> Fits:
+    estimator = checked_estimator(model, is_classification=train.is_classification)
+    identity = {
+        "model": repr(model),
+        CODE: code_fingerprint(model),
+        "training samples": digest({"x": train.x, "y": train.y}),
+        "validation samples": digest({"x": val.x, "y": val.y}),
+    }
+    learner = Estimators(estimator, TWO, seed + FIRST_SEED)
+    recipe = with_loss(Recipe(), train)
+    return Fits(learner, train, val, recipe, ESTIMATORS_TOGETHER, identity)
 
-    Args:
-        samples: n of them.
 
-    Returns:
-        One row a sample.
-    """
-    return np.asarray(samples.x, np.float64).reshape(len(samples), -1)
+def _of_networks(
+    network: Callable[[int], nn.Module],
+    train: SampleSet,
+    val: SampleSet,
+    recipe: Recipe,
+    seed: int,
+) -> Fits:
+    model = network(seed)
+    batch = train.subset(np.arange(min(len(train), recipe.batch_size or len(train))))
+    at_once = min(MOST_TOGETHER, networks_at_a_time(model, batch))
+    identity = fingerprint(model, train, val, recipe)
+    identity |= {"validation targets": digest({"y": val.y})}
+
+    def started(number: int) -> nn.Module:
+        return network(seed + FIRST_SEED + number)
+
+    learner = Networks(started, recipe, TWO * FIRST_SEED * (seed + 1), at_once)
+    return Fits(learner, train, val, recipe, max(1, at_once // TWO), identity)
 
 
-def estimator_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
+def fitted_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
     """What a fitted estimator says of samples: log chances, decision values or predictions.
 
     Args:
@@ -204,10 +154,10 @@ def estimator_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
         One column a class or target; chances below 0.001 count as that.
     """
     width = samples.n_classes if samples.is_classification else samples.y[:1].size
-    said = said_of(model, rows_of(samples), width, samples.is_classification)
+    outputs = estimator_outputs(model, rows_of(samples), width, samples.is_classification)
     if samples.is_classification and hasattr(model, "predict_proba"):
-        said = np.log(np.maximum(said, LEAST_CHANCE))
-    return torch.as_tensor(said, dtype=torch.float64)
+        outputs = np.log(np.maximum(outputs, LEAST_CHANCE))
+    return torch.as_tensor(outputs, dtype=torch.float64)
 
 
 def measure_of(train: SampleSet) -> str:
@@ -250,14 +200,12 @@ def outcomes(
     return asked(outputs)
 
 
-def _said_by_networks(
-    networks: TrainedNetworks, samples: SampleSet
-) -> Iterator[tuple[Tensor, SampleSet]]:
-    size = max(1, PASSED // len(next(iter(networks.state.values()))))
+def _asked(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
+    """Outputs [S, part, k] of S fits on samples, part by part."""
+    if not isinstance(fit, TrainedNetworks):
+        yield fitted_outputs(fit, samples)[None], samples
+        return
+    size = max(1, PASSED // len(next(iter(fit.state.values()))))
     for start in range(0, len(samples), size):
         part = samples.subset(np.arange(start, min(start + size, len(samples))))
-        yield networks.outputs(part.x).double(), part
-
-
-def _said_by_estimator(model: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
-    yield estimator_outputs(model, samples)[None], samples
+        yield fit.outputs(part.x).double(), part

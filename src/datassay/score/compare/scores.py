@@ -23,7 +23,7 @@ from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 from datassay.score.attribution import removal_scores
 from datassay.score.compare.baselines import baselines
-from datassay.score.compare.fits import estimator_outputs, measure_of, rows_of
+from datassay.score.compare.fits import fitted_outputs, measure_of
 from datassay.score.compare.stability import RunSmoothness, run_smoothness
 from datassay.score.effects import Attribution
 from datassay.score.influence.methods import influence
@@ -31,6 +31,7 @@ from datassay.score.label_issues import label_issues
 from datassay.score.sample_information import sample_information
 from datassay.train.fitter import taken_network
 from datassay.train.head import split_head
+from datassay.train.learner import rows_of
 from datassay.train.recipe import Recipe
 from datassay.train.training import sample_losses, train_networks, with_loss
 
@@ -135,13 +136,13 @@ def _of_estimator(
         samples["label issue score"] = label_issues(train, model=estimator, seed=seed).score
     progress(STEP, 1, 2)
     model = fitted(estimator, rows_of(train), train.y, seed)
-    outputs = estimator_outputs(model, train)[None]
+    outputs = fitted_outputs(model, train)[None]
     spread = np.maximum(rows_of(train).std(0), 1e-12)
     features = (rows_of(train) / spread, rows_of(val) / spread)
     free = _free(outputs, features, train, val, with_loss(Recipe(), train))
     progress(STEP, 2, 2)
     names = (*free[0], *free[1])
-    fit = _fit(estimator_outputs(model, val).numpy(), val)
+    fit = _fit(fitted_outputs(model, val).numpy(), val)
     return Scores(effects | free[0], samples | free[1], names, None, fit)
 
 

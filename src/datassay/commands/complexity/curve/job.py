@@ -6,7 +6,6 @@ import math
 import time
 from dataclasses import replace
 
-from datassay.act.choose.learners import named_learner
 from datassay.commands.complexity.curve.findings import CurveFindings
 from datassay.commands.complexity.settings import CurveSettings
 from datassay.commands.facts import closing_facts, data_facts, model_facts
@@ -17,6 +16,7 @@ from datassay.errors import SettingError
 from datassay.models.names import full_name
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number
+from datassay.train.learner import named_learner
 
 MOST_REPEATS = 10_000
 EXTRAPOLATE = "fit laws to resampled curves"

@@ -11,7 +11,6 @@ from torch import nn
 from datassay.act.choose.act import MEND, REMOVE
 from datassay.act.choose.compare import compare_acts
 from datassay.act.choose.gains import ActGain, ActTable
-from datassay.act.choose.learners import Estimators, Learner, Networks
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
@@ -27,6 +26,7 @@ from datassay.progress import Progress
 from datassay.score.checks.data_issues import DataIssues
 from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.sample_information import SampleInformation
+from datassay.train.learner import Estimators, Learner, Networks
 
 
 def act_table(

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from datassay.act.remove.held_out import judging
 from datassay.act.review.decisions import KEEP, label_word
 from datassay.act.review.gain import BeforeAfter, Mended, ReviewGain, Trial, review_gain
 from datassay.collect.predicted import NOMINAL_RATE
@@ -27,6 +26,7 @@ from datassay.models.build import build_model
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
+from datassay.train.folds import judging
 
 # One gain is asked about, not the best of many: fewer samples will do than a table of acts needs.
 FEWEST = 40

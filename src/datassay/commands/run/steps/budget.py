@@ -9,14 +9,14 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from datassay.act.remove.held_out import judging
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
-from datassay.act.weigh.features import BATCH, network_updates
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.predicted import NOMINAL_RATE
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
+from datassay.train.folds import judging
+from datassay.train.recipe import BATCH, network_updates
 
 # Share of the matrix-product rate that training reached on two cores. Every network of a batch has
 # convolution kernels of its own: many small convolutions instead of one.

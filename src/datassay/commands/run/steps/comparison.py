@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from datassay.act.remove.held_out import judging
-from datassay.act.remove.refit import refit_curve
 from datassay.act.remove.removal_curve import (
     RemovalCurve,
     removal_curve,
@@ -29,6 +27,8 @@ from datassay.score.compare.baselines import Baselines, baselines
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import SampleInformation
 from datassay.store.results import ResultStore
+from datassay.train.folds import judging
+from datassay.train.learner import Estimators
 from datassay.train.training import TrainedNetworks, sample_losses
 
 LOWEST_LOSS_FIRST = "lowest loss first"
@@ -109,7 +109,8 @@ def retrain_and_compare(
     if own is None:
         curve_of = partial(removal_curve, models, train, val, trained=whole, store=store)
     else:
-        curve_of = partial(refit_curve, own, train, val, repeats=len(models))
+        fits = Estimators(own, len(models), seed, dtype=None)
+        curve_of = partial(removal_curve, fits, train, val)
     curve = curve_of(
         rankings, fractions=usable_fractions(parts.rest.shape[1]), seed=seed, progress=progress
     )

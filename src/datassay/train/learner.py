@@ -1,13 +1,13 @@
 """Fit models to many subsets of samples: networks together, estimators one by one.
 
-Both kinds answer the same two questions: what R fits to R subsets say of other samples, and how far
-each is from the given targets.
+Both kinds answer alike: what R fits to R subsets say of other samples. Which samples are held out
+is the matter of `folds`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -16,32 +16,54 @@ import torch
 from jaxtyping import Float, Int
 from scipy.special import expit, softmax
 from sklearn.utils.validation import has_fit_parameter
-from torch import nn
+from torch import Tensor, nn
 
-from datassay.act.weigh.features import network_recipe
-from datassay.act.weigh.gain import sample_scores
 from datassay.collect.model_code import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
-from datassay.models.estimators import fitted, named_estimator
+from datassay.models.estimators import by_class, class_probabilities, fitted, named_estimator
 from datassay.models.reference import is_reference
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.store.manifest import CODE, digest
-from datassay.train.recipe import Recipe
+from datassay.train.recipe import Recipe, network_recipe
 from datassay.train.retrain import CONVOLUTIONS, fingerprint
-from datassay.train.training import train_networks
+from datassay.train.training import TrainedNetworks, train_networks
 
 # Most memory for weights, gradients and Adam's moments of networks that train together.
 NETWORK_BYTES = 2**28
 CHUNK = 4096
 
 
-class _Fits(ABC):
+class _Learner(ABC):
     """R fits to R subsets, asked about other samples."""
 
     takes_weights: bool
+
+    @abstractmethod
+    def fits(
+        self,
+        train: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        weights: Float[np.ndarray, " N"] | None = None,
+        *,
+        first: int = 0,
+    ) -> Iterator[Any]:
+        """The fits: networks trained together, or estimators one by one.
+
+        Args:
+            train: N samples.
+            subsets: positions that each fit learns from.
+            weights: of each sample of train in the loss, of any scale; None: all alike.
+            first: number of the first fit among all, which decides the seeds.
+
+        Yields:
+            What answers for some of the fits, in order.
+
+        Raises:
+            ModelError: the model cannot be fitted to a subset, or takes no weights.
+        """
 
     @abstractmethod
     def outputs(
@@ -96,36 +118,69 @@ class _Fits(ABC):
         return 1 - sample_scores(outputs, val).numpy()
 
 
-class Networks(_Fits):
+class Networks(_Learner):
     """Networks trained together, one per repeat.
 
     Args:
-        models: R networks of one architecture with their initial weights.
+        models: R networks of one architecture with their initial weights, or from the number of a
+            fit to its network.
         recipe: training settings; None: Adam, batches of 64, 20 epochs of the subset but 500 to
             3000 updates.
         seed: random seed of the batches.
+        at_once: networks that train together; None: as many as a quarter of a GiB holds, one of
+            convolutions, which are slower stacked.
 
     Raises:
         SettingError: models is empty.
     """
 
-    def __init__(self, models: Sequence[nn.Module], recipe: Recipe | None = None, seed: int = 0):
-        if not models:
-            raise SettingError("models must hold one network a repeat; got none.")
-        self.models, self.recipe, self.seed = list(models), recipe, seed
-
     takes_weights = True
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module] | Callable[[int], nn.Module],
+        recipe: Recipe | None = None,
+        seed: int = 0,
+        at_once: int | None = None,
+    ):
+        if not callable(models) and not models:
+            raise SettingError("models must hold one network a repeat; got none.")
+        self.models = models if callable(models) else list(models)
+        self.recipe, self.seed = recipe, seed
+        self.at_once = at_once or _at_once(self._model(0))
+
+    def _model(self, number: int) -> nn.Module:
+        return self.models(number) if callable(self.models) else self.models[number]
 
     @property
     def repeats(self) -> int:
         """R."""
-        return len(self.models)
+        return 1 if callable(self.models) else len(self.models)
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
         """Everything that determines the errors, as plain JSON values."""
-        recipe = self.recipe or network_recipe(train)
-        causes = fingerprint(self.models[0], train, val, recipe)
+        recipe = self.recipe or network_recipe(len(train))
+        causes = fingerprint(self._model(0), train, val, recipe)
         return causes | {"repeats": self.repeats, "seed of the fits": self.seed}
+
+    def fits(
+        self,
+        train: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        weights: Float[np.ndarray, " N"] | None = None,
+        *,
+        first: int = 0,
+    ) -> Iterator[TrainedNetworks]:
+        """Networks trained together; batches follow the seed and the number of their first."""
+        recipe = self.recipe or network_recipe(subsets.shape[1])
+        weight = None if weights is None else torch.as_tensor(weights)
+        for start in range(0, len(subsets), self.at_once):
+            some = torch.as_tensor(subsets[start : start + self.at_once])
+            numbers = range(first + start, first + start + len(some))
+            yield train_networks(
+                [self._model(number) for number in numbers], train, some, recipe,
+                seed=self.seed + numbers[0], sample_weight=weight,
+            )  # fmt: skip
 
     def outputs(
         self,
@@ -136,18 +191,11 @@ class Networks(_Fits):
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m k"]:
         """Logits where there are classes, one of two with one output; or targets."""
-        recipe = self.recipe or network_recipe(train.subset(subsets[0]))
-        outputs, at_once = [], _at_once(self.models[0])
-        weight = None if weights is None else torch.as_tensor(weights)
-        for start in range(0, len(subsets), at_once):
-            part = slice(start, start + at_once)
-            networks = train_networks(
-                self.models[part], train, torch.as_tensor(subsets[part]), recipe,
-                seed=self.seed + start, sample_weight=weight,
-            )  # fmt: skip
-            x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
+        recipe, outputs = self.recipe or network_recipe(subsets.shape[1]), []
+        x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
+        for networks in self.fits(train, subsets, weights):
             outputs += [torch.cat([networks.outputs(c).double() for c in x.split(CHUNK)], 1)]
-            progress("fit", min(part.stop, len(subsets)), len(subsets))
+            progress("fit", sum(map(len, outputs)), len(subsets))
         return torch.cat(outputs).numpy()
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
@@ -158,20 +206,23 @@ class Networks(_Fits):
         return np.concatenate([1 - chance, chance], 2)
 
 
-class Estimators(_Fits):
+class Estimators(_Learner):
     """A scikit-learn estimator, cloned and fitted once per repeat.
 
     Args:
         estimator: with fit and predict; its random_state, if it has one, is set to seed + repeat.
         repeats: R.
         seed: random state of the first repeat.
+        dtype: of the rows that it sees; None: that of the samples.
 
     Raises:
         ModelError: the estimator has no fit or no predict.
         SettingError: repeats is below 1.
     """
 
-    def __init__(self, estimator: Any, repeats: int, seed: int = 0):
+    def __init__(
+        self, estimator: Any, repeats: int, seed: int = 0, dtype: type | None = np.float64
+    ):
         if not (hasattr(estimator, "fit") and hasattr(estimator, "predict")):
             raise ModelError(
                 "the estimator must have fit and predict; got "
@@ -179,12 +230,17 @@ class Estimators(_Fits):
             )
         if repeats < 1:
             raise SettingError(f"repeats must be at least 1; got {repeats}.")
-        self.estimator, self._repeats, self.seed = estimator, repeats, seed
+        self.estimator, self._repeats, self.seed, self.dtype = estimator, repeats, seed, dtype
 
     @property
     def repeats(self) -> int:
         """R."""
         return self._repeats
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether its fit has an argument sample_weight."""
+        return has_fit_parameter(self.estimator, "sample_weight")
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
         """Everything that determines the errors, as plain JSON values."""
@@ -198,6 +254,20 @@ class Estimators(_Fits):
             "seed of the fits": self.seed,
         }
 
+    def fits(
+        self,
+        train: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        weights: Float[np.ndarray, " N"] | None = None,
+        *,
+        first: int = 0,
+    ) -> Iterator[Any]:
+        """Clones, fitted one by one; each has a random state of its own."""
+        rows = rows_of(train, self.dtype)
+        for number, chosen in enumerate(subsets, first):
+            weight = None if weights is None else weights[chosen] / weights[chosen].mean()
+            yield fitted(self.estimator, rows[chosen], train.y[chosen], self.seed + number, weight)
+
     def outputs(
         self,
         train: SampleSet,
@@ -207,30 +277,21 @@ class Estimators(_Fits):
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m k"]:
         """1 for the class that a fit names and 0 for others, or targets."""
-        rows, queries, told = _rows(train), _rows(val), []
-        for r, chosen in enumerate(subsets):
-            weight = None if weights is None else weights[chosen] / weights[chosen].mean()
-            said = self._said(r, rows[chosen], train.y[chosen], queries, weight)
-            if train.is_classification:
-                told.append(np.eye(train.n_classes)[said])
-            else:
-                told.append(np.asarray(said, np.float64).reshape(len(val), -1))
-            progress("fit", r + 1, len(subsets))
-        return np.stack(told)
+        outputs = []
+        for one in self.fits(train, subsets, weights):
+            outputs.append(self.named(one, val, train.n_classes if train.is_classification else 0))
+            progress("fit", len(outputs), len(subsets))
+        return np.stack(outputs)
 
-    @property
-    def takes_weights(self) -> bool:
-        """Whether its fit has an argument sample_weight."""
-        return has_fit_parameter(self.estimator, "sample_weight")
-
-    def _said(
-        self, r: int, x: np.ndarray, y: np.ndarray, queries: np.ndarray, weight: np.ndarray | None
-    ) -> np.ndarray:
-        one = fitted(self.estimator, x, y, self.seed + r, weight)
+    def named(self, one: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "m k"]:
+        """What one of its fits predicts: 1 for the class that it names, or targets (0 classes)."""
         with user_code(
             lambda error: f"the estimator must predict; {type(one).__name__} raised {error}"
         ):
-            return one.predict(queries)
+            predicted = one.predict(rows_of(val, self.dtype))
+        if n_classes:
+            return np.eye(n_classes)[predicted]
+        return np.asarray(predicted, np.float64).reshape(len(val), -1)
 
 
 Learner = Networks | Estimators
@@ -263,13 +324,74 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     return Networks(models, seed=seed)
 
 
+def sample_scores(
+    outputs: Float[Tensor, "*batch m k"], val: SampleSet
+) -> Float[Tensor, "*batch m"]:
+    """What each sample adds to the score, which is the mean over samples.
+
+    Args:
+        outputs: of any number of networks.
+        val: m samples.
+
+    Returns:
+        1 or 0 for right or wrong; of targets 1 − the squared error over their variance, the mean
+        over them as in `output_score`.
+    """
+    y = torch.as_tensor(val.y)
+    if val.is_classification:
+        one = outputs.shape[-1] == 1
+        predicted = (outputs[..., 0] > 0).long() if one else outputs.argmax(-1)
+        return (predicted == y).double()
+    y = y.double().reshape(len(y), -1)
+    variance = (y - y.mean(0)).square().mean(0)
+    return (1 - (outputs - y).square() / variance).mean(-1)
+
+
+def rows_of(samples: SampleSet, dtype: type | None = np.float64) -> Float[np.ndarray, "n d"]:
+    """Inputs as an estimator takes them.
+
+    Args:
+        samples: n of them.
+        dtype: of the values; None: as they are.
+
+    Returns:
+        One row a sample.
+    """
+    return np.asarray(samples.x, dtype).reshape(len(samples), -1)
+
+
+def estimator_outputs(
+    one: Any, x: np.ndarray, width: int, is_classification: bool
+) -> Float[np.ndarray, "n k"]:
+    """What a fitted estimator says of each sample.
+
+    Args:
+        one: the estimator.
+        x: [n, d].
+        width: classes or targets.
+        is_classification: whether there are classes.
+
+    Returns:
+        [n, width]: class probabilities, values of the decision function where it has none, or
+        predictions.
+
+    Raises:
+        ModelError: what it gives is no probability, or its `classes_` does not name the columns.
+    """
+    if not is_classification:
+        return np.asarray(one.predict(x), np.float64).reshape(len(x), width)
+    # A class whose only samples are held out is unknown to this fit.
+    if hasattr(one, "predict_proba"):
+        return class_probabilities(one, x, width)
+    values = np.asarray(one.decision_function(x))
+    if values.ndim == 1:  # of two classes, positive for the second
+        values = np.stack([-values, values], 1) / 2
+    return by_class(one, values, width, unseen=float(values.min()))
+
+
 def _at_once(model: nn.Module) -> int:
     """Number of networks that train together; 1 for convolutions, which are slower stacked."""
     if any(isinstance(m, CONVOLUTIONS) for m in model.modules()):
         return 1
     weights = sum(p.numel() for p in model.parameters())
     return max(1, NETWORK_BYTES // (16 * max(1, weights)))
-
-
-def _rows(samples: SampleSet) -> Float[np.ndarray, "n d"]:
-    return np.asarray(samples.x, np.float64).reshape(len(samples), -1)

@@ -1,15 +1,26 @@
-"""What retrained networks are judged on: the validation part, or another fifth of the samples."""
+"""Which samples a model learns from, and which others it is judged on."""
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, Int
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from datassay.collect.curvature.output_loss import output_score
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT
+from datassay.errors import DataError, ModelError
+from datassay.models.estimators import fitted
+from datassay.models.user_code import user_code
+from datassay.progress import Progress
 from datassay.results import result
+from datassay.train.learner import estimator_outputs
 from datassay.train.training import TrainedNetworks
+
+FOLDS = 5
 
 
 @result
@@ -96,3 +107,74 @@ def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int 
         held.append(np.sort(order[network % share :: share][:size]))
     rest = np.stack([np.setdiff1d(np.arange(n), part) for part in held])
     return Judging(rest, tuple(train.subset(part) for part in held))
+
+
+def held_out_outputs(
+    model: Any, samples: SampleSet, seed: int, progress: Progress
+) -> Float[np.ndarray, "n k"]:
+    """What clones of an estimator say of each sample, fitted to the other folds.
+
+    Args:
+        model: a classifier or a regressor, as the targets need; it sees x as rows.
+        samples: n of them.
+        seed: of the folds, and the random state of each fit.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        Class probabilities, values of the decision function where it has none, or predictions.
+
+    Raises:
+        DataError: too few samples to be folded.
+        ModelError: it cannot be fitted, says what is no finite number or no probability, or its
+            `classes_` does not name the columns.
+
+    Cost: five fits.
+    """
+    if samples.is_classification:
+        check_classes(samples)
+    elif len(samples) < FOLDS:
+        raise DataError(f"at least {FOLDS} samples are needed; got {len(samples)}. Add samples.")
+    x = np.asarray(samples.x).reshape(len(samples), -1)
+    flat = samples.y.reshape(len(samples), -1)
+    order = np.lexsort((*flat.T, *x.T[::-1]))
+    x, y = x[order], samples.y[order]
+    width = samples.n_classes if samples.is_classification else flat.shape[1]
+    outputs, done = np.zeros((len(x), width)), 0
+    for kept, held in _folds(x, y, seed, is_classification=samples.is_classification):
+        one = fitted(model, x[kept], y[kept], seed)
+        with user_code(lambda error: f"the estimator must judge what it never saw; it {error}"):
+            outputs[order[held]] = estimator_outputs(one, x[held], width, samples.is_classification)
+        done += len(held)
+        progress("fit another judge", done, len(x))
+    if not np.isfinite(outputs).all():
+        raise ModelError(
+            f"the model's outputs must be finite; {type(model).__name__} gave NaN or infinity. "
+            "Choose another model."
+        )
+    return outputs
+
+
+def check_classes(samples: SampleSet) -> None:
+    """Refuse samples whose classes cannot be folded.
+
+    Args:
+        samples: n of them.
+
+    Raises:
+        DataError: there are no classes, or each has fewer samples than there are folds.
+    """
+    if not samples.is_classification or np.bincount(samples.y).max() < FOLDS:
+        raise DataError(
+            f"held-out class probabilities need classes, one of them with {FOLDS} samples or more; "
+            f"got {len(samples)} samples of {samples.n_classes} classes. Add samples."
+        )
+
+
+def _folds(
+    x: np.ndarray, y: np.ndarray, seed: int, *, is_classification: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    kind = StratifiedKFold if is_classification else KFold
+    with warnings.catch_warnings():
+        # A class with fewer samples than folds is spread as it can be.
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        return list(kind(FOLDS, shuffle=True, random_state=seed).split(x, y))
