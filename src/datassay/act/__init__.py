@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from datassay.act.partition.agreement import agreement as agreement
     from datassay.act.partition.agreement import oracle_agreement as oracle_agreement
     from datassay.act.partition.blocks import Partition as Partition
-    from datassay.act.partition.blocks import choose_gate as choose_gate
     from datassay.act.partition.blocks import partition as partition
-    from datassay.act.partition.held_out import fold_numbers as fold_numbers
     from datassay.act.purify.loop import purify as purify
     from datassay.act.purify.result import Purification as Purification
     from datassay.act.purify.result import PurificationTrace as PurificationTrace
@@ -31,18 +29,12 @@ if TYPE_CHECKING:
     from datassay.act.remove.removal_curve import RemovalCurve as RemovalCurve
     from datassay.act.remove.removal_curve import removal_curve as removal_curve
     from datassay.act.remove.removal_curve import task_recipe as task_recipe
-    from datassay.act.remove.removal_curve import train_all as train_all
     from datassay.act.remove.rivals import Contest as Contest
     from datassay.act.remove.rivals import auroc as auroc
     from datassay.act.remove.summarize import KeepSet as KeepSet
     from datassay.act.remove.summarize import summarize as summarize
     from datassay.act.review.decisions import Decision as Decision
     from datassay.act.review.decisions import Decisions as Decisions
-    from datassay.act.review.decisions import read_decisions as read_decisions
-    from datassay.act.review.gain import Mended as Mended
-    from datassay.act.review.gain import ReviewGain as ReviewGain
-    from datassay.act.review.gain import Trial as Trial
-    from datassay.act.review.gain import review_gain as review_gain
     from datassay.act.review.judged import Judged as Judged
     from datassay.act.review.judged import judged as judged
     from datassay.act.review.judged import read_judged as read_judged
@@ -51,7 +43,6 @@ if TYPE_CHECKING:
     from datassay.act.review.remaining import remaining as remaining
     from datassay.act.sample.comparison import SamplingComparison as SamplingComparison
     from datassay.act.sample.comparison import compare_designs as compare_designs
-    from datassay.act.sample.comparison import mean_interval as mean_interval
     from datassay.act.sample.density import Density as Density
     from datassay.act.sample.generalization_bound import GeneralizationBound as GeneralizationBound
     from datassay.act.sample.generalization_bound import bound_reductions as bound_reductions
@@ -60,9 +51,7 @@ if TYPE_CHECKING:
     )
     from datassay.act.sample.taylor import TaylorSample as TaylorSample
     from datassay.act.sample.taylor import taylor_sample as taylor_sample
-    from datassay.act.sample.taylor_index import checked_epsilon as checked_epsilon
     from datassay.act.sample.taylor_index import taylor_index as taylor_index
-    from datassay.act.sample.taylor_index import taylor_terms as taylor_terms
     from datassay.act.weigh.active_bias import active_bias_weights as active_bias_weights
     from datassay.act.weigh.active_bias import batched_active_bias as batched_active_bias
     from datassay.act.weigh.class_balance import class_balanced_weights as class_balanced_weights
@@ -83,12 +72,8 @@ if TYPE_CHECKING:
     from datassay.act.weigh.weights import SampleWeights as SampleWeights
     from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.act.weigh.weights import sample_weights as sample_weights
-    from datassay.act.weigh.weights import scaled_variance as scaled_variance
-    from datassay.train.folds import Judging as Judging
-    from datassay.train.folds import judging as judging
     from datassay.train.folds import validation_score as validation_score
     from datassay.train.learner import Estimators as Estimators
-    from datassay.train.learner import Learner as Learner
     from datassay.train.learner import Networks as Networks
 
 face(__name__)

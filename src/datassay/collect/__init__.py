@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from datassay.collect.curvature.hessian import loss_at as loss_at
     from datassay.collect.curvature.output_geometry import OutputGeometry as OutputGeometry
     from datassay.collect.curvature.output_geometry import output_geometry as output_geometry
-    from datassay.collect.curvature.output_loss import output_losses as output_losses
-    from datassay.collect.curvature.output_loss import output_score as output_score
     from datassay.collect.curvature.point_function import point_function as point_function
     from datassay.collect.engine.choose import engine_named as engine_named
     from datassay.collect.form import Form as Form

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from datassay.commands.command import Command as Command
     from datassay.commands.facts import seed_facts as seed_facts
     from datassay.commands.run.command import write_results as write_results
-    from datassay.commands.run.findings import LOWEST_FIRST as LOWEST_FIRST
-    from datassay.commands.run.findings import SUSPECTS_FIRST as SUSPECTS_FIRST
     from datassay.commands.run.job import run as run
     from datassay.commands.run.settings import RunSettings as RunSettings
     from datassay.commands.run.steps.plan import plan as plan

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from datassay.complexity.table import complexity_table as complexity_table
     from datassay.complexity.teacher_student import StudentRecipe as StudentRecipe
     from datassay.complexity.teacher_student import draw_networks as draw_networks
-    from datassay.complexity.teacher_student import network_outputs as network_outputs
     from datassay.complexity.teacher_student import train_students as train_students
     from datassay.complexity.training_procedure import Teachers as Teachers
     from datassay.train.learner import Estimators as Estimators

@@ -13,19 +13,14 @@ if TYPE_CHECKING:
     from datassay.polynomial.contributions import Contributions as Contributions
     from datassay.polynomial.contributions import contributions as contributions
     from datassay.polynomial.encodings import CosineEncoding as CosineEncoding
-    from datassay.polynomial.encodings import cosine_coefficients as cosine_coefficients
     from datassay.polynomial.encodings import cosine_encoding as cosine_encoding
     from datassay.polynomial.encodings import largest as largest
-    from datassay.polynomial.exact import exact_fit as exact_fit
-    from datassay.polynomial.fit import fit_normal_equations as fit_normal_equations
     from datassay.polynomial.fit import fit_polynomial as fit_polynomial
     from datassay.polynomial.maps import CoefMaps as CoefMaps
     from datassay.polynomial.maps import coef_maps as coef_maps
     from datassay.polynomial.model import Polynomial as Polynomial
-    from datassay.polynomial.monomials import Monomials as Monomials
     from datassay.polynomial.monomials import all_monomials as all_monomials
     from datassay.polynomial.monomials import local_monomials as local_monomials
-    from datassay.polynomial.normal_equations import NormalEquations as NormalEquations
     from datassay.polynomial.normal_equations import normal_equations as normal_equations
     from datassay.polynomial.surrogate import Surrogate as Surrogate
     from datassay.polynomial.surrogate import load_surrogate as load_surrogate

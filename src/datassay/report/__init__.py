@@ -8,8 +8,6 @@ from datassay.face import face
 
 if TYPE_CHECKING:
     from datassay.report.drawing import draw as draw
-    from datassay.report.drawing import heat_image as heat_image
-    from datassay.report.drawing import heat_limit as heat_limit
     from datassay.report.html import render as render
     from datassay.report.page import Figure as Figure
     from datassay.report.page import Page as Page

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from datassay.score.attribution import RemovalScores as RemovalScores
     from datassay.score.attribution import attribution as attribution
     from datassay.score.attribution import removal_scores as removal_scores
-    from datassay.score.checks.data_issues import DataIssues as DataIssues
     from datassay.score.checks.data_issues import data_issues as data_issues
     from datassay.score.compare.aggregate import Aggregate as Aggregate
     from datassay.score.compare.aggregate import aggregate as aggregate
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from datassay.score.compare.projection_quality import rank_correlation as rank_correlation
     from datassay.score.compare.retraining_check import RetrainingCheck as RetrainingCheck
     from datassay.score.compare.retraining_check import retraining_check as retraining_check
-    from datassay.score.compare.robustness import Predictor as Predictor
     from datassay.score.compare.robustness import Robustness as Robustness
     from datassay.score.compare.robustness import robustness as robustness
     from datassay.score.compare.scores import Scores as Scores
@@ -59,8 +57,6 @@ if TYPE_CHECKING:
     from datassay.score.influence_moments import InfluenceMoments as InfluenceMoments
     from datassay.score.influence_moments import gradient_moments as gradient_moments
     from datassay.score.influence_moments import influence_moments as influence_moments
-    from datassay.score.influence_moments import influence_variance as influence_variance
-    from datassay.score.influence_moments import pair_moments as pair_moments
     from datassay.score.information.average import AverageInformation as AverageInformation
     from datassay.score.information.average import average_information as average_information
     from datassay.score.information.gaussian_kl import KlInformation as KlInformation
@@ -87,10 +83,8 @@ if TYPE_CHECKING:
     from datassay.score.linear.eigenbasis import eigenbasis as eigenbasis
     from datassay.score.linear.smoothing import gradient_covariance as gradient_covariance
     from datassay.score.linear.smoothing import steady_state_covariance as steady_state_covariance
-    from datassay.score.linear.training_run import training_run as training_run
     from datassay.score.neighbors.local_variance import LocalVariance as LocalVariance
     from datassay.score.neighbors.local_variance import local_variance as local_variance
-    from datassay.score.neighbors.local_variance import neighbor_variance as neighbor_variance
     from datassay.score.neighbors.search import Neighbors as Neighbors
     from datassay.score.neighbors.search import nearest_neighbors as nearest_neighbors
     from datassay.score.removal_effects import RemovalEffects as RemovalEffects
@@ -100,7 +94,6 @@ if TYPE_CHECKING:
     from datassay.score.sample_information import sample_information as sample_information
     from datassay.score.variance.pair_influence import PairInfluence as PairInfluence
     from datassay.score.variance.pair_influence import Partners as Partners
-    from datassay.score.variance.pair_influence import geometry_influence as geometry_influence
     from datassay.score.variance.pair_influence import pair_influence as pair_influence
 
 face(__name__)
