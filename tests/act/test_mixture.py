@@ -7,7 +7,7 @@ from scipy.stats import norm
 from sklearn.metrics import adjusted_rand_score
 
 from datassay.act.partition.held_out import fold_numbers, held_out_log_likelihood
-from datassay.act.partition.mixture import Problem, fit_mixture, log_densities
+from datassay.act.partition.mixture import MixtureProblem, fit_mixture, log_densities
 from datassay.collect.curvature.output_features import SharedFeatures
 from datassay.data.synthetic.mixtures import routable_mixture
 from datassay.errors import SettingError
@@ -105,7 +105,7 @@ def test_held_out_samples_leave_no_trace_in_the_weights():
     features, targets, _, _ = arrays("regression")
     folds = fold_numbers(targets, "mse", 3, 0)
     start = torch.ones(len(targets), 1).double()
-    found = held_out_log_likelihood(Problem(features, targets, "mse", 1e-4), start, folds)
+    found = held_out_log_likelihood(MixtureProblem(features, targets, "mse", 1e-4), start, folds)
     keep, out = (folds != 0).nonzero()[:, 0], (folds == 0).nonzero()[:, 0]
     alone = fit_mixture(features.subset(keep), targets[keep], "mse", 1, restarts=1)
     other = alone.joint(features.subset(out), targets[out], "mse").logsumexp(1)

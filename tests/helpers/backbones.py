@@ -8,7 +8,7 @@ from PIL import Image
 from torch import nn
 
 from datassay.models.backbones.encoder import Embedded, Encoder, image_embedded, masked_mean
-from datassay.models.backbones.pixels import Preparation
+from datassay.models.backbones.pixels import PixelPreparation
 
 WIDTH, LIMIT = 6, 5
 
@@ -25,7 +25,7 @@ def image_encoder(seen=None, fails_after=None):
         seen.append(len(prepared))
         return image_embedded(network(torch.stack(prepared).to(device)).mean((2, 3)))
 
-    prepare = Preparation(16, mean=0.5, deviation=0.5)
+    prepare = PixelPreparation(16, mean=0.5, deviation=0.5)
     return Encoder("tiny", "image", "a tiny network", network, WIDTH, prepare, embed, digest="ab")
 
 

@@ -8,7 +8,7 @@ import torch
 
 import datassay as da
 from datassay.lm.page import page
-from datassay.lm.results import Judged
+from datassay.lm.results import JudgedTexts
 from datassay.lm.verdict import verdict
 from datassay.report.html import render
 from helpers import language_models as tiny
@@ -73,7 +73,7 @@ def test_falls_are_those_of_training_again(found, train, tokenizer):
 )
 def test_who_won(found, fall, winner, words):
     values = np.array(fall)
-    judged = Judged(("influence", "BM25", "random"), values, np.zeros(values.shape[1]), 5)
+    judged = JudgedTexts(("influence", "BM25", "random"), values, np.zeros(values.shape[1]), 5)
     assert verdict(judged)[0] == winner
     html = render(page(replace(found, judged=judged)))
     assert words in html and "5 texts that each names" in html

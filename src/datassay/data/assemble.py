@@ -13,7 +13,7 @@ from datassay.data.memory.arrays import to_numpy
 from datassay.data.outputs import Coding, encode_for_outputs
 from datassay.data.pictures import with_pixels
 from datassay.data.samples import Column, Kind, SampleSet
-from datassay.data.source import Part, Source, Task
+from datassay.data.source import Source, SourcePart, Task
 from datassay.data.split import split_indices
 from datassay.data.strings import Texts, as_arrow, compact
 from datassay.data.targets import encode_like, encode_targets, label_type, target_warnings
@@ -142,7 +142,7 @@ def one_set(
     return samples
 
 
-def _is_numeric(part: Part) -> bool:
+def _is_numeric(part: SourcePart) -> bool:
     return part.texts is None and part.x.dtype.kind in "biuf" and part.x.ndim > 1
 
 
@@ -200,7 +200,7 @@ def _with_classes(source: Source, n_classes: int) -> tuple[Column, ...]:
     )
 
 
-def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:
+def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:
     x, texts = part.x, part.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
         x, texts = np.zeros((len(x), 0), dtype=np.float32), Texts(as_arrow(x, "x"))

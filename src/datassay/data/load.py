@@ -16,7 +16,7 @@ from datassay.data.memory.convert import read_in_memory
 from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
-from datassay.data.source import Part, Source, Task
+from datassay.data.source import Source, SourcePart, Task
 from datassay.data.synthetic.builtin import BUILTINS, read_builtin
 from datassay.data.tables.choices import Choices, names_of
 from datassay.data.tables.skewed import skew_warning, with_log_target
@@ -149,7 +149,7 @@ def _with_val(read: Source, val: Any, chosen: Choices) -> Source:
     return replace(read, val=theirs.train)
 
 
-def _like_table(read: Source, val: Any, chosen: Choices) -> Part:
+def _like_table(read: Source, val: Any, chosen: Choices) -> SourcePart:
     """The rows of another table, treated as those of the first."""
     path, table = Path("val"), None
     if not isinstance(val, str | Path):

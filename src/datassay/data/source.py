@@ -41,7 +41,7 @@ _UNREADABLE = (
 
 
 @result
-class Part:
+class SourcePart:
     """The training or the validation part as read, not yet checked.
 
     Attributes:
@@ -81,8 +81,8 @@ class Source:
     """
 
     name: str
-    train: Part
-    val: Part | None = None
+    train: SourcePart
+    val: SourcePart | None = None
     task: Task | None = None
     class_names: tuple[str, ...] = ()
     kind: Kind | None = None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datassay.lm.baselines import embedding_similarity as embedding_similarity
     from datassay.lm.influence import influence as influence
     from datassay.lm.judge import judge as judge
-    from datassay.lm.results import Judged as Judged
+    from datassay.lm.results import JudgedTexts as JudgedTexts
     from datassay.lm.results import TextInfluence as TextInfluence
     from datassay.lm.results import TextParts as TextParts
     from datassay.lm.samples import TokenSamples as TokenSamples

@@ -39,7 +39,7 @@ ROUNDED = 0.1
 Queries = list[dict[str, np.ndarray]]
 
 
-class Fitted:
+class FittedModels:
     """A model with its curvature, ready to be asked."""
 
     def __init__(self, request: Request, samples: TokenSamples):
@@ -120,7 +120,7 @@ class Fitted:
         return self._each
 
 
-class Indexed(Fitted):
+class Indexed(FittedModels):
     """An index of the texts' samples: nothing is fitted, and no text's gradient computed."""
 
     def __init__(self, index: Any, samples: TokenSamples, progress: Progress = silent):

@@ -18,7 +18,7 @@ from datassay.lm.causal import (
     log_probability,
     longest_context,
 )
-from datassay.lm.effects import Fitted, Indexed, asked_samples, check_same, leading
+from datassay.lm.effects import FittedModels, Indexed, asked_samples, check_same, leading
 from datassay.lm.results import TextInfluence, TextParts
 from datassay.lm.samples import texts_of, token_samples, whole_number
 from datassay.lm.settings import Asked, TextReading
@@ -127,7 +127,7 @@ def influence(
         settings, temperature, unit=samples.unit,
     )  # fmt: skip
     if index is None:
-        fitted = Fitted(ready(request, checkpoints), samples)
+        fitted = FittedModels(ready(request, checkpoints), samples)
     else:
         _check_alone(request, checkpoints)
         fitted = Indexed(index, samples, progress)

@@ -13,9 +13,9 @@ from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.lm.causal import check_causal, evaluating, log_probability
 from datassay.lm.effects import asked_samples
-from datassay.lm.results import Judged, TextInfluence
+from datassay.lm.results import JudgedTexts, TextInfluence
 from datassay.lm.samples import whole_number
-from datassay.lm.settings import Judging
+from datassay.lm.settings import TextJudging
 from datassay.lm.tokens import Question
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
@@ -31,8 +31,8 @@ def judge(
     texts: Any,
     train: Any,
     *,
-    removed: int = Judging.removed,
-    repeats: int = Judging.repeats,
+    removed: int = TextJudging.removed,
+    repeats: int = TextJudging.repeats,
     seed: int = 0,
     progress: Progress = silent,
 ) -> TextInfluence:
@@ -78,7 +78,7 @@ def judge(
             kept = [text for i, text in enumerate(texts) if i not in set(gone.tolist())]
             values[row, place] = _measured(train, kept, seed + place, found.question)
             progress("train again", place * len(without) + row + 1, repeats * len(without))
-    return replace(found, judged=Judged(names, values[0] - values[1:], values[0], removed))
+    return replace(found, judged=JudgedTexts(names, values[0] - values[1:], values[0], removed))
 
 
 def _named(found: TextInfluence, removed: int) -> dict[str, np.ndarray]:

@@ -39,7 +39,7 @@ class TextParts:
 
 
 @result
-class Judged:
+class JudgedTexts:
     """What training again without some texts did to an answer.
 
     Attributes:
@@ -81,7 +81,7 @@ class TextInfluence:
     shown: dict[int, str]
     reduction: str
     top: int
-    judged: Judged | None = None
+    judged: JudgedTexts | None = None
 
     @property
     def effect(self) -> Float[np.ndarray, "n m"]:

@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Judging:
+class TextJudging:
     """How methods are judged by training again.
 
     Attributes:

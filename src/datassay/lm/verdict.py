@@ -13,7 +13,7 @@ def verdict(judged: Any) -> tuple[str | None, str]:
     """Which method's texts the answer depended on most.
 
     Args:
-        judged: a Judged.
+        judged: a JudgedTexts.
 
     Returns:
         The winner, None where the seeds do not tell it from the next one, and a sentence.

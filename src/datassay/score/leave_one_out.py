@@ -17,7 +17,7 @@ from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.linear.dynamics import Dynamics
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import (
-    Blocks,
+    RemovalBlocks,
     Removals,
     deletion,
     removals,
@@ -146,7 +146,7 @@ class _ModePanels:
     def changes(self, part: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """f(x_i) − f₀(x_i) of a panel's samples, then the changes that `ModeRemovals` returns."""
         rows = self._basis.rows[part]
-        blocks = Blocks(rows, self._residual[part], self._projected)
+        blocks = RemovalBlocks(rows, self._residual[part], self._projected)
         _, v = deletion(self._basis, blocks, self._run)
         return rows[:, 0] @ self._trained, *self._modes(rows[:, 0], v)
 

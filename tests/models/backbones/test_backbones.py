@@ -19,7 +19,7 @@ from datassay.errors import ModelError
 from datassay.models.backbones import lite0, minilm
 from datassay.models.backbones.choice import encoder_named
 from datassay.models.backbones.installed import WeightsFile, check_installed
-from datassay.models.backbones.pixels import Preparation
+from datassay.models.backbones.pixels import PixelPreparation
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 CPU = torch.device("cpu")
@@ -67,14 +67,14 @@ def test_timm_that_is_not_there():
 
 
 def test_preparation():
-    prepare = Preparation(8, mean=127 / 255, deviation=128 / 255)
+    prepare = PixelPreparation(8, mean=127 / 255, deviation=128 / 255)
     flat = prepare(np.full((1, 5, 9), 200 / 255))
     assert flat.shape == (3, 8, 8)
     assert torch.allclose(flat, torch.full((3, 8, 8), (200 - 127) / 128), atol=1e-5)
     image = RNG.uniform(size=(3, 8, 12)).astype(np.float32)
     same = prepare(image) * 128 / 255 + 127 / 255  # the middle square has the size already
     assert np.allclose(same, image[:, :, 2:10], atol=1e-6)
-    part = Preparation(4, 0.0, 1.0, crop=0.5)(image)
+    part = PixelPreparation(4, 0.0, 1.0, crop=0.5)(image)
     assert np.allclose(part, image[:, 2:6, 4:8], atol=1e-6)
 
 

@@ -9,7 +9,7 @@ import datassay as da
 from datassay.collect.gradients.blocks import blocks_of, chosen_parameters
 from datassay.errors import SettingError
 from datassay.score.influence.optimizer_state import update_of
-from datassay.score.influence.segments import Segment
+from datassay.score.influence.segments import TrainingSegment
 from helpers.by_block import gauss_newton, losses, slopes
 
 LAYERS = {"0": ["0.weight", "0.bias"], "2": ["2.weight", "2.bias"]}
@@ -105,7 +105,7 @@ def close(found, truth):
 def test_a_larger_loss_is_the_same_run():
     model, _, _ = quadratic()
     update = update_of(state(model, torch.ones(2, 4), 0.3), model)
-    part = Segment(model, 6.0, update).of_loss(3.0)
+    part = TrainingSegment(model, 6.0, update).of_loss(3.0)
     (block,) = blocks_of(model, chosen_parameters(model, None))
     metric = part.metrics([block], penalty=0.5)[block.name]
     # t (H + λ) of 3 times the H: λ too; a penalty is part of the loss that is given.

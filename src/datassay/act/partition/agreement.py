@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from datassay.act.partition.blocks import Partition, gate_inputs
 from datassay.act.partition.held_out import fold_numbers
-from datassay.act.partition.mixture import Problem, log_densities, log_prior
+from datassay.act.partition.mixture import MixtureProblem, log_densities, log_prior
 from datassay.act.partition.settings import Division
 from datassay.collect.curvature.output_geometry import output_geometry
 from datassay.data.arguments import checks_arguments
@@ -74,7 +74,7 @@ def oracle_agreement(
     source = _sources(train)
     block = torch.from_numpy(np.unique(source, return_inverse=True)[1])
     geometry = output_geometry(model, train, loss)
-    problem = Problem(
+    problem = MixtureProblem(
         geometry.features,
         geometry.targets,
         geometry.loss,

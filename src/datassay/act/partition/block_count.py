@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.act.partition.held_out import held_out_log_likelihood
-from datassay.act.partition.mixture import Mixture, Problem, fit_mixture
+from datassay.act.partition.mixture import Mixture, MixtureProblem, fit_mixture
 from datassay.progress import Progress, silent
 from datassay.results import result
 
@@ -44,7 +44,7 @@ class Choice:
 
 
 def choose_blocks(
-    problem: Problem,
+    problem: MixtureProblem,
     counts: Sequence[int],
     folds: Int[Tensor, " n"],
     *,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from datassay.act.partition.block_count import Choice, choose_blocks, is_better
 from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK, influence_blocks, reassigned
-from datassay.act.partition.mixture import Mixture, Problem
+from datassay.act.partition.mixture import Mixture, MixtureProblem
 from datassay.act.partition.settings import Division
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_features import SharedFeatures
@@ -248,7 +248,7 @@ def choose_gate(
     seed: int,
     restarts: int,
     progress: Progress = silent,
-) -> tuple[Problem, Choice]:
+) -> tuple[MixtureProblem, Choice]:
     """Choose K, and whether the gate depends on the input.
 
     Args:
@@ -267,7 +267,9 @@ def choose_gate(
     tried = []
     for inputs, times in ((None, 1), (gate_inputs(geometry), GATE_RESTARTS)):
         if gate != ("on" if inputs is None else "off"):
-            problem = Problem(geometry.features, geometry.targets, geometry.loss, ridge, inputs)
+            problem = MixtureProblem(
+                geometry.features, geometry.targets, geometry.loss, ridge, inputs
+            )
             choice = choose_blocks(
                 problem, counts, folds, restarts=times * restarts, seed=seed, progress=progress
             )

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.act.partition.mixture import MAX_ITERATIONS, Problem, log_densities, log_prior
+from datassay.act.partition.mixture import MAX_ITERATIONS, MixtureProblem, log_densities, log_prior
 from datassay.progress import Progress, silent
 
 
@@ -36,7 +36,7 @@ def fold_numbers(
 
 
 def held_out_log_likelihood(
-    problem: Problem,
+    problem: MixtureProblem,
     responsibility: Float[Tensor, "n K"],
     folds: Int[Tensor, " n"],
     progress: Progress = silent,

@@ -119,7 +119,7 @@ def fit_mixture(
             f"n_blocks must be at least 1, and restarts too where no starts are given; got "
             f"{n_blocks} and {restarts}."
         )
-    problem = Problem(features, targets, loss, ridge, gate_inputs)
+    problem = MixtureProblem(features, targets, loss, ridge, gate_inputs)
     drawn = random_starts(len(features), n_blocks, restarts, seed)
     everyone = targets.new_ones(restarts + len(starts), len(features))
     runs = problem.start(drawn, everyone[:restarts])
@@ -236,7 +236,7 @@ class Runs:
 
 
 @result
-class Problem:
+class MixtureProblem:
     """The samples, and the settings of their fit."""
 
     features: OutputFeatures
@@ -342,7 +342,7 @@ class Problem:
         return runs
 
 
-def _race(problem: Problem, runs: Runs, progress: Progress) -> Runs:
+def _race(problem: MixtureProblem, runs: Runs, progress: Progress) -> Runs:
     """All runs for SURVEY iterations, then the best of them to the end."""
     runs = problem.advance(runs, SURVEY, progress)
     finalists = max(FINALISTS, len(runs.value) // 4)

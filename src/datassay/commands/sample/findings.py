@@ -20,7 +20,7 @@ OUTCOMES = {BETTER: "lower", WORSE: "higher", SAME: "unclear"}
 
 
 @result
-class Curve:
+class ErrorCurve:
     """A function of one input on a fine grid: x [m], y [m, q], and index, Df [m]."""
 
     x: Float[np.ndarray, " m"]
@@ -73,7 +73,7 @@ class SamplingFindings:
     outputs: tuple[str, ...]
     sample: TaylorSample
     comparison: SamplingComparison | None = None
-    curve: Curve | None = None
+    curve: ErrorCurve | None = None
     bounds: tuple[Bounds, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

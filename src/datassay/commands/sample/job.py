@@ -18,7 +18,7 @@ from datassay.collect.curvature.derivatives import derivatives
 from datassay.collect.curvature.point_function import PointFunction, point_function
 from datassay.commands.facts import closing_facts
 from datassay.commands.sample.command import SampleSettings
-from datassay.commands.sample.findings import TAYLOR, UNIFORM, Bounds, Curve, SamplingFindings
+from datassay.commands.sample.findings import TAYLOR, UNIFORM, Bounds, ErrorCurve, SamplingFindings
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.functions import FunctionProblem, function_problem
 from datassay.errors import SettingError
@@ -158,10 +158,10 @@ def _networks(sample: TaylorSample, settings: SampleSettings) -> list[nn.Module]
     return models
 
 
-def _curve(f: PointFunction, sample: TaylorSample) -> Curve:
+def _curve(f: PointFunction, sample: TaylorSample) -> ErrorCurve:
     x = np.linspace(sample.domain[0, 0], sample.domain[0, 1], N_CURVE)[:, None]
     _, tensors = derivatives(f, x, sample.order, method=sample.derivatives, bounds=sample.domain)
-    return Curve(x[:, 0], f(x), taylor_index(tensors, sample.epsilon))
+    return ErrorCurve(x[:, 0], f(x), taylor_index(tensors, sample.epsilon))
 
 
 def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[Bounds, ...]:

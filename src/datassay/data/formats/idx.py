@@ -12,7 +12,7 @@ import numpy as np
 
 from datassay.data.back.original import Original, donors, files_in, hand_on, ids_after
 from datassay.data.format import Format
-from datassay.data.source import Part, Source, check_fits, listed, reading
+from datassay.data.source import Source, SourcePart, check_fits, listed, reading
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
@@ -68,7 +68,7 @@ def _pair(files: list[Path], part: str) -> tuple[Path, Path] | None:
     return images, labels
 
 
-def _part(files: list[Path], part: str) -> Part | None:
+def _part(files: list[Path], part: str) -> SourcePart | None:
     pair = _pair(files, part)
     if pair is None:
         return None
@@ -79,7 +79,9 @@ def _part(files: list[Path], part: str) -> Part | None:
             f"{images} must hold bytes in 3 dimensions; got {x.dtype} in {x.ndim}. "
             "Convert it, or pass the arrays themselves as (x, y)."
         )
-    return Part((x[:, None] / np.float32(255)).astype(np.float32, copy=False), read_idx(labels))
+    return SourcePart(
+        (x[:, None] / np.float32(255)).astype(np.float32, copy=False), read_idx(labels)
+    )
 
 
 def _only(files: list[Path], pattern: str) -> Path | None:

@@ -13,7 +13,7 @@ from datassay.data.back.original import Original, files_in, hand_on
 from datassay.data.format import Format
 from datassay.data.pictures import SUFFIXES, Pictures
 from datassay.data.samples import Column
-from datassay.data.source import Part, Source, listed
+from datassay.data.source import Source, SourcePart, listed
 from datassay.data.strings import as_arrow, compact
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
@@ -69,7 +69,7 @@ def _note(passed: Sequence[str]) -> tuple[Column, ...]:
     return (Column("beside the images", "left out", note=text),)
 
 
-def _part(folder: Path, root: Path, passed: list[str]) -> Part:
+def _part(folder: Path, root: Path, passed: list[str]) -> SourcePart:
     files, labels = [], []
     folders = _class_folders(folder)
     for class_folder in folders:
@@ -92,7 +92,9 @@ def _part(folder: Path, root: Path, passed: list[str]) -> Part:
         passed += [e.name for e in listed(folder) if e.name not in names and not _is_hidden(e.name)]
     ids = [_id(p, root) for p in files]
     x = np.zeros((len(files), 0), dtype=np.float32)  # pixels, or what an encoder makes of them
-    return Part(x, np.array(labels, object), np.array(ids, object), images=Pictures(tuple(files)))
+    return SourcePart(
+        x, np.array(labels, object), np.array(ids, object), images=Pictures(tuple(files))
+    )
 
 
 def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:

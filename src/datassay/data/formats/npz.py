@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 from datassay.data.back.original import Original, ids_after
 from datassay.data.format import Format
 from datassay.data.memory.arrays import to_numpy
-from datassay.data.source import Part, Source, check_fits, reading
+from datassay.data.source import Source, SourcePart, check_fits, reading
 from datassay.data.synthetic.builtin import read_builtin
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
@@ -37,11 +37,11 @@ def _read(path: Path) -> Source:
         )
     val = None
     if "x_val" in arrays:
-        val = Part(arrays["x_val"], arrays["y_val"], source=arrays.get("source_val"))
+        val = SourcePart(arrays["x_val"], arrays["y_val"], source=arrays.get("source_val"))
     names = arrays.get("class_names", np.array([], dtype=str))
     return Source(
         name=path.stem,
-        train=Part(arrays["x"], arrays["y"], arrays.get("ids"), source=arrays.get("source")),
+        train=SourcePart(arrays["x"], arrays["y"], arrays.get("ids"), source=arrays.get("source")),
         val=val,
         class_names=tuple(str(name) for name in names.ravel()),
     )

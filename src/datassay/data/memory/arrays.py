@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.data.samples import of_tensor
-from datassay.data.source import Part, Source, check_fits
+from datassay.data.source import Source, SourcePart, check_fits
 from datassay.data.strings import as_arrow
 from datassay.errors import DataError
 
@@ -35,7 +35,7 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
         )
     names = ("x", "y", "x_val", "y_val")
     values = [to_numpy(value, name) for value, name in zip(arrays, names, strict=False)]
-    train = Part(
+    train = SourcePart(
         values[0],
         values[1],
         None if ids is None else to_numpy(ids, "ids"),
@@ -44,7 +44,7 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
     return Source(
         name="data",
         train=train,
-        val=Part(values[2], values[3]) if len(values) == 4 else None,
+        val=SourcePart(values[2], values[3]) if len(values) == 4 else None,
         feature_names=tuple(str(column) for column in getattr(arrays[0], "columns", ())),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from datassay.data.memory.arrays import to_numpy
 from datassay.data.pictures import pixels
-from datassay.data.source import Part, Source
+from datassay.data.source import Source, SourcePart
 from datassay.errors import DataError, DatassayError
 
 
@@ -41,11 +41,11 @@ def read_datasets(train: Any, val: Any = None, ids: object = None, source: objec
     return Source(name="data", train=part, val=None if val is None else _part(val))
 
 
-def _part(dataset: Any) -> Part:
+def _part(dataset: Any) -> SourcePart:
     pairs = [_pair(_item(dataset, i), i) for i in range(len(dataset))]
     if not pairs:
         raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
-    return Part(_stacked([x for x, _ in pairs], "x"), _stacked([y for _, y in pairs], "y"))
+    return SourcePart(_stacked([x for x, _ in pairs], "x"), _stacked([y for _, y in pairs], "y"))
 
 
 def _item(dataset: Any, i: int) -> Any:

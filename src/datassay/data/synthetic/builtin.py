@@ -9,7 +9,7 @@ import numpy as np
 from sklearn import datasets
 
 from datassay.data.samples import SampleSet
-from datassay.data.source import Part, Source
+from datassay.data.source import Source, SourcePart
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 
 
@@ -23,7 +23,7 @@ def _digits() -> Source:
     images = (bunch.images / 16).astype(np.float32)[:, None]  # [1797, 1, 8, 8], levels 0..16
     return Source(
         "digits",
-        Part(images, bunch.target),
+        SourcePart(images, bunch.target),
         task="classification",
         class_names=tuple(str(digit) for digit in range(10)),
         kind="image",
@@ -35,7 +35,7 @@ def _rows(name: str, read: Callable) -> Callable[[], Source]:
         bunch: Any = read()
         return Source(
             name,
-            Part(bunch.data, bunch.target),
+            SourcePart(bunch.data, bunch.target),
             task="classification" if "target_names" in bunch else "regression",
             class_names=tuple(str(c) for c in bunch.get("target_names", ())),
             kind="row",
@@ -49,7 +49,7 @@ def _moons() -> Source:
     x, y = map(np.asarray, datasets.make_moons(1000, noise=0.2, random_state=0))
     return Source(
         "moons",
-        Part(x, y),
+        SourcePart(x, y),
         task="classification",
         class_names=("upper", "lower"),
         kind="row",
@@ -60,7 +60,7 @@ def _moons() -> Source:
 def _mixture(samples: SampleSet) -> Source:
     return Source(
         samples.name,
-        Part(samples.x, samples.y, source=samples.source),
+        SourcePart(samples.x, samples.y, source=samples.source),
         task="classification",
         class_names=samples.class_names,
         kind="row",

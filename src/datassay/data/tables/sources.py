@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from datassay.data.memory.frames import row_ids, row_labels
 from datassay.data.samples import Column
-from datassay.data.source import Part, Source
+from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
 from datassay.data.tables.choices import SHOWN, Choices, check_choices, some
 from datassay.data.tables.columns import read_column
@@ -139,7 +139,7 @@ def _source(
     x = np.zeros((len(y), 0)) if x is None else x
     return Source(
         Path(name).stem,
-        Part(x, y, ids, words, origins, rows=rows),
+        SourcePart(x, y, ids, words, origins, rows=rows),
         feature_names=() if fitted is None else fitted.feature_names,
         columns=tuple(columns.values()),
         preparation=fitted,

@@ -11,7 +11,7 @@ import torch
 from datassay.errors import ModelError
 from datassay.models.backbones.encoder import Embedded, Encoder, image_embedded
 from datassay.models.backbones.installed import check_installed
-from datassay.models.backbones.pixels import Preparation
+from datassay.models.backbones.pixels import PixelPreparation
 from datassay.models.user_code import user_code
 
 PREFIX = "timm:"
@@ -42,7 +42,7 @@ def image_model(name: str) -> Encoder:
         network: Any = timm.create_model(name.removeprefix(PREFIX), pretrained=True, num_classes=0)
         network.float().eval().requires_grad_(False)
         how = timm.data.resolve_model_data_config(network)
-    prepare = Preparation(
+    prepare = PixelPreparation(
         how["input_size"][-1], how["mean"], how["std"], how["crop_pct"], how["interpolation"]
     )
 

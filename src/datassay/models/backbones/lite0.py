@@ -9,7 +9,7 @@ import torch
 
 from datassay.models.backbones.encoder import Embedded, Encoder, image_embedded
 from datassay.models.backbones.installed import WeightsFile, check_installed
-from datassay.models.backbones.pixels import Preparation
+from datassay.models.backbones.pixels import PixelPreparation
 from datassay.models.seeded import seeded
 
 NAME, WIDTH = "lite0", 1280
@@ -21,7 +21,7 @@ WEIGHTS = WeightsFile(
     sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
 )
 # (value of 0..255 − 127) / 128, on values in [0, 1].
-PREPARATION = Preparation(224, mean=127 / 255, deviation=128 / 255)
+PREPARATION = PixelPreparation(224, mean=127 / 255, deviation=128 / 255)
 
 
 def lite0() -> Encoder:

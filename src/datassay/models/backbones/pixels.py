@@ -15,7 +15,7 @@ GREY = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
+class PixelPreparation:
     """Crop to a square in the middle, resize, repeat a grey channel, scale.
 
     Attributes:

@@ -20,7 +20,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.index.curvature import MOST_FITTED, kept_bases
-from datassay.score.index.encoding import Encoding, encoding, query_rows
+from datassay.score.index.encoding import GradientEncoding, encoding, query_rows
 from datassay.score.index.identity import FORMAT, check_unique, identity, samples_digest
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import keep_network, open_index
@@ -59,7 +59,7 @@ MOST_VALUES = 2**27
 
 
 def rank_correlation(
-    network: TrainedNetwork, encoding: Encoding, precision: str, measure: Measure, seed: int
+    network: TrainedNetwork, encoding: GradientEncoding, precision: str, measure: Measure, seed: int
 ) -> dict[str, float] | None:
     """Spearman correlation over samples of an index's effects with those of all coordinates.
 
@@ -230,7 +230,7 @@ def _fill(
     place: str,
     run: Mapping[str, Any],
     network: TrainedNetwork,
-    found: Encoding,
+    found: GradientEncoding,
     keep: str,
     ids: np.ndarray,
     classes: tuple[str, ...],
@@ -258,7 +258,7 @@ def _noted(
     run: Mapping[str, Any],
     of: str,
     network: TrainedNetwork,
-    found: Encoding,
+    found: GradientEncoding,
     keep: str,
     classes: tuple[str, ...],
 ) -> dict[str, object]:

@@ -29,7 +29,7 @@ from datassay.score.influence.trained_network import TrainedNetwork
 
 
 @dataclass(frozen=True, slots=True)
-class Encoding:
+class GradientEncoding:
     """What turns gradients into rows.
 
     Attributes:
@@ -130,7 +130,7 @@ def _picked(white: Tensor, rows: Tensor | None, kept: Tensor, columns: int) -> T
     return found
 
 
-def encoding(bases: Mapping[str, BlockBasis], share: float, most: int) -> Encoding:
+def encoding(bases: Mapping[str, BlockBasis], share: float, most: int) -> GradientEncoding:
     """Choose the coordinates that are kept.
 
     Args:
@@ -156,12 +156,12 @@ def encoding(bases: Mapping[str, BlockBasis], share: float, most: int) -> Encodi
         inside = (chosen >= start) & (chosen < start + part.numel())
         kept[name] = chosen[inside] - start
         start += part.numel()
-    return Encoding(bases, kept, float(shares[width - 1]))
+    return GradientEncoding(bases, kept, float(shares[width - 1]))
 
 
 def query_rows(
     network: TrainedNetwork,
-    encoding: Encoding,
+    encoding: GradientEncoding,
     measure: Measure,
     queries: Batches,
     progress: Progress = silent,

@@ -22,7 +22,7 @@ from datassay.progress import Progress, silent
 from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, check_top, gather
 from datassay.score.index.curvature import stored_bases
-from datassay.score.index.encoding import Encoding, query_rows
+from datassay.score.index.encoding import GradientEncoding, query_rows
 from datassay.score.index.identity import OWN_TEMPERATURE, new_ids, places_of, samples_digest
 from datassay.score.index.search import blocks, largest
 from datassay.score.index.segment import (
@@ -80,7 +80,7 @@ class Index(Tabular):
     device: str | None = None
     like: SampleSet | None = None
     _network: TrainedNetwork | None = field(default=None, repr=False)
-    _encoding: Encoding | None = field(default=None, repr=False)
+    _encoding: GradientEncoding | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return sum(segment.n for segment in self.segments)
@@ -351,7 +351,7 @@ class Index(Tabular):
         network = self._network
         return network, queries_of(network, samples, name)
 
-    def _encoding_of(self, network: TrainedNetwork) -> Encoding:
+    def _encoding_of(self, network: TrainedNetwork) -> GradientEncoding:
         if self._encoding is None:
             bases = stored_bases(self.location, network.per_sample.blocks)
             if bases is None or set(bases) != set(self.chosen):
@@ -360,5 +360,5 @@ class Index(Tabular):
                     "index(...) again: what is there is kept."
                 )
             kept = {name: torch.tensor(at, dtype=torch.long) for name, at in self.chosen.items()}
-            self._encoding = Encoding(bases, kept, self.share)
+            self._encoding = GradientEncoding(bases, kept, self.share)
         return self._encoding

@@ -21,7 +21,7 @@ from datassay.progress import silent
 from datassay.results import Tabular, result
 from datassay.score.index.build import MOST_OPERATIONS, N_QUERIES, N_SAMPLES, check_settings
 from datassay.score.index.curvature import MOST_FITTED, n_parts
-from datassay.score.index.encoding import Encoding, encoding
+from datassay.score.index.encoding import GradientEncoding, encoding
 from datassay.score.index.search import has_bfloat16
 from datassay.score.index.segment import PRECISIONS, as_kept, check_positions, samples_of_chunk
 from datassay.score.influence.block_basis import (
@@ -234,7 +234,7 @@ class _Rehearsal:
             factored = {n: b for n, b in self.bases.items() if n not in small}
             self.squares, _ = _timed(lambda: square_sums(factored, few.roots(seed, "")), size)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
-        whole = Encoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
+        whole = GradientEncoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
         self.rows, _ = _timed(lambda: list(whole.rows_of(few)), size)
 
     def _few(

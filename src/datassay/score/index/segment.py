@@ -18,7 +18,7 @@ from datassay.collect.gradients.batches import Batches
 from datassay.errors import DataError, SettingError
 from datassay.machine import thread_count
 from datassay.progress import Progress, silent
-from datassay.score.index.encoding import Encoding
+from datassay.score.index.encoding import GradientEncoding
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 from datassay.store.chunks import Chunk, decoded, encoded
 from datassay.store.features import FeatureStore, Layout, features_manifest
@@ -82,7 +82,7 @@ class RowWork:
 
     network: TrainedNetwork
     samples: Batches
-    encoding: Encoding
+    encoding: GradientEncoding
     precision: str
     ids: np.ndarray
 

@@ -36,7 +36,7 @@ from datassay.score.influence.given import label_doubts
 from datassay.score.influence.measure import Measure, measure_of
 from datassay.score.influence.request import Request
 from datassay.score.influence.segments import (
-    Segment,
+    TrainingSegment,
     along_the_run,
     of_the_run,
     segment_settings,
@@ -97,7 +97,7 @@ def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> No
 def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Prepared], str]:
     """The networks of a request with what turns gradients into effects, and the method's name."""
     adds = request.method in TAKES_CHECKPOINTS
-    run: list[Segment] = []
+    run: list[TrainingSegment] = []
     if adds:
         run = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
     models = [part.network for part in run] if adds else request.models
@@ -189,7 +189,7 @@ def with_curvature(
     measure: Measure,
     request: Request,
     place: int,
-    part: Segment | None = None,
+    part: TrainingSegment | None = None,
 ) -> Prepared:
     """Fit the Hessian of a network by blocks.
 
@@ -234,7 +234,7 @@ def with_curvature(
     return Prepared(network, bases, measure, 1 / network.n, part.time)
 
 
-def with_steps(network: TrainedNetwork, measure: Measure, part: Segment) -> Prepared:
+def with_steps(network: TrainedNetwork, measure: Measure, part: TrainingSegment) -> Prepared:
     """A network with gradient steps instead of curvature, as TracIn takes them."""
     metrics = part.metrics(network.per_sample.blocks)
     bases = {}

@@ -33,7 +33,7 @@ from datassay.score.influence.trained_network import TrainedNetwork
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TrainingSegment:
     """A part of a training run.
 
     Attributes:
@@ -46,7 +46,7 @@ class Segment:
     time: float
     update: Update | None = None
 
-    def of_loss(self, unit: float) -> Segment:
+    def of_loss(self, unit: float) -> TrainingSegment:
         """The same, where losses here are larger than the training's.
 
         Args:
@@ -68,7 +68,7 @@ class Segment:
         return {block.name: self.update.of_block(block, penalty) for block in blocks}
 
 
-def of_the_run(run: Sequence[Segment]) -> str:
+def of_the_run(run: Sequence[TrainingSegment]) -> str:
     """Words that follow the method's name: whose run; empty where no optimiser is known."""
     update = run[-1].update
     return "" if update is None else f" of {update.name}'s run"
@@ -79,7 +79,7 @@ def tracin_settings(
     lr: float | Sequence[float] = 1.0,
     checkpoints: Sequence[nn.Module] | None = None,
     optimizer: Sequence[Any] | None = None,
-) -> list[Segment]:
+) -> list[TrainingSegment]:
     """Networks and step sizes of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c).
 
     Args:
@@ -110,7 +110,7 @@ def tracin_settings(
     if not all(rate > 0 for rate in rates):
         raise SettingError(f"lr must be positive; got {min(rates)}.")
     updates = _updates(optimizer, models)
-    return [Segment(*each) for each in zip(models, rates, updates, strict=True)]
+    return [TrainingSegment(*each) for each in zip(models, rates, updates, strict=True)]
 
 
 def segment_settings(
@@ -119,7 +119,7 @@ def segment_settings(
     steps: Sequence[int] = (),
     checkpoints: Sequence[nn.Module] | None = None,
     optimizer: Sequence[Any] | None = None,
-) -> list[Segment]:
+) -> list[TrainingSegment]:
     """Networks at the ends of segments, and how each was reached.
 
     Args:
@@ -156,7 +156,7 @@ def segment_settings(
     if min(counts) <= 0:
         raise SettingError(f"steps must grow from checkpoint to checkpoint; got {list(steps)}.")
     parts = zip(networks, counts, rates, _updates(optimizer, networks), strict=True)
-    return [Segment(network, k * rate, update) for network, k, rate, update in parts]
+    return [TrainingSegment(network, k * rate, update) for network, k, rate, update in parts]
 
 
 def _updates(

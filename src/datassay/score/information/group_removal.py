@@ -19,8 +19,8 @@ from datassay.results import result
 from datassay.score.linear.dynamics import Dynamics, filter_values, resolvents
 from datassay.score.linear.eigenbasis import null_to_zero
 from datassay.score.linear.removal import (
-    Blocks,
     Penalised,
+    RemovalBlocks,
     deleted,
     deletion,
     iterate,
@@ -149,7 +149,7 @@ def _delete(
 ) -> Float[Tensor, "p g c"]:
     """Without each group by the block formula, from the weights with all samples."""
     basis, rows = training.basis, training.basis.whole_rows()
-    blocks = Blocks(
+    blocks = RemovalBlocks(
         rows[members].flatten(1, 2),
         training.residual[members].flatten(1, 2),
         projected,

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.results import result
-from datassay.score.labels.transitions import Form, evenly
+from datassay.score.labels.transitions import NoiseForm, evenly
 from datassay.score.linear.panels import panels
 
 
@@ -123,7 +123,7 @@ class Calibrated:
         intercepts: b, [k]; 0 for "temperature".
     """
 
-    form: Form
+    form: NoiseForm
     calibration: Calibration
     log_likelihood: float
     log_p: Float[Tensor, "n k"]
@@ -137,7 +137,7 @@ class Calibrated:
 def calibrate(
     outputs: Float[Tensor, "n k"],
     labels: Int[Tensor, " n"],
-    form: Form,
+    form: NoiseForm,
     calibration: Calibration,
     transition: Float[Tensor, "k k"],
     start: Calibrated | float,
@@ -214,7 +214,11 @@ def polished(
 
 
 def _fit_of(
-    outputs: Tensor, labels: Tensor, form: Form, calibration: Calibration, free: dict[str, Tensor]
+    outputs: Tensor,
+    labels: Tensor,
+    form: NoiseForm,
+    calibration: Calibration,
+    free: dict[str, Tensor],
 ) -> Calibrated:
     free = {name: value.detach() for name, value in free.items()}
     log_p, log_t = _log_p(outputs, free), form.log_transition(free["theta"])
@@ -295,7 +299,9 @@ def _moved(
     return _fit_of(outputs, labels, fit.form, fit.calibration, free)
 
 
-def _start(form: Form, transition: Tensor, start: Calibrated | float, k: int) -> dict[str, Tensor]:
+def _start(
+    form: NoiseForm, transition: Tensor, start: Calibrated | float, k: int
+) -> dict[str, Tensor]:
     if isinstance(start, Calibrated):
         scale, matrix, intercepts = start.scale, start.matrix.clone(), start.intercepts.clone()
     else:
@@ -316,7 +322,7 @@ def _log_p(outputs: Float[Tensor, "n k"], free: dict[str, Tensor]) -> Float[Tens
     return torch.log_softmax(outputs @ mixing + free["intercepts"], 1)
 
 
-def _penalty(form: Form, free: dict[str, Tensor], log_t: Float[Tensor, "k k"]) -> Tensor:
+def _penalty(form: NoiseForm, free: dict[str, Tensor], log_t: Float[Tensor, "k k"]) -> Tensor:
     """−log of the priors."""
     k = len(log_t)
     spread = free["matrix"].square().sum() + free["intercepts"].square().sum()

@@ -12,7 +12,7 @@ from datassay.progress import Progress
 from datassay.results import result
 from datassay.score.linear.eigenbasis import Eigenbasis, check_not_null, eigenbasis
 from datassay.score.linear.panels import panels
-from datassay.score.linear.removal import Blocks, held_out_residuals
+from datassay.score.linear.removal import RemovalBlocks, held_out_residuals
 
 # Penalties tried, as fractions of λ_max: four a decade.
 RIDGES = torch.logspace(-8, 0, N_RIDGES, dtype=torch.float64)
@@ -110,7 +110,9 @@ def _panel_left(
     shared: tuple[Eigenbasis, Tensor, Tensor, Tensor], part: slice
 ) -> Float[Tensor, "q g b c"]:
     basis, target, projected, shifts = shared
-    return held_out_residuals(basis, Blocks(basis.rows[part], target[part], projected), shifts)
+    return held_out_residuals(
+        basis, RemovalBlocks(basis.rows[part], target[part], projected), shifts
+    )
 
 
 def _fractions(lin: Linearization) -> Float[Tensor, " q"]:

@@ -20,7 +20,7 @@ LEAST_COUNT = 4.0
 
 
 @result
-class Form:
+class NoiseForm:
     """One form of label noise among k classes.
 
     Attributes:
@@ -71,31 +71,31 @@ def evenly(k: int, rate: float) -> Float[Tensor, "k k"]:
     return spread.fill_diagonal_(1 - rate)
 
 
-def one_rate(k: int) -> Form:
+def one_rate(k: int) -> NoiseForm:
     """Wrong labels spread evenly, as often in each class: 1 parameter."""
-    return Form("one rate", _off_diagonal(k, torch.zeros(k, k, dtype=torch.int64)))
+    return NoiseForm("one rate", _off_diagonal(k, torch.zeros(k, k, dtype=torch.int64)))
 
 
-def one_rate_a_class(k: int) -> Form:
+def one_rate_a_class(k: int) -> NoiseForm:
     """Wrong labels spread evenly, each class with its own rate: k parameters."""
     rows = torch.arange(k)[:, None].expand(k, k)
-    return Form("one rate a class", _off_diagonal(k, rows))
+    return NoiseForm("one rate a class", _off_diagonal(k, rows))
 
 
-def full(k: int) -> Form:
+def full(k: int) -> NoiseForm:
     """Any transition matrix: k (k − 1) parameters."""
     ties = torch.full((k, k), -1)
     ties[~torch.eye(k, dtype=torch.bool)] = torch.arange(k * (k - 1))
-    return Form("full", ties)
+    return NoiseForm("full", ties)
 
 
-def one_target_a_class(target: Int[Tensor, " k"], active: Bool[Tensor, " k"]) -> Form:
+def one_target_a_class(target: Int[Tensor, " k"], active: Bool[Tensor, " k"]) -> NoiseForm:
     """One rate for all, and a rate of its own from each active class to its target."""
     k = len(target)
     ties = torch.zeros(k, k, dtype=torch.int64)
     rows = torch.arange(k)[active]
     ties[rows, target[active]] = 1 + torch.arange(len(rows))
-    return Form("one target a class", _off_diagonal(k, ties), len(rows))
+    return NoiseForm("one target a class", _off_diagonal(k, ties), len(rows))
 
 
 def targets(transition: Float[Tensor, "k k"]) -> Int[Tensor, " k"]:

@@ -51,7 +51,7 @@ SPANNED_ALONE = 1e-8
 
 
 @result
-class Blocks:
+class RemovalBlocks:
     """What is removed, block by block: each sample, or each of some groups of equal size.
 
     Attributes:
@@ -144,7 +144,7 @@ def removals(
             without = iterate(basis, residual, run_without, alone[:, None])
             yield Removals(start, rows, trained[:, None] - without)
             continue
-        blocks = Blocks(rows, residual[part], projected)
+        blocks = RemovalBlocks(rows, residual[part], projected)
         terms, v = deletion(basis, blocks, run_without, fits)
         coordinates = deleted(rows, basis.eigenvalues, terms, v)
         if run_without != run:  # a mean loss trains the others by larger steps
@@ -167,7 +167,7 @@ def penalised_fits(
 
 
 def deletion(
-    basis: Eigenbasis, blocks: Blocks, run: Dynamics, fits: Penalised | None = None
+    basis: Eigenbasis, blocks: RemovalBlocks, run: Dynamics, fits: Penalised | None = None
 ) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
     """The filter's resolvents, and each block's residual under them without the block.
 
@@ -242,7 +242,7 @@ def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Flo
 
 def held_out_residuals(
     basis: Eigenbasis,
-    blocks: Blocks,
+    blocks: RemovalBlocks,
     shifts: Complex[Tensor, " q"] | Float[Tensor, " q"],
     fits: Penalised | None = None,
 ) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
@@ -318,7 +318,7 @@ def weighted_blocks(
     return torch.stack([(rows * w) @ rows.mT for w in weights])
 
 
-def _at_zero(basis: Eigenbasis, blocks: Blocks) -> Complex[Tensor, "1 g b c"]:
+def _at_zero(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex[Tensor, "1 g b c"]:
     """The converged minimum-norm fit, λ = 0: exact also where Θ is singular.
 
     With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken out

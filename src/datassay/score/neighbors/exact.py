@@ -128,7 +128,7 @@ class Nearest:
 
 
 @result
-class Candidates:
+class NeighborCandidates:
     """Rows that may be the nearest, and a lower bound for any other row.
 
     Attributes:
@@ -206,7 +206,7 @@ def _replace(nearest: Nearest, rows: Int[Tensor, " r"], by: Nearest) -> None:
 
 
 def _settled(
-    x: Tensor, queries: Tensor, k: int, candidates: Candidates
+    x: Tensor, queries: Tensor, k: int, candidates: NeighborCandidates
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
     """The ranked candidates, and the queries that the bound leaves open."""
     nearest = ranked(x, queries, candidates.index, k)
@@ -214,14 +214,14 @@ def _settled(
     return nearest, (~(largest < candidates.bound)).nonzero()[:, 0]
 
 
-def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> Candidates:
+def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
     n = len(x)
     c = min(n, k + SPARE)
     n_jobs = -1 if n > TREE_ROWS else None
     tree = NearestNeighbors(n_neighbors=c, algorithm="kd_tree", n_jobs=n_jobs).fit(x.numpy())
     distance, index = tree.kneighbors(x[queries].numpy())
     bound = distance[:, -1] ** 2 * (1 - SLACK) if c < n else np.full(len(queries), np.inf)
-    return Candidates(torch.from_numpy(index), torch.from_numpy(bound))
+    return NeighborCandidates(torch.from_numpy(index), torch.from_numpy(bound))
 
 
 def _by_products(
@@ -235,7 +235,7 @@ def _by_products(
         size = max(16, min(512, BLOCK_VALUES // len(x)))
         parts = [products.candidates(some, c) for some in queries.split(size)]
     index, bound = torch.cat([p.index for p in parts]), torch.cat([p.bound for p in parts])
-    return _settled(x, queries, k, Candidates(index, bound))
+    return _settled(x, queries, k, NeighborCandidates(index, bound))
 
 
 class _Products:
@@ -266,7 +266,7 @@ class _Products:
         self.n_groups = len(self.rows) // self.group
         self.buffer = self.rows.new_empty(0)
 
-    def candidates(self, queries: Tensor, c: int) -> Candidates:
+    def candidates(self, queries: Tensor, c: int) -> NeighborCandidates:
         """The c nearest of some rows: all their products at once."""
         # Tall: a third faster than the transposed product, where BLAS repacks all rows.
         products = self._product(self.rows, self.left[queries])
@@ -280,7 +280,7 @@ class _Products:
         )
         return self._smallest(queries, chosen, near.flatten(1))
 
-    def all_candidates(self, c: int) -> list[Candidates]:
+    def all_candidates(self, c: int) -> list[NeighborCandidates]:
         """The c nearest of every row: each product once, for both of its rows."""
         minima = self._minima()  # [rows, n_groups]
         candidates = []
@@ -327,7 +327,7 @@ class _Products:
 
     def _smallest(
         self, queries: Tensor, chosen: torch.return_types.topk, near: Float[Tensor, "q values"]
-    ) -> Candidates:
+    ) -> NeighborCandidates:
         """The c smallest lie in the c groups of smallest minima, whose values are `near`."""
         c = chosen.indices.shape[1]
         top = near.topk(c, 1, largest=False, sorted=False)
@@ -335,10 +335,10 @@ class _Products:
         index = self.group * group + top.indices % self.group
         return self._bounded(queries, index, chosen.values.amax(1).minimum(top.values.amax(1)))
 
-    def _bounded(self, queries: Tensor, index: Tensor, largest: Tensor) -> Candidates:
+    def _bounded(self, queries: Tensor, index: Tensor, largest: Tensor) -> NeighborCandidates:
         """Adds the bound: a row outside the list has a computed value of at least `largest`."""
         if index.shape[1] == self.n:
-            return Candidates(index, torch.full((len(queries),), torch.inf).double())
+            return NeighborCandidates(index, torch.full((len(queries),), torch.inf).double())
         # True for any radius r: a row of norm above ‖x_i‖ + r is farther than r, and any other errs
         # by at most γ (2 ‖x_i‖ + r)². So an outlier weakens no other row's bound.
         largest = largest.double()
@@ -346,7 +346,9 @@ class _Products:
         radius = largest.clamp_min(0).sqrt() * (1 + 2 * self.gamma)
         error = self.gamma * (2 * norm + radius).square() + self.tiny
         near = largest - error
-        return Candidates(index, near.minimum(radius.square()) * self.scale**2 * (1 - SLACK))
+        return NeighborCandidates(
+            index, near.minimum(radius.square()) * self.scale**2 * (1 - SLACK)
+        )
 
 
 def _one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:
