@@ -20,7 +20,7 @@ from bench.rivals import cleanlab
 
 import datassay as da
 from datassay.act import (
-    Act,
+    Action,
     ActTable,
     Networks,
     compare_acts,
@@ -49,9 +49,9 @@ class Faulty:
 class Tabled:
     """The act to do, the table that says so, and the acts of its rows."""
 
-    act: Act | None
+    act: Action | None
     table: ActTable
-    acts: tuple[Act, ...]
+    acts: tuple[Action, ...]
 
 
 # The table and what acts really gain. -------------------------------------------------------
@@ -128,7 +128,7 @@ def of_rows(task: Faulty, answer: Tabled, seed: int) -> dict[str, float]:
     return {"first right": float(right), "intervals held": float(np.mean(inside))}
 
 
-def judge(task: Faulty, answer: Act | Tabled | None, seed: int) -> dict[str, float]:
+def judge(task: Faulty, answer: Action | Tabled | None, seed: int) -> dict[str, float]:
     act = answer.act if isinstance(answer, Tabled) else answer
     found = {"gain": 0.0}
     if act is not None:
@@ -149,30 +149,30 @@ def nothing(task: Faulty, seed: int) -> None:
     return None
 
 
-def without(positions: np.ndarray, task: Faulty) -> Act:
+def without(positions: np.ndarray, task: Faulty) -> Action:
     weights = np.ones(len(task.given))
     weights[positions] = 0
-    return Act("remove", "remove some", task.given.y, weights, len(positions))
+    return Action("remove", "remove some", task.given.y, weights, len(positions))
 
 
-def drop_hardest(task: Faulty, seed: int) -> Act:
+def drop_hardest(task: Faulty, seed: int) -> Action:
     """A tenth of the samples: those of the largest loss."""
     loss = detectors.final_loss(task.given, seed)
     return without(np.argsort(-loss)[: len(loss) // 10], task)
 
 
-def drop_at_random(task: Faulty, seed: int) -> Act:
+def drop_at_random(task: Faulty, seed: int) -> Action:
     n = len(task.given)
     return without(np.random.default_rng((seed, 22)).permutation(n)[: n // 10], task)
 
 
-def drop_flagged(task: Faulty, seed: int) -> Act:
+def drop_flagged(task: Faulty, seed: int) -> Action:
     """What cleanlab flags, by a logistic regression's five folds."""
     flagged = cleanlab.flagged(task.given.y, detectors.logistic(task.given, seed))
     return without(np.flatnonzero(flagged), task)
 
 
-def drop_issues(task: Faulty, seed: int) -> Act:
+def drop_issues(task: Faulty, seed: int) -> Action:
     """All label issues, whatever the table says."""
     return without(np.flatnonzero(detectors.as_run_asks(task.given, seed)[1].is_issue), task)
 

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from datassay.act.choose.act import MORE
+from datassay.act.choose.action import MORE
 from datassay.act.choose.gains import EXPECTED, ActGain
 from datassay.act.choose.yardstick import R2, Yardstick
 from datassay.complexity.accuracy_curve import AccuracyCurve, nested_order

@@ -5,13 +5,14 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import datassay as da
-from datassay.act.choose.act import (
+from datassay.act.choose.action import (
     DROP,
     MEND,
     REMOVE,
     REWEIGHT,
     Blocks,
     as_it_is,
+    predictions,
     relabelling,
     removal,
     splitting,
@@ -19,9 +20,8 @@ from datassay.act.choose.act import (
 )  # fmt: skip
 from datassay.act.choose.compare import compare_acts
 from datassay.act.choose.parts import Part, fifths
-from datassay.act.choose.proposals import proposals
+from datassay.act.choose.registry import proposals
 from datassay.act.choose.screen import most_wanted, screen
-from datassay.act.choose.trials import predictions
 from datassay.act.choose.yardstick import BALANCED, unsuspected, yardstick
 from datassay.complexity.more_samples import gain_of_more
 from datassay.score.checks.data_issues import data_issues

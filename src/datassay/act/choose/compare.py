@@ -13,20 +13,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from datassay.act.choose.act import DROP, PURIFY, SPLIT, Act, as_it_is
+from datassay.act.choose.action import DROP, Action, as_it_is, predictions
 from datassay.act.choose.gains import RETRAINED, SCREENED, ActGain, ActTable
 from datassay.act.choose.parts import Part
-from datassay.act.choose.proposals import proposals
+from datassay.act.choose.registry import ActionKind, action_kinds, proposals
 from datassay.act.choose.screen import screen
-from datassay.act.choose.trials import predictions
 from datassay.act.choose.yardstick import Yardstick, unsuspected
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
 from datassay.stats import BETTER, PERHAPS, SAME, WORSE, costs, paired, verdicts
 
 STEP = "compare acts"
-# Acts whose choice of samples is what a search with many outcomes found.
-SEARCHED = (PURIFY, SPLIT)
 Key = tuple[str, float]
 ORDER = {BETTER: 0, PERHAPS: 1, SAME: 2, WORSE: 3}
 
@@ -72,7 +69,7 @@ def compare_acts(
     ]
     per_fit = time.perf_counter() - before if per_fit is None else per_fit
     right = [_unsuspected(*one) for one in zip(parts, base, strict=True)]
-    judge = _Judge(tuple(parts), rules, base, right, proposed, screened)
+    judge = _Judge(tuple(parts), rules, base, right, proposed, screened, action_kinds())
     chosen = _affordable(acts, screened, budget - per_fit, per_fit)
     rows = [_only_screened(act, screened) for key, act in acts.items() if key not in chosen]
     drops = [key for key in acts if key in chosen and key[0] == DROP]
@@ -110,14 +107,16 @@ class _Judge:
         right: [m] bool a part, which held-out labels are not suspected.
         proposed: the acts of each part.
         screened: gains in closed form.
+        kinds: of all actions.
     """
 
     parts: tuple[Part, ...]
     rules: list[Yardstick]
     base: list[np.ndarray]
     right: list[np.ndarray]
-    proposed: list[dict[Key, Act]]
+    proposed: list[dict[Key, Action]]
     screened: dict[Key, float]
+    kinds: dict[str, ActionKind]
 
     def score(self, *, as_given: bool = False) -> float:
         """Of the samples as they are, mean over seeds and held-out samples."""
@@ -146,12 +145,12 @@ class _Judge:
             said.append(base if again is None else again)
         return said
 
-    def row(self, act: Act, *, with_control: bool = True) -> ActGain:
+    def row(self, act: Action, *, with_control: bool = True) -> ActGain:
         """What an act gained, still without a verdict."""
         before = time.perf_counter()
         said = self.retrained(act.key)
         each, unit = self.differences(said), float(np.mean([rule.unit for rule in self.rules]))
-        found = paired(each, unit, is_searched=act.kind in SEARCHED)
+        found = paired(each, unit, is_searched=self.kinds[act.kind].is_searched)
         trusted = [d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)]
         trusted = np.concatenate(trusted)
         row = ActGain(
@@ -167,7 +166,7 @@ class _Judge:
         )  # fmt: skip
         return self.controlled(row, act) if with_control else row
 
-    def controlled(self, row: ActGain, act: Act) -> ActGain:
+    def controlled(self, row: ActGain, act: Action) -> ActGain:
         """The row with the gain of the act's control, where it has one."""
         if act.control is None:
             return row
@@ -176,7 +175,7 @@ class _Judge:
         return replace(row, control=control, seconds=row.seconds + time.perf_counter() - before)
 
 
-def _largest_drop(judge: _Judge, drops: list[Act]) -> ActGain:
+def _largest_drop(judge: _Judge, drops: list[Action]) -> ActGain:
     """Of rising fractions the largest that costs nothing measurable, and what the next costs."""
     last = judge.row(drops[0], with_control=False)
     if costs(last.gain, last.high):
@@ -202,7 +201,7 @@ def _unsuspected(part: Part, said: np.ndarray) -> np.ndarray:
     return unsuspected(said, part.held_out.y, noise)
 
 
-def _proposed(parts: Sequence[Part], seed: int) -> tuple[list[dict[Key, Act]], tuple[str, ...]]:
+def _proposed(parts: Sequence[Part], seed: int) -> tuple[list[dict[Key, Action]], tuple[str, ...]]:
     """For each part its acts by key; and why others are left out, of the first part."""
     found = [
         proposals(
@@ -214,7 +213,7 @@ def _proposed(parts: Sequence[Part], seed: int) -> tuple[list[dict[Key, Act]], t
     return [{act.key: act for act in acts} for acts, _ in found], found[0][1]
 
 
-def _screened(part: Part, rule: Yardstick, acts: dict[Key, Act], seed: int) -> dict[Key, float]:
+def _screened(part: Part, rule: Yardstick, acts: dict[Key, Action], seed: int) -> dict[Key, float]:
     """Gains in closed form, on the first part; of acts that it proposes."""
     if part.lin is None:
         return {}
@@ -227,7 +226,7 @@ def _screened(part: Part, rule: Yardstick, acts: dict[Key, Act], seed: int) -> d
 
 
 def _affordable(
-    acts: dict[Key, Act],
+    acts: dict[Key, Action],
     screened: dict[Key, float],
     budget: float,
     per_fit: float,
@@ -242,7 +241,7 @@ def _affordable(
     return chosen
 
 
-def _only_screened(act: Act, screened: dict[Key, float]) -> ActGain:
+def _only_screened(act: Action, screened: dict[Key, float]) -> ActGain:
     gain = screened.get(act.key, np.nan)
     return ActGain(
         kind=act.kind, words=act.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf, p=1.0,

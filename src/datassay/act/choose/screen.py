@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.act.choose.act import Act
+from datassay.act.choose.action import Action
 from datassay.act.choose.yardstick import Yardstick
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
@@ -43,7 +43,7 @@ class Screen:
     penalty: float
     yardstick: Yardstick
 
-    def score(self, act: Act, train: SampleSet) -> float:
+    def score(self, act: Action, train: SampleSet) -> float:
         """The score after an act, in closed form.
 
         Args:

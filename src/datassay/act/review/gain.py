@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 
-from datassay.act.choose.act import Act, as_it_is
-from datassay.act.choose.trials import predictions
+from datassay.act.choose.action import Action, as_it_is, predictions
 from datassay.act.choose.yardstick import class_shares, yardstick
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
@@ -165,7 +164,7 @@ def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewG
     said: list[tuple[np.ndarray, np.ndarray]] = []
     for trial in trials:
         train = trial.train
-        after = Act("review", "As reviewed", train.y, train.keep.astype(float), 0)
+        after = Action("review", "As reviewed", train.y, train.keep.astype(float), 0)
         sides = []
         for act in (as_it_is(train.samples), after):
             progress(STEP, 2 * len(said) + len(sides), 2 * len(trials))

@@ -38,15 +38,19 @@ class _Run(Command):
     """A run: inputs can be adversarial, and it may stand beside the run before a review."""
 
     def epilog(self) -> str:
-        """The scores that other packages add, and their columns."""
+        """The scores, with their columns, and the actions that other packages add."""
         from datassay.plugins import plugins
 
-        if not plugins("scores"):  # nothing heavy is imported for help
-            return ""
-        from datassay.score.registry import further_scores
+        lines = []  # nothing heavy is imported for help where nothing is added
+        if plugins("scores"):
+            from datassay.score.registry import further_scores
 
-        lines = [f"{one.name}: {one.help} {one.columns}".strip() for one in further_scores()]
-        return "\n\n".join(("Scores that installed packages add:", *lines))
+            added = [f"{one.name}: {one.help} {one.columns}".strip() for one in further_scores()]
+            lines += ["Scores that installed packages add:", *added]
+        if added := plugins("actions"):
+            lines += ["Actions that installed packages add:"]
+            lines += [f"{one.name}: {one.help}" for one in added.values()]
+        return "\n\n".join(lines)
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Samples, the run before, how they were read, and which inputs are adversarial."""

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.act import (
-    BALANCE,
-    DROP,
-    MEND,
-    MORE,
-    PURIFY,
-    REMOVE,
-    REWEIGHT,
-    SPLIT,
-)  # fmt: skip
+from datassay.act.choose.action import MORE
 from datassay.act.choose.gains import EXPECTED, ActGain, ActTable
+from datassay.act.choose.registry import action_kinds
 from datassay.act.remove.rivals import Contest
 from datassay.act.review.gain import BeforeAfter, GainRow
 from datassay.commands.run.findings import Findings
@@ -24,13 +16,6 @@ from datassay.report.wording import count, in_points, number, percent, share, sh
 from datassay.score.checks.data_issues import DataIssues, NearPair
 
 MOST_PAIRS, MOST_NEAR, MOST_COLUMNS, MOST_CONFUSIONS = 20, 50, 3, 20
-# Where the page shows what an act rests on.
-EVIDENCE = {MEND: "labels", REMOVE: "labels", DROP: "removal", MORE: "modes"}
-# The command that goes into an act.
-COMMANDS = {
-    MEND: "view and apply", REMOVE: "view and apply", DROP: "summarize", REWEIGHT: "weigh",
-    BALANCE: "weigh", PURIFY: "purify", SPLIT: "partition", MORE: "complexity",
-}  # fmt: skip
 GROUP_COLUMNS = (
     "samples", "total, nats", "mean", "95 % interval", "median", "share", "as one, nats",
     "suspects",
@@ -67,7 +52,10 @@ def _act_row(act: ActGain, table: ActTable) -> Row:
         told(act.unsuspected),
         f"{act.seconds:.1f}" if act.seconds else "",
     )
-    return Row(act.words, cells, act is table.best, EVIDENCE.get(act.kind, ""))
+    # More samples are no action that retraining measures.
+    kind = action_kinds().get(act.kind)
+    evidence = kind.evidence if kind else "modes" if act.kind == MORE else ""
+    return Row(act.words, cells, act is table.best, evidence)
 
 
 def _interval(row: ActGain | GainRow, metric: str) -> str:
@@ -76,8 +64,10 @@ def _interval(row: ActGain | GainRow, metric: str) -> str:
 
 def in_depth(table: ActTable) -> tuple[str, ...]:
     """The commands that go into the acts of a table."""
-    kinds = [act.kind for act in table.acts]
-    return tuple(dict.fromkeys(COMMANDS[kind] for kind in COMMANDS if kind in kinds))
+    kinds = {act.kind for act in table.acts}
+    commands = [kind.command for kind in action_kinds().values() if kind.name in kinds]
+    commands += ["complexity"] * (MORE in kinds)
+    return tuple(dict.fromkeys(filter(None, commands)))
 
 
 def before_table(before: BeforeAfter) -> Table:

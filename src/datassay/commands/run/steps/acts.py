@@ -8,7 +8,7 @@ from math import isnan
 import numpy as np
 from torch import nn
 
-from datassay.act.choose.act import MEND, REMOVE
+from datassay.act.choose.action import MEND, REMOVE
 from datassay.act.choose.compare import compare_acts
 from datassay.act.choose.gains import ActGain, ActTable
 from datassay.act.choose.parts import Part, fifths

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from datassay.act.choose.registry import most_fits
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
@@ -27,8 +28,6 @@ RANKINGS = 6
 # Without a validation part of the user's own, acts are judged on so many held-out samples, in up to
 # five fifths of the training samples. Of fewer than FEWEST samples intervals are ten points wide.
 WANTED, FIFTHS, FEWEST = 1500, 5, 100
-# Models a seed that the acts take, with their controls.
-FITS = 18
 # As above, where a few networks train side by side for longer.
 ACT_SHARE, ACT_UPDATE_SECONDS = 0.8, 3e-4
 BUDGET = "Retraining budget"
@@ -154,12 +153,13 @@ def act_plan(
     each = network_updates(learners) * (
         3.0 * min(BATCH, learners) * one + ACT_UPDATE_SECONDS / most
     )
+    fits = most_fits()
     for tried, seeds in ((parts, most), (parts, 2), (1, most), (1, 2)):
         plan = ActPlan(tried, seeds, min(2, seeds), None)
         plan = replace(plan, per_fit=each * plan.networks)
         if settings.own is not None:
             return replace(plan, per_fit=None)
-        if FITS * (plan.per_fit or 0.0) <= settings.budget:
+        if fits * (plan.per_fit or 0.0) <= settings.budget:
             return plan
     return plan if 3 * (plan.per_fit or 0.0) <= settings.budget else None
 

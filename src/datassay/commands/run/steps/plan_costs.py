@@ -8,6 +8,7 @@ from math import inf
 import numpy as np
 from torch import nn
 
+from datassay.act.choose.registry import most_fits
 from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import plan_collection
 from datassay.collect.form import MOST_PARTNERS, Form, removal_bytes, step_bytes
@@ -15,7 +16,6 @@ from datassay.collect.gradients.objective import MOST_SUMMED
 from datassay.collect.predicted import EIGEN_WORK, NOMINAL_RATE, SYMMETRIC_WORK
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import (
-    FITS,
     RANKINGS,
     TRAINING_CONVOLUTION_SHARE,
     ForwardWork,
@@ -339,9 +339,10 @@ def _acts_step(
         return []
     here = act_plan(work, train, val, replace(settings, budget=inf), rate)
     each = 0.0 if here is None else (here.per_fit or 0.0) / here.networks
-    detail = f"about {FITS * chosen.networks} networks, {count(chosen.parts, 'held-out part')}"
+    networks = most_fits() * chosen.networks
+    detail = f"about {networks} networks, {count(chosen.parts, 'held-out part')}"
     held = 16.0 * form.n_parameters * chosen.seeds
-    seconds = min(settings.budget, FITS * each * chosen.networks)
+    seconds = min(settings.budget, most_fits() * each * chosen.networks)
     return [PlanStep("compare acts", detail, held, 0.0, seconds)]
 
 

@@ -1,4 +1,4 @@
-"""An act: one thing that can be done to the training samples before a model learns from them."""
+"""An action: one thing that can be done to the training samples before a model learns from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.data.samples import SampleSet
+from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.train.learner import Learner
 
 MEND, REMOVE, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
     "mend", "remove", "drop", "reweight", "balance", "purify", "split", "more",
@@ -39,16 +41,16 @@ class Blocks:
 
 
 @result
-class Act:
+class Action:
     """What is done to n training samples.
 
     Attributes:
-        kind: one of KINDS.
+        kind: which action, such as those of KINDS.
         words: what is done, as a heading.
         labels: [n] or [n, k], the targets afterwards.
         weights: [n], of the samples in the loss, of any scale; 0: left out.
         changed: how many samples it touches.
-        control: the same retraining with the same amount of change, at random: what the act's
+        control: the same retraining with the same amount of change, at random: what the action's
             choice of samples is worth. None: the samples as they are, trained again.
         control_words: what the control does.
         blocks: several models instead of one; None: one.
@@ -60,14 +62,14 @@ class Act:
     labels: Shaped[np.ndarray, "n ..."]
     weights: Float[np.ndarray, " n"]
     changed: int
-    control: Act | None = None
+    control: Action | None = None
     control_words: str = AGAIN
     blocks: Blocks | None = None
     fraction: float = 0.0
 
     @property
     def key(self) -> tuple[str, float]:
-        """What makes it the same act on other samples."""
+        """What makes it the same action on other samples."""
         return self.kind, self.fraction
 
     @property
@@ -93,14 +95,14 @@ class Act:
         return bool((kept != kept[:1]).any())
 
 
-def as_it_is(train: SampleSet) -> Act:
-    """Nothing is done: what every act is compared with."""
-    return Act("none", "As it is", train.y, np.ones(len(train)), 0)
+def as_it_is(train: SampleSet) -> Action:
+    """Nothing is done: what every action is compared with."""
+    return Action("none", "As it is", train.y, np.ones(len(train)), 0)
 
 
 def relabelling(
     train: SampleSet, labels: Shaped[np.ndarray, "n ..."], changed: Bool[np.ndarray, " n"]
-) -> Act:
+) -> Action:
     """Give some samples another label.
 
     Args:
@@ -109,7 +111,7 @@ def relabelling(
         changed: which samples differ.
 
     Returns:
-        The act; beside it the samples as they are are trained again.
+        The action; beside it the samples as they are are trained again.
     """
     new = np.where(changed.reshape(-1, *[1] * (train.y.ndim - 1)), labels, train.y)
     words = f"Mend suspected {'labels' if train.is_classification else 'targets'}"
@@ -119,48 +121,48 @@ def relabelling(
 
 def removal(
     kind: str, words: str, train: SampleSet, removed: Bool[np.ndarray, " n"], seed: int
-) -> Act:
+) -> Action:
     """Leave samples out; beside it as many at random.
 
     Args:
-        kind: of the act.
+        kind: of the action.
         words: what is done.
         train: n samples.
         removed: which samples go.
         seed: of the random choice.
 
     Returns:
-        The act.
+        The action.
     """
     n = int(removed.sum())
     chance = np.ones(len(train))
     chance[np.random.default_rng((seed, n)).choice(len(train), n, replace=False)] = 0
     control = replace(as_it_is(train), weights=chance, changed=n)
-    return Act(kind, words, train.y, (~removed).astype(float), n, control, "as many at random")
+    return Action(kind, words, train.y, (~removed).astype(float), n, control, "as many at random")
 
 
 def weighting(
     kind: str, words: str, train: SampleSet, weights: Float[np.ndarray, " n"], seed: int
-) -> Act:
+) -> Action:
     """Weigh the samples; beside it the same weights in a random order.
 
     Args:
-        kind: of the act.
+        kind: of the action.
         words: what is done.
         train: n samples.
         weights: positive, of any scale.
         seed: of the random order.
 
     Returns:
-        The act.
+        The action.
     """
     weights = weights / weights.mean()
     shuffled = np.random.default_rng((seed, len(train))).permutation(weights)
     control = replace(as_it_is(train), weights=shuffled, changed=len(train))
-    return Act(kind, words, train.y, weights, len(train), control, "the same weights, shuffled")
+    return Action(kind, words, train.y, weights, len(train), control, "the same weights, shuffled")
 
 
-def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Act:
+def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
     """One model a block; beside it blocks of the same sizes at random.
 
     Args:
@@ -169,7 +171,7 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Act:
         seed: of the random blocks.
 
     Returns:
-        The act.
+        The action.
     """
     order = np.random.default_rng((seed, len(blocks.members))).permutation(len(train))
     ends = np.cumsum([len(members) for members in blocks.members])[:-1]
@@ -182,3 +184,41 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Act:
     return replace(
         whole, words=words, blocks=blocks, control=control, control_words="blocks at random"
     )
+
+
+def predictions(
+    learner: Learner,
+    train: SampleSet,
+    held_out: SampleSet,
+    action: Action,
+    progress: Progress = silent,
+) -> Float[np.ndarray, "R m k"]:
+    """What R models say of the held-out samples after they learnt from the samples of an action.
+
+    Args:
+        learner: fits R models to R subsets.
+        train: n samples, as they are.
+        held_out: m samples.
+        action: what is done to train.
+        progress: called with (step, fits done, fits in all).
+
+    Returns:
+        Class probabilities, or targets. Models of one seed start alike under every action and see
+        batches in the same order where the numbers of samples agree.
+
+    Raises:
+        ModelError: the model cannot be fitted to these samples.
+
+    Cost: R fits, and for each further block R more.
+    """
+    samples = replace(train, y=action.labels, true_y=None)
+    weights = action.weights if action.is_weighted else None
+    chosen = (action.kept,) if action.blocks is None else action.blocks.members
+    each = [
+        learner.answers(samples, held_out, np.tile(some, (learner.repeats, 1)), weights, progress)
+        for some in chosen
+    ]
+    if action.blocks is None:
+        return each[0]
+    share = action.blocks.weights(held_out)  # [m, K]
+    return np.einsum("mK,Krmk->rmk", share, np.stack(each))

@@ -1,0 +1,33 @@
+"""Weigh samples so that all classes count alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datassay.act.choose.action import BALANCE, Action, weighting
+from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.weigh.class_balance import class_balanced_weights
+from datassay.data.samples import SampleSet
+
+# Largest class over smallest from which weights by class can matter.
+UNEVEN = 1.5
+
+
+def propose(train: SampleSet, scores: Scores) -> Action | str | None:
+    """The weights, where classes are uneven and the model's fit takes any."""
+    if not scores.takes_weights or not train.is_classification:
+        return None
+    counts = np.bincount(train.y)
+    counts = counts[counts > 0]
+    if counts.max() < UNEVEN * counts.min():
+        return "Balancing classes: they are about even."
+    weights = class_balanced_weights(train.y, beta=1)
+    return weighting(BALANCE, "Balance the classes by weights", train, weights, scores.seed)
+
+
+ACTION = ActionKind(
+    name=BALANCE,
+    help="Samples count so that all classes count alike.",
+    propose=propose,
+    command="weigh",
+)

@@ -1,0 +1,40 @@
+"""Drop samples: suspects first, then the least informative."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from datassay.act.choose.action import DROP, Action, removal
+from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.remove.summarize import suspects_first
+from datassay.data.samples import SampleSet
+
+FRACTIONS = (0.1, 0.25, 0.5, 0.75)
+
+
+def propose(train: SampleSet, scores: Scores) -> Iterator[Action]:
+    """Rising fractions, while 8 samples and two classes stay."""
+    order = suspects_first(scores.information, scores.issues)
+    for fraction in FRACTIONS:
+        n = round(fraction * len(train))
+        gone = np.zeros(len(train), bool)
+        gone[order[:n]] = True
+        stays = np.unique(train.y[~gone]) if train.is_classification else np.arange(2)
+        if not 0 < n <= len(train) - 8 or len(stays) < 2:
+            return
+        words = f"Drop {100 * fraction:.0f} % of the samples"
+        yield replace(removal(DROP, words, train, gone, scores.seed), fraction=fraction)
+
+
+ACTION = ActionKind(
+    name=DROP,
+    help="Suspects go first, then the least informative samples: the largest part that costs "
+    "nothing.",
+    propose=propose,
+    fits=len(FRACTIONS) + 1,  # one control, of the largest that costs nothing
+    evidence="removal",
+    command="summarize",
+)

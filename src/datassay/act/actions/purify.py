@@ -1,0 +1,49 @@
+"""Remove what a linear model's variance says does not belong (S4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datassay.act.choose.action import PURIFY, Action, removal
+from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.purify.loop import purify
+from datassay.data.samples import SampleSet
+from datassay.errors import DatassayError
+from datassay.models.build import linear_or_named
+
+# Purifying refits a convex model of p weights to n samples: at most so large an n p², and so often.
+MOST_WORK, STEPS = 1e8, 20
+
+
+def propose(train: SampleSet, scores: Scores) -> Action | str:
+    """What `purify` with a linear model leaves, where that takes seconds."""
+    weights = (train.x[0].size + 1) * (1 if train.n_classes <= 2 else train.n_classes)
+    if train.y.ndim > 1:
+        return "Purifying: it is of one target a sample."
+    if len(train) < weights:
+        return (
+            f"Purifying: a linear model of {weights:,} weights needs more than {len(train):,} "
+            "samples to tell what does not belong."
+        )
+    if len(train) * weights**2 > MOST_WORK:
+        return "Purifying: it takes minutes here; datassay purify does it."
+    try:
+        step, seed = max(1, len(train) // STEPS), scores.seed
+        model = linear_or_named("logistic" if train.is_classification else "linear", train, seed)
+        purified = purify(model, train, order="fixed", step=step, seed=seed)
+    except DatassayError as error:
+        return f"Purifying: {error}"
+    gone = np.ones(len(train), bool)
+    gone[purified.keep] = False
+    if not gone.any():
+        return "Purifying: the samples agree; none is to be removed."
+    return removal(PURIFY, "Purify", train, gone, seed)
+
+
+ACTION = ActionKind(
+    name=PURIFY,
+    help="Samples go that a linear model's variance says do not belong.",
+    propose=propose,
+    command="purify",
+    is_searched=True,
+)

@@ -1,0 +1,25 @@
+"""Give suspected labels the label that a fit without the sample suggests."""
+
+from __future__ import annotations
+
+from datassay.act.choose.action import MEND, Action, relabelling
+from datassay.act.choose.registry import ActionKind, Scores
+from datassay.data.samples import SampleSet
+
+
+def propose(train: SampleSet, scores: Scores) -> Action | str:
+    """The suggested labels, where any label is suspected."""
+    issues = scores.issues
+    if not issues.is_issue.any():
+        return "Mending or removing suspects: no label is suspected."
+    return relabelling(train, issues.suggested_label.reshape(train.y.shape), issues.is_issue)
+
+
+ACTION = ActionKind(
+    name=MEND,
+    help="Suspected labels become those that a fit without the sample suggests.",
+    propose=propose,
+    fits=1,
+    evidence="labels",
+    command="view and apply",
+)

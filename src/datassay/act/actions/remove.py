@@ -1,0 +1,24 @@
+"""Leave out the samples whose labels are suspected."""
+
+from __future__ import annotations
+
+from datassay.act.choose.action import REMOVE, Action, removal
+from datassay.act.choose.registry import ActionKind, Scores
+from datassay.data.samples import SampleSet
+
+
+def propose(train: SampleSet, scores: Scores) -> Action | None:
+    """The removal, where at most half of the labels are suspected."""
+    suspects = scores.issues.is_issue
+    if not 0 < suspects.sum() <= len(train) // 2:
+        return None
+    return removal(REMOVE, "Remove suspects", train, suspects, scores.seed)
+
+
+ACTION = ActionKind(
+    name=REMOVE,
+    help="Samples with suspected labels are left out.",
+    propose=propose,
+    evidence="labels",
+    command="view and apply",
+)

@@ -1,0 +1,56 @@
+"""Split the samples into blocks, each with a model of its own (S4)."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from datassay.act.choose.action import SPLIT, Action, Blocks, splitting
+from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.partition.routing import compact, fit_router, linear_partition
+from datassay.data.samples import SampleSet
+from datassay.errors import DatassayError
+
+# Blocks take thousands of Newton steps: they are found on so many samples and columns.
+MOST_SAMPLES, COLUMNS, RESTARTS = 400, 8, 1
+RIDGE = 1e-3
+
+
+def propose(train: SampleSet, scores: Scores) -> Action | str:
+    """Two blocks of linear models, where they explain held-out samples better than one."""
+    if train.y.ndim > 1:
+        return "Splitting: it is of one target a sample."
+    seed = scores.seed
+    rows = np.asarray(train.x, np.float64).reshape(len(train), -1)
+    targets = np.eye(train.n_classes)[train.y] if train.is_classification else train.y[:, None]
+    loss = "cross_entropy" if train.is_classification else "mse"
+    chosen = np.sort(np.random.default_rng((seed, 1)).permutation(len(train))[:MOST_SAMPLES])
+    try:
+        divided = linear_partition(
+            rows, targets, loss, n_blocks=None, max_blocks=2, ridge=RIDGE,
+            restarts=RESTARTS, seed=seed, chosen=chosen, most_features=COLUMNS,
+        )  # fmt: skip
+    except DatassayError as error:
+        return f"Splitting: {error}"
+    block, responsibility = compact(divided, len(train))
+    members = [np.flatnonzero(block == k) for k in range(responsibility.shape[1])]
+    if len(members) < 2 or min(map(len, members)) < 8:
+        return "Splitting: one linear model explains held-out samples as well as two."
+    router = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    kept = None
+    if divided is not None and divided.is_gated:  # else inputs were tried and did not tell
+        kept, _, _ = fit_router(rows, block, responsibility, router, seed)
+    share = np.array([len(one) for one in members]) / len(train)
+    return splitting(train, Blocks(tuple(members), share, kept), seed)
+
+
+ACTION = ActionKind(
+    name=SPLIT,
+    help="Each block of samples gets a model of its own, and a router says which counts.",
+    propose=propose,
+    fits=4,
+    command="partition",
+    is_searched=True,
+)

@@ -1,0 +1,64 @@
+"""An action of another package is in the table, the page, the summary, the help and the plan."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from datassay.act.choose.registry import action_kinds, most_fits
+from datassay.commands.app import app
+from datassay.errors import SettingError
+from datassay.plugins import plugins
+
+
+@pytest.fixture
+def add(tmp_path, monkeypatch):
+    """Put a distribution with one entry point of `datassay.actions` on the path."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def install(target):
+        info = tmp_path / "thin-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: thin\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[datassay.actions]\nthin = {target}\n")
+        plugins.cache_clear()
+
+    yield install
+    plugins.cache_clear()
+
+
+def test_an_action_of_one_module_is_everywhere(add, tmp_path):
+    before = most_fits()
+    add("helpers.toy_action:ACTION")
+    assert most_fits() == before + 7 and list(action_kinds())[-1] == "thin"
+
+    def datassay(*args):
+        done = CliRunner().invoke(app, list(args))
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    shown = datassay("run", "wine", "--model", "linear", "--curve-seeds", "2", "--out", "out")
+    assert "Thin out" in shown
+    assert "Thin out" in (tmp_path / "out" / "index.html").read_text()
+    actions = json.loads((tmp_path / "out" / "summary.json").read_text())["acts"]["acts"]
+    (row,) = (one for one in actions if one["kind"] == "thin")
+    assert row["words"] == "Thin out" and row["control_words"] == "as many at random"
+    assert "thin: Every tenth sample is left out." in datassay("run", "--help")
+    plan = datassay("run", "wine", "--model", "linear", "--curve-seeds", "2", "--plan")
+    assert f"about {most_fits() * 10} networks, 5 held-out parts" in " ".join(plan.split())
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("helpers.toy_action:propose", "must name an ActionKind"),
+        ("datassay.act.actions.drop:ACTION", "must have a name of its own"),
+        ("helpers.no_action:ACTION", "cannot be imported"),
+    ],
+)
+def test_what_is_no_action_is_refused(add, target, message):
+    add(target)
+    with pytest.raises(SettingError, match=message):
+        action_kinds()
