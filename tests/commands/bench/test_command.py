@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from datassay.commands.bench.claims import cases as bench_cases
-from datassay.commands.bench.claims.cases import CASES, in_turns
-from datassay.commands.bench.claims.findings import Measured
+from datassay.commands.bench.claims.cases import CASES, Measured, in_turns
 from helpers.command_line import assert_one_error_line, columns, invoke, succeed
 
 FIGURES = {

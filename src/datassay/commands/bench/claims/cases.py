@@ -25,7 +25,6 @@ from datassay.act.remove.rivals import auroc
 from datassay.act.weigh.weights import sample_weights
 from datassay.collect.collection import collect
 from datassay.collect.linearization import Linearization
-from datassay.commands.bench.claims.findings import Measured
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
@@ -41,6 +40,34 @@ TURNS = 3
 FEW = 3  # of the removals that the rival is timed on
 DESCENT: dict[str, Any] = {"lr": 0.05, "steps": 300}
 N_POINTS, N_COLUMNS, N_NEIGHBORS, RATIO = 20_000, 64, 20, 40
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One claim, measured.
+
+    Attributes:
+        what: our work, with its size.
+        rival: what it was compared with.
+        seconds: ours.
+        rival_seconds: the rival's; where it did a part of the work, times the whole over the part.
+        figure: what the answers were compared by; differences are shares of the largest value.
+        value: ours, or how far both agree.
+        rival_value: the rival's; None where `value` says how far both agree.
+    """
+
+    what: str
+    rival: str
+    seconds: float
+    rival_seconds: float
+    figure: str
+    value: float
+    rival_value: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        """How many times the rival's seconds are ours."""
+        return self.rival_seconds / self.seconds
 
 
 def removals(seed: int) -> Measured:

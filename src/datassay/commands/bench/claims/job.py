@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.metadata import version
 
 import torch
 
-from datassay.commands.bench.claims.cases import CASES
-from datassay.commands.bench.claims.findings import BenchFindings
+from datassay.commands.bench.claims.cases import CASES, Measured
 from datassay.commands.bench.settings import ClaimSettings
 from datassay.data.settings import check_seed
 from datassay.errors import SettingError
@@ -15,6 +15,19 @@ from datassay.machine import machine_name, matrix_rate
 from datassay.progress import Progress, silent
 
 LIBRARIES = ("datassay", "torch", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchFindings:
+    """What was measured, and on what.
+
+    Attributes:
+        cases: name → what was measured, in the order they ran.
+        facts: machine, threads, rates of matrix products, versions, seed, command.
+    """
+
+    cases: dict[str, Measured]
+    facts: dict[str, str]
 
 
 def run(settings: ClaimSettings, progress: Progress = silent) -> BenchFindings:

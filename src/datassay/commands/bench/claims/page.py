@@ -1,12 +1,18 @@
-"""The page of `datassay bench`."""
+"""The page and files of `datassay bench`."""
 
 from __future__ import annotations
 
-from datassay.commands.bench.claims.files import FILES
-from datassay.commands.bench.claims.findings import BenchFindings, Measured
+from dataclasses import asdict
+
+import pyarrow as pa
+
+from datassay.commands.bench.claims.cases import Measured
+from datassay.commands.bench.claims.job import BenchFindings
 from datassay.report.page import Page, Row, Section, Table, Text
+from datassay.report.tables import standard_json
 from datassay.report.wording import count, number
 
+FILES = {"bench.parquet": "every case", "summary.json": "the figures above"}
 COLUMNS = ("case", "ours, s", "plain, s", "times as fast", "answers")
 
 
@@ -25,6 +31,16 @@ def page(findings: BenchFindings) -> Page:
         files=FILES,
         answer=(*cases, *facts),
     )
+
+
+def files(findings: BenchFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    rows = [
+        {"case": name, **asdict(measured), "ratio": measured.ratio}
+        for name, measured in findings.cases.items()
+    ]
+    summary = standard_json({**page.head, "cases": rows})
+    return {"bench.parquet": pa.Table.from_pylist(rows), "summary.json": summary}
 
 
 def _cells(measured: Measured) -> tuple[str, ...]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from datassay.commands.bench.settings import TrustSettings
-from datassay.commands.bench.trust.findings import TrustFindings
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed
@@ -21,14 +20,40 @@ from datassay.models.reference import is_reference
 from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number, percent
+from datassay.results import result
 from datassay.score.compare.halves import FEWEST, MOST, retrained_halves
 from datassay.score.compare.scores import standard_scores
-from datassay.score.compare.trust import DISTRUST, PREDICTIONS, TrustCheck, trust_check
+from datassay.score.compare.trust import TrustCheck, trust_check
 from datassay.setting import default_of
 
 # Halves and updates of the two short studies that a plan times.
 SHORT, TIMED = 4, (5, 30)
 MOST_HALVES, MOST_STEPS = 10_000, 1_000_000
+
+
+@result
+class TrustFindings:
+    """A trust check and what it was made of.
+
+    Attributes:
+        samples: the training samples.
+        queries: those held out whose predictions were asked about.
+        model: as the user named it.
+        check: the correlations and verdicts.
+        fit: accuracy of the trained networks on the queries, or R².
+        seconds: of retraining.
+        facts: what was run and on what, name to value, in the order to show.
+        warnings: what the reader must know before trusting the figures.
+    """
+
+    samples: SampleSet
+    queries: SampleSet
+    model: str
+    check: TrustCheck
+    fit: float
+    seconds: float
+    facts: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 def run(
@@ -51,7 +76,7 @@ def run(
     trained = _estimator_facts(make, settings) if is_estimator(make) else _network_facts(settings)
     facts = _facts(findings) | trained | closing_facts(started, settings.seed, settings.command)
     choice = () if settings.weights is None else weights_choice(settings.weights, make(0))
-    return replace(findings, facts=facts, warnings=(*choice, *_warnings(check)))
+    return replace(findings, facts=facts, warnings=choice)
 
 
 def check_settings(settings: TrustSettings, *, only_plan: bool = False) -> None:
@@ -151,35 +176,3 @@ def _estimator_facts(estimator: Any, settings: TrustSettings) -> dict[str, str]:
         "Scores": "labels are judged by your model; effects, information and left-out loss are of "
         "the default network, linearised, as in datassay run"
     }
-
-
-def _warnings(check: TrustCheck) -> tuple[str, ...]:
-    """What the user should know before using any score."""
-    told = []
-    if check.smoothness is not None and check.smoothness.warning:
-        told.append(check.smoothness.warning)
-    refused = [
-        name
-        for name, question, verdict, trivial in zip(
-            check.score, check.question, check.verdict, check.trivial, strict=True
-        )
-        if verdict == DISTRUST and question == PREDICTIONS and not trivial
-    ]
-    if refused:
-        told.append(
-            f"do not trust {_listed(refused)} to say which samples caused a prediction: here "
-            "such effects hardly predict what retraining shows."
-        )
-    beaten = [
-        name
-        for name, high, trivial in zip(check.score, check.ahead_high, check.trivial, strict=True)
-        if not trivial and high < 0
-    ]
-    if beaten:
-        told.append(f"{_listed(beaten)}: a free score predicts retraining better.")
-    return tuple(told)
-
-
-def _listed(names: list[str]) -> str:
-    """Names that may hold commas, in quotes where there are several."""
-    return names[0] if len(names) == 1 else ", ".join(f"“{name}”" for name in names)

@@ -1,41 +1,101 @@
-"""The page of a trust check."""
+"""The page and files of a trust check; `text/trust.md.j2` says the rest."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import numpy as np
+import pyarrow as pa
 
-from datassay.commands.bench.trust.figures import correlation_figure
-from datassay.commands.bench.trust.files import FILES
-from datassay.commands.bench.trust.findings import TrustFindings
-from datassay.commands.bench.trust.method import notes
-from datassay.report.page import Figure, Page, Row, Section, Table, Text
+from datassay.commands.bench.trust.job import TrustFindings
+from datassay.report.compose import compose
+from datassay.report.page import Page, Row, Table
+from datassay.report.plots import chart, level, marks
+from datassay.report.style import BLUE, GREY, VERMILION
+from datassay.report.tables import standard_json
 from datassay.report.wording import number
-from datassay.score.compare.trust import PREDICTIONS, SAMPLES, Estimate, TrustCheck
+from datassay.score.compare.trust import (
+    CARE,
+    DISTRUST,
+    ENOUGH,
+    LITTLE,
+    LOWEST_CEILING,
+    PREDICTIONS,
+    SAMPLES,
+    TRUST,
+    Estimate,
+    TrustCheck,
+)
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {"bench.parquet": "every score", "summary.json": "the figures above"}
 COLUMNS = ("score", "correlation", "of the ceiling", "ahead of free scores", "verdict")
 ASKED = {
     PREDICTIONS: "Which samples caused a prediction",
     SAMPLES: "Which samples matter by themselves",
 }
-FIGURES = {PREDICTIONS: "predictions", SAMPLES: "samples"}
+NAMES = {PREDICTIONS: "predictions", SAMPLES: "samples"}
+COLOURS = {TRUST: BLUE, CARE: "#b8860b", DISTRUST: VERMILION}
+FREE = "free"
 
 
 def page(findings: TrustFindings) -> Page:
     """The answer, the scores of both questions, and how they were judged."""
     check = findings.check
-    answers = tuple(answer(check, question) for question in ASKED if question in check.question)
-    return Page(
-        brand="datassay bench · do scores predict retraining here",
-        title=findings.samples.name,
-        lead=" ".join(answers),
+    refused = [
+        name
+        for name, question, verdict, trivial in zip(
+            check.score, check.question, check.verdict, check.trivial, strict=True
+        )
+        if verdict == DISTRUST and question == PREDICTIONS and not trivial
+    ]
+    beaten = [
+        name
+        for name, high, trivial in zip(check.score, check.ahead_high, check.trivial, strict=True)
+        if not trivial and high < 0
+    ]
+    numbers = {
+        "findings": findings,
+        "answers": {NAMES[q]: answer(check, q) for q in ASKED if q in check.question},
+        "questions": {NAMES[q]: title for q, title in ASKED.items()},
+        "refused": _listed(refused),
+        "beaten": _listed(beaten),
+        "enough": ENOUGH,
+        "little": LITTLE,
+        "lowest_ceiling": LOWEST_CEILING,
+    }
+    blocks: dict[str, object] = {NAMES[q]: correlation_figure(check, q) for q in ASKED}
+    blocks |= {f"table_{NAMES[q]}": _table(check, q) for q in ASKED}
+    return compose(
+        "trust",
+        blocks,
+        numbers,
         facts=findings.facts,
         warnings=findings.samples.warnings + findings.warnings,
-        sections=tuple(_section(check, question) for question in ASKED),
-        method=notes(findings),
         files=FILES,
         columns=findings.samples.columns,
-        answer=answers,
     )
+
+
+def files(findings: TrustFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    check, table = findings.check, findings.check.to_table()
+    smooth = check.smoothness
+    return {
+        "bench.parquet": table,
+        "summary.json": standard_json({
+            **page.head,
+            "scores": table.to_pylist(),
+            "ceiling": asdict(check.ceiling),
+            "reliability": asdict(check.reliability),
+            "halves": check.n_halves,
+            "queries": check.n_queries,
+            "smoothness": smooth and {**smooth.means, "agreement": smooth.agreement},
+        }),
+    }
 
 
 def answer(check: TrustCheck, question: str) -> str:
@@ -57,14 +117,9 @@ def answer(check: TrustCheck, question: str) -> str:
     return f"{text}."
 
 
-def _section(check: TrustCheck, question: str) -> Section:
+def _table(check: TrustCheck, question: str) -> Table:
     rows = tuple(_row(check, i) for i, asked in enumerate(check.question) if asked == question)
-    table = Table(ASKED[question], COLUMNS, rows, in_terminal=True)
-    name = FIGURES[question]
-    drawn = Figure(name, correlation_figure(check, question), "Correlation of each score")
-    return Section(name, name.capitalize(), ASKED[question], (
-        Text(answer(check, question)), drawn, table,
-    ))  # fmt: skip
+    return Table(ASKED[question], COLUMNS, rows, in_terminal=True)
 
 
 def _row(check: TrustCheck, i: int) -> Row:
@@ -88,3 +143,33 @@ def _interval(check: TrustCheck, i: int) -> str:
 
 def _estimate(one: Estimate) -> str:
     return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
+
+
+def _listed(names: list[str]) -> str:
+    """Names that may hold commas, in quotes where there are several."""
+    return ", ".join(f"“{name}”" for name in names) if len(names) > 1 else "".join(names)
+
+
+def correlation_figure(check: TrustCheck, question: str) -> Figure:
+    """One mark a score of a question; the ceiling as a line."""
+    rows = [i for i, asked in enumerate(check.question) if asked == question][::-1]
+    names = [check.score[i] for i in rows]
+    kind = [FREE if check.trivial[i] else check.verdict[i] for i in rows]
+    height = 130 + 34 * len(rows)
+    figure = chart("correlation with retraining", height=height, showlegend=True)
+    for group, colour in (*COLOURS.items(), (FREE, GREY)):
+        here = [j for j, one in enumerate(kind) if one == group]
+        if not here:
+            continue
+        places = np.array([rows[j] for j in here])
+        value = check.correlation[places]
+        bar = {"type": "data", "symmetric": False, "color": colour, "thickness": 2}
+        bar |= {"array": check.high[places] - value, "arrayminus": value - check.low[places]}
+        hover, which = "%{y}: %{x:.3f}<extra></extra>", [names[j] for j in here]
+        marks(figure, value, which, group, colour, hover, size=11, error_x=bar)
+    if question == PREDICTIONS:
+        level(figure, x=check.ceiling.value, text="ceiling", position="top")
+    figure.update_yaxes(categoryorder="array", categoryarray=names)
+    least = min(0.0, float(np.nanmin(check.low[rows])))
+    figure.update_xaxes(range=[least - 0.03, 1.03], showgrid=True)
+    return figure
