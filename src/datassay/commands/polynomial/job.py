@@ -45,7 +45,7 @@ def run(
 ) -> PolynomialFindings:
     """Everything `datassay polynomial` computes, without writing anything."""
     started = time.perf_counter()
-    check_settings(settings, train)
+    check_against_samples(settings, train)
     job, fit = _Job(train, val, settings, progress), None
     if settings.model is None:
         surrogate, fit = job.fitted()
@@ -72,7 +72,7 @@ def run(
     )
 
 
-def check_settings(settings: PolynomialSettings, train: SampleSet) -> None:
+def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> None:
     """Refuse, before any work is done, what cannot be.
 
     Raises:

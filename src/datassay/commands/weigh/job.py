@@ -60,7 +60,7 @@ def run(
 ) -> WeighFindings:
     """Everything `datassay weigh` computes, without writing anything."""
     started = time.perf_counter()
-    check_settings(settings, train)
+    check_against_samples(settings, train)
     settings = replace(settings, model=full_name(settings.model, train))
     job = _Job.prepared(train, val, settings, progress)
     settings = job.settings
@@ -87,7 +87,7 @@ def run(
     )
 
 
-def check_settings(settings: WeighSettings, train: SampleSet) -> None:
+def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
     """Refuse, before any work is done, what cannot be."""
     for name, value, allowed in (
         ("method", settings.method, tuple(METHODS)),

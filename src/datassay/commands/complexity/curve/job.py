@@ -48,7 +48,7 @@ def run(
     return replace(findings, facts=facts, warnings=_warnings(curve))
 
 
-def check_settings(settings: CurveSettings) -> None:
+def check_settings(settings: CurveSettings, *, only_plan: bool = False) -> None:
     """Refuse, before any work is done, a setting outside its rule."""
     for score in settings.accuracy:
         if not 0 < score < 1:

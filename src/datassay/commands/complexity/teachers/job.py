@@ -40,7 +40,7 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
     return TeacherFindings(table, varied, laws, facts)
 
 
-def check_settings(settings: TeacherSettings) -> None:
+def check_settings(settings: TeacherSettings, *, only_plan: bool = False) -> None:
     """Refuse, before any work is done, a setting outside its rule."""
     for name in ("teachers", "students", "max_samples"):
         if getattr(settings, name) < 1:
