@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from datassay.commands.report.command import ReportSettings
 from datassay.commands.report.job import run
-from datassay.commands.report.settings import ReportSettings
 
 
 def write_run(folder, n=30, seed=0, noise=0.1, names=("cat", "dog"), shift=0, **facts):

@@ -8,10 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from datassay.commands.report.advice import advice
-from datassay.commands.report.figures import drawn_samples
-from datassay.commands.report.files import FILES
-from datassay.commands.report.page import page, vote_rows
+from datassay.commands.report.page import FILES, drawn_samples, page
 from datassay.errors import DataError
 from datassay.report.html import render
 from datassay.report.style import MOST_DOTS
@@ -24,6 +21,12 @@ EVIL = "</script><b>evil"
 @pytest.fixture
 def runs(tmp_path):
     return [write_run(tmp_path / name, seed=s) for s, name in enumerate(("first", "second"))]
+
+
+def vote_rows(seen):
+    """The rows of the table of votes; none where there is no such table."""
+    tables = [block for block in seen.blocks if getattr(block, "name", "") == "Votes"]
+    return tables[0].rows if tables else ()
 
 
 def change(folder, **columns_of):
@@ -60,7 +63,7 @@ def test_runs_that_differ_by_seed_say_so_and_give_their_mean_a_reliability(runs)
     findings = compared(runs)
     assert run_columns(findings) == ("run", "samples", "suspects", "seed")
     assert findings.facts["Model"] == "mlp"
-    _, agreement = advice(findings)
+    _, agreement = page(findings).advice
     assert agreement.severity == "fine"
     assert "reliability of 0.99" in agreement.sentence or "1.00" in agreement.sentence
 
@@ -69,7 +72,7 @@ def test_unlike_networks_get_no_reliability(tmp_path, runs):
     write_run(runs[1], seed=1, noise=3.0, Model="linear")
     findings = compared(runs)
     assert "model" in run_columns(findings)
-    *_, agreement = advice(findings)
+    *_, agreement = page(findings).advice
     assert agreement.severity == "act"
     assert "reliability" not in agreement.sentence
     assert "depends on the run" in agreement.sentence
@@ -81,14 +84,14 @@ def test_votes_count_runs_that_suspect_the_same_label(runs):
     change(runs[0], is_issue=suspected, true_label=["cat", "dog"] * 14 + ["dog", "dog"])
     change(runs[1], is_issue=np.roll(suspected, 1))
     findings = compared(runs)
-    assert [(row.name, row.cells[0]) for row in vote_rows(findings)] == [
+    assert [(row.name, row.cells[0]) for row in vote_rows(page(findings))] == [
         ("2 runs", "2"),
         ("1 run", "2"),
         ("no run", "26"),
     ]
     assert findings.wrong.nonzero()[0].tolist() == [28]
     assert findings.suggested[[2, 3, 4, 6]].tolist() == ["", "cat", "dog", "dog"]
-    labels, _ = advice(findings)
+    labels, _ = page(findings).advice
     assert labels.headline == "2 labels suspected by both runs"
     assert set(labels.ids) == {"s3", "s4", "s5", "s6"}
     assert set(labels.ids[:2]) == {"s4", "s5"}
@@ -104,8 +107,8 @@ def test_labels_that_changed_have_no_votes_and_a_word_of_their_own(runs):
     change(runs[1], class_name=names, is_issue=np.zeros(30, bool))
     findings = compared(runs)
     assert findings.relabelled.nonzero()[0].tolist() == [0, 1]
-    assert [row.cells[0] for row in vote_rows(findings)] == ["0", "1", "27"]
-    labels, changed, _ = advice(findings)
+    assert [row.cells[0] for row in vote_rows(page(findings))] == ["0", "1", "27"]
+    labels, changed, _ = page(findings).advice
     assert labels.headline == "No label suspected by both runs"
     assert changed.headline == "2 labels changed between the runs"
     assert "first suspects 2 of these samples, second 0" in changed.sentence
@@ -163,7 +166,7 @@ def test_a_run_of_equal_scores_still_makes_a_page(tmp_path, runs):
     assert "No run suspects a label" in html
     assert 'id="agreement"' not in html
     assert json.loads((out / "summary.json").read_text())["reliability"] is None
-    assert advice(compared(runs))[-1].headline == "Information cannot be compared"
+    assert page(compared(runs)).advice[-1].headline == "Information cannot be compared"
 
 
 def test_a_run_without_its_summary_is_read_by_its_scores(runs):

@@ -3,13 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datassay.collect.settings import Collection, Computing
 from datassay.commands.command import Command, read
-from datassay.commands.index.settings import IndexSettings
-from datassay.commands.inputs import DataInputs, PlanInputs
+from datassay.commands.inputs import (
+    BLOCK_DAMPING_HELP,
+    MODEL,
+    MODEL_HELP,
+    SEED_HELP,
+    DataInputs,
+    PlanInputs,
+    number_or,
+)
 from datassay.commands.shell import err_console, out_console
+from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
+from datassay.setting import setting
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """What the job can be told; every default is what `datassay index DATA` does."""
+
+    append: str | None = setting(
+        None,
+        "Add these samples, a file as DATA is, to the index that --out names; nothing that it has "
+        "is computed anew.",
+    )
+    model: str = setting(MODEL, MODEL_HELP)
+    weights: Path | None = setting(
+        None,
+        ".safetensors or state dict of the trained network (weights.pt::ema names one of several); "
+        "not needed for --plan.",
+    )
+    loss: str = setting(
+        Influence.loss,
+        "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
+    )
+    curvature: str = setting(
+        TrainedWeights.curvature,
+        "Of each layer: blocks (exact), ekfac (factored) or auto (exact where it is small).",
+    )
+    damping: float | str = setting(
+        TrainedWeights.damping,
+        BLOCK_DAMPING_HELP,
+        read=lambda text: number_or(text, "auto", "damping"),
+    )
+    temperature: float | str = setting(
+        TrainedWeights.temperature,
+        "That logits are divided by in the loss, or auto: 2 of classes, 1 of next tokens and of "
+        "self-influence.",
+        read=lambda text: number_or(text, "auto", "temperature"),
+    )
+    weight_decay: float = setting(Training.weight_decay, "Of the training of the network.")
+    parameters: str | None = setting(
+        None, "Only weights with this in their names, or that fit it where it has a *."
+    )
+    share: float = setting(
+        Indexing.share, "Of the effects that a sample's numbers hold, where --width allows it."
+    )
+    width: int = setting(Indexing.width, "Numbers a sample, at most.")
+    keep_as: str = setting(Indexing.keep, "Type of these numbers: float32, float16 or int8.")
+    precision: str = setting(Indexing.gradient_precision, "Of the gradients: float32 or float64.")
+    device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
+    engine: str = setting(
+        Computing.engine, "Where chunks are computed: in_process, processes or ray; same numbers."
+    )
+    address: str | None = setting(
+        Computing.address, "Of a running Ray cluster (default: one of its own, here)."
+    )
+    workers: int | None = setting(
+        Computing.workers, "Of processes, or of a Ray started here (default: by cores)."
+    )
+    location: str = setting(
+        "index",
+        "Folder or URL of the index, s3://bucket/index too; an interrupted one is gone on with.",
+        name="out",
+    )
+    seed: int = setting(Collection.seed, SEED_HELP)
 
 
 class _Index(Command):
@@ -17,22 +90,18 @@ class _Index(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, load, compute, print; of a plan print only."""
-        from datassay.commands.index import answer, job
+        from datassay.commands.index import job
         from datassay.commands.terminal import ProgressDisplay
 
         settings = read(self.settings, given)
         job.check_settings(settings, only_plan=given["plan"])
-        train, other = self.sets({**given, "queries": settings.append})
+        train, other = self.loaded({**given, "queries": settings.append})
         if given["plan"]:
-            from datassay.commands.index import plan
-
-            planned = job.planned(train, settings)
-            is_trained = settings.weights is not None
-            out_console.print(*plan.lines(planned, is_trained=is_trained), sep="\n")
+            out_console.print(*job.plan_lines(train, settings), sep="\n")
             return
         with ProgressDisplay(err_console) as progress:
             built = job.run(train, other, settings, progress)
-        out_console.print(*answer.lines(built), sep="\n", soft_wrap=True)
+        out_console.print(*job.answer_lines(built), sep="\n", soft_wrap=True)
 
 
 COMMAND = _Index(

@@ -1,64 +1,115 @@
-"""The page of a comparison of runs."""
+"""The page of a comparison of runs, whose texts are in `report/text/`, and the files beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from datassay.commands.report.advice import advice, first_to_check
-from datassay.commands.report.figures import agreement_figure, drawn_samples, sample_figure
-from datassay.commands.report.files import FILES
-from datassay.commands.report.findings import ConsensusFindings, unlike_facts, votes
-from datassay.report.page import Block, Figure, Heading, Page, Pair, Row, Section, Table, Text
-from datassay.report.wording import count, percent
+from datassay.commands.report.job import ConsensusFindings, differ_by_chance, unlike_facts, votes
+from datassay.report.advice import N_CHECK_FIRST
+from datassay.report.compose import compose
+from datassay.report.page import Page, Row, Table
+from datassay.report.plots import chart, label_cells
+from datassay.report.style import BLUE, SKY, VERMILION, Dots, drawn_dots, equal_figure, plain
+from datassay.report.tables import column, standard_json
+from datassay.report.wording import count, share
+from datassay.score.compare.consensus import mean_pair
+from datassay.score.compare.stability import Stability
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 N_SUSPECTS, N_CHANGED = 20, 10
-METHOD = (
-    (
-        "Joined by id",
-        "Only samples that every run scored are compared. Rows that were numbered by the reader "
-        "match only as long as no row was removed before them: give --ids where that can happen.",
-    ),
-    (
-        "Rank correlation",
-        "Spearman's, between the scores of two runs over the shared samples (S1 App. A.4, Fig. 5, "
-        "has Pearson's; a few samples of large information make most of that).",
-    ),
-    (
-        "Reliability of the mean rank",
-        "r ρ / (1 + (r − 1) ρ) with ρ the mean rank correlation of two of r runs (Spearman, Brown, "
-        "1910): how well the mean over these runs would agree with that over as many others. It "
-        "holds for runs that differ by chance, such as their seed, not for unlike networks.",
-    ),
-    (
-        "Votes",
-        "How many runs suspect a label, each by its own rule (more likely wrong than right). "
-        "Samples that have different labels in different runs have none.",
-    ),
-)
+MOST_NUMBERS = 12  # runs whose correlations are printed into the cells
+AGREEMENT_COLOURS = ((0.0, VERMILION), (0.5, "#ffffff"), (1.0, BLUE))
+FILES = {"consensus.parquet": "every shared sample", "summary.json": "the figures above"}
 
 
 def page(findings: ConsensusFindings) -> Page:
     """Everything that the command says."""
-    consensus, advices = findings.consensus, advice(findings)
-    names, shared = consensus.names, count(len(consensus.ids), "sample")
-    sections = (_runs(findings), _agreement(findings), _labels(findings), _changed(findings))
-    return Page(
-        brand="datassay report · what several runs say of the same samples",
-        title=", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else ""),
-        lead=f"{count(len(names), 'run')}, {shared} in common",
-        facts=findings.facts,
-        warnings=findings.warnings,
-        advice=advices,
-        sections=tuple(s for s in sections if s.blocks),
-        method=METHOD,
-        files=FILES,
-        answer=tuple(f"{one.headline}. {one.sentence}" for one in advices),
+    f, ours, first = findings, findings.consensus, first_to_check(findings)
+    maps = {"information": ours.information_agreement, "issues": ours.issue_agreement}
+    blocks: dict[str, Any] = {
+        "runs": _runs(f),
+        "votes": lambda: _votes(f),
+        "suspects": lambda: _sample_table(
+            "Suspects", f, first[:N_SUSPECTS], {"suggested": f.suggested, "votes": votes(f)}
+        ),
+        "changed": _changed(f),
+        "samples": lambda: sample_figure(f),
+        **{name: one and agreement_figure(one) for name, one in maps.items()},
+    }
+    numbers = {
+        "f": f,
+        "ours": ours,
+        "n_listed": min(N_SUSPECTS, len(first)),
+        "is_positive": bool((ours.information[[0, -1]] > 0).any(1).all()),
+        "n_drawn": int(drawn_samples(f).sum()),
+        **_of_labels(f),
+        **_of_agreement(f),
+    }
+    ids = {"label errors": tuple(str(i) for i in ours.ids[first[:N_CHECK_FIRST]])}
+    return compose(
+        "report", blocks, numbers, ids=ids, facts=f.facts, warnings=f.warnings, files=FILES
     )
 
 
-def _runs(findings: ConsensusFindings) -> Section:
+def _of_labels(findings: ConsensusFindings) -> dict[str, Any]:
+    """How many labels runs suspect, how right that is, and how many changed."""
+    voted, wrong, changed = votes(findings), findings.wrong, findings.relabelled
+    by_all, by_some = voted == len(findings.runs), voted > 0
+    is_told = wrong is not None and bool(by_all.any())
+    first, last = findings.consensus.is_issue[0], findings.consensus.is_issue[-1]
+    return {
+        "n_all": int(by_all.sum()),
+        "n_some": int(by_some.sum()),
+        "n_same": int((~changed).sum()),
+        "n_changed": int(changed.sum()),
+        "wrong_of_all": wrong[by_all].mean() if is_told and wrong is not None else None,
+        "wrong_of_some": wrong[by_some].mean() if is_told and wrong is not None else None,
+        "before": int(first[changed].sum()),
+        "after": int(last[changed].sum()),
+        "stayed_before": int(first[~changed].sum()),
+        "stayed_after": int(last[~changed].sum()),
+    }
+
+
+def _of_agreement(findings: ConsensusFindings) -> dict[str, Any]:
+    """How far the runs agree on information, and which two agree least."""
+    agreement, names = findings.consensus.information_agreement, findings.consensus.names
+    if agreement is None:
+        return {"mean": None}
+    lowest, i, j = lowest_pair(agreement.spearman)
+    return {
+        "mean": mean_pair(agreement.spearman),
+        "lowest": lowest,
+        "lowest_names": (names[i], names[j]),
+        "by_chance": differ_by_chance(findings),
+    }
+
+
+def lowest_pair(correlations: np.ndarray) -> tuple[float, int, int]:
+    """The two runs that agree least: their correlation and their places in [r, r]."""
+    above = np.where(np.triu(np.ones_like(correlations, bool), 1), correlations, np.inf)
+    i, j = np.unravel_index(above.argmin(), above.shape)
+    return float(correlations[i, j]), int(i), int(j)
+
+
+def first_to_check(findings: ConsensusFindings) -> np.ndarray:
+    """Positions of suspects, most votes first, then by mean rank of the label issue score."""
+    ranks = (
+        findings.consensus.issue_score.argsort(1, kind="stable").argsort(1, kind="stable").mean(0)
+    )
+    voted = votes(findings)
+    order = np.lexsort((-ranks, -voted))
+    return order[voted[order] > 0]
+
+
+def _runs(findings: ConsensusFindings) -> Table:
     """One line a run: beside counts only what differs."""
     unlike = unlike_facts(findings.runs)
     rows = tuple(
@@ -66,43 +117,10 @@ def _runs(findings: ConsensusFindings) -> Section:
                      *(r.facts.get(name, "–") for name in unlike)))
         for r in findings.runs
     )  # fmt: skip
-    columns = ("run", "samples", "suspects", *(name.lower() for name in unlike))
-    return Section("runs", "The runs", "The runs", (Table("Runs", columns, rows),))
+    return Table("Runs", ("run", "samples", "suspects", *(name.lower() for name in unlike)), rows)
 
 
-def _agreement(findings: ConsensusFindings) -> Section:
-    """Maps of correlations; empty where no run orders its samples."""
-    maps = (
-        ("information", "Information", findings.consensus.information_agreement),
-        ("issues", "Label issue score", findings.consensus.issue_agreement),
-    )
-    text = "Rank correlations of {} between every two runs"
-    figures = tuple(
-        Figure(name, agreement_figure(agreement), text.format(name), title=title)
-        for name, title, agreement in maps
-        if agreement is not None
-    )
-    blocks: tuple[Block, ...] = (
-        Text("Rank correlation of every two runs: 1 is the same order of samples, 0 none in "
-             "common."),
-        Pair(figures),
-    )  # fmt: skip
-    return Section("agreement", "Do they agree", "Do they agree", blocks if figures else ())
-
-
-def _labels(findings: ConsensusFindings) -> Section:
-    changed, rows = int(findings.relabelled.sum()), vote_rows(findings)
-    note = f"Not counted: {count(changed, 'sample')} whose label is another in another run."
-    note = note if changed else ""
-    blocks: tuple[Block, ...] = (Text(f"No run suspects a label. {note}".strip()),)
-    if rows:
-        columns = ("suspected by", "samples", *["really wrong"] * (findings.wrong is not None))
-        votes_table = Table("Votes", columns, rows, note=note, in_terminal=True)
-        blocks = (votes_table, Heading("Check first"), _suspects(findings))
-    return Section("labels", "Suspected labels", "Suspected labels", blocks)
-
-
-def vote_rows(findings: ConsensusFindings) -> tuple[Row, ...]:
+def _votes(findings: ConsensusFindings) -> Table:
     """How many labels so many runs suspect, most votes first, and how many of those are wrong."""
     voted, wrong = votes(findings), findings.wrong
     rows = []
@@ -110,42 +128,19 @@ def vote_rows(findings: ConsensusFindings) -> tuple[Row, ...]:
         inside = (voted == k) & ~findings.relabelled
         cells = (f"{int(inside.sum()):,}",)
         if wrong is not None:
-            share = f" ({percent(round(float(wrong[inside].mean()), 3))})" if inside.any() else ""
-            cells += (f"{int(wrong[inside].sum()):,}{share}",)
+            part = f" ({share(wrong[inside].mean())})" if inside.any() else ""
+            cells += (f"{int(wrong[inside].sum()):,}{part}",)
         rows.append(Row(count(k, "run") if k else "no run", cells))
-    return tuple(rows) if voted.any() else ()
+    columns = ("suspected by", "samples", *["really wrong"] * (wrong is not None))
+    return Table("Votes", columns, tuple(rows), in_terminal=True)
 
 
-def _suspects(findings: ConsensusFindings) -> Table:
-    """The labels to check first: twenty at most, most votes first."""
-    voted = votes(findings)
-    n, chosen = int((voted > 0).sum()), first_to_check(findings)[:N_SUSPECTS]
-    note = (
-        f"{len(chosen):,} of {n:,} suspected, with the ranks of their information. All are in "
-        "consensus.parquet."
-    )
-    figures = {"suggested": findings.suggested, "votes": voted}
-    return _sample_table("Suspects", findings, chosen, figures, note)
-
-
-def _changed(findings: ConsensusFindings) -> Section:
+def _changed(findings: ConsensusFindings) -> Table:
     """The samples whose ranks lie furthest apart, ten at most, none of equal ranks."""
-    names, apart = findings.consensus.names, findings.consensus.rank_range
+    apart = findings.consensus.rank_range
     order = np.argsort(-apart, kind="stable")[:N_CHANGED]
-    chosen, shares = order[apart[order] > 0], {"apart": [f"{100 * a:.0f} %" for a in apart]}
-    blocks: list[Block] = [
-        Text("Ranks are shares of the samples that inform less: 0 % is the least informative "
-             "sample, 100 % the most."),
-        _sample_table("Changed most", findings, chosen, shares),
-    ]  # fmt: skip
-    if (findings.consensus.information[[0, -1]] > 0).any(1).all():
-        text = f"Information of each sample in {names[0]} and in {names[-1]}"
-        title = f"Information in {names[0]} and in {names[-1]}"
-        blocks.append(Figure("samples", sample_figure(findings), text, title=title))
-        n, drawn = len(apart), int(drawn_samples(findings).sum())
-        if drawn < n:
-            blocks.append(Text(f"{drawn:,} of {n:,} samples are drawn.", note=True))
-    return Section("changed", "Where they differ", "Where they differ most", tuple(blocks))
+    shares = {"apart": [f"{100 * a:.0f} %" for a in apart]}
+    return _sample_table("Changed most", findings, order[apart[order] > 0], shares)
 
 
 def _sample_table(
@@ -153,7 +148,6 @@ def _sample_table(
     findings: ConsensusFindings,
     chosen: np.ndarray,
     figures: Mapping[str, Sequence | np.ndarray],
-    note: str = "",
 ) -> Table:
     """Single samples: id, label, the figures by their headings, and the rank in each run."""
     consensus = findings.consensus
@@ -163,4 +157,93 @@ def _sample_table(
         cells = (str(v[c]) for v in (findings.label, *figures.values()))
         shares = (f"{100 * share:.0f} %" for share in consensus.rank[:, c])
         rows.append(Row(str(consensus.ids[c]), (*cells, *shares)))
-    return Table(name, ("id", "label", *figures, *ranks), tuple(rows), note=note)
+    return Table(name, ("id", "label", *figures, *ranks), tuple(rows))
+
+
+def agreement_figure(agreement: Stability) -> Figure:
+    """Rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
+    names, places = agreement.names, list(range(len(agreement.names)))
+    figure = chart(height=160 + 36 * len(names), showlegend=False)
+    shown = [plain(name, 22) for name in names]
+    figure.add_heatmap(
+        x=places, y=places, z=agreement.spearman, zmin=-1, zmax=1, xgap=2, ygap=2,
+        colorscale=AGREEMENT_COLOURS,
+        texttemplate="%{z:.2f}" if len(names) <= MOST_NUMBERS else None,
+        customdata=[[f"{a}, {b}" for b in shown] for a in shown],
+        hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
+        colorbar={"thickness": 10, "outlinewidth": 0, "tickvals": [-1, 0, 1]},
+    )  # fmt: skip
+    label_cells(figure, shown)
+    return figure
+
+
+def sample_figure(findings: ConsensusFindings) -> Figure:
+    """Information of each sample in the first run and in the last.
+
+    Args:
+        findings: of two runs or more, with positive information in these two.
+
+    Returns:
+        The figure, both axes logarithmic; suspected samples are marked. Of more than 4000 samples
+        the suspected ones and some at random are drawn.
+    """
+    consensus, shown = findings.consensus, drawn_samples(findings)
+    first, last = plain(consensus.names[0]), plain(consensus.names[-1])
+    named = zip(consensus.ids, findings.label, strict=True)
+    return equal_figure(
+        consensus.information[0],
+        consensus.information[-1],
+        (f"information, {first}", f"the same, {last}"),
+        [
+            Dots("not suspected", shown & (consensus.votes == 0), SKY, size=5),
+            Dots("suspected by some", shown & (consensus.votes > 0), VERMILION, size=7),
+        ],
+        np.array([f"{plain(str(i))}<br>label {plain(str(label))}" for i, label in named]),
+        "id %{text}<br>%{x:.3g} and %{y:.3g} nats",
+    )
+
+
+def drawn_samples(findings: ConsensusFindings) -> np.ndarray:
+    """[c]: positive information in both runs, at most 4000 samples, suspected ones first."""
+    consensus = findings.consensus
+    return drawn_dots(*consensus.information[[0, -1]], first=consensus.votes > 0)
+
+
+def files(findings: ConsensusFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    return {"consensus.parquet": _table(findings), "summary.json": _summary(findings, page)}
+
+
+def _table(findings: ConsensusFindings) -> pa.Table:
+    """One row a shared sample, in the first run's order."""
+    # id, label (the first run's, as shown), suggested_label (empty where no run suspects it),
+    # relabelled, mean_rank, rank_range, votes, each run's scores, and is_wrong where known.
+    table = findings.consensus.to_table()
+    table = table.add_column(1, "label", column(findings.label))
+    table = table.add_column(2, "suggested_label", column(findings.suggested))
+    table = table.add_column(3, "relabelled", pa.array(findings.relabelled))
+    if findings.wrong is not None:
+        table = table.append_column("is_wrong", pa.array(findings.wrong))
+    return table
+
+
+def _summary(findings: ConsensusFindings, page: Page) -> str:
+    consensus, voted = findings.consensus, votes(findings)
+    return standard_json({
+        **page.head,
+        "runs": [asdict(run) for run in findings.runs],
+        "shared": len(consensus.ids),
+        "relabelled": int(findings.relabelled.sum()),
+        "suspected_by": [
+            int(((voted == k) & ~findings.relabelled).sum()) for k in range(len(findings.runs) + 1)
+        ],
+        "information_agreement": _correlations(consensus.information_agreement),
+        "issue_agreement": _correlations(consensus.issue_agreement),
+        "reliability": consensus.reliability,
+    })
+
+
+def _correlations(agreement: Stability | None) -> dict[str, object] | None:
+    if agreement is None:
+        return None
+    return {"spearman": agreement.spearman, "pearson": agreement.pearson}
