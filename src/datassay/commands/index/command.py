@@ -90,10 +90,9 @@ class _Index(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, load, compute, print; of a plan print only."""
-        from datassay.commands.index import job
         from datassay.commands.terminal import ProgressDisplay
 
-        settings = read(self.settings, given)
+        settings, job = read(self.settings, given), self.part("job")
         job.check_settings(settings, only_plan=given["plan"])
         train, other = self.loaded({**given, "queries": settings.append})
         if given["plan"]:
