@@ -18,6 +18,7 @@ from datassay.commands.app import commands
 from datassay.score.influence.exact_blocks import auto_damping
 from datassay.score.influence.trained_network import PLAIN, SOFTENED
 from datassay.score.settings import DEFAULT_TOP, Influence
+from datassay.setting import sentence_of
 from datassay.setting import settings_of as options_of
 from helpers.command_line import succeed
 
@@ -297,3 +298,16 @@ def test_what_auto_stands_for_is_said_as_it_is(name):
         assert "(default: float32; with --curvature whole float64)" in options["precision"].help
     else:
         assert f"auto: {SOFTENED:g} of classes, {PLAIN:g} of next" in options["temperature"].help
+
+
+def test_options_say_what_the_docstrings_of_functions_say():
+    shown = {
+        name: sentence_of(spec.of)
+        for command in commands()
+        for group in command.groups
+        for name, spec in options_of(group).items()
+        if spec.of
+    }
+    assert len(shown) > 15 and all(text.endswith(".") for text in shown.values())
+    text = " ".join(succeed("explain", "--help").output.replace("│", " ").split())
+    assert shown["damping"] in text and "of:datassay" not in text

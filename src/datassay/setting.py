@@ -1,10 +1,18 @@
-"""Settings: a dataclass field that also says how the command line shows and reads it."""
+"""Settings: a dataclass field that also says how the command line shows and reads it.
+
+What an option means stands once, in the docstring of the public function that takes it: a setting
+names the function, and the sentence is read from its source when help is shown.
+"""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 
@@ -13,7 +21,8 @@ class Setting:
     """What the command line needs to know about a field, beyond its type and default.
 
     Attributes:
-        help: one sentence for `--help`.
+        help: one sentence for `--help`, behind that of `of`.
+        of: "module:function.argument" whose docstring says what the option means; may be empty.
         name: of the option, without dashes; empty: the field's name.
         argument: whether it is a positional argument and no option.
         read: from the option's text to the field's value; None where the type says it all.
@@ -25,12 +34,39 @@ class Setting:
     argument: bool = False
     read: Callable[[str], Any] | None = None
     show: str | None = None
+    of: str = ""
+
+
+def sentence_of(source: str) -> str:
+    """The first sentence that a docstring has on an argument; nothing is imported for it.
+
+    Args:
+        source: "module:function.argument".
+
+    Returns:
+        The sentence, quotation marks of strings left out.
+    """
+    module, _, path = source.partition(":")
+    function, _, name = path.rpartition(".")
+    spec = find_spec(module)
+    assert spec is not None and spec.origin, f"{module} is a module"
+    nodes = ast.walk(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
+    node = next(n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == function)
+    entry = re.search(rf"^ {{4}}{name}: (.+(?:\n {{5,}}.+)*)", ast.get_docstring(node) or "", re.M)
+    assert entry is not None, f"{function} says what {name} is"
+    text = " ".join(entry[1].split())
+    is_word = re.match(r"[a-z]{2}", text) is not None  # no value, and no symbol
+    sentence = re.match(r".+?\.(?= [A-Z]|$)|.+", text.replace('"', ""))
+    assert sentence is not None
+    first = sentence[0][0].upper() if is_word else sentence[0][0]
+    return f"{first}{sentence[0][1:].rstrip('.')}."
 
 
 def setting(
     default: Any,
-    help: str,
+    help: str = "",
     *,
+    of: str = "",
     name: str = "",
     argument: bool = False,
     read: Callable[[str], Any] | None = None,
@@ -40,7 +76,8 @@ def setting(
 
     Args:
         default: the one place where it is written.
-        help: one sentence for `--help`.
+        help: one sentence for `--help`; behind that of `of`.
+        of: "module:function.argument" whose docstring says what the option means; empty: none.
         name: of the option; empty: the field's name with dashes.
         argument: whether it is a positional argument.
         read: from the option's text to the value, where the type alone does not say how.
@@ -49,7 +86,7 @@ def setting(
     Returns:
         A dataclass field.
     """
-    option = Setting(help, name, argument, read, show)
+    option = Setting(help, name, argument, read, show, of)
     return dataclasses.field(default=default, metadata={"setting": option})
 
 

@@ -30,10 +30,6 @@ BLOCK_MODEL_HELP = (
 )
 RIDGE_HELP = "Of a linear model, (ridge/2)‖θ‖² on the mean loss."
 DAMPING_HELP = "Added to the Hessian behind V; not to the fits."
-BLOCK_DAMPING_HELP = (
-    "Share of each layer's mean curvature added to it, or auto: 1 where it is exact (1000/n with "
-    "fewer than 1000 samples), 0.1 where it is factored."
-)
 SEED_HELP = "Of split, noise, weights, projection and batches."
 
 
@@ -48,19 +44,21 @@ class DataInputs:
         argument=True,
     )
     data_option: str | None = setting(None, "The same as DATA.", name="data")
-    target: str | None = setting(Loading.target, "Label column of a table (default: the last).")
-    ids: str | None = setting(Loading.ids, "Id column of a table (default: row numbers).")
-    source: str | None = setting(
-        Loading.source, "Column that says where each row came from; no feature then."
+    target: str | None = setting(Loading.target, of="datassay.data.load:load.target")
+    ids: str | None = setting(Loading.ids, of="datassay.data.load:load.ids")
+    source: str | None = setting(Loading.source, of="datassay.data.load:load.source")
+    drop: str | None = setting(
+        Loading.drop, "Names between commas.", of="datassay.data.load:load.drop"
     )
-    drop: str | None = setting(Loading.drop, "Columns to leave out, between commas.")
     keep: str | None = setting(
-        Loading.keep, "Columns to use though they number or name the rows, between commas."
+        Loading.keep, "Names between commas.", of="datassay.data.load:load.keep"
     )
     categorical: str | None = setting(
-        Loading.categorical, "Columns to read as categories, between commas."
+        Loading.categorical, "Names between commas.", of="datassay.data.load:load.categorical"
     )
-    text: str | None = setting(Loading.text, "Columns to read as texts, between commas.")
+    text: str | None = setting(
+        Loading.text, "Names between commas.", of="datassay.data.load:load.text"
+    )
     log_target: bool = setting(
         Loading.log_target, "Predict the logarithm of the target, for one that is skewed."
     )

@@ -13,7 +13,7 @@ import typer
 
 from datassay.commands.command import Command
 from datassay.commands.shell import clear_exit
-from datassay.commands.usage import HelpedCommand
+from datassay.commands.usage import OF, HelpedCommand
 from datassay.errors import SettingError
 from datassay.setting import Setting, default_of, settings_of
 
@@ -95,7 +95,9 @@ def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
             as_typed = default if isinstance(default, tuple) else (default,)
             known = spec.read is None or isinstance(default, str)
             text = True if known else ",".join(map(str, as_typed))
-        shown = typer.Option(*flags, help=spec.help.replace("[", r"\["), show_default=text or False)
+        # A docstring is read when help is shown; until then its place is held.
+        told = f"{OF}{spec.of} {spec.help}" if spec.of else spec.help
+        shown = typer.Option(*flags, help=told.replace("[", r"\["), show_default=text or False)
     kind = inspect.Parameter.KEYWORD_ONLY
     annotation = Annotated[_typed(hint, spec), shown]
     if default is dataclasses.MISSING:

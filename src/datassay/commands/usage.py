@@ -10,6 +10,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from datassay.commands.shell import ignore_stops, out_stream, printed, say
+from datassay.setting import sentence_of
+
+OF = "of:"  # stands before the source of an option's sentence
 
 
 class HelpedCommand(TyperCommand):
@@ -22,8 +25,13 @@ class HelpedCommand(TyperCommand):
         from datassay.data.formats import in_words
 
         for parameter in self.params:
-            if "FORMATS" in (text := str(getattr(parameter, "help", ""))):
-                vars(parameter)["help"] = text.replace("FORMATS", in_words())
+            text = str(getattr(parameter, "help", ""))
+            if text.startswith(OF):
+                source, _, more = text.removeprefix(OF).partition(" ")
+                text = f"{sentence_of(source)} {more}".strip().replace("[", r"\[")
+            if "FORMATS" in text:
+                text = text.replace("FORMATS", in_words())
+            vars(parameter)["help"] = text
         self.epilog = self.more() or None
         super().format_help(ctx, formatter)
 

@@ -64,10 +64,10 @@ def load(
             Dataset of Hugging Face's datasets; (x, y) or (x, y, x_val, y_val) arrays, where x of a
             pair may be a frame; a torch Dataset of (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last.
-        ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
+        ids: the column of a table that names its rows. For arrays and Datasets [n] strings or
             integers. None: the index of a pandas frame that does more than count the rows, row
             numbers, or the paths of image files.
-        source: the column of a table that says where each row came from (no feature then); for
+        source: the column of a table that says where each row came from (no feature then). For
             arrays and Datasets [n] strings or integers. None: unknown.
         task: "classification" or "regression"; None: strings and booleans are labels, and so are
             whole numbers of at most 20 distinct values or that run 0..k−1 or 1..k with 10 samples

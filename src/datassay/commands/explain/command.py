@@ -8,7 +8,6 @@ from pathlib import Path
 from datassay.collect.settings import Collection
 from datassay.commands.command import Command
 from datassay.commands.inputs import (
-    BLOCK_DAMPING_HELP,
     MODEL,
     MODEL_HELP,
     SEED_HELP,
@@ -57,7 +56,8 @@ class ExplainSettings:
     )
     damping: float | str = setting(
         TrainedWeights.damping,
-        f"{BLOCK_DAMPING_HELP} With --curvature whole it is absolute, auto 0.01.",
+        "With --curvature whole it is absolute, auto 0.01.",
+        of="datassay.score.influence.methods:influence.damping",
         read=lambda text: number_or(text, "auto", "damping"),
     )
     parameters: str | None = setting(

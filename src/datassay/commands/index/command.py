@@ -10,7 +10,6 @@ from typing import Any
 from datassay.collect.settings import Collection, Computing
 from datassay.commands.command import Command, read
 from datassay.commands.inputs import (
-    BLOCK_DAMPING_HELP,
     MODEL,
     MODEL_HELP,
     SEED_HELP,
@@ -48,7 +47,7 @@ class IndexSettings:
     )
     damping: float | str = setting(
         TrainedWeights.damping,
-        BLOCK_DAMPING_HELP,
+        of="datassay.score.influence.methods:influence.damping",
         read=lambda text: number_or(text, "auto", "damping"),
     )
     temperature: float | str = setting(
@@ -57,16 +56,18 @@ class IndexSettings:
         "self-influence.",
         read=lambda text: number_or(text, "auto", "temperature"),
     )
-    weight_decay: float = setting(Training.weight_decay, "Of the training of the network.")
+    weight_decay: float = setting(
+        Training.weight_decay, of="datassay.score.index.build:index.weight_decay"
+    )
     parameters: str | None = setting(
         None, "Only weights with this in their names, or that fit it where it has a *."
     )
-    share: float = setting(
-        Indexing.share, "Of the effects that a sample's numbers hold, where --width allows it."
+    share: float = setting(Indexing.share, of="datassay.score.index.build:index.share")
+    width: int = setting(Indexing.width, of="datassay.score.index.build:index.width")
+    keep_as: str = setting(Indexing.keep, of="datassay.score.index.build:index.keep")
+    precision: str = setting(
+        Indexing.gradient_precision, of="datassay.score.index.build:index.precision"
     )
-    width: int = setting(Indexing.width, "Numbers a sample, at most.")
-    keep_as: str = setting(Indexing.keep, "Type of these numbers: float32, float16 or int8.")
-    precision: str = setting(Indexing.gradient_precision, "Of the gradients: float32 or float64.")
     device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
     engine: str = setting(
         Computing.engine, "Where chunks are computed: in_process, processes or ray; same numbers."

@@ -33,17 +33,21 @@ class TrainingSettings:
     model: str = setting(MODEL, f"{MODEL_HELP} {OWN_HELP}")
     weights: Path | None = setting(None, ".safetensors or state dict, trained on OTHER data.")
     allow_trained: bool = setting(
-        Collection.allow_trained, "Accept weights that have seen these labels."
+        Collection.allow_trained, of="datassay.collect.collection:collect.allow_trained"
     )
     lr: float | str = setting(
         Training.lr,
-        "Learning rate, or auto: 0.5/λ_max of the kernel.",
+        of="datassay.score.leave_one_out:leave_one_out.lr",
         read=lambda text: number_or(text, "auto", "lr"),
     )
     steps: int = setting(Training.steps, "Training steps of the linearised network.")
-    weight_decay: float = setting(Training.weight_decay, "Penalty towards the initial weights.")
+    weight_decay: float = setting(
+        Training.weight_decay, of="datassay.score.leave_one_out:leave_one_out.weight_decay"
+    )
     reduction: str = setting(Training.reduction, "sum or mean loss: what lr and decay refer to.")
-    dynamics: str = setting(Training.dynamics, "flow, descent or converged.")
+    dynamics: str = setting(
+        Training.dynamics, of="datassay.score.leave_one_out:leave_one_out.dynamics"
+    )
     label_noise: str = setting(
         "auto",
         "Sought in the labels: as often in every class, uniform; depending on it, class; auto.",
@@ -70,7 +74,9 @@ class RunSettings(TrainingSettings):
     smoothing: str = setting(
         Smoothing.smoothing, "Which information: functional, isotropic, fisher, sgd or kl."
     )
-    sigma: float = setting(Smoothing.sigma, "Of the smoothing noise: divides information by σ².")
+    sigma: float = setting(
+        Smoothing.sigma, of="datassay.score.sample_information:sample_information.sigma"
+    )
     batch_size: int | None = setting(
         Smoothing.batch_size, "Of the SGD asked about; for --smoothing sgd and kl only."
     )
@@ -99,13 +105,8 @@ class RunSettings(TrainingSettings):
     rank_correlation: float | None = setting(
         None, "With exact scores; the smallest projection that reaches it is taken."
     )
-    products: str = setting(
-        Collection.products,
-        "Precision of products over all rows: auto, float64, float32, bfloat16.",
-    )
-    device: str = setting(
-        Collection.device, "Where Jacobians and products are computed: cpu, cuda or cuda:1."
-    )
+    products: str = setting(Collection.products, of="datassay.collect.collection:collect.products")
+    device: str = setting(Collection.device, of="datassay.collect.collection:collect.device")
     curve_seeds: int = setting(5, "Networks retrained a point; 0 skips retraining.")
     budget: float = setting(
         60.0,
