@@ -284,8 +284,8 @@ def test_options_at_trained_weights_have_the_defaults_of_their_function(name):
 def test_what_auto_stands_for_is_said_as_it_is(name):
     options = options_of(next(c for c in commands() if c.name == name).settings)
     number = r"([\d.]+)"
-    pattern = rf"auto: {number} where it is exact \({number}/n with fewer than {number} samples\), "
-    text = options["damping"].help
+    pattern = rf"\({number} where it is exact, {number}/n with fewer than {number} samples, "
+    text = f"{sentence_of(options['damping'].of)} {options['damping'].help}"
     most, per, enough, factored = re.search(
         rf"{pattern}{number} where it is factored", text
     ).groups()

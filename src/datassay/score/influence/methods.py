@@ -89,8 +89,8 @@ def influence(
             measure(model, batch) → [b], or [b, tokens]: then each token of each query, in order, is
             a column of its own.
         damping: added to the Hessian; "auto" is a share of each block's mean eigenvalue (1 where it
-            is exact, 1000/n with fewer samples, 0.1 where it is factored), a number is the share.
-            Of the whole Hessian and other methods it is absolute, "auto" 0.01.
+            is exact, 1000/n with fewer than 1000 samples, 0.1 where it is factored), a number is
+            the share. Of the whole Hessian and other methods it is absolute, "auto" 0.01.
         temperature: T, of "gauss_newton" by blocks: classes are attributed by T ℓ(f / T) in place
             of the training loss ℓ(f), gradients and Hessian. Samples that the network fits have
             next to no gradient in the end, though it had to learn them; softened, they count.
