@@ -6,7 +6,7 @@ import torch
 from scipy.stats import norm
 from sklearn.metrics import adjusted_rand_score
 
-from datassay.act.partition.held_out import fold_numbers, held_out_log_likelihood
+from datassay.act.partition.block_count import fold_numbers, held_out_log_likelihood
 from datassay.act.partition.mixture import MixtureProblem, fit_mixture, log_densities
 from datassay.collect.curvature.output_features import SharedFeatures
 from datassay.data.synthetic.mixtures import routable_mixture

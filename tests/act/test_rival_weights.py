@@ -5,9 +5,12 @@ import pytest
 import torch
 from torch import nn
 
-from datassay.act.weigh.active_bias import active_bias_weights, batched_active_bias
-from datassay.act.weigh.class_balance import class_balanced_weights
-from datassay.act.weigh.self_paced import self_paced_weights
+from datassay.act.weigh.baseline_weights import (
+    active_bias_weights,
+    batched_active_bias,
+    class_balanced_weights,
+    self_paced_weights,
+)
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.models.networks import mlp

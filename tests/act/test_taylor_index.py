@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from datassay.act.sample.taylor_index import taylor_index, taylor_terms
+from datassay.act.sample.taylor import taylor_index, taylor_terms
 from datassay.collect.curvature.derivatives import derivatives
 from datassay.collect.curvature.point_function import point_function
 from datassay.errors import SettingError

@@ -55,11 +55,12 @@ if TYPE_CHECKING:
         generalization_bound as generalization_bound,
     )
     from datassay.act.sample.taylor import TaylorSample as TaylorSample
+    from datassay.act.sample.taylor import taylor_index as taylor_index
     from datassay.act.sample.taylor import taylor_sample as taylor_sample
-    from datassay.act.sample.taylor_index import taylor_index as taylor_index
-    from datassay.act.weigh.active_bias import active_bias_weights as active_bias_weights
-    from datassay.act.weigh.active_bias import batched_active_bias as batched_active_bias
-    from datassay.act.weigh.class_balance import class_balanced_weights as class_balanced_weights
+    from datassay.act.weigh.baseline_weights import active_bias_weights as active_bias_weights
+    from datassay.act.weigh.baseline_weights import batched_active_bias as batched_active_bias
+    from datassay.act.weigh.baseline_weights import class_balanced_weights as class_balanced_weights
+    from datassay.act.weigh.baseline_weights import self_paced_weights as self_paced_weights
     from datassay.act.weigh.features import trained_network as trained_network
     from datassay.act.weigh.gain import WeightGain as WeightGain
     from datassay.act.weigh.gain import head_gain as head_gain
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from datassay.act.weigh.reweight import reweight as reweight
     from datassay.act.weigh.search import WeightSearch as WeightSearch
     from datassay.act.weigh.search import search_weights as search_weights
-    from datassay.act.weigh.self_paced import self_paced_weights as self_paced_weights
     from datassay.act.weigh.weights import SampleWeights as SampleWeights
     from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.act.weigh.weights import sample_weights as sample_weights

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from datassay.act.review.likeness import Term, covariance, product, quadratic, sums_by_code
+from datassay.act.review.outcomes import Term, covariance, product, quadratic, sums_by_code
 
 
 def made(n=40, seed=0):

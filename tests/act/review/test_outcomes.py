@@ -5,8 +5,14 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from datassay.act.review.judged import Judged
-from datassay.act.review.likeness import covariance
-from datassay.act.review.outcomes import PRIOR, SHIFT, STRETCH, _hypotheses, fit_outcomes
+from datassay.act.review.outcomes import (
+    PRIOR,
+    SHIFT,
+    STRETCH,
+    _hypotheses,
+    covariance,
+    fit_outcomes,
+)
 
 
 def made(n=300, k=3, seed=0):

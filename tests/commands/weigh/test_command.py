@@ -25,7 +25,7 @@ def ends_in_softmax():
 def short():
     """Trainings of 40 updates: what is tested here is what is written, not what is learned."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("datassay.act.weigh.features.FEWEST_UPDATES", 40)
+        patch.setattr("datassay.train.recipe.FEWEST_UPDATES", 40)
         patch.setattr("datassay.act.weigh.gain.FEWEST_UPDATES", 40)
         patch.setattr("datassay.act.weigh.gain.MOST_UPDATES", 80)
         yield

@@ -6,7 +6,7 @@ import numpy as np
 
 from datassay.act.choose.action import BALANCE, Action, weighting
 from datassay.act.choose.registry import ActionKind, Scores
-from datassay.act.weigh.class_balance import class_balanced_weights
+from datassay.act.weigh.baseline_weights import class_balanced_weights
 from datassay.data.samples import SampleSet
 
 # Largest class over smallest from which weights by class can matter.

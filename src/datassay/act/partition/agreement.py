@@ -8,8 +8,8 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 from torch.nn import functional
 
+from datassay.act.partition.block_count import fold_numbers
 from datassay.act.partition.blocks import Partition, gate_inputs
-from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.mixture import MixtureProblem, log_densities, log_prior
 from datassay.act.partition.settings import Division
 from datassay.collect.curvature.output_geometry import output_geometry

@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from datassay.act.partition.block_count import Choice, choose_blocks, is_better
-from datassay.act.partition.held_out import fold_numbers
+from datassay.act.partition.block_count import Choice, choose_blocks, fold_numbers, is_better
 from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK, influence_blocks, reassigned
 from datassay.act.partition.mixture import Mixture, MixtureProblem
 from datassay.act.partition.settings import Division

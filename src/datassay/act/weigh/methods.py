@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from datassay.act.weigh.active_bias import active_bias_weights
-from datassay.act.weigh.class_balance import class_balanced_weights
-from datassay.act.weigh.self_paced import self_paced_weights
+from datassay.act.weigh.baseline_weights import (
+    active_bias_weights,
+    class_balanced_weights,
+    self_paced_weights,
+)
 from datassay.act.weigh.weights import SampleWeights, weights_of_variance
 from datassay.data.samples import SampleSet
 from datassay.results import result

@@ -10,10 +10,9 @@ import numpy as np
 from torch import nn
 
 from datassay.act.sample.comparison import SamplingComparison, compare_designs
-from datassay.act.sample.domain import checked_domain
+from datassay.act.sample.density import checked_domain
 from datassay.act.sample.generalization_bound import bound_reductions, generalization_bound
-from datassay.act.sample.taylor import TaylorSample, taylor_sample
-from datassay.act.sample.taylor_index import taylor_index
+from datassay.act.sample.taylor import TaylorSample, taylor_index, taylor_sample
 from datassay.collect.curvature.derivatives import derivatives
 from datassay.collect.curvature.point_function import PointFunction, point_function
 from datassay.commands.facts import closing_facts
