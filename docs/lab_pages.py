@@ -12,7 +12,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from datassay_lab.catalog import CHAPTERS, experiment, module_of
+from datassay_lab.catalog import CHAPTERS, experiments
 from datassay_lab.experiment import Experiment
 
 RESULTS = Path(__file__).parent.parent / "bench" / "results.jsonl"
@@ -42,7 +42,7 @@ Source: {source}.
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add the pages to the navigation, chapter by chapter."""
-    pages = [{chapter: [_path(n) for n in names]} for chapter, names in CHAPTERS.items() if names]
+    pages = [{chapter: [_path(e.name) for e in listed]} for chapter, listed in CHAPTERS.items()]
     for entry in config.nav:
         if "The course" in entry:
             entry["The course"] = ["howto/course.md", *pages]
@@ -52,10 +52,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages themselves."""
     recorded = _recorded()
-    for names in CHAPTERS.values():
-        for name in names:
-            text = _page(experiment(name), recorded.get(name))
-            files.append(File.generated(config, _path(name), content=text))
+    for _, e in experiments():
+        text = _page(e, recorded.get(e.name))
+        files.append(File.generated(config, _path(e.name), content=text))
     return files
 
 
@@ -73,7 +72,7 @@ def _page(e: Experiment, line: dict | None) -> str:
         )
     return PAGE.format(
         name=e.name, statement=e.statement, formula=e.formula, look_for=e.look_for,
-        recorded=recorded, source=e.source, module=module_of(e.name),
+        recorded=recorded, source=e.source, module=e.module,
         function=e.name.replace("-", "_"),
     )  # fmt: skip
 

@@ -27,7 +27,6 @@ SMALL_SET = {"size": 4, "draws": 50}
 
 
 def test_linear_convolution_reaches_the_margin_of_its_norm():
-    pytest.importorskip("cvxpy")
     result = linear_convolution(**SMALL_LINEAR)
     assert result.agreement.holds
     assert result.cross_excess > 3 * result.agreement.limit  # the two norms are told apart
@@ -36,20 +35,17 @@ def test_linear_convolution_reaches_the_margin_of_its_norm():
 
 
 def test_dense_networks_find_the_same_margin_at_every_depth():
-    pytest.importorskip("cvxpy")
     result = linear_convolution(**SMALL_LINEAR, depth=3)
     assert result.dense_excess < result.agreement.limit
 
 
 def test_linear_convolution_is_dense_at_depth_one():
-    pytest.importorskip("cvxpy")
     result = linear_convolution(**SMALL_LINEAR, depth=1)
     assert not result.agreement.holds
     assert result.dense_excess < result.agreement.limit < result.convolutional_excess
 
 
 def test_margin_of_least_norm_is_that_of_a_support_vector_machine():
-    pytest.importorskip("cvxpy")
     from sklearn.svm import LinearSVC
 
     from datassay_lab.architecture.linear_convolution import max_margin
@@ -62,7 +58,6 @@ def test_margin_of_least_norm_is_that_of_a_support_vector_machine():
 
 
 def test_fourier_margin_is_least_by_duality():
-    pytest.importorskip("cvxpy")
     from scipy.optimize import minimize
 
     from datassay_lab.architecture.linear_convolution import max_margin

@@ -44,7 +44,6 @@ def test_the_least_norm_needs_descent_and_time():
 
 
 def test_factors_and_nuclear_norm_meet():
-    pytest.importorskip("cvxpy")
     result = matrix_completion(**FEW, seed=1)
     assert result.agreement.holds
     assert result.unknowns == 19
@@ -54,7 +53,6 @@ def test_factors_and_nuclear_norm_meet():
 
 
 def test_too_few_entries_or_a_large_start_part_them():
-    pytest.importorskip("cvxpy")
     few = FEW | {"observed": (35, 45), "deepest": 2}
     small = matrix_completion(**few, seed=1)
     large = matrix_completion(**few | {"start": 1.0}, seed=1)
@@ -64,7 +62,8 @@ def test_too_few_entries_or_a_large_start_part_them():
 
 
 def test_nuclear_norm_of_a_known_case():
-    cvxpy = pytest.importorskip("cvxpy")
+    import cvxpy
+
     from datassay_lab.implicit.matrix_completion import _least_nuclear_norm
 
     # [[1, 1], [1, x]]: the least nuclear norm is at x = 1, where the rank is 1.
@@ -119,7 +118,8 @@ def test_only_a_quarter_gives_the_second_order(factor):
 
 
 def test_gradient_and_curvature_of_the_network_are_those_of_torch():
-    torch = pytest.importorskip("torch")
+    import torch
+
     from datassay_lab.implicit.finite_steps import _flow, _gradient
 
     rng = np.random.default_rng(0)
@@ -175,8 +175,6 @@ SMALL = [
 
 @pytest.mark.parametrize(("name", "small"), SMALL)
 def test_figures_and_seeds(name, small):
-    if experiment(name).extra:
-        pytest.importorskip("cvxpy")
     one, two = experiment(name).run(seed=4, **small), experiment(name).run(seed=4, **small)
     for field in dataclasses.fields(one):
         assert np.array_equal(getattr(one, field.name), getattr(two, field.name))

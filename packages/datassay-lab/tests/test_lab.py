@@ -5,37 +5,29 @@ import inspect
 import json
 import re
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
 
-import datassay_lab.catalog as catalog_module
 from datassay.errors import DataError, SettingError
 from datassay.progress import silent
 from datassay.report import render
+from datassay_lab import job
 from datassay_lab import page as lab_page
-from datassay_lab import run as run_module
-from datassay_lab.catalog import CHAPTERS, experiment, experiments
-from datassay_lab.checks import (
-    check_choice,
-    check_count,
-    check_counts,
-    check_positive,
-    check_sizes,
-)
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.catalog import experiment, experiments
+from datassay_lab.checks import checked, one_of, positive, rising, rising_whole, share, whole
+from datassay_lab.command import LabSettings
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import KINDS, Agreement, Experiment, Plot, kind_of
 from datassay_lab.files import files
 from datassay_lab.fits import exponent, relative_error
-from datassay_lab.job import run
-from datassay_lab.parameters import KINDS, defaults, kind_of, parsed
+from datassay_lab.job import chosen, run, run_lab
 from datassay_lab.record import kept, run_experiment, summary
-from datassay_lab.run import chosen, run_lab
-from datassay_lab.settings import LabSettings
 from helpers.browser import in_browser, opened, severe
 
 ALL = [e for _, e in experiments()]
-LAB = Path(inspect.getfile(catalog_module)).parent
+LAB = Path(inspect.getfile(job)).parent
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,8 +43,17 @@ class Halves:
         return Agreement("a <b> of halves & more", self.error, 0.5)
 
 
-def halves(*, size=20, scale=1.0, names="a", powers=(1, 2), flag=False, seed=0, progress=silent):
-    check_count("size", size, 2)
+@checked
+def halves(
+    *,
+    size: Annotated[int, whole(2)] = 20,
+    scale=1.0,
+    names="a",
+    powers=(1, 2),
+    flag=False,
+    seed=0,
+    progress=silent,
+):
     progress("halving", 1, 1)
     return Halves(np.arange(size) / 2 * scale, names, 0.25 * scale)
 
@@ -61,26 +62,23 @@ def halves_plots(result):
     figure = axes("x", "y")
     measured(figure, np.arange(len(result.values)), result.values, "half")
     theory(figure, [0, 1], [0, 0.5])
-    return (Plot("</script><b>title", finish(figure), "a line & more", wide=True),)
+    return (Plot("</script><b>title", figure, "a line & more", wide=True),)
 
 
-HALVES = Experiment("halves", "Halves.", "x / 2", "A line.", "S2", halves, halves_plots)
+def lacking(*, seed=0, progress=silent):
+    raise SettingError("data must be there; got none.")
+
+
+HALVES = Experiment("halves", "Halves.", "x / 2", "A line.", "S2", __name__)
 
 
 @pytest.fixture
 def only_halves(monkeypatch):
-    """A catalogue with one small experiment in it, and one that lacks a library."""
-
-    def lacking(*, seed=0, progress=silent):
-        raise SettingError("data must be there; got none.")
-
-    second = dataclasses.replace(HALVES, name="lacking", run=lacking)
-    known = {"halves": HALVES, "lacking": second}
-    listed = [("One", e) for e in known.values()]
-    for module in (run_module, catalog_module):
-        monkeypatch.setattr(module, "experiment", lambda name: known[name])
-    for module in (run_module, lab_page):
-        monkeypatch.setattr(module, "experiments", lambda: iter(listed))
+    """A catalogue with one small experiment in it, and one that cannot run."""
+    known = {"halves": HALVES, "lacking": dataclasses.replace(HALVES, name="lacking")}
+    monkeypatch.setattr(job, "experiment", lambda name: known[name])
+    for module in (job, lab_page):
+        monkeypatch.setattr(module, "experiments", lambda: (("One", e) for e in known.values()))
     return known
 
 
@@ -89,19 +87,12 @@ def ran(out, **parameters):
 
 
 def test_every_experiment_has_its_file_and_its_tests():
-    names = [n for names in CHAPTERS.values() for n in names]
+    names = [e.name for e in ALL]
     assert len(set(names)) == len(names)
     tests = "".join(p.read_text("utf-8") for p in Path(__file__).parent.glob("test_*.py"))
-    for name in names:
-        module = name.replace("-", "_")
-        assert experiment(name).name == name
-        assert f".{module} import" in tests
-    declared = {
-        p.stem.replace("_", "-")
-        for p in LAB.rglob("*.py")
-        if "EXPERIMENT = " in p.read_text("utf-8")
-    }
-    assert declared == set(names)
+    assert all(f".{e.name.replace('-', '_')} import" in tests for e in ALL)
+    files = {p.stem.replace("_", "-") for p in LAB.rglob("*.py") if "@checked\n" in p.read_text()}
+    assert files - {"checks"} == set(names)
 
 
 @pytest.mark.parametrize("e", ALL, ids=lambda e: e.name)
@@ -112,8 +103,8 @@ def test_experiment_is_complete(e):
     signature = inspect.signature(e.run)
     assert all(p.kind is p.KEYWORD_ONLY for p in signature.parameters.values())
     assert signature.parameters["progress"].default is silent
-    assert defaults(e)["seed"] == 0
-    for value in defaults(e).values():
+    assert e.defaults["seed"] == 0
+    for value in e.defaults.values():
         one = value[0] if isinstance(value, tuple) else value
         assert type(one) in KINDS and kind_of(value)
     described = inspect.getdoc(e.run)
@@ -139,8 +130,8 @@ def test_unknown_experiment_names_the_nearest():
 def test_parameters_are_read_from_text():
     texts = ["size=3", "scale=2", "powers=4,5,6", "flag=True", "names=a=b"]
     expected = {"size": 3, "scale": 2.0, "powers": (4, 5, 6), "flag": True, "names": "a=b"}
-    assert parsed(HALVES, texts) == expected
-    assert parsed(HALVES, ["flag=false"]) == {"flag": False}
+    assert HALVES.parsed(texts) == expected
+    assert HALVES.parsed(["flag=false"]) == {"flag": False}
     assert kind_of((1.5,)) == "numbers separated by commas"
 
 
@@ -160,7 +151,7 @@ def test_parameters_are_read_from_text():
 )
 def test_bad_settings_are_refused(text, said):
     with pytest.raises(SettingError, match=said):
-        parsed(HALVES, [text])
+        HALVES.parsed([text])
 
 
 def test_result_is_kept_and_read_again(tmp_path):
@@ -171,7 +162,7 @@ def test_result_is_kept_and_read_again(tmp_path):
     assert len(again.plots) == len(record.plots) == 1
     for ours, theirs in zip(again.plots, record.plots, strict=True):
         assert json.loads(ours.figure) == json.loads(theirs.figure)
-        assert dataclasses.replace(ours, figure="") == dataclasses.replace(theirs, figure="")
+        assert ours._replace(figure="") == theirs._replace(figure="")
     arrays = np.load(tmp_path / "halves" / "result.npz")
     np.testing.assert_array_equal(arrays["values"], np.arange(5) / 2)
     assert json.loads((tmp_path / "halves" / "summary.json").read_text())["result"]["label"] == "a"
@@ -202,10 +193,11 @@ def test_finished_experiments_are_not_run_again(tmp_path, only_halves, monkeypat
     assert asked == [(HALVES, {"seed": 3, "size": 7})]
     list(run_lab(asked, tmp_path))
     calls = []
-    counted = dataclasses.replace(HALVES, plots=lambda r: calls.append(r) or halves_plots(r))
-    list(run_lab([(counted, asked[0][1])], tmp_path))
+    plots = halves_plots
+    monkeypatch.setitem(globals(), "halves_plots", lambda r: calls.append(r) or plots(r))
+    list(run_lab(asked, tmp_path))
     assert not calls
-    list(run_lab([(counted, asked[0][1])], tmp_path, fresh=True))
+    list(run_lab(asked, tmp_path, fresh=True))
     assert len(calls) == 1
 
 
@@ -271,24 +263,25 @@ def test_summary_holds_small_arrays_only(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("check", "values", "said"),
+    ("rule", "value", "said"),
     [
-        (check_count, (1.0, 1), "n must be a whole number >= 1; got 1.0"),
-        (check_count, (True, 1), "n must be a whole number"),
-        (check_positive, (0.0,), "n must be a number > 0 and finite|n must be a number > 0"),
-        (check_positive, (float("inf"),), "n must be a number > 0"),
-        (check_positive, (2.0, 1.0), "n must be a number > 0 and < 1; got 2.0"),
-        (check_sizes, ((4, 2), 1), "n must be 2 or more increasing numbers >= 1"),
-        (check_sizes, ((0, 2), 1), "increasing numbers >= 1"),
-        (check_sizes, ((3,), 1), "2 or more"),
-        (check_counts, ((1, 2.5), 1), "each of n must be a whole number >= 1; got 2.5"),
-        (check_counts, ((2, 1), 1), "n must be 2 or more increasing numbers"),
-        (check_choice, ("c", ("a", "b")), "n must be one of a, b; got 'c'"),
+        (whole(), 1.0, "n must be a whole number >= 1; got 1.0"),
+        (whole(), True, "n must be a whole number"),
+        (positive(), 0.0, "n must be a number > 0 and finite"),
+        (positive(), float("inf"), "n must be a number > 0"),
+        (positive(1.0), 2.0, "n must be a number > 0 and < 1; got 2.0"),
+        (rising(1), (4, 2), "n must be 2 or more increasing numbers >= 1"),
+        (rising(1), (0, 2), "increasing numbers >= 1"),
+        (rising(1), (3,), "2 or more"),
+        (rising_whole(1), (1, 2.5), "each of n must be a whole number >= 1; got 2.5"),
+        (rising_whole(1), (2, 1), "n must be 2 or more increasing numbers"),
+        (one_of(("a", "b")), "c", "n must be one of a, b; got 'c'"),
+        (share, 0.0, "n must be above 0 and at most 1; got 0.0"),
     ],
 )
-def test_checks_refuse(check, values, said):
+def test_rules_refuse(rule, value, said):
     with pytest.raises(SettingError, match=said):
-        check("n", *values)
+        rule("n", value)
 
 
 def test_exponent_and_error():
@@ -300,7 +293,7 @@ def test_exponent_and_error():
 def test_long_lines_are_thinned_and_keep_their_ends():
     figure = axes("x", "y", log="xy")
     measured(figure, np.arange(1, 5001), np.arange(1, 5001), "long", spread=np.ones(5000))
-    drawn = finish(figure).data[0]
+    drawn = Plot("long", figure, "a line").figure.data[0]
     assert len(drawn.x) == 600 and drawn.x[0] == 1 and drawn.x[-1] == 5000
     assert len(drawn.error_y.array) == 600
     assert len(figure.layout.xaxis.tickvals) >= 3

@@ -120,7 +120,6 @@ def test_our_simulations_are_those_of_the_paper():
 
 
 def test_the_sparsest_law_is_the_cheapest_subset():
-    pytest.importorskip("pysindy")
     rng = np.random.default_rng(0)
     terms = rng.normal(size=(60, 6)) * 10.0 ** np.arange(6)  # of any unit
     target = 2 * terms[:, 1] - 3e-3 * terms[:, 4] + 0.01 * rng.normal(size=60)
@@ -142,7 +141,6 @@ def test_terms_read_as_one_writes_them():
 
 @pytest.fixture(scope="module")
 def discovery():
-    pytest.importorskip("pysindy")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("DATASSAY_DATA", raising=False)
         return pde_discovery(n_windows=300, seed=2)
@@ -151,7 +149,6 @@ def discovery():
 @pytest.mark.real_data
 @pytest.mark.skipif(DATA is None, reason="DATASSAY_DATA is not set")
 def test_pde_discovery_finds_all_three_in_the_papers_data():
-    pytest.importorskip("pysindy")
     result = pde_discovery(n_windows=300)
     assert result.data == "Rudy et al. (2017)"
     assert result.agreement.holds
@@ -178,7 +175,6 @@ def test_pde_discovery_plots(discovery):
 
 
 def test_a_term_that_costs_too_much_is_not_found(monkeypatch):
-    pytest.importorskip("pysindy")
     monkeypatch.setattr("datassay_lab.laws.pde_discovery.LAWS", LAWS[:1])
     monkeypatch.setattr("datassay_lab.laws.pde_discovery.FILES", (("burgers.mat", "usol", "t"),))
     result = pde_discovery(n_windows=100, weight=0.6)
@@ -196,13 +192,11 @@ def test_a_term_that_costs_too_much_is_not_found(monkeypatch):
     ],
 )
 def test_pde_discovery_refuses(wrong, said):
-    pytest.importorskip("pysindy")
     with pytest.raises(SettingError, match=said):
         pde_discovery(**wrong)
 
 
 def test_simulated_laws_finds_both_fields_of_each():
-    pytest.importorskip("pysindy")
     result = simulated_laws(n_windows=200, seed=1)
     assert result.agreement.holds
     assert result.right.all()
@@ -217,13 +211,11 @@ def test_simulated_laws_finds_both_fields_of_each():
 
 
 def test_simulated_laws_loses_the_spiral_at_a_higher_price(monkeypatch):
-    pytest.importorskip("pysindy")
     monkeypatch.setattr("datassay_lab.laws.simulated_laws.LAWS", SYSTEMS[2:3])
     assert not simulated_laws(n_windows=200, weight=0.01).agreement.holds
 
 
 def test_windows_are_drawn_by_the_seed_and_leave_the_global_generator_alone(monkeypatch):
-    pytest.importorskip("pysindy")
     small = replace(SYSTEMS[1], simulate=lambda: simulation.nonlinear_schrodinger(n=64, m=101))
     monkeypatch.setattr("datassay_lab.laws.simulated_laws.LAWS", (small,))
     world = check_random_state(None)
@@ -253,7 +245,6 @@ def only(monkeypatch, *systems):
 
 
 def test_network_dictionary_finds_what_differences_do_not(monkeypatch):
-    pytest.importorskip("pysindy")
     only(monkeypatch, "Heat", "Wave")
     state = torch.get_rng_state()
     result = network_dictionary(iterations=500, seed=1)
@@ -271,7 +262,6 @@ def test_network_dictionary_finds_what_differences_do_not(monkeypatch):
 
 
 def test_a_network_that_has_hardly_learnt_finds_no_law(monkeypatch):
-    pytest.importorskip("pysindy")
     only(monkeypatch, "Heat", "Wave")
     first, again = (network_dictionary(iterations=5) for _ in range(2))
     assert not first.agreement.holds

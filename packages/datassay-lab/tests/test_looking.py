@@ -7,7 +7,7 @@ import torch
 from datassay.errors import SettingError
 from datassay.models import linear
 from datassay.train import Recipe
-from datassay_lab.digit_images import digit_images
+from datassay_lab.fits import digit_images
 from datassay_lab.looking.class_activation import class_activation, class_activation_plots
 from datassay_lab.looking.first_filters import first_filters, first_filters_plots
 from datassay_lab.looking.fourier_mask import fourier_mask, fourier_mask_plots

@@ -6,7 +6,7 @@ import torch
 from scipy.integrate import trapezoid
 
 from datassay.errors import SettingError
-from datassay_lab.digit_images import digit_images
+from datassay_lab.fits import digit_images
 from datassay_lab.symmetry.augmented_gradient import augmented_gradient, augmented_gradient_plots
 from datassay_lab.symmetry.invariant_loss import invariant_loss, invariant_loss_plots
 from datassay_lab.symmetry.orbits import pixel_orders

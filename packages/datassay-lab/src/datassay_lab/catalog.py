@@ -1,109 +1,38 @@
-"""Table of contents: the chapters of the course and their experiments."""
+"""Table of contents: the chapters of the course and their experiments, from course.toml."""
 
 from __future__ import annotations
 
 import difflib
-import importlib
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 from datassay.errors import SettingError
 from datassay_lab.experiment import Experiment
 
-# Chapter → names of its experiments.
-CHAPTERS: dict[str, tuple[str, ...]] = {
-    "From kernels to networks": (
-        "ntk-width",
-        "lazy-training",
-        "linearized-training",
-        "universal-approximation",
-    ),
-    "What gradient descent learns first": (
-        "eigenmodes",
-        "spectral-bias",
-    ),
-    "Complexity": (
-        "polynomial-overfitting",
-        "bias-variance",
-        "double-descent",
-        "generative-discriminative",
-    ),
-    "Explicit regularisation": (
-        "weight-decay",
-        "input-noise",
-        "dropout",
-        "normalization",
-        "adversarial-training",
-    ),
-    "Implicit regularisation": (
-        "minimum-norm",
-        "matrix-completion",
-        "early-stopping",
-        "finite-steps",
-    ),
-    "Step size, initialisation, noise": (
-        "step-size",
-        "xavier",
-        "flat-minima",
-        "stationary-covariance",
-    ),
-    "Architecture": (
-        "linear-convolution",
-        "shift-equivariance",
-        "permutation-equivariance",
-        "depth-compositionality",
-    ),
-    "Symmetry in data": (
-        "augmented-gradient",
-        "symmetric-weights",
-        "shift-averaging",
-        "invariant-loss",
-    ),
-    "What a network looks at": (
-        "class-activation",
-        "fourier-mask",
-        "first-filters",
-        "texture-shape",
-        "wavelets-trees",
-        "out-of-distribution",
-    ),
-    "Finding laws": (
-        "pde-discovery",
-        "simulated-laws",
-        "network-dictionary",
-    ),
-    "Generative models": (
-        "autoencoder",
-        "variational-autoencoder",
-        "gan",
-        "optimal-discriminator",
-    ),
-}
 
-# Chapter → its folder; the file of "weight-decay" is regularisation/weight_decay.py.
-_FOLDERS = {
-    "From kernels to networks": "kernels",
-    "What gradient descent learns first": "learned_first",
-    "Complexity": "complexity",
-    "Explicit regularisation": "regularisation",
-    "Implicit regularisation": "implicit",
-    "Step size, initialisation, noise": "steps",
-    "Architecture": "architecture",
-    "Symmetry in data": "symmetry",
-    "What a network looks at": "looking",
-    "Finding laws": "laws",
-    "Generative models": "generative",
-}
+def _read() -> dict[str, tuple[Experiment, ...]]:
+    text = Path(__file__).with_name("course.toml").read_text(encoding="utf-8")
+    return {
+        chapter["title"]: tuple(_experiment(chapter["folder"], e) for e in chapter["experiment"])
+        for chapter in tomllib.loads(text)["chapter"]
+    }
+
+
+def _experiment(folder: str, texts: dict[str, str]) -> Experiment:
+    # Lines count in formulas only.
+    whole = {k: text if k == "formula" else " ".join(text.split()) for k, text in texts.items()}
+    module = f"datassay_lab.{folder}.{texts['name'].replace('-', '_')}"
+    return Experiment(**whole, module=module)
+
+
+# Chapter → its experiments.
+CHAPTERS = _read()
 
 
 def experiments() -> Iterator[tuple[str, Experiment]]:
-    """Every experiment, in the order of the course.
-
-    Yields:
-        (chapter, experiment).
-    """
-    for chapter, names in CHAPTERS.items():
-        for name in names:
-            yield chapter, experiment(name)
+    """Every experiment, in the order of the course, as (chapter, experiment)."""
+    return ((chapter, e) for chapter, listed in CHAPTERS.items() for e in listed)
 
 
 def experiment(name: str) -> Experiment:
@@ -118,7 +47,7 @@ def experiment(name: str) -> Experiment:
     Raises:
         SettingError: no experiment has that name.
     """
-    known = [n for names in CHAPTERS.values() for n in names]
+    known = {e.name: e for _, e in experiments()}
     if name not in known:
         near = difflib.get_close_matches(name, known, 3, 0.6)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
@@ -126,17 +55,4 @@ def experiment(name: str) -> Experiment:
             f"experiment must be one of those that `datassay lab` lists, or all; got {name!r}. "
             f"{hint}"
         )
-    return importlib.import_module(module_of(name)).EXPERIMENT
-
-
-def module_of(name: str) -> str:
-    """Module of an experiment.
-
-    Args:
-        name: of a known experiment.
-
-    Returns:
-        The dotted name of its module.
-    """
-    chapter = next(c for c, names in CHAPTERS.items() if name in names)
-    return f"datassay_lab.{_FOLDERS[chapter]}.{name.replace('-', '_')}"
+    return known[name]

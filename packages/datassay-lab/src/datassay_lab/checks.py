@@ -1,117 +1,112 @@
-"""Checks that experiments share for their parameters."""
+"""Rules of experiments' parameters, each beside its parameter: `Annotated[int, whole(2)] = 40`."""
 
 from __future__ import annotations
 
-import importlib
+import functools
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
-from types import ModuleType
+from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 from datassay.errors import SettingError
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Rule = Callable[[str, Any], None]
+"""Takes a parameter's name and value; raises SettingError."""
 
-def check_count(name: str, value: object, least: int = 1) -> None:
-    """Check that a value is a whole number and large enough.
+
+def checked(run: Callable[P, R]) -> Callable[P, R]:
+    """A function of keywords whose parameters keep the rules in their annotations.
 
     Args:
-        name: of the parameter.
-        value: as given.
-        least: smallest allowed.
+        run: the function; all its parameters have defaults.
 
-    Raises:
-        SettingError: the value is not a whole number ≥ least.
+    Returns:
+        The same function, which raises SettingError where a value breaks its rule.
     """
+    hints = get_type_hints(run, include_extras=True)
+    rules = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    defaults = {name: p.default for name, p in inspect.signature(run).parameters.items()}
+
+    @functools.wraps(run)
+    def function(*args: P.args, **given: P.kwargs) -> R:
+        for name, value in (defaults | given).items():
+            for rule in rules.get(name, ()):
+                rule(name, value)
+        return run(*args, **given)
+
+    return function
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raise SettingError unless a value is a whole number, at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise SettingError(f"{name} must be a whole number >= {least}; got {value!r}.")
 
 
 def check_positive(name: str, value: object, below: float = math.inf) -> None:
-    """Check that a value is a positive number below a limit.
-
-    Args:
-        name: of the parameter.
-        value: as given.
-        below: upper limit, excluded.
-
-    Raises:
-        SettingError: the value is not a number in (0, below).
-    """
+    """Raise SettingError unless a value is a number in (0, below)."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < below:
         end = f" and < {below:g}" if below < math.inf else " and finite"
         raise SettingError(f"{name} must be a number > 0{end}; got {value!r}.")
 
 
 def check_sizes(name: str, values: Sequence[float], least: float, count: int = 2) -> None:
-    """Check that a sweep increases, is long enough and starts high enough.
-
-    Args:
-        name: of the parameter.
-        values: of the sweep.
-        least: smallest value allowed.
-        count: fewest values allowed.
-
-    Raises:
-        SettingError: there are fewer than `count` values, one is below `least`, or they do not
-            increase.
-    """
-    rising = all(a < b for a, b in pairwise(values))
-    if len(values) < count or not rising or not values[0] >= least:
+    """Raise SettingError unless values increase from `least` or more and are `count` or more."""
+    increasing = all(a < b for a, b in pairwise(values))
+    if len(values) < count or not increasing or not values[0] >= least:
         raise SettingError(
             f"{name} must be {count} or more increasing numbers >= {least:g}; "
             f"got {tuple(values)!r}."
         )
 
 
-def check_counts(name: str, values: Sequence[float], least: int, count: int = 2) -> None:
-    """As `check_sizes`, for whole numbers.
-
-    Args:
-        name: of the parameter.
-        values: of the sweep.
-        least: smallest value allowed.
-        count: fewest values allowed.
-
-    Raises:
-        SettingError: as `check_sizes`, or a value is not a whole number.
-    """
-    check_sizes(name, values, least, count)
-    for value in values:
-        check_count(f"each of {name}", value, least)
+def whole(least: int = 1) -> Rule:
+    """Rule: a whole number, at least `least`."""
+    return lambda name, value: check_count(name, value, least)
 
 
-def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Check that a value is one of the words allowed.
-
-    Args:
-        name: of the parameter.
-        value: as given.
-        allowed: the words.
-
-    Raises:
-        SettingError: the value is another.
-    """
-    if value not in allowed:
-        raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+def positive(below: float = math.inf) -> Rule:
+    """Rule: a number in (0, below)."""
+    return lambda name, value: check_positive(name, value, below)
 
 
-def lab_library(name: str, what_for: str) -> ModuleType:
-    """Import a library that few experiments need.
+def rising(least: float, count: int = 2) -> Rule:
+    """Rule: a sweep of `count` numbers or more that increase from `least` or more."""
+    return lambda name, values: check_sizes(name, values, least, count)
 
-    Args:
-        name: name of the module.
-        what_for: what needs it, for the error message.
 
-    Returns:
-        The imported module.
+def rising_whole(least: int, count: int = 2) -> Rule:
+    """Rule: as `rising`, of whole numbers."""
 
-    Raises:
-        SettingError: the module is not installed.
-    """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise SettingError(
-            f"{what_for} needs {name}, which is not installed; run pip install {name}."
-        ) from error
+    def rule(name: str, values: Sequence[float]) -> None:
+        check_sizes(name, values, least, count)
+        for value in values:
+            check_count(f"each of {name}", value, least)
+
+    return rule
+
+
+def one_of(allowed: Sequence[str]) -> Rule:
+    """Rule: one of the words allowed."""
+
+    def rule(name: str, value: object) -> None:
+        if value not in allowed:
+            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+
+    return rule
+
+
+def share(name: str, value: float) -> None:
+    """Rule: above 0 and at most 1."""
+    if not 0 < value <= 1:
+        raise SettingError(f"{name} must be above 0 and at most 1; got {value!r}.")
+
+
+def refuse_if(wrong: object, message: str) -> None:
+    """Raise SettingError with this message where several parameters do not go together."""
+    if wrong:
+        raise SettingError(message)

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from datassay.commands import Command, out_console
-from datassay_lab.settings import LabSettings
+from datassay.setting import setting
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from datassay.report import Page
+
+
+@dataclass(frozen=True)
+class LabSettings:
+    """What the job can be told; `out` also keeps finished experiments."""
+
+    names: tuple[str, ...] = setting(
+        (), "Experiments to run, or all; none: list them.", argument=True
+    )
+    parameters: tuple[str, ...] = setting(
+        (), "NAME=VALUE, a parameter that --json lists; may be repeated.", name="set"
+    )
+    seed: int = setting(0, "Of every draw.")
+    fresh: bool = setting(False, "Run again what this folder already holds.")
+    as_json: bool = setting(False, "List, or report, as JSON on standard output.", name="json")
+    out: Path = Path("lab")
+    overwrite: bool = False
+    command: str = ""
 
 
 class Lab(Command):
@@ -20,14 +41,13 @@ class Lab(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """List, or run."""
-        from datassay_lab.listing import catalog_json, catalog_table
-
         if given["names"]:
             super().start({**given, "out": out}, out)
         elif given["as_json"]:
-            out_console.print(catalog_json(), soft_wrap=True)
+            out_console.print(_catalog_json(), soft_wrap=True)
         else:
-            out_console.print(catalog_table())
+            hint = "Run one: datassay lab NAME --out DIR; all on one page: datassay lab all"
+            out_console.print(_catalog_table(), "", hint, sep="\n", highlight=False)
 
     def show(self, findings: Any, settings: Any, page: Page, path: Path) -> None:
         """Print a short table and the page in short, or the records as JSON."""
@@ -44,6 +64,43 @@ class Lab(Command):
             super().show(findings, settings, page, path)
         if not all(r.holds or r.problem for r in records):
             raise typer.Exit(1)
+
+
+def _catalog_table() -> Table:
+    """Every experiment with its statement, by chapter."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from datassay_lab.catalog import CHAPTERS
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for chapter, experiments in CHAPTERS.items():
+        table.add_row(Text(chapter, style="bold"), "")
+        for e in experiments:
+            table.add_row(Text(f"  {e.name}"), Text(e.statement))
+    return table
+
+
+def _catalog_json() -> str:
+    """Every experiment with its texts and parameters."""
+    from datassay.report import standard_json
+    from datassay_lab.catalog import experiments
+    from datassay_lab.experiment import kind_of
+
+    return standard_json([
+        {
+            "name": e.name,
+            "chapter": chapter,
+            "statement": e.statement,
+            "formula": e.formula,
+            "look_for": e.look_for,
+            "source": e.source,
+            "parameters": [
+                {"name": n, "default": v, "takes": kind_of(v)} for n, v in e.defaults.items()
+            ],
+        }
+        for chapter, e in experiments()
+    ]).rstrip()
 
 
 COMMAND = Lab(

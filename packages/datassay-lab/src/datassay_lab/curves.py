@@ -12,6 +12,7 @@ from datassay.report import BLUE, GREY, INK, SKY, VERMILION, log_ticks, style
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+Values = Sequence[float] | np.ndarray
 COLOURS = (BLUE, VERMILION, "#009e73", "#cc79a7", SKY, "#b8860b", "#6a5acd", GREY)
 # Most points of one line: a screen has no more columns.
 MOST_POINTS = 600
@@ -20,17 +21,7 @@ GREY_SCALE = ((0, "#ffffff"), (1, "#1f2933"))
 
 
 def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> Figure:
-    """Empty figure in the style of the pages.
-
-    Args:
-        x_title: with its unit.
-        y_title: with its unit.
-        log: which axes are logarithmic: "", "x", "y" or "xy".
-        height: in pixels.
-
-    Returns:
-        The figure; call `finish` once it is filled, to set the ticks of logarithmic axes.
-    """
+    """Empty figure in the style of the pages; titles with units, log is "", "x", "y" or "xy"."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -43,85 +34,55 @@ def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> Fig
 
 def measured(
     figure: Figure,
-    x: Sequence[float] | np.ndarray,
-    y: Sequence[float] | np.ndarray,
+    x: Values,
+    y: Values,
     name: str,
     *,
     place: int = 0,
     mode: str = "lines+markers",
     spread: np.ndarray | None = None,
 ) -> None:
-    """Add a measured line.
+    """Add measured lines.
 
     Args:
         figure: changed in place.
         x: [m].
-        y: [m].
+        y: [m]; or [r, m], r lines of one entry in the legend.
         name: entry in the legend; "" leaves it out.
-        place: index of its colour in COLOURS.
+        place: index of the colour in COLOURS.
         mode: "lines", "markers" or "lines+markers".
         spread: [m], half the length of error bars.
     """
-    kept = _kept(len(x))
-    figure.add_scatter(
-        x=np.asarray(x, float)[kept],
-        y=np.asarray(y, float)[kept],
-        name=name,
-        showlegend=bool(name),
-        mode=mode,
-        line={"color": COLOURS[place % len(COLOURS)], "width": 2.5},
-        marker={"color": COLOURS[place % len(COLOURS)], "size": 7},
-        error_y={"array": None if spread is None else spread[kept], "thickness": 1, "width": 2},
-        hovertemplate="%{x:.4g}: %{y:.4g}" + f"<extra>{name}</extra>",
-    )
+    colour = COLOURS[place % len(COLOURS)]
+    for repeat, values in enumerate(np.atleast_2d(np.asarray(y, float))):
+        label, kept = "" if repeat else name, _kept(len(x))
+        figure.add_scatter(
+            **_line(x, values, label),
+            mode=mode,
+            line={"color": colour, "width": 2.5},
+            marker={"color": colour, "size": 7},
+            error_y={"array": None if spread is None else spread[kept], "thickness": 1, "width": 2},
+        )
 
 
 def theory(
-    figure: Figure,
-    x: Sequence[float] | np.ndarray,
-    y: Sequence[float] | np.ndarray,
-    name: str = "theory",
-    *,
-    colour: str = INK,
+    figure: Figure, x: Values, y: Values, name: str = "theory", *, colour: str = INK
 ) -> None:
-    """Add a line of theory, dashed.
-
-    Args:
-        figure: changed in place.
-        x: [m].
-        y: [m].
-        name: entry in the legend; "" leaves it out.
-        colour: of the line.
-    """
-    kept = _kept(len(x))
-    figure.add_scatter(
-        x=np.asarray(x, float)[kept],
-        y=np.asarray(y, float)[kept],
-        name=name,
-        showlegend=bool(name),
-        mode="lines",
-        line={"color": colour, "width": 2, "dash": "dash"},
-        hovertemplate="%{x:.4g}: %{y:.4g}" + f"<extra>{name}</extra>",
-    )
+    """Add a line of theory, [m] against [m], dashed; "" leaves out the legend."""
+    line = {"color": colour, "width": 2, "dash": "dash"}
+    figure.add_scatter(**_line(x, y, name), mode="lines", line=line)
 
 
-def finish(figure: Figure) -> Figure:
-    """Set powers of ten as ticks of logarithmic axes.
-
-    Args:
-        figure: filled; changed in place.
-
-    Returns:
-        The same figure.
-    """
+def finish(figure: Figure) -> None:
+    """Set powers of ten as ticks of logarithmic axes, where no others are set."""
     traces: Any = figure.data
     for letter in "xy":
         axis: Any = figure.layout[f"{letter}axis"]
-        values = np.concatenate([np.asarray(t[letter], float) for t in traces] or [[]])
-        values = values[np.isfinite(values) & (values > 0)]
-        if axis.type == "log" and len(values):
-            axis.update(**log_ticks(values))
-    return figure
+        if axis.type == "log" and axis.tickvals is None:
+            values = np.concatenate([np.asarray(t[letter], float) for t in traces])
+            values = values[np.isfinite(values) & (values > 0)]
+            if len(values):
+                axis.update(**log_ticks(values))
 
 
 def pictures(
@@ -182,3 +143,14 @@ def pictures(
 
 def _kept(n: int) -> np.ndarray:
     return np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int))
+
+
+def _line(x: Values, y: Values, name: str) -> dict[str, Any]:
+    kept = _kept(len(x))
+    return {
+        "x": np.asarray(x, float)[kept],
+        "y": np.asarray(y, float)[kept],
+        "name": name,
+        "showlegend": bool(name),
+        "hovertemplate": "%{x:.4g}: %{y:.4g}" + f"<extra>{name}</extra>",
+    }

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from datassay.errors import SettingError
+from datassay_lab.curves import finish
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +39,6 @@ class Agreement:
         return self.value <= self.limit if self.kind == "at most" else self.value >= self.limit
 
 
-class Result(Protocol):
-    """Result of an experiment: a frozen dataclass of arrays, numbers and texts."""
-
-    @property
-    def agreement(self) -> Agreement:
-        """The number that decides whether the statement holds."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Plot:
     """One figure.
@@ -57,21 +55,21 @@ class Plot:
     text: str
     wide: bool = False
 
+    def __post_init__(self) -> None:
+        finish(self.figure)
+
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One statement of the course, as a runnable experiment.
+    """One statement of the course, as a runnable experiment; its texts are those of course.toml.
 
     Attributes:
-        name: name on the command line: the file name with hyphens.
+        name: name on the command line: that of its function, with hyphens.
         statement: the statement, in one sentence.
         formula: its equations, one per line, in Unicode.
         look_for: what the figures show when the statement holds, and what breaks it.
         source: class of S2 and original paper.
-        run: function of keyword parameters with defaults, including `seed` and `progress`; returns
-            a Result.
-        plots: function of that result; returns its figures.
-        extra: extra of this package that it needs, or "".
+        module: dotted name of the module with its function, and one that draws its figures.
     """
 
     name: str
@@ -79,6 +77,74 @@ class Experiment:
     formula: str
     look_for: str
     source: str
-    run: Callable[..., Any]
-    plots: Callable[[Any], tuple[Plot, ...]]
-    extra: str = ""
+    module: str
+
+    @property
+    def run(self) -> Callable[..., Any]:
+        """Function of keyword parameters with defaults, among them `seed` and `progress`.
+
+        It returns a frozen dataclass of arrays, numbers and texts with an `agreement`, and raises
+        SettingError where a parameter is out of range.
+        """
+        return getattr(import_module(self.module), self.name.replace("-", "_"))
+
+    @property
+    def plots(self) -> Callable[[Any], tuple[Plot, ...]]:
+        """Function of that result: its figures."""
+        return getattr(import_module(self.module), f"{self.name.replace('-', '_')}_plots")
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Name of each parameter but `progress` → default, in the function's order."""
+        signature = inspect.signature(self.run)
+        return {n: p.default for n, p in signature.parameters.items() if n != "progress"}
+
+    def parsed(self, texts: Iterable[str]) -> dict[str, Any]:
+        """Parse parameters written as text.
+
+        Args:
+            texts: "name=value" each; several numbers are separated by commas.
+
+        Returns:
+            Name → value of the default's type.
+
+        Raises:
+            SettingError: the parameter does not exist, or the value has another type.
+        """
+        known, values = self.defaults, {}
+        for text in texts:
+            name, equals, value = text.partition("=")
+            if not equals or name not in known:
+                offered = ", ".join(f"{n}={_shown(v)}" for n, v in known.items())
+                raise SettingError(
+                    f"set must be NAME=VALUE with a parameter of {self.name} ({offered}); "
+                    f"got {text!r}."
+                )
+            try:
+                values[name] = _value(value, known[name])
+            except ValueError as error:
+                raise SettingError(
+                    f"{name} must be {kind_of(known[name])}; got {value!r}."
+                ) from error
+        return values
+
+
+def kind_of(default: Any) -> str:
+    """Type of a parameter in words: "a whole number", "numbers separated by commas"."""
+    if isinstance(default, tuple):
+        return f"{KINDS[type(default[0])].removeprefix('a ')}s separated by commas"
+    return KINDS[type(default)]
+
+
+def _value(text: str, default: Any) -> Any:
+    if isinstance(default, tuple):
+        return tuple(_value(part, default[0]) for part in text.split(","))
+    if not isinstance(default, bool):
+        return type(default)(text)
+    if text.lower() not in {"true", "false"}:
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

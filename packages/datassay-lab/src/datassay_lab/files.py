@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datassay.report import Page, standard_json
-from datassay_lab.findings import LabFindings
+from datassay_lab.job import LabFindings
 from datassay_lab.record import summary
 
 FILES = {"summary.json": "these figures for programs"}

@@ -1,12 +1,36 @@
-"""The job of `datassay lab`: run the experiments that were asked for."""
+"""The job of `datassay lab`: run experiments in turn; finished ones are kept."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 from datassay.commands import seed_facts
+from datassay.data import check_seed
+from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay_lab.findings import LabFindings
-from datassay_lab.run import chosen, run_lab
-from datassay_lab.settings import LabSettings
+from datassay.report import check_writable, heal
+from datassay_lab.catalog import experiment, experiments
+from datassay_lab.command import LabSettings
+from datassay_lab.experiment import Experiment
+from datassay_lab.record import FILES, Record, kept, run_experiment
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class LabFindings:
+    """Experiments that were run.
+
+    Attributes:
+        records: in the order of the course.
+        facts: what was run, name to value, in the order to show.
+    """
+
+    records: tuple[Record, ...]
+    facts: dict[str, str]
 
 
 def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
@@ -21,3 +45,79 @@ def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
         "Command": settings.command,
     }
     return LabFindings(records, facts)
+
+
+def chosen(
+    names: Sequence[str], settings: Sequence[str], seed: int
+) -> list[tuple[Experiment, dict[str, Any]]]:
+    """Select experiments, in the order of the course.
+
+    Args:
+        names: names of experiments, or "all".
+        settings: "name=value" each; only for a single experiment.
+        seed: random seed of all experiments.
+
+    Returns:
+        (experiment, parameters that differ from the defaults).
+
+    Raises:
+        SettingError: a name, parameter or value is unknown, or settings are given for several
+            experiments.
+        DataError: the seed is invalid.
+    """
+    check_seed(seed)
+    everything = ALL in names
+    if settings and (everything or len(names) > 1):
+        raise SettingError(
+            "set changes one experiment's parameters; name that one alone, or leave out --set."
+        )
+    wanted = [experiment(name).name for name in names if name != ALL]
+    given = [e for _, e in experiments() if everything or e.name in wanted]
+    return [(e, {"seed": seed, **e.parsed(settings)}) for e in given]
+
+
+def run_lab(
+    asked: Sequence[tuple[Experiment, dict[str, Any]]],
+    out: Path,
+    *,
+    fresh: bool = False,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> Iterator[Record]:
+    """Run experiments; reuse kept results.
+
+    Args:
+        asked: from `chosen`.
+        out: folder; each experiment writes its result to a folder of its name when it ends.
+        fresh: if True, run again what is kept.
+        overwrite: whether files that we did not write, or that were changed, may be replaced.
+        progress: called by the experiments, with "name: step".
+
+    Yields:
+        The record of each. Among several experiments, one that cannot run says so in its record
+        and the others run.
+
+    Raises:
+        SettingError: a parameter is out of range, a single experiment cannot run, or a file in the
+            way is not ours.
+    """
+    for place, (e, parameters) in enumerate(asked):
+        if len(asked) > 1:
+            progress("experiments", place, len(asked))
+        heal(out / e.name)
+        record = None if fresh else kept(e, parameters, out)
+        if record is None:
+            # A record's files are checked before the experiment, not after it.
+            check_writable(out / e.name, FILES, overwrite=overwrite)
+            try:
+                report = _named(e.name, progress)
+                record = run_experiment(e, parameters, out, report, overwrite=overwrite)
+            except SettingError as error:
+                if len(asked) == 1:
+                    raise
+                record = Record(e.name, e.defaults, problem=str(error))
+        yield record
+
+
+def _named(name: str, progress: Progress) -> Progress:
+    return lambda step, done, total: progress(f"{name}: {step}", done, total)

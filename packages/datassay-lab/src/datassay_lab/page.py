@@ -8,7 +8,7 @@ from datassay.report import Figure, Page, Partial, Row, Section, count, number
 from datassay_lab.catalog import experiments
 from datassay_lab.experiment import Experiment
 from datassay_lab.files import FILES
-from datassay_lab.findings import LabFindings
+from datassay_lab.job import LabFindings
 from datassay_lab.record import Record
 
 COLUMNS = ("experiment", "measure of agreement", "measured", "must be", "statement", "seconds")

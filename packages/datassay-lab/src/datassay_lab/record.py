@@ -8,19 +8,17 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.report import standard_json, write_pages
-from datassay_lab.experiment import Agreement, Experiment, Plot
-from datassay_lab.parameters import defaults
+from datassay_lab.experiment import Agreement, Experiment
 
 # Entry of the summary: digest of the others and of the figures.
 SEAL = "seal"
@@ -29,16 +27,8 @@ MOST_SHOWN = 12
 FILES = ("result.npz", "figures.json", "summary.json")
 
 
-@dataclass(frozen=True, slots=True)
-class KeptPlot:
-    """A figure as it is stored.
-
-    Attributes:
-        title: title above the figure.
-        text: alt text.
-        figure: plotly JSON.
-        wide: whether it takes the full width of the page.
-    """
+class KeptPlot(NamedTuple):
+    """A figure as it is stored: as a Plot, its figure as plotly's JSON."""
 
     title: str
     text: str
@@ -63,11 +53,11 @@ class Record:
 
     name: str
     parameters: dict[str, Any]
-    agreement: Agreement | None
-    seconds: float
-    digest: str
-    values: dict[str, Any]
-    plots: tuple[KeptPlot, ...]
+    agreement: Agreement | None = None
+    seconds: float = 0.0
+    digest: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    plots: tuple[KeptPlot, ...] = ()
     problem: str = ""
 
     @property
@@ -98,8 +88,7 @@ def run_experiment(
         The record.
 
     Raises:
-        SettingError: a parameter is out of range, a library is missing, or the folder cannot be
-            written.
+        SettingError: a parameter is out of range, or the folder cannot be written.
 
     Cost: the experiment's own.
     """
@@ -108,17 +97,19 @@ def run_experiment(
     seconds = time.perf_counter() - started
     values = {f.name: getattr(result, f.name) for f in fields(result)}
     arrays: dict[str, Any] = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
-    shown = {n: v for n, v in values.items() if n not in arrays or arrays[n].size <= MOST_SHOWN}
     record = Record(
         name=experiment.name,
-        parameters={**defaults(experiment), **parameters},
+        parameters={**experiment.defaults, **parameters},
         agreement=result.agreement,
         seconds=seconds,
         digest=digest(experiment, parameters),
-        values=shown,
-        plots=tuple(_kept_plot(p) for p in experiment.plots(result)),
+        values={n: v for n, v in values.items() if n not in arrays or v.size <= MOST_SHOWN},
+        plots=tuple(
+            KeptPlot(p.title, p.text, str(p.figure.to_json()), p.wide)
+            for p in experiment.plots(result)
+        ),
     )
-    drawn = [{**asdict(p), "figure": json.loads(p.figure)} for p in record.plots]
+    drawn = [{**p._asdict(), "figure": json.loads(p.figure)} for p in record.plots]
     written = json.loads(standard_json(summary(record)))
     parts = (
         lambda to: np.savez(to, **arrays),
@@ -130,7 +121,7 @@ def run_experiment(
 
 
 def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Record | None:
-    """Record of an earlier run with the same code, parameters and versions.
+    """Record of an earlier run.
 
     Args:
         experiment: any.
@@ -144,13 +135,14 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
     try:
         written = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
         drawn = json.loads((out / experiment.name / "figures.json").read_text("utf-8"))
-        seal = written.pop(SEAL)
+        seal, a = written.pop(SEAL), written["agreement"]
         if written["digest"] != digest(experiment, parameters) or seal != _seal(written, drawn):
             return None
         return Record(
             name=experiment.name,
             parameters=written["parameters"],
-            agreement=_agreement(written["agreement"]),
+            # JSON has no NaN.
+            agreement=Agreement(**a | {"value": math.nan if a["value"] is None else a["value"]}),
             seconds=written["seconds"],
             digest=written["digest"],
             values=written["result"],
@@ -160,28 +152,8 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
         return None  # missing or unreadable: run again
 
 
-def not_run(experiment: Experiment, error: SettingError) -> Record:
-    """Record of an experiment that cannot run on this machine.
-
-    Args:
-        experiment: any.
-        error: the reason.
-
-    Returns:
-        A record without a result.
-    """
-    return Record(experiment.name, defaults(experiment), None, 0.0, "", {}, (), str(error))
-
-
 def summary(record: Record) -> dict[str, Any]:
-    """Content of summary.json.
-
-    Args:
-        record: any.
-
-    Returns:
-        Names and plain values, including `holds` and `agreement`.
-    """
+    """Content of summary.json: names and plain values, including `holds` and `agreement`."""
     return {
         "name": record.name,
         "holds": record.holds,
@@ -206,8 +178,8 @@ def digest(experiment: Experiment, parameters: Mapping[str, Any]) -> str:
         SHA-256 of the files in the experiment's folder, its parameters, and the versions of the
         libraries that compute it.
     """
-    source = _sources(Path(inspect.getfile(experiment.run)).parent)
-    used = sorted({**defaults(experiment), **parameters}.items())
+    source = _sources(Path(inspect.getfile(inspect.unwrap(experiment.run))).parent)
+    used = sorted({**experiment.defaults, **parameters}.items())
     versions = [version(name) for name in ("datassay", "numpy", "scipy", "torch")]
     return hashlib.sha256(source + repr((used, versions)).encode()).hexdigest()
 
@@ -215,15 +187,6 @@ def digest(experiment: Experiment, parameters: Mapping[str, Any]) -> str:
 @cache
 def _sources(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
-
-
-def _agreement(written: dict[str, Any]) -> Agreement:
-    value = math.nan if written["value"] is None else written["value"]  # JSON has no NaN
-    return Agreement(**{**written, "value": value})
-
-
-def _kept_plot(plot: Plot) -> KeptPlot:
-    return KeptPlot(plot.title, plot.text, str(plot.figure.to_json()), plot.wide)
 
 
 def _seal(written: dict[str, Any], drawn: list[dict[str, Any]]) -> str:

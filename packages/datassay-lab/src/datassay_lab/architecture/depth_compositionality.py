@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import nn
 
-from datassay.errors import SettingError
 from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe, train_networks
-from datassay_lab.checks import check_count
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, refuse_if, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.wide_network import regression
 
 GRID = 512  # points of [0, 1]: 8 a piece at most depth
@@ -27,28 +27,19 @@ TRAINED_DEPTH = 5
 
 @dataclass(frozen=True, slots=True)
 class DepthCompositionality:
-    """Units that deep and shallow networks need for the k-fold composition of a tent.
+    """Units that deep and shallow networks need for the k-fold composition of a tent."""
 
-    Attributes:
-        depths: [k], compositions.
-        pieces: [k], linear pieces that the deep network of 2 units per layer has.
-        deep_error: largest difference of that network from the target, over all depths.
-        deep_units: [k], its hidden units.
-        shallow_units: [k], lower bound on the units of a network with one hidden layer whose error
-            is a tenth of the target's standard deviation.
-        errors: [2, t], errors after training: root mean square error over standard deviation,
-            best of the starts, of a deep narrow and a shallow wide network of equally many
-            parameters, for the first t depths.
-        n_parameters: [2], of these.
-    """
-
-    depths: Float[np.ndarray, " k"]
-    pieces: Float[np.ndarray, " k"]
-    deep_error: float
-    deep_units: Float[np.ndarray, " k"]
+    depths: Float[np.ndarray, " k"]  # compositions
+    pieces: Float[np.ndarray, " k"]  # linear pieces that the deep network of 2 units per layer has
+    deep_error: float  # largest difference of that network from the target, over all depths
+    deep_units: Float[np.ndarray, " k"]  # its hidden units
+    # lower bound on the units of a network with one hidden layer whose error is a tenth of the
+    # target's standard deviation.
     shallow_units: Float[np.ndarray, " k"]
+    # errors after training: root mean square error over standard deviation, best of the starts, of
+    # a deep narrow and a shallow wide network of equally many parameters, for the first t depths.
     errors: Float[np.ndarray, "two t"]
-    n_parameters: tuple[int, ...]
+    n_parameters: tuple[int, ...]  # [2], of these
 
     @property
     def agreement(self) -> Agreement:
@@ -59,12 +50,13 @@ class DepthCompositionality:
         return Agreement(what, float(doublings) if exact else float("nan"), 0.9, "at least")
 
 
+@checked
 def depth_compositionality(
     *,
-    max_depth: int = MOST_DEPTH,
+    max_depth: Annotated[int, whole(3)] = MOST_DEPTH,
     slope: float = 2.0,
-    starts: int = 4,
-    steps: int = 3000,
+    starts: Annotated[int, whole()] = 4,
+    steps: Annotated[int, whole()] = 3000,
     seed: int = 0,
     progress: Progress = silent,
 ) -> DepthCompositionality:
@@ -83,22 +75,17 @@ def depth_compositionality(
     Returns:
         Units, pieces and errors.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: k · 512² · pieces comparisons, and 6 · 512 · parameters · starts · steps operations for
     each of up to 5 depths and both kinds; about 12 s.
     Source: S2 classes 2 and 4, "Depth and compositionality", a heading without text; Telgarsky
     (2015, 2016). The bound is the best fit by as many straight pieces, which need not join:
     N units have at most N + 1 pieces. Training is not part of his theorem.
     """
-    check_count("max_depth", max_depth, 3)
-    if max_depth > MOST_DEPTH:
-        raise SettingError(f"max_depth must be a whole number <= {MOST_DEPTH}; got {max_depth}.")
-    if not 0 < slope <= 2:
-        raise SettingError(f"slope must be a number in (0, 2]; got {slope!r}.")
-    check_count("starts", starts)
-    check_count("steps", steps)
+    refuse_if(
+        max_depth > MOST_DEPTH,
+        f"max_depth must be a whole number <= {MOST_DEPTH}; got {max_depth}.",
+    )
+    refuse_if(not 0 < slope <= 2, f"slope must be a number in (0, 2]; got {slope!r}.")
     x = (np.arange(GRID) + 0.5) / GRID
     depths = range(1, max_depth + 1)
     targets = np.array([_composed(x, slope, k) for k in depths])
@@ -121,14 +108,7 @@ def depth_compositionality(
 
 
 def depth_compositionality_plots(result: DepthCompositionality) -> tuple[Plot, ...]:
-    """Units needed against depth, and what training reached.
-
-    Args:
-        result: of `depth_compositionality`.
-
-    Returns:
-        Two plots.
-    """
+    """Units needed against depth, and what training reached."""
     units = axes("compositions k", "hidden units", log="y")
     measured(units, result.depths, result.deep_units, "deep, exact", place=0)
     measured(
@@ -148,7 +128,7 @@ def depth_compositionality_plots(result: DepthCompositionality) -> tuple[Plot, .
     return (
         Plot(
             "Depth: 2 units more double the pieces",
-            finish(units),
+            units,
             "Units of the deep network grow by 2 with each composition; those of a shallow one "
             "double, along the dashed line",
         ),
@@ -245,19 +225,3 @@ def _trained_error(
     networks = train_networks(models, regression(inputs, y), all_of_them, recipe, progress=progress)
     outputs = networks.outputs(torch.from_numpy(inputs).float())[:, :, 0].double().numpy()
     return float(np.sqrt(((outputs - y) ** 2).mean(axis=1)).min() / y.std())
-
-
-EXPERIMENT = Experiment(
-    name="depth-compositionality",
-    statement="A ReLU network of 2 units per layer has 2ᵏ linear pieces after k layers; a network "
-    "with one hidden layer needs about 2ᵏ units to come close.",
-    formula="g(x) = 2 relu(x) − 4 relu(x − ½),   f_k = g ∘ … ∘ g   (k times)",
-    look_for="Marks of the shallow network rise along the dashed line, a bound below which no "
-    "training can go, while the deep one grows by 2 units. The second figure shows the limit: "
-    "trained from random weights on equally many parameters, the deep network does not find "
-    "its advantage, because such fast oscillations are learned last. With a slope of 1 the "
-    "compositions do not oscillate and depth gains nothing.",
-    source="S2 classes 2 and 4; Telgarsky (2015, 2016), Mhaskar and Poggio (2016)",
-    run=depth_compositionality,
-    plots=depth_compositionality_plots,
-)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -11,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, part_of, silent
-from datassay_lab.checks import check_count, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, checked, positive, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import spread_counts
 
 MARKS = 40  # updates at which the predictors are kept, at most
@@ -24,32 +25,19 @@ class LinearConvolution:
     """The predictors that descent reached, and the max-margin predictors that theory names.
 
     All predictors are scaled to the margin min yᵢ xᵢᵀβ = 1.
-
-    Attributes:
-        steps: [t], updates at which the cosines were taken.
-        dense: [D], β of the fully connected network.
-        convolutional: [D], β of the convolutional network.
-        dense_theory: [D], least ‖β‖₂ at margin 1.
-        convolutional_theory: [D], least ‖β̂‖₁ at margin 1.
-        dense_cosine: [t], of the fully connected β with its theory.
-        convolutional_cosine: [t], of the convolutional β with its theory.
-        cross_cosine: between the two theories; far below 1 where they can be told apart.
-        dense_excess: ‖β‖₂ of the fully connected network over the least, minus 1.
-        convolutional_excess: ‖β̂‖₁ of the convolutional network over the least, minus 1.
-        cross_excess: ‖β̂‖₁ of the fully connected network over the least, minus 1.
     """
 
-    steps: Float[np.ndarray, " t"]
-    dense: Float[np.ndarray, " D"]
-    convolutional: Float[np.ndarray, " D"]
-    dense_theory: Float[np.ndarray, " D"]
-    convolutional_theory: Float[np.ndarray, " D"]
-    dense_cosine: Float[np.ndarray, " t"]
-    convolutional_cosine: Float[np.ndarray, " t"]
-    cross_cosine: float
-    dense_excess: float
-    convolutional_excess: float
-    cross_excess: float
+    steps: Float[np.ndarray, " t"]  # updates at which the cosines were taken
+    dense: Float[np.ndarray, " D"]  # β of the fully connected network
+    convolutional: Float[np.ndarray, " D"]  # β of the convolutional network
+    dense_theory: Float[np.ndarray, " D"]  # least ‖β‖₂ at margin 1
+    convolutional_theory: Float[np.ndarray, " D"]  # least ‖β̂‖₁ at margin 1
+    dense_cosine: Float[np.ndarray, " t"]  # of the fully connected β with its theory
+    convolutional_cosine: Float[np.ndarray, " t"]  # of the convolutional β with its theory
+    cross_cosine: float  # between the two theories; far below 1 where they can be told apart
+    dense_excess: float  # ‖β‖₂ of the fully connected network over the least, minus 1
+    convolutional_excess: float  # ‖β̂‖₁ of the convolutional network over the least, minus 1
+    cross_excess: float  # ‖β̂‖₁ of the fully connected network over the least, minus 1
 
     @property
     def agreement(self) -> Agreement:
@@ -58,13 +46,14 @@ class LinearConvolution:
         return Agreement("larger excess over the least norm at margin 1", excess, 0.04)
 
 
+@checked
 def linear_convolution(
     *,
-    n_samples: int = 10,
+    n_samples: Annotated[int, whole(2)] = 10,
     size: int = 32,
-    depth: int = 2,
-    steps: int = 6000,
-    step_size: float = 0.3,
+    depth: Annotated[int, whole(1)] = 2,
+    steps: Annotated[int, whole(20)] = 6000,
+    step_size: Annotated[float, positive()] = 0.3,
     seed: int = 0,
     progress: Progress = silent,
 ) -> LinearConvolution:
@@ -86,19 +75,12 @@ def linear_convolution(
     Returns:
         Predictors and their cosines with theory.
 
-    Raises:
-        SettingError: a parameter is out of range, or cvxpy is missing.
-
     Cost: 2 · steps · L D² multiplications; some seconds.
     Source: S2 class 4, "Weights bias for fully connected and convolutions linear networks";
     Gunasekar, Lee, Soudry and Srebro (2018), Theorems 1 and 2. Deviates: normalised steps; the
     paper's constant ones need exponentially many.
     """
-    check_count("n_samples", n_samples, 2)
     check_count("size", size, n_samples + 1)
-    check_count("depth", depth, 1)
-    check_count("steps", steps, 20)
-    check_positive("step_size", step_size)
     rng = np.random.default_rng(seed)
     signed = rng.normal(size=(n_samples, size)) * rng.choice([-1.0, 1.0], (n_samples, 1))  # y x
     expected = [max_margin(signed, fourier=fourier) for fourier in (False, True)]
@@ -147,14 +129,7 @@ def max_margin(signed: Float[np.ndarray, "n D"], *, fourier: bool) -> Float[np.n
 
 
 def linear_convolution_plots(result: LinearConvolution) -> tuple[Plot, ...]:
-    """Fourier coefficients of the two predictors, and how the directions converge.
-
-    Args:
-        result: of `linear_convolution`.
-
-    Returns:
-        Two plots.
-    """
+    """Fourier coefficients of the two predictors, and how the directions converge."""
     spectrum = axes("frequency k, cycles per input", "|β̂<sub>k</sub>| at margin 1")
     networks = (
         ("fully connected", result.dense, result.dense_theory, "least ‖β‖<sub>2</sub>"),
@@ -181,8 +156,8 @@ def linear_convolution_plots(result: LinearConvolution) -> tuple[Plot, ...]:
     theory(angle, result.steps[[0, -1]], apart, "between the two theories")
     sparse = "Fourier coefficients of both predictors: few for convolution, all for dense layers"
     return (
-        Plot("Convolution leaves few frequencies", finish(spectrum), sparse),
-        Plot("Each network finds its own margin", finish(angle), "Angles fall with the steps"),
+        Plot("Convolution leaves few frequencies", spectrum, sparse),
+        Plot("Each network finds its own margin", angle, "Angles fall with the steps"),
     )
 
 
@@ -228,20 +203,3 @@ def _fourier_norm(beta: np.ndarray) -> float:
 
 def _cosines(path: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, " t"]:
     return path @ beta / (np.linalg.norm(path, axis=1) * np.linalg.norm(beta))
-
-
-EXPERIMENT = Experiment(
-    name="linear-convolution",
-    statement="On separable samples gradient descent drives a fully connected linear network to "
-    "the margin of least ℓ₂ norm and a full-width convolutional one to that of few frequencies.",
-    formula="fully connected, any depth: argmin ‖β‖₂ subject to yᵢ xᵢᵀβ ≥ 1\n"
-    "convolutional, depth L: first-order point of min ‖β̂‖_{2/L} subject to yᵢ xᵢᵀβ ≥ 1",
-    look_for="Marks lie on the dashed lines of their own theory: the convolutional predictor "
-    "keeps few frequencies, the fully connected one uses all. Its predictor comes close to the "
-    "least norm soon; its direction follows slowly, because frequencies that theory sets to 0 "
-    "vanish only slowly. At depth 1 both networks are the same and the second statement fails; "
-    "beyond depth 2 the norm is not convex, and theory promises only a stationary point.",
-    source="S2 class 4; Gunasekar, Lee, Soudry and Srebro (2018)",
-    run=linear_convolution,
-    plots=linear_convolution_plots,
-)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from datassay.errors import SettingError
 from datassay.models import PermutationEquivariant, seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, refuse_if, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import relative_error
 
 # Below 3 every circulant has the form; 8! = 40320 matrices still average within a second.
@@ -23,31 +23,20 @@ SIZES = (3, 8)
 
 @dataclass(frozen=True, slots=True)
 class PermutationEquivariance:
-    """Both directions of the lemma, measured.
+    """Both directions of the lemma, measured."""
 
-    Attributes:
-        theta: [M, M], a random matrix.
-        average: [M, M], its mean πᵀΘπ over the whole group: the nearest matrix that commutes.
-        expected: [M, M], λI + γ11ᵀ with λ + γ the mean of the diagonal, γ that of the rest.
-        form_error: of `average` against `expected`, relative.
-        layer_error: largest |f(πx) − πf(x)| / max|f| of the layer, over random permutations.
-        dense_error: the same of a dense layer with random weights.
-        dimension: of the matrices that commute with the group; 2 for all permutations.
-        drawn: [k], numbers of random permutations averaged.
-        distance: [k], of those averages from `expected`, relative to Θ's distance.
-        predicted: [k], 1 / √drawn.
-    """
-
-    theta: Float[np.ndarray, "M M"]
+    theta: Float[np.ndarray, "M M"]  # a random matrix
+    # its mean πᵀΘπ over the whole group: the nearest matrix that commutes.
     average: Float[np.ndarray, "M M"]
+    # λI + γ11ᵀ with λ + γ the mean of the diagonal, γ that of the rest.
     expected: Float[np.ndarray, "M M"]
-    form_error: float
-    layer_error: float
-    dense_error: float
-    dimension: int
-    drawn: Float[np.ndarray, " k"]
-    distance: Float[np.ndarray, " k"]
-    predicted: Float[np.ndarray, " k"]
+    form_error: float  # of `average` against `expected`, relative
+    layer_error: float  # largest |f(πx) − πf(x)| / max|f| of the layer, over random permutations
+    dense_error: float  # the same of a dense layer with random weights
+    dimension: int  # of the matrices that commute with the group; 2 for all permutations
+    drawn: Float[np.ndarray, " k"]  # numbers of random permutations averaged
+    distance: Float[np.ndarray, " k"]  # of those averages from `expected`, relative to Θ's distance
+    predicted: Float[np.ndarray, " k"]  # 1 / √drawn
 
     @property
     def agreement(self) -> Agreement:
@@ -56,12 +45,13 @@ class PermutationEquivariance:
         return Agreement("larger relative error of the two directions", error, 1e-12)
 
 
+@checked
 def permutation_equivariance(
     *,
     size: int = 6,
-    channels: int = 3,
-    group: str = "all",
-    draws: int = 1000,
+    channels: Annotated[int, whole()] = 3,
+    group: Annotated[str, one_of(("all", "cyclic"))] = "all",
+    draws: Annotated[int, whole(2)] = 1000,
     seed: int = 0,
     progress: Progress = silent,
 ) -> PermutationEquivariance:
@@ -80,19 +70,15 @@ def permutation_equivariance(
     Returns:
         Errors of both directions.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: M! M² additions; a second at 8.
     Source: S2 class 4, "Permutation equivariant layer"; Zaheer et al. (2017), Lemma 3. S2 needs
     one-to-one σ and this run leaves σ out: with |·| the matrix of rows (1, −1), (1, −1) is
     equivariant too. Slip in S2: its steps name the diagonal λ, but it is λ + γ.
     """
-    if not (isinstance(size, int) and SIZES[0] <= size <= SIZES[1]):
-        raise SettingError(f"size must be a whole number in 3 to 8 (M! grows); got {size!r}.")
-    check_count("channels", channels)
-    check_choice("group", group, ("all", "cyclic"))
-    check_count("draws", draws, 2)
+    refuse_if(
+        not (isinstance(size, int) and SIZES[0] <= size <= SIZES[1]),
+        f"size must be a whole number in 3 to 8 (M! grows); got {size!r}.",
+    )
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=(size, size))
     every = _group(size, group)
@@ -114,14 +100,7 @@ def permutation_equivariance(
 
 
 def permutation_equivariance_plots(result: PermutationEquivariance) -> tuple[Plot, ...]:
-    """The matrix before and after averaging, and how averages approach the form.
-
-    Args:
-        result: of `permutation_equivariance`.
-
-    Returns:
-        Two plots.
-    """
+    """The matrix before and after averaging, and how averages approach the form."""
     images = np.array([result.theta, result.average, result.expected])
     titles = ("random Θ", "mean of πᵀΘπ", "λI + γ11ᵀ")
     figure = axes("random permutations averaged", "distance from the group's mean", log="xy")
@@ -130,7 +109,7 @@ def permutation_equivariance_plots(result: PermutationEquivariance) -> tuple[Plo
     return (
         Plot("Averaging leaves two numbers", pictures(images, titles, columns=3, signed=True),
              "A random matrix, its group average, and the form of the lemma: the last two equal"),
-        Plot("Random permutations get there slowly", finish(figure), "Distance against draws"),
+        Plot("Random permutations get there slowly", figure, "Distance against draws"),
     )  # fmt: skip
 
 
@@ -167,18 +146,3 @@ def _layer_errors(rng: np.random.Generator, size: int, channels: int) -> tuple[f
             for f in (layer, flat)
         ]
     return errors[0], errors[1]
-
-
-EXPERIMENT = Experiment(
-    name="permutation-equivariance",
-    statement="A linear layer on a set commutes with every permutation of its elements if and only "
-    "if it is λI + γ11ᵀ.",
-    formula="f(πx) = πf(x) for all π ∈ S_M  ⇔  Θ = λI + γ11ᵀ",
-    look_for="The second picture equals the third: averaging any matrix over all permutations "
-    "leaves one number on the diagonal and one beside it, so nothing else commutes. A smaller "
-    "group, such as the cyclic one, leaves more numbers (a convolution has M of them) and the "
-    "statement fails. It holds for elementwise functions behind the layer if they are one-to-one.",
-    source="S2 class 4; Zaheer et al. (2017), Deep Sets",
-    run=permutation_equivariance,
-    plots=permutation_equivariance_plots,
-)

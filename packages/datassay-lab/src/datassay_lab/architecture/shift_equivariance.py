@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -10,13 +11,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.digit_images import digit_images
-from datassay_lab.experiment import Agreement, Experiment, Plot
-from datassay_lab.fits import relative_error
+from datassay_lab.checks import checked, one_of, refuse_if, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import digit_images, relative_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +23,19 @@ class ShiftEquivariance:
     """How far a convolutional network is from commuting with shifts and rotations.
 
     Errors are ‖φ(gx) − gφ(x)‖ / ‖φ(x)‖ over all images, unitless.
-
-    Attributes:
-        shifts: [s], columns by which images are shifted, around the edge.
-        shift_error: [s], of the network as set (circular by default).
-        pooled_error: [s], of its outputs after global average pooling, which should not change.
-        zero_error: [s], with zeros around the images instead.
-        interior_error: largest of `zero_error` over rows and columns that no edge can reach.
-        stride_error: [s], pooled, with stride 2.
-        angles: [a], degrees.
-        rotation_error: [a], random filters.
-        isotropic_error: [a], filters that a quarter turn leaves unchanged.
-        images: [4, H, H]: x, φ(x) of one channel, φ(gx), and |φ(gx) − gφ(x)|, g a shift.
     """
 
-    shifts: Float[np.ndarray, " s"]
-    shift_error: Float[np.ndarray, " s"]
+    shifts: Float[np.ndarray, " s"]  # columns by which images are shifted, around the edge
+    shift_error: Float[np.ndarray, " s"]  # of the network as set (circular by default)
+    # of its outputs after global average pooling, which should not change.
     pooled_error: Float[np.ndarray, " s"]
-    zero_error: Float[np.ndarray, " s"]
-    interior_error: float
-    stride_error: Float[np.ndarray, " s"]
-    angles: Float[np.ndarray, " a"]
-    rotation_error: Float[np.ndarray, " a"]
-    isotropic_error: Float[np.ndarray, " a"]
+    zero_error: Float[np.ndarray, " s"]  # with zeros around the images instead
+    interior_error: float  # largest of `zero_error` over rows and columns that no edge can reach
+    stride_error: Float[np.ndarray, " s"]  # pooled, with stride 2
+    angles: Float[np.ndarray, " a"]  # degrees
+    rotation_error: Float[np.ndarray, " a"]  # random filters
+    isotropic_error: Float[np.ndarray, " a"]  # filters that a quarter turn leaves unchanged
+    # : x, φ(x) of one channel, φ(gx), and |φ(gx) − gφ(x)|, g a shift.
     images: Float[np.ndarray, "4 H H"]
 
     @property
@@ -56,13 +45,14 @@ class ShiftEquivariance:
         return Agreement("largest relative error over all shifts", error, 1e-12)
 
 
+@checked
 def shift_equivariance(
     *,
-    n_images: int = 50,
-    size: int = 16,
-    channels: int = 8,
-    padding: str = "circular",
-    n_angles: int = 25,
+    n_images: Annotated[int, whole()] = 50,
+    size: Annotated[int, whole(12)] = 16,
+    channels: Annotated[int, whole()] = 8,
+    padding: Annotated[str, one_of(("circular", "zeros"))] = "circular",
+    n_angles: Annotated[int, whole(2)] = 25,
     seed: int = 0,
     progress: Progress = silent,
 ) -> ShiftEquivariance:
@@ -82,20 +72,11 @@ def shift_equivariance(
     Returns:
         Errors by shift and by angle.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: (4 size + 2 n_angles) passes of two convolutions; about a second.
     Source: S2 class 4, "Convolution operation and equivariance". Exact on a torus. Deviates: S2's
     matrix repeats σ⟨w, gx⟩ in every row; row i holds σ⟨g_i w, x⟩.
     """
-    check_count("n_images", n_images)
-    check_count("size", size, 12)
-    if size % 2:
-        raise SettingError(f"size must be even, so that stride 2 fits around it; got {size}.")
-    check_count("channels", channels)
-    check_choice("padding", padding, ("circular", "zeros"))
-    check_count("n_angles", n_angles, 2)
+    refuse_if(size % 2, f"size must be even, so that stride 2 fits around it; got {size}.")
     rng = np.random.default_rng(seed)
     digits, _ = digit_images(seed, n_images)
     edge = (size - 8) // 2
@@ -124,14 +105,7 @@ def shift_equivariance(
 
 
 def shift_equivariance_plots(result: ShiftEquivariance) -> tuple[Plot, ...]:
-    """Errors by shift and by angle, and one image on its way.
-
-    Args:
-        result: of `shift_equivariance`.
-
-    Returns:
-        Three plots.
-    """
+    """Errors by shift and by angle, and one image on its way."""
     figure = axes("shift, pixels", "error relative to the output")
     for place, (name, error) in enumerate((
         ("network", result.shift_error),
@@ -147,8 +121,8 @@ def shift_equivariance_plots(result: ShiftEquivariance) -> tuple[Plot, ...]:
     theory(angle, result.angles, np.zeros(len(result.angles)), "if it commuted")
     titles = ("image x", "φ(x)", "φ(gx), g a shift", "|φ(gx) − gφ(x)|")
     return (
-        Plot("A circular network moves with its image", finish(figure), "Errors by shift"),
-        Plot("It does not turn with it", finish(angle), "Errors by angle of rotation"),
+        Plot("A circular network moves with its image", figure, "Errors by shift"),
+        Plot("It does not turn with it", angle, "Errors by angle of rotation"),
         Plot("One image", pictures(result.images, titles, columns=4), "Image, maps, difference"),
     )
 
@@ -201,19 +175,3 @@ def _turned(x: np.ndarray, angle: float) -> Float[np.ndarray, "n c h w"]:
     from scipy.ndimage import rotate
 
     return rotate(x, angle, axes=(2, 3), reshape=False, order=3, mode="constant")
-
-
-EXPERIMENT = Experiment(
-    name="shift-equivariance",
-    statement="A convolution around the edge commutes with every shift of its image, and pooling "
-    "over all places makes its output invariant.",
-    formula="φ(T_α x)(β) = σ(∫ k(β − γ) T_α x(γ) dγ) = T_α φ(x)(β)",
-    look_for="Two lines lie on the dashed zero. With zeros at the edge the error is 0 until the "
-    "digit reaches the edge, and it is always 0 two pixels away from it; with stride 2 every odd "
-    "shift changes even the pooled output. A rotation does not commute with random filters; "
-    "filters that are the same after a quarter turn err by the interpolation and their corners "
-    "between, and not at all at 90 degrees.",
-    source="S2 class 4",
-    run=shift_equivariance,
-    plots=shift_equivariance_plots,
-)

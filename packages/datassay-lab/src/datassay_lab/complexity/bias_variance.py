@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count, check_positive, check_sizes
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, positive, rising, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 TARGETS = ("fresh", "training")
 
 
 @dataclass(frozen=True, slots=True)
 class BiasVariance:
-    """A decomposition from one half of the data sets, a test error from the other half.
+    """A decomposition from one half of the data sets, a test error from the other half."""
 
-    Attributes:
-        penalties: [a], λ, increasing.
-        test_error: [a], mean squared error on targets of the second half's inputs.
-        parts: [2, a], bias² and variance, over the first half's fits.
-        expected: [2, a], the same in closed form.
-        noise: its variance, squared unit of the targets.
-        x: [n], the inputs.
-        target: [n], h(x).
-        fits: [2, 8, n], of some data sets at the least and the largest penalty.
-    """
-
-    penalties: Float[np.ndarray, " a"]
-    test_error: Float[np.ndarray, " a"]
-    parts: Float[np.ndarray, "two a"]
-    expected: Float[np.ndarray, "two a"]
-    noise: float
-    x: Float[np.ndarray, " n"]
-    target: Float[np.ndarray, " n"]
-    fits: Float[np.ndarray, "two some n"]
+    penalties: Float[np.ndarray, " a"]  # λ, increasing
+    test_error: Float[np.ndarray, " a"]  # mean squared error on targets of the second half's inputs
+    parts: Float[np.ndarray, "two a"]  # bias² and variance, over the first half's fits
+    expected: Float[np.ndarray, "two a"]  # the same in closed form
+    noise: float  # its variance, squared unit of the targets
+    x: Float[np.ndarray, " n"]  # the inputs
+    target: Float[np.ndarray, " n"]  # h(x)
+    fits: Float[np.ndarray, "two some n"]  # of some data sets at the least and the largest penalty
 
     @property
     def agreement(self) -> Agreement:
@@ -47,14 +37,26 @@ class BiasVariance:
         return Agreement("largest relative gap, test error to bias² + variance + noise", gap, 0.05)
 
 
+@checked
 def bias_variance(
     *,
-    n_samples: int = 25,
-    n_features: int = 24,
-    noise: float = 0.3,
-    penalties: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0),
-    draws: int = 2000,
-    targets: str = "fresh",
+    n_samples: Annotated[int, whole(2)] = 25,
+    n_features: Annotated[int, whole()] = 24,
+    noise: Annotated[float, positive()] = 0.3,
+    penalties: Annotated[tuple[float, ...], rising(1e-12)] = (
+        1e-4,
+        1e-3,
+        1e-2,
+        0.1,
+        0.3,
+        1.0,
+        2.0,
+        4.0,
+        8.0,
+        16.0,
+    ),
+    draws: Annotated[int, whole(16)] = 2000,
+    targets: Annotated[str, one_of(TARGETS)] = "fresh",
     seed: int = 0,
     progress: Progress = silent,
 ) -> BiasVariance:
@@ -76,20 +78,11 @@ def bias_variance(
     Returns:
         Error and parts, measured and in closed form.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: penalties · draws · n² multiplications; about a second.
     Source: S2 class 2, "Classical bias variance", a figure without its formula; Bishop (2006),
     §3.2. Exact in expectation. Deviates: the inputs are the same in every draw, so that
     bias² = ‖(S − I) h‖² / n and variance = σ² tr SSᵀ / n.
     """
-    check_count("n_samples", n_samples, 2)
-    check_count("n_features", n_features)
-    check_positive("noise", noise)
-    check_sizes("penalties", penalties, 1e-12)
-    check_count("draws", draws, 16)
-    check_choice("targets", targets, TARGETS)
     rng = np.random.default_rng(seed)
     x = np.linspace(0, 1, n_samples)
     features = np.exp(-((x[:, None] - np.linspace(0, 1, n_features)) ** 2) / 2 / 0.1**2)
@@ -114,14 +107,7 @@ def bias_variance(
 
 
 def bias_variance_plots(result: BiasVariance) -> tuple[Plot, ...]:
-    """Error and its parts against the penalty, and fits at both ends.
-
-    Args:
-        result: of `bias_variance`.
-
-    Returns:
-        Three plots.
-    """
+    """Error and its parts against the penalty, and fits at both ends."""
     figure = axes("penalty λ", "mean squared error", log="x")
     measured(figure, result.penalties, result.test_error, "test error", mode="markers", place=0)
     for place, name in enumerate(("bias²", "variance")):
@@ -134,7 +120,7 @@ def bias_variance_plots(result: BiasVariance) -> tuple[Plot, ...]:
     theory(figure, result.penalties, np.full(len(total), result.noise), "noise", colour="#8a94a0")
     text = "Test error on the dashed sum of falling variance, rising bias² and constant noise"
     return (
-        Plot("Variance is traded for bias", finish(figure), text),
+        Plot("Variance is traded for bias", figure, text),
         _fits(result, 0, "Little penalty: every data set its own curve"),
         _fits(result, 1, "Much penalty: all curves alike, and wrong"),
     )
@@ -153,17 +139,3 @@ def _smoother(features: np.ndarray, penalty: float) -> Float[np.ndarray, "n n"]:
     """S of f = S t."""
     u, s, _ = np.linalg.svd(features, full_matrices=False)
     return (u * (s**2 / (s**2 + penalty))) @ u.T
-
-
-EXPERIMENT = Experiment(
-    name="bias-variance",
-    statement="Expected test error is bias² plus variance plus noise, and a penalty trades one for "
-    "the other.",
-    formula="E (t' − f(x))² = (E f(x) − h(x))² + E (f(x) − E f(x))² + σ²",
-    look_for="Test errors, measured on data sets of their own, lie on the dashed sum. Variance "
-    "falls and bias rises with the penalty, the sum is least between. Tested on the very targets "
-    "that were fitted, the identity breaks: their noise is not independent of the fit.",
-    source="S2 class 2; Geman, Bienenstock and Doursat (1992), Bishop (2006) §3.2",
-    run=bias_variance,
-    plots=bias_variance_plots,
-)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_positive, check_sizes
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_sizes, checked, positive, refuse_if, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 N_TEST = 500
 PENALTIES = np.geomspace(1e-4, 1e4, 33)  # tried by the tuned ridge, in units of p / n
@@ -19,22 +19,16 @@ PENALTIES = np.geomspace(1e-4, 1e4, 33)  # tried by the tuned ridge, in units of
 
 @dataclass(frozen=True, slots=True)
 class DoubleDescent:
-    """Test errors of least squares on p features, of smallest norm where many fit.
+    """Test errors of least squares on p features, of smallest norm where many fit."""
 
-    Attributes:
-        ratios: [p], features / samples.
-        errors: [2, draws, p], on random ReLU features: with the given penalty, and with the best
-            one for each draw, chosen on other samples than the error is measured on.
-        norms: [draws, p], ‖w‖ of the first.
-        plain: [draws, p], risk on a part of independent Gaussian features, without penalty.
-        predicted: [p], its expectation; NaN where it is infinite.
-    """
-
-    ratios: Float[np.ndarray, " p"]
+    ratios: Float[np.ndarray, " p"]  # features / samples
+    # on random ReLU features: with the given penalty, and with the best one for each draw, chosen
+    # on other samples than the error is measured on.
     errors: Float[np.ndarray, "two draws p"]
-    norms: Float[np.ndarray, "draws p"]
+    norms: Float[np.ndarray, "draws p"]  # ‖w‖ of the first
+    # risk on a part of independent Gaussian features, without penalty.
     plain: Float[np.ndarray, "draws p"]
-    predicted: Float[np.ndarray, " p"]
+    predicted: Float[np.ndarray, " p"]  # its expectation; NaN where it is infinite
 
     @property
     def peak(self) -> float:
@@ -47,11 +41,12 @@ class DoubleDescent:
         return Agreement("distance of the peak's p / n from 1", abs(self.peak - 1), 0.15)
 
 
+@checked
 def double_descent(
     *,
-    n_samples: int = 100,
-    n_inputs: int = 20,
-    noise: float = 0.5,
+    n_samples: Annotated[int, whole(10)] = 100,
+    n_inputs: Annotated[int, whole()] = 20,
+    noise: Annotated[float, positive()] = 0.5,
     ratios: tuple[float, ...] = (
         0.05,
         0.1,
@@ -71,7 +66,7 @@ def double_descent(
         10.0,
     ),
     penalty: float = 0.0,
-    draws: int = 20,
+    draws: Annotated[int, whole()] = 20,
     seed: int = 0,
     progress: Progress = silent,
 ) -> DoubleDescent:
@@ -92,22 +87,14 @@ def double_descent(
     Returns:
         Test errors, and the risk that is known in closed form.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: draws · Σ n p min(n, p) multiplications; about 2 s.
     Source: S2 class 2, "Double Descent Phenomenon", cases N ≫ D, N ≈ D, N ≪ D; Belkin et al.
     (2019). Closed form: Belkin, Hsu and Xu (2020), Theorem 1, on D = max p independent features of
     which p are used: (1 − p/D + σ²)(1 + p/(n − p − 1)) for p < n − 1, p/D (1 − n/p) + (1 − p/D +
     σ²)(1 + n/(p − n − 1)) for p > n + 1, infinite between.
     """
-    check_count("n_samples", n_samples, 10)
-    check_count("n_inputs", n_inputs)
-    check_positive("noise", noise)
     check_sizes("ratios", ratios, 1 / n_samples, count=3)
-    if not penalty >= 0:
-        raise SettingError(f"penalty must be a number >= 0; got {penalty!r}.")
-    check_count("draws", draws)
+    refuse_if(not penalty >= 0, f"penalty must be a number >= 0; got {penalty!r}.")
     rng = np.random.default_rng(seed)
     counts = np.round(np.array(ratios) * n_samples).astype(int)
     errors, norms = np.empty((2, draws, len(counts))), np.empty((draws, len(counts)))
@@ -127,14 +114,7 @@ def double_descent(
 
 
 def double_descent_plots(result: DoubleDescent) -> tuple[Plot, ...]:
-    """Test error with and without a tuned ridge, its norm, and the case known in closed form.
-
-    Args:
-        result: of `double_descent`.
-
-    Returns:
-        Three plots.
-    """
+    """Test error with and without a tuned ridge, its norm, and the case known in closed form."""
     error = axes("features per sample, p / n", "mean squared test error", log="xy")
     for place, name in enumerate(("as given", "ridge, tuned")):
         measured(error, result.ratios, np.median(result.errors[place], axis=0), name, place=place)
@@ -150,17 +130,17 @@ def double_descent_plots(result: DoubleDescent) -> tuple[Plot, ...]:
     return (
         Plot(
             "Worst where features equal samples",
-            finish(error),
+            error,
             "Test error falls, peaks at p = n and falls again; with a tuned ridge it only falls",
         ),
         Plot(
             "There the weights must be largest",
-            finish(norm),
+            norm,
             "The norm of the weights peaks at p = n as well",
         ),
         Plot(
             "The same where theory is exact",
-            finish(known),
+            known,
             "Risk on independent Gaussian features on the dashed closed form, infinite at p = n",
         ),
     )
@@ -210,19 +190,3 @@ def _risk(counts: np.ndarray, n: int, noise: float) -> Float[np.ndarray, " p"]:
         elif p > n + 1:
             risk[place] = used * (1 - n / p) + rest * (1 + n / (p - n - 1))
     return risk
-
-
-EXPERIMENT = Experiment(
-    name="double-descent",
-    statement="Without a penalty, test error peaks where features are as many as samples and falls "
-    "again beyond; a tuned ridge has no peak.",
-    formula="w = argmin ‖w‖ among the minima of ‖y − Φ w‖²,   Φ = relu(X W) / √p",
-    look_for="The error peaks on the dashed line p = n, where exactly one interpolant exists and "
-    "its norm is largest; beyond it the one of smallest norm is chosen. The tuned ridge stays "
-    "below throughout. For Gaussian features the whole curve is known; near p = n its mean is "
-    "infinite and marks scatter. Here the second descent ends below the first minimum; with more "
-    "noise it need not.",
-    source="S2 class 2; Belkin et al. (2019), Belkin, Hsu and Xu (2020), Nakkiran et al. (2021)",
-    run=double_descent,
-    plots=double_descent_plots,
-)

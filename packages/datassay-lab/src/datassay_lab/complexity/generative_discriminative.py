@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_counts, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 NAMES = ("naive Bayes", "logistic regression")
 PENALTY = 0.01  # of the logistic loss, so that separable samples have a minimum
@@ -20,17 +21,11 @@ NEWTON_STEPS = 60
 
 @dataclass(frozen=True, slots=True)
 class GenerativeDiscriminative:
-    """Exact errors of both classifiers against the number of samples.
+    """Exact errors of both classifiers against the number of samples."""
 
-    Attributes:
-        sizes: [m], training samples.
-        errors: [2, m, r], of naive Bayes and logistic regression on r draws each.
-        limits: [2], their errors with unlimited samples.
-    """
-
-    sizes: Float[np.ndarray, " m"]
-    errors: Float[np.ndarray, "two m r"]
-    limits: Float[np.ndarray, " two"]
+    sizes: Float[np.ndarray, " m"]  # training samples
+    errors: Float[np.ndarray, "two m r"]  # of naive Bayes and logistic regression on r draws each
+    limits: Float[np.ndarray, " two"]  # their errors with unlimited samples
 
     @property
     def agreement(self) -> Agreement:
@@ -40,13 +35,24 @@ class GenerativeDiscriminative:
         return Agreement(what, float(min(ahead[0], -ahead[-1])), 0.015, "at least")
 
 
+@checked
 def generative_discriminative(
     *,
-    n_features: int = 40,
-    correlation: float = 0.1,
-    separation: float = 1.2,
-    sizes: tuple[int, ...] = (20, 40, 80, 160, 320, 640, 1280, 2560, 5120),
-    repeats: int = 20,
+    n_features: Annotated[int, whole(4)] = 40,
+    correlation: Annotated[float, positive(1.0)] = 0.1,
+    separation: Annotated[float, positive()] = 1.2,
+    sizes: Annotated[tuple[int, ...], rising_whole(4, count=4)] = (
+        20,
+        40,
+        80,
+        160,
+        320,
+        640,
+        1280,
+        2560,
+        5120,
+    ),
+    repeats: Annotated[int, whole()] = 20,
     seed: int = 0,
     progress: Progress = silent,
 ) -> GenerativeDiscriminative:
@@ -67,19 +73,11 @@ def generative_discriminative(
     Returns:
         Errors, in closed form for the weights found, so without test samples.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: repeats · Σ sizes · d² multiplications per Newton step; about 2 s.
     Source: S2 class 5, "Generative vs discriminative model"; Ng and Jordan (2001). Variances are
     shared by the classes, as theirs, so that both classifiers are linear. Deviates in a small
     penalty on the logistic loss, which has no minimum on separable samples.
     """
-    check_count("n_features", n_features, 4)
-    check_positive("correlation", correlation, 1.0)
-    check_positive("separation", separation)
-    check_counts("sizes", sizes, 4, count=4)
-    check_count("repeats", repeats)
     rng = np.random.default_rng(seed)
     mean = np.full(n_features, separation / math.sqrt(n_features))
     covariance, half = np.eye(n_features), n_features // 2
@@ -99,14 +97,7 @@ def generative_discriminative(
 
 
 def generative_discriminative_plots(result: GenerativeDiscriminative) -> tuple[Plot, ...]:
-    """Errors against the samples, and their distance from each limit.
-
-    Args:
-        result: of `generative_discriminative`.
-
-    Returns:
-        Two plots.
-    """
+    """Errors against the samples, and their distance from each limit."""
     error = axes("training samples", "error on fresh samples", log="x")
     excess = axes("training samples", "error above its own limit", log="xy")
     for place, name in enumerate(NAMES):
@@ -123,13 +114,13 @@ def generative_discriminative_plots(result: GenerativeDiscriminative) -> tuple[P
     return (
         Plot(
             "First one, then the other",
-            finish(error),
+            error,
             "Naive Bayes falls fast to its dashed limit; logistic regression crosses it later, on "
             "the way to a lower one",
         ),
         Plot(
             "Naive Bayes is there sooner",
-            finish(excess),
+            excess,
             "Distance from the own limit: naive Bayes' is smaller at every size",
         ),
     )
@@ -175,18 +166,3 @@ def _error(w: np.ndarray, offset: float, mean: np.ndarray, covariance: np.ndarra
     spread = math.sqrt(2 * w @ covariance @ w)
     margin = float(w @ mean)
     return sum(math.erfc((margin + side * offset) / spread) for side in (1, -1)) / 4
-
-
-EXPERIMENT = Experiment(
-    name="generative-discriminative",
-    statement="Naive Bayes reaches its error with far fewer samples than logistic regression, "
-    "which in the end has the lower one.",
-    formula="naive Bayes: P(x|y) = Π_j N(x_j; μ_jy, σ_j²), P(y|x) by Bayes' rule\n"
-    "logistic regression: P(y|x) = 1 / (1 + e^(−y(w·x + b)))",
-    look_for="The two curves cross, and each ends on its dashed limit. Half of the features share "
-    "noise that naive Bayes takes to be independent, which costs it accuracy with many samples. "
-    "Without the correlation its assumption is true, and the curves do not cross.",
-    source="S2 class 5; Ng and Jordan (2001)",
-    run=generative_discriminative,
-    plots=generative_discriminative_plots,
-)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_counts, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, checked, positive, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -21,25 +21,16 @@ GRID = np.linspace(0, 1, 201)  # where the error is measured
 
 @dataclass(frozen=True, slots=True)
 class PolynomialOverfitting:
-    """Least-squares polynomials of rising degree on draws of a noisy sine.
+    """Least-squares polynomials of rising degree on draws of a noisy sine."""
 
-    Attributes:
-        degrees: those shown, rising; the last is the one that overfits.
-        train_error: [draws, M + 1], root mean square over the samples, degrees 0 … M.
-        test_error: [draws, M + 1], over [0, 1] and fresh noise.
-        ridge_error: [draws], test error of the last degree with the penalty.
-        noise: standard deviation, unit of the targets.
-        samples: [2, n], x and t of the draw whose last degree has the median test error.
-        coefficients: [shown + 1, M + 1], of that draw, 0 beyond a degree; the last row is with the
-            penalty.
-    """
-
-    degrees: tuple[int, ...]
-    train_error: Float[np.ndarray, "draws all"]
-    test_error: Float[np.ndarray, "draws all"]
-    ridge_error: Float[np.ndarray, " draws"]
-    noise: float
+    degrees: tuple[int, ...]  # those shown, rising; the last is the one that overfits
+    train_error: Float[np.ndarray, "draws all"]  # root mean square over the samples, degrees 0 … M
+    test_error: Float[np.ndarray, "draws all"]  # over [0, 1] and fresh noise
+    ridge_error: Float[np.ndarray, " draws"]  # test error of the last degree with the penalty
+    noise: float  # standard deviation, unit of the targets
+    # x and t of the draw whose last degree has the median test error.
     samples: Float[np.ndarray, "two n"]
+    # of that draw, 0 beyond a degree; the last row is with the penalty.
     coefficients: Float[np.ndarray, "rows all"]
 
     @property
@@ -51,13 +42,14 @@ class PolynomialOverfitting:
         return Agreement(name, float(worse.mean()), 0.9, "at least")
 
 
+@checked
 def polynomial_overfitting(
     *,
-    n_samples: int = 10,
-    noise: float = 0.3,
-    degrees: tuple[int, ...] = (0, 1, 3, 9),
-    penalty: float = 1e-4,
-    draws: int = 500,
+    n_samples: Annotated[int, whole(3)] = 10,
+    noise: Annotated[float, positive()] = 0.3,
+    degrees: Annotated[tuple[int, ...], rising_whole(0)] = (0, 1, 3, 9),
+    penalty: Annotated[float, positive()] = 1e-4,
+    draws: Annotated[int, whole()] = 500,
     seed: int = 0,
     progress: Progress = silent,
 ) -> PolynomialOverfitting:
@@ -77,20 +69,12 @@ def polynomial_overfitting(
     Returns:
         Errors of all degrees up to the last.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: draws · M least-squares problems; about a second.
     Source: S2 class 2, "Tune Regularization for good generalization" and its table of coefficients,
     which is Table 1.1 of Bishop (2006); his noise is 0.3, his penalties e⁻¹⁸ and 1. Deviates: the
     error is averaged over many draws, the test error over fresh noise in closed form.
     """
-    check_count("n_samples", n_samples, 3)
-    check_positive("noise", noise)
-    check_counts("degrees", degrees, 0)
     check_count("n_samples", n_samples, degrees[-1] + 1)
-    check_positive("penalty", penalty)
-    check_count("draws", draws)
     rng = np.random.default_rng(seed)
     x, top = np.linspace(0, 1, n_samples), degrees[-1]
     rows, grid = (np.vander(points, top + 1, increasing=True) for points in (x, GRID))
@@ -114,14 +98,7 @@ def polynomial_overfitting(
 
 
 def polynomial_overfitting_plots(result: PolynomialOverfitting) -> tuple[Plot, ...]:
-    """Fits of a typical draw, errors against the degree, and the coefficients.
-
-    Args:
-        result: of `polynomial_overfitting`.
-
-    Returns:
-        Three plots.
-    """
+    """Fits of a typical draw, errors against the degree, and the coefficients."""
     fits = axes("x", "target and fits")
     names = [*(f"degree {m}" for m in result.degrees), f"degree {result.degrees[-1]}, penalised"]
     grid = np.vander(GRID, result.coefficients.shape[1], increasing=True)
@@ -149,7 +126,7 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> tuple[Plot, .
         ),
         Plot(
             "The coefficients explode",
-            finish(size),
+            size,
             "Coefficients of the highest degree are thousands of times larger than those of lower "
             "ones, and small with the penalty",
         ),
@@ -166,7 +143,7 @@ def _errors(result: PolynomialOverfitting, degrees: np.ndarray) -> Figure:
     penalised = np.median(result.ridge_error, keepdims=True)
     measured(error, degrees[-1:], penalised, "fresh, penalised", place=2, mode="markers")
     theory(error, degrees, np.full(len(degrees), result.noise), "noise")
-    return finish(error)
+    return error
 
 
 def _fit(rows: np.ndarray, t: np.ndarray, penalty: float, top: int) -> Float[np.ndarray, " all"]:
@@ -175,18 +152,3 @@ def _fit(rows: np.ndarray, t: np.ndarray, penalty: float, top: int) -> Float[np.
     stacked = np.vstack([rows, np.sqrt(penalty) * np.eye(m)]) if penalty else rows
     goal = np.append(t, np.zeros(len(stacked) - len(t)))
     return np.append(np.linalg.lstsq(stacked, goal, rcond=None)[0], np.zeros(top + 1 - m))
-
-
-EXPERIMENT = Experiment(
-    name="polynomial-overfitting",
-    statement="A polynomial with as many coefficients as there are noisy samples fits them all and "
-    "fails between them; a small penalty on its coefficients mends it.",
-    formula="w* = argmin ‖t − A w‖² + λ ‖w‖²,   A_ij = x_iʲ,   t = sin 2πx + noise",
-    look_for="The highest degree hits every sample and swings between them, its error on fresh "
-    "samples far above the noise and its coefficients in the thousands. With the penalty the same "
-    "polynomial stays near the sine. More samples at the same degree, or none of the noise, break "
-    "the statement. Single draws of the noise differ much; medians are shown.",
-    source="S2 class 2; Bishop (2006), §1.1 and Table 1.1",
-    run=polynomial_overfitting,
-    plots=polynomial_overfitting_plots,
-)

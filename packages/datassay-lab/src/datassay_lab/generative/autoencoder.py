@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -10,14 +11,13 @@ from jaxtyping import Float, Int
 from torch import nn
 
 from datassay.data import SampleSet, load
-from datassay.errors import SettingError
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe, taken_network, train_networks
-from datassay_lab.checks import check_count, check_counts
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
-from datassay_lab.full_batch import fit_by_lbfgs
+from datassay_lab.checks import checked, refuse_if, rising_whole, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import fit_by_lbfgs
 from datassay_lab.generative.latent_map import latent_map
 
 HIDDEN = 128
@@ -28,25 +28,19 @@ SIDE = 8
 
 @dataclass(frozen=True, slots=True)
 class Autoencoder:
-    """Reconstructions through a bottleneck: principal components and two autoencoders.
+    """Reconstructions through a bottleneck: principal components and two autoencoders."""
 
-    Attributes:
-        bottlenecks: [b], code sizes.
-        angles: [b], sine of the largest angle between the linear decoder's and the principal
-            subspace.
-        lost: [b, 3], mean squared distance of held-out digits from their reconstructions,
-            squared ink: principal components, linear, curved.
-        codes: [n, 2], of the held-out digits by a curved autoencoder with a bottleneck of 2.
-        labels: [n], their classes.
-        shown: [4, s, 8, 8], digits, and their reconstructions at the largest bottleneck below 10:
-            principal components, linear, curved.
-    """
-
-    bottlenecks: Int[np.ndarray, " b"]
+    bottlenecks: Int[np.ndarray, " b"]  # code sizes
+    # sine of the largest angle between the linear decoder's and the principal subspace.
     angles: Float[np.ndarray, " b"]
+    # mean squared distance of held-out digits from their reconstructions, squared ink: principal
+    # components, linear, curved.
     lost: Float[np.ndarray, "b 3"]
+    # of the held-out digits by a curved autoencoder with a bottleneck of 2.
     codes: Float[np.ndarray, "n 2"]
-    labels: Int[np.ndarray, " n"]
+    labels: Int[np.ndarray, " n"]  # their classes
+    # digits, and their reconstructions at the largest bottleneck below 10: principal components,
+    # linear, curved.
     shown: Float[np.ndarray, "4 s h w"]
 
     @property
@@ -57,11 +51,12 @@ class Autoencoder:
         )
 
 
+@checked
 def autoencoder(
     *,
-    bottlenecks: tuple[int, ...] = (2, 4, 8, 16),
-    iterations: int = 500,
-    steps: int = 2000,
+    bottlenecks: Annotated[tuple[int, ...], rising_whole(2)] = (2, 4, 8, 16),
+    iterations: Annotated[int, whole()] = 500,
+    steps: Annotated[int, whole()] = 2000,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Autoencoder:
@@ -79,21 +74,15 @@ def autoencoder(
     Returns:
         Angles, losses, codes and pictures.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: about 2 seconds per bottleneck.
     Source: S2 class 5, "Autoencoders", which asks for the loss: it is the squared distance above.
         Baldi and Hornik (1989): every minimum of the linear one is the principal subspace, though
         its code is any basis of it, not the components themselves.
     """
-    check_counts("bottlenecks", bottlenecks, 2)
-    if bottlenecks[0] != 2 or bottlenecks[-1] > MOST_CODES:
-        raise SettingError(
-            f"bottlenecks must start at 2 and end at {MOST_CODES} at most; got {bottlenecks!r}."
-        )
-    check_count("iterations", iterations)
-    check_count("steps", steps)
+    refuse_if(
+        bottlenecks[0] != 2 or bottlenecks[-1] > MOST_CODES,
+        f"bottlenecks must start at 2 and end at {MOST_CODES} at most; got {bottlenecks!r}.",
+    )
     train, held_out = load("digits")
     mean = _flat(train).mean(0)
     x, x_new = _flat(train) - mean, _flat(held_out) - mean
@@ -117,19 +106,11 @@ def autoencoder(
 
 
 def autoencoder_plots(result: Autoencoder) -> tuple[Plot, ...]:
-    """Losses, reconstructed digits, and the plane of codes.
-
-    Args:
-        result: of `autoencoder`.
-
-    Returns:
-        Three plots.
-    """
+    """Losses, reconstructed digits, and the plane of codes."""
     figure = axes("size of the bottleneck", "lost, squared ink a digit", log="xy")
     measured(figure, result.bottlenecks, result.lost[:, 1], "linear", mode="markers")
     measured(figure, result.bottlenecks, result.lost[:, 2], "curved", place=1)
     theory(figure, result.bottlenecks, result.lost[:, 0], "principal components")
-    finish(figure)
     figure.update_xaxes(tickvals=result.bottlenecks, ticktext=[str(b) for b in result.bottlenecks])
     count = result.shown.shape[1]
     names = [""] * (4 * count)
@@ -182,19 +163,3 @@ def _sine(subspace: Float[np.ndarray, "k d"], decoder: Float[np.ndarray, "d k"])
     learnt = np.linalg.qr(decoder)[0]
     # What is left of the learnt directions outside the subspace: exact for small angles, too.
     return float(np.linalg.norm(learnt - subspace.T @ (subspace @ learnt), 2))
-
-
-EXPERIMENT = Experiment(
-    name="autoencoder",
-    statement="A linear autoencoder learns the subspace of the first principal components, and a "
-    "curved one loses less through the same bottleneck.",
-    formula="min Σ ‖xᵢ − g(f(xᵢ))‖²,   f, g linear  ⇒  image of g = span(q₁, …, q_k)",
-    look_for="The linear marks lie on the dashed line of the principal components, at every size; "
-    "the curved line runs at about half of it, on digits that were not trained on. In the plane "
-    "of two curved codes most digits have a region of their own, though the network never saw the "
-    "classes. The first holds exactly (every minimum is the subspace); the second is what these "
-    "data and this network show, and with few samples or large bottlenecks it can reverse.",
-    source="S2 class 5; Baldi and Hornik (1989)",
-    run=autoencoder,
-    plots=autoencoder_plots,
-)

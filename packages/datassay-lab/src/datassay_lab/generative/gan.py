@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -13,9 +14,9 @@ from torch import Tensor, nn
 from datassay.data import load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, checked, one_of, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import spread_counts
 from datassay_lab.generative.gan_training import (
     AdversarialRecipe,
@@ -37,29 +38,17 @@ SIDE = 8
 
 @dataclass(frozen=True, slots=True)
 class Gan:
-    """A generator on the line through its training, and digits of another.
+    """A generator on the line through its training, and digits of another."""
 
-    Attributes:
-        steps: [c], updates of the generator.
-        best: [c], V of the best discriminator against it, from histograms, nats.
-        trained: [c], V of the discriminator in training, nats.
-        middles: [m], of the histogram's bins.
-        data: [m], share of the data in each bin.
-        early: [m], share of the generator's samples, at the middle check.
-        late: [m], at the end.
-        fakes: [s, 8, 8], generated digits.
-        nearest: [s, 8, 8], the training digit nearest to each.
-    """
-
-    steps: Int[np.ndarray, " c"]
-    best: Float[np.ndarray, " c"]
-    trained: Float[np.ndarray, " c"]
-    middles: Float[np.ndarray, " m"]
-    data: Float[np.ndarray, " m"]
-    early: Float[np.ndarray, " m"]
-    late: Float[np.ndarray, " m"]
-    fakes: Float[np.ndarray, "s h w"]
-    nearest: Float[np.ndarray, "s h w"]
+    steps: Int[np.ndarray, " c"]  # updates of the generator
+    best: Float[np.ndarray, " c"]  # V of the best discriminator against it, from histograms, nats
+    trained: Float[np.ndarray, " c"]  # V of the discriminator in training, nats
+    middles: Float[np.ndarray, " m"]  # of the histogram's bins
+    data: Float[np.ndarray, " m"]  # share of the data in each bin
+    early: Float[np.ndarray, " m"]  # share of the generator's samples, at the middle check
+    late: Float[np.ndarray, " m"]  # at the end
+    fakes: Float[np.ndarray, "s h w"]  # generated digits
+    nearest: Float[np.ndarray, "s h w"]  # the training digit nearest to each
 
     @property
     def agreement(self) -> Agreement:
@@ -68,12 +57,13 @@ class Gan:
         return Agreement("V of the best discriminator + 2 ln 2, nats", excess, 0.05)
 
 
+@checked
 def gan(
     *,
     steps: int = 1200,
-    inner: int = 5,
-    digit_steps: int = 1200,
-    loss: str = "saturating",
+    inner: Annotated[int, whole()] = 5,
+    digit_steps: Annotated[int, whole()] = 1200,
+    loss: Annotated[str, one_of(LOSSES)] = "saturating",
     seed: int = 0,
     progress: Progress = silent,
 ) -> Gan:
@@ -92,9 +82,6 @@ def gan(
     Returns:
         Values through training, histograms and digits.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: about 15 seconds; (inner + 1) · steps passes of two small networks.
     Source: S2 class 6, "Training loop", with its inner loop for D and its descent on
         ln(1 − D(G(z))); Goodfellow et al. (2014). Ours: Adam with a falling step size; noise
@@ -103,9 +90,6 @@ def gan(
         in the outermost bins.
     """
     check_count("steps", steps, CHECKS)
-    check_count("inner", inner)
-    check_count("digit_steps", digit_steps)
-    check_choice("loss", loss, LOSSES)
     recipe = AdversarialRecipe(steps, inner, 256, 2e-3, loss)
     with seeded(seed):
         checks, best, trained, (data, early, late) = _on_the_line(recipe, progress)
@@ -116,14 +100,7 @@ def gan(
 
 
 def gan_plots(result: Gan) -> tuple[Plot, ...]:
-    """Values over training, histograms, and digits.
-
-    Args:
-        result: of `gan`.
-
-    Returns:
-        Three plots.
-    """
+    """Values over training, histograms, and digits."""
     values = axes("steps of the generator", "value V, nats", log="x")
     measured(values, result.steps, result.best, "best discriminator")
     measured(values, result.steps, result.trained, "the one in training", place=1)
@@ -138,9 +115,9 @@ def gan_plots(result: Gan) -> tuple[Plot, ...]:
     names = [""] * len(images)
     names[0], names[count] = "generated", "nearest"
     return (
-        Plot("The value falls to −2 ln 2", finish(values),
+        Plot("The value falls to −2 ln 2", values,
              "V of the best discriminator falls to −2 ln 2, that of the trained one is near it"),
-        Plot("Generated samples on the line", finish(densities),
+        Plot("Generated samples on the line", densities,
              "Density of generated samples early and late, and of the data"),
         Plot("Generated digits, and the nearest of the data",
              pictures(images, names, columns=10, side=120), "Generated digits and nearest samples",
@@ -244,20 +221,3 @@ def _digits(recipe: AdversarialRecipe, progress: Progress) -> tuple[np.ndarray, 
     near = data[torch.cdist(fakes, data).argmin(1)]
     fakes, near = (x.reshape(SHOWN, SIDE, SIDE).numpy().astype(float) for x in (fakes, near))
     return fakes, near
-
-
-EXPERIMENT = Experiment(
-    name="gan",
-    statement="As the generator learns the data, the value of the best discriminator falls to "
-    "−2 ln 2.",
-    formula="min_G max_D V = E ln D(x) + E ln(1 − D(G(z)))\n"
-    "max_D V = 2 JS(p ‖ p_g) − 2 ln 2   →   −2 ln 2",
-    look_for="The blue line falls to the dashed −2 ln 2 while the generated density takes the "
-    "shape of the data's. The trained discriminator's own V proves nothing: with one inner step "
-    "instead of five it stands near −2 ln 2 at once, because it cannot tell, and the generated "
-    "density stays wrong. S2's loss of the generator, ln(1 − D), is flat where D sees through it: "
-    "on harder data one descends −ln D instead (non-saturating).",
-    source="S2 class 6; Goodfellow et al. (2014)",
-    run=gan,
-    plots=gan_plots,
-)

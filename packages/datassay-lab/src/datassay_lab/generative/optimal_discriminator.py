@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count
-from datassay_lab.curves import COLOURS, axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, whole
+from datassay_lab.curves import COLOURS, axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.generative.gan_training import tanh_network, value
 
 # Name → the two densities, each a mixture of normals: (weight, centre, width).
@@ -30,31 +30,18 @@ RATE = 5e-3
 
 @dataclass(frozen=True, slots=True)
 class OptimalDiscriminator:
-    """Discriminators trained on known densities, beside what they should become.
+    """Discriminators trained on known densities, beside what they should become."""
 
-    Attributes:
-        pairs: [c], names of the pairs of densities.
-        x: [m], places.
-        p: [c, m], density of the data.
-        q: [c, m], density of the fakes.
-        learnt: [c, m], D of the trained network.
-        ratio: [c, m], p / (p + q).
-        errors: [c], RMS of their difference under (p + q) / 2.
-        values: [c], V of the trained network on fresh samples, nats.
-        predicted: [c], 2 JS − 2 ln 2 by quadrature, nats.
-        printed: [c], the same with S2's JS, whose second term lacks its ln.
-    """
-
-    pairs: tuple[str, ...]
-    x: Float[np.ndarray, " m"]
-    p: Float[np.ndarray, "c m"]
-    q: Float[np.ndarray, "c m"]
-    learnt: Float[np.ndarray, "c m"]
-    ratio: Float[np.ndarray, "c m"]
-    errors: Float[np.ndarray, " c"]
-    values: Float[np.ndarray, " c"]
-    predicted: Float[np.ndarray, " c"]
-    printed: Float[np.ndarray, " c"]
+    pairs: tuple[str, ...]  # [c], names of the pairs of densities
+    x: Float[np.ndarray, " m"]  # places
+    p: Float[np.ndarray, "c m"]  # density of the data
+    q: Float[np.ndarray, "c m"]  # density of the fakes
+    learnt: Float[np.ndarray, "c m"]  # D of the trained network
+    ratio: Float[np.ndarray, "c m"]  # p / (p + q)
+    errors: Float[np.ndarray, " c"]  # RMS of their difference under (p + q) / 2
+    values: Float[np.ndarray, " c"]  # V of the trained network on fresh samples, nats
+    predicted: Float[np.ndarray, " c"]  # 2 JS − 2 ln 2 by quadrature, nats
+    printed: Float[np.ndarray, " c"]  # the same with S2's JS, whose second term lacks its ln
 
     @property
     def agreement(self) -> Agreement:
@@ -62,11 +49,12 @@ class OptimalDiscriminator:
         return Agreement("largest RMS of D − p / (p + q)", float(self.errors.max()), 0.03)
 
 
+@checked
 def optimal_discriminator(
     *,
-    steps: int = 2000,
-    batch: int = 512,
-    width: int = 32,
+    steps: Annotated[int, whole()] = 2000,
+    batch: Annotated[int, whole(2)] = 512,
+    width: Annotated[int, whole(2)] = 32,
     seed: int = 0,
     progress: Progress = silent,
 ) -> OptimalDiscriminator:
@@ -84,17 +72,11 @@ def optimal_discriminator(
     Returns:
         Discriminators and values, trained and predicted.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: about 3 seconds per pair.
     Source: S2 class 6, "What is the Optimization doing?"; Goodfellow et al. (2014), proposition
         1. S2's JS divergence lacks ln in its second term, and its "min_G V = 2 JS − 2 ln 2" is V
         at the best D; its minimum over G is −2 ln 2. Both are as in the paper here.
     """
-    check_count("steps", steps)
-    check_count("batch", batch, 2)
-    check_count("width", width, 2)
     learnt, values = [], []
     p, q = (np.array([_density(pair[i]) for pair in PAIRS.values()]) for i in (0, 1))
     for place, (real, fake) in enumerate(PAIRS.values()):
@@ -122,14 +104,7 @@ def optimal_discriminator(
 
 
 def optimal_discriminator_plots(result: OptimalDiscriminator) -> tuple[Plot, ...]:
-    """Discriminators over x, and values.
-
-    Args:
-        result: of `optimal_discriminator`.
-
-    Returns:
-        Two plots.
-    """
+    """Discriminators over x, and values."""
     figure = axes("x", "D(x), probability of being real")
     for place, name in enumerate(result.pairs):
         measured(figure, result.x, result.learnt[place], name, place=place, mode="lines")
@@ -148,9 +123,9 @@ def optimal_discriminator_plots(result: OptimalDiscriminator) -> tuple[Plot, ...
     printed: Any = values.data[1]
     printed.marker.update(symbol="x-thin-open", line={"width": 2, "color": COLOURS[1]})
     return (
-        Plot("The discriminator becomes the ratio of densities", finish(figure),
+        Plot("The discriminator becomes the ratio of densities", figure,
              "Trained discriminators lie on p / (p + q) of their pairs"),
-        Plot("Its value is 2 JS − 2 ln 2", finish(values),
+        Plot("Its value is 2 JS − 2 ln 2", values,
              "Values of the trained discriminators on the predicted ones; S2's formula off"),
     )  # fmt: skip
 
@@ -188,19 +163,3 @@ def _train(
         (-value(network(real), network(fake))).backward()
         optimizer.step()
         schedule.step()
-
-
-EXPERIMENT = Experiment(
-    name="optimal-discriminator",
-    statement="A discriminator trained on densities p and q becomes p / (p + q), and its value "
-    "2 JS(p ‖ q) − 2 ln 2.",
-    formula="max_D ∫ p ln D + q ln(1 − D) dx   at   D = p / (p + q)\n"
-    "V = 2 JS(p ‖ q) − 2 ln 2,   JS = ½ E_p ln(2p / (p + q)) + ½ E_q ln(2q / (p + q))",
-    look_for="Each trained curve lies on its dashed one, and so do the values. Equal densities "
-    "leave D = ½ and V = −2 ln 2, the least there is. Far out, where neither density has samples, "
-    "nothing holds the curve. S2's formula for JS lacks an ln: the crosses are what it gives, even "
-    "above 0, where V cannot be.",
-    source="S2 class 6; Goodfellow et al. (2014), proposition 1",
-    run=optimal_discriminator,
-    plots=optimal_discriminator_plots,
-)

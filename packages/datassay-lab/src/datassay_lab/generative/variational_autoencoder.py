@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -13,9 +14,9 @@ from torch import Tensor
 from datassay.data import load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_positive
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import relative_error, spread_counts
 from datassay_lab.generative.latent_map import latent_map
 from datassay_lab.generative.variational_bound import (
@@ -40,33 +41,21 @@ SIDE, FRAME = 8, 1
 
 @dataclass(frozen=True, slots=True)
 class VariationalAutoencoder:
-    """A variational autoencoder of digits with two codes.
+    """A variational autoencoder of digits with two codes."""
 
-    Attributes:
-        steps: [c], of training, where the bounds were taken.
-        bound: [c], ELBO, mean over held-out digits, nats.
-        weighted: [c], importance-weighted bound of 50 draws, nats.
-        log_p: [c], log p(x) by quadrature, nats.
-        exact: [g], derivatives of the bound by each digit's μ and ln σ², by quadrature, nats.
-        through: [g], the same, by drawing z and going back through it.
-        score: [g], the same, by the score function: log p(x | z) ∇ log q(z), same draws.
-        codes: [n, 2], means of the held-out digits' codes.
-        labels: [n], their classes.
-        decoded: [H, W], digits decoded from the prior's quantiles, side by side.
-        sampled: [H, W], digits decoded from draws of the prior.
-    """
-
-    steps: Int[np.ndarray, " c"]
-    bound: Float[np.ndarray, " c"]
-    weighted: Float[np.ndarray, " c"]
-    log_p: Float[np.ndarray, " c"]
+    steps: Int[np.ndarray, " c"]  # of training, where the bounds were taken
+    bound: Float[np.ndarray, " c"]  # ELBO, mean over held-out digits, nats
+    weighted: Float[np.ndarray, " c"]  # importance-weighted bound of 50 draws, nats
+    log_p: Float[np.ndarray, " c"]  # log p(x) by quadrature, nats
+    # derivatives of the bound by each digit's μ and ln σ², by quadrature, nats.
     exact: Float[np.ndarray, " g"]
-    through: Float[np.ndarray, " g"]
+    through: Float[np.ndarray, " g"]  # the same, by drawing z and going back through it
+    # the same, by the score function: log p(x | z) ∇ log q(z), same draws.
     score: Float[np.ndarray, " g"]
-    codes: Float[np.ndarray, "n 2"]
-    labels: Int[np.ndarray, " n"]
-    decoded: Float[np.ndarray, "h w"]
-    sampled: Float[np.ndarray, "h w"]
+    codes: Float[np.ndarray, "n 2"]  # means of the held-out digits' codes
+    labels: Int[np.ndarray, " n"]  # their classes
+    decoded: Float[np.ndarray, "h w"]  # digits decoded from the prior's quantiles, side by side
+    sampled: Float[np.ndarray, "h w"]  # digits decoded from draws of the prior
 
     @property
     def agreement(self) -> Agreement:
@@ -75,12 +64,13 @@ class VariationalAutoencoder:
         return Agreement("relative error of gradients through z", error, 0.1)
 
 
+@checked
 def variational_autoencoder(
     *,
-    steps: int = 3000,
-    n_digits: int = 24,
-    draws: int = 4000,
-    beta: float = 1.0,
+    steps: Annotated[int, whole(CHECKS)] = 3000,
+    n_digits: Annotated[int, whole()] = 24,
+    draws: Annotated[int, whole(2)] = 4000,
+    beta: Annotated[float, positive()] = 1.0,
     trick: bool = True,
     seed: int = 0,
     progress: Progress = silent,
@@ -102,18 +92,11 @@ def variational_autoencoder(
     Returns:
         Bounds over training, gradients, codes and decoded digits.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: about 10 seconds.
     Source: S2 class 5, "Variational autoencoder", where the loss is not written: it is minus the
         bound above (Kingma and Welling 2014). Digits are made black and white at half ink, so
         that p(x | z) is a probability. Two codes, so that log p(x) can be summed on a grid.
     """
-    check_count("steps", steps, CHECKS)
-    check_count("n_digits", n_digits)
-    check_count("draws", draws, 2)
-    check_positive("beta", beta)
     train, held_out = load("digits")
     x, x_new = (torch.tensor(_black_and_white(part.x)) for part in (train, held_out))
     generator = torch.Generator().manual_seed(seed)
@@ -139,14 +122,7 @@ def variational_autoencoder(
 
 
 def variational_autoencoder_plots(result: VariationalAutoencoder) -> tuple[Plot, ...]:
-    """Bounds over training, gradients, the plane of codes, and decoded digits.
-
-    Args:
-        result: of `variational_autoencoder`.
-
-    Returns:
-        Four plots.
-    """
+    """Bounds over training, gradients, the plane of codes, and decoded digits."""
     bounds = axes("steps of training", "nats a held-out digit", log="x")
     measured(bounds, result.steps, result.bound, "ELBO")
     measured(bounds, result.steps, result.weighted, "50 weighted draws", place=1)
@@ -164,9 +140,9 @@ def variational_autoencoder_plots(result: VariationalAutoencoder) -> tuple[Plot,
     )  # fmt: skip
     codes = latent_map(result.codes, result.labels, "mean of the first code", "of the second")
     return (
-        Plot("The bound rises, and stays below log p(x)", finish(bounds),
+        Plot("The bound rises, and stays below log p(x)", bounds,
              "ELBO and the importance-weighted bound over training, below log p(x)"),
-        Plot("Gradients go through the sample", finish(gradients),
+        Plot("Gradients go through the sample", gradients,
              "Derivatives through z lie on the diagonal, those of the score function scatter"),
         Plot("Codes of held-out digits", codes, "Means of the codes, one colour a class"),
         Plot("Digits from codes", images, "Digits decoded from a grid and from the prior"),
@@ -259,20 +235,3 @@ def _pictures(model: Variational, generator: torch.Generator) -> tuple[np.ndarra
         for image in images
     )
     return decoded, sampled
-
-
-EXPERIMENT = Experiment(
-    name="variational-autoencoder",
-    statement="Drawing a code as z = μ + σε lets gradients through the draw, and the bound that "
-    "they raise stays below log p(x).",
-    formula="z = μ(x) + σ(x) ε,   ε ∼ N(0, I)\n"
-    "ELBO = E log p(x | z) − KL(N(μ, σ²) ‖ N(0, I)) ≤ log p(x)",
-    look_for="Blue marks lie on the diagonal: derivatives through the draw equal those of the "
-    "exact bound, while the score function's, from the same draws, scatter widely. The ELBO "
-    "rises with training and stays below the dashed log p(x); weighted draws come closer. Codes "
-    "fill the unit normal, so draws from it decode to digits. Without the trick the encoder feels "
-    "only the KL term, and the marks leave the diagonal.",
-    source="S2 class 5; Kingma and Welling (2014); Burda, Grosse and Salakhutdinov (2016)",
-    run=variational_autoencoder,
-    plots=variational_autoencoder_plots,
-)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_counts, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, checked, positive, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import exponent
 
 # Ali, Kolter and Tibshirani (2019), Theorem 2: risk of gradient flow at t over ridge at 1/t.
@@ -20,31 +21,18 @@ GRID = 400  # penalties that are tried for each τ
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """Weights of stopped descent against those of weight decay.
+    """Weights of stopped descent against those of weight decay."""
 
-    Attributes:
-        steps: [t], τ.
-        times: [t], τ ε.
-        best_alphas: [t], penalty whose weights are nearest to those after τ steps.
-        mismatch: [t], ‖w_τ − w̃‖ / ‖w_τ‖ at that penalty.
-        slope: of log best α against log τε over the path; theory says −1.
-        stopped_risk: [t], expected excess error after τ steps over that of w = 0.
-        ridge_risk: [t], the same for weight decay with α = 1 / (τ ε).
-        eigenvalues: [d], λ of the Hessian, descending.
-        stopped: [d], share of w* along each eigenvector after the middle τ.
-        decayed: [d], the same for weight decay with α = 1 / (τ ε).
-    """
-
-    steps: Float[np.ndarray, " t"]
-    times: Float[np.ndarray, " t"]
-    best_alphas: Float[np.ndarray, " t"]
-    mismatch: Float[np.ndarray, " t"]
-    slope: float
-    stopped_risk: Float[np.ndarray, " t"]
-    ridge_risk: Float[np.ndarray, " t"]
-    eigenvalues: Float[np.ndarray, " d"]
-    stopped: Float[np.ndarray, " d"]
-    decayed: Float[np.ndarray, " d"]
+    steps: Float[np.ndarray, " t"]  # τ
+    times: Float[np.ndarray, " t"]  # τ ε
+    best_alphas: Float[np.ndarray, " t"]  # penalty whose weights are nearest to those after τ steps
+    mismatch: Float[np.ndarray, " t"]  # ‖w_τ − w̃‖ / ‖w_τ‖ at that penalty
+    slope: float  # of log best α against log τε over the path; theory says −1
+    stopped_risk: Float[np.ndarray, " t"]  # expected excess error after τ steps over that of w = 0
+    ridge_risk: Float[np.ndarray, " t"]  # the same for weight decay with α = 1 / (τ ε)
+    eigenvalues: Float[np.ndarray, " d"]  # λ of the Hessian, descending
+    stopped: Float[np.ndarray, " d"]  # share of w* along each eigenvector after the middle τ
+    decayed: Float[np.ndarray, " d"]  # the same for weight decay with α = 1 / (τ ε)
 
     @property
     def agreement(self) -> Agreement:
@@ -53,13 +41,27 @@ class EarlyStopping:
         return Agreement("largest factor between the best α and 1/(τε)", factor, 2.0)
 
 
+@checked
 def early_stopping(
     *,
-    n_features: int = 40,
+    n_features: Annotated[int, whole(2)] = 40,
     n_samples: int = 400,
-    steps: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000),
-    step_size: float = 0.1,
-    noise: float = 1.0,
+    steps: Annotated[tuple[int, ...], rising_whole(1, count=3)] = (
+        1,
+        2,
+        5,
+        10,
+        20,
+        50,
+        100,
+        200,
+        500,
+        1000,
+        2000,
+        5000,
+    ),
+    step_size: Annotated[float, positive(2)] = 0.1,
+    noise: Annotated[float, positive()] = 1.0,
     seed: int = 0,
     progress: Progress = silent,
 ) -> EarlyStopping:
@@ -79,20 +81,13 @@ def early_stopping(
     Returns:
         Best penalties, mismatches and risks.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: largest τ · d² multiplications; under a second.
     Source: S2 class 3, "Early stopping, L2 norm and learning rate". S2's line "log(1 − x) ≈ x"
     must read −x; with both signs right its result stands. S2 derives it for ε λ ≪ 1 and λ ≪ α
     (so τ ε λ ≪ 1), where both fits are still near 0; over the whole path it is a rule of thumb
     within a factor, as tested here. The risk's bound is for gradient flow.
     """
-    check_count("n_features", n_features, 2)
     check_count("n_samples", n_samples, n_features + 1)
-    check_counts("steps", steps, 1, count=3)
-    check_positive("step_size", step_size, 2)
-    check_positive("noise", noise)
     hessian, moment, truth = _problem(n_features, n_samples, noise, seed)
     values, vectors = np.linalg.eigh(hessian)
     values, vectors = values[::-1].copy(), vectors[:, ::-1]
@@ -121,14 +116,7 @@ def early_stopping(
 
 
 def early_stopping_plots(result: EarlyStopping) -> tuple[Plot, ...]:
-    """Best penalties, shares along the eigenvectors, risks.
-
-    Args:
-        result: of `early_stopping`.
-
-    Returns:
-        Three plots.
-    """
+    """Best penalties, shares along the eigenvectors, risks."""
     best = axes("time τε of descent", "best matching penalty α", log="xy")
     measured(best, result.times, result.best_alphas, "nearest weight decay", mode="markers")
     theory(best, result.times, 1 / result.times, "α = 1/(τε)")
@@ -142,11 +130,11 @@ def early_stopping_plots(result: EarlyStopping) -> tuple[Plot, ...]:
     bound = RISK_BOUND * result.ridge_risk
     theory(risk, result.times, bound, f"bound, {RISK_BOUND:g} × weight decay")
     return (
-        Plot("Longer descent is less weight decay", finish(best),
+        Plot("Longer descent is less weight decay", best,
              "Penalty that best matches the weights after τ steps, near 1 / (τ ε)"),
-        Plot("The same directions are learned, not by the same amount", finish(share),
+        Plot("The same directions are learned, not by the same amount", share,
              "Share of the minimum along each eigenvector, stopped and with weight decay"),
-        Plot("Both predict about equally well", finish(risk),
+        Plot("Both predict about equally well", risk,
              "Excess error of both along the path, below the bound"),
     )  # fmt: skip
 
@@ -203,20 +191,3 @@ def _risk(
     bias = (1 - share) ** 2 @ (values * goal**2)
     variance = level * (share**2).sum(1)
     return (bias + variance) / (values @ goal**2)
-
-
-EXPERIMENT = Experiment(
-    name="early-stopping",
-    statement="Stopping gradient descent after τ steps of size ε acts like weight decay with "
-    "α ≈ 1 / (τ ε).",
-    formula="Qᵀw_τ = (1 − (1 − ελ)^τ) Qᵀw*,   Qᵀw̃ = λ/(λ + α) Qᵀw*\n(1 − ελ)^τ ≈ α/(λ + α)  →  "
-    "α ≈ 1/(τε)",
-    look_for="Marks follow the dashed line over the whole path, within a factor of two. The "
-    "approximation is exact only where τελ is small; beyond, one side is exponential and the "
-    "other hyperbolic, so the shares differ at the change-over and the best α is some 25 % lower. "
-    "Once even the smallest eigenvalue is learned (τελ_d > 1) the rule breaks: descent forgets "
-    "its start exponentially fast. The error of stopped descent stays below the bound.",
-    source="S2 class 3; Goodfellow et al., Deep Learning, §7.8; Ali, Kolter and Tibshirani (2019)",
-    run=early_stopping,
-    plots=early_stopping_plots,
-)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_counts, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import exponent
 
 # Imaginary step of the exact directional derivative: its square underflows beside any weight.
@@ -25,27 +25,16 @@ Gradient = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class FiniteSteps:
-    """Distance of gradient descent from two flows.
+    """Distance of gradient descent from two flows."""
 
-    Attributes:
-        step_sizes: [e], ε, descending.
-        from_flow: [e], largest ‖w_k − w(kε)‖ on the way, w(t) the flow of C.
-        from_modified: [e], the same for the flow of C + (ε/4)‖∇C‖².
-        flow_exponent: of ε in from_flow; theory says 1.
-        modified_exponent: of ε in from_modified; theory says 2.
-        times: [k], moments of the path with the largest step.
-        path_from_flow: [k], distance from the flow of C at these moments.
-        path_from_modified: [k], distance from the modified flow.
-    """
-
-    step_sizes: Float[np.ndarray, " e"]
-    from_flow: Float[np.ndarray, " e"]
-    from_modified: Float[np.ndarray, " e"]
-    flow_exponent: float
-    modified_exponent: float
-    times: Float[np.ndarray, " k"]
-    path_from_flow: Float[np.ndarray, " k"]
-    path_from_modified: Float[np.ndarray, " k"]
+    step_sizes: Float[np.ndarray, " e"]  # ε, descending
+    from_flow: Float[np.ndarray, " e"]  # largest ‖w_k − w(kε)‖ on the way, w(t) the flow of C
+    from_modified: Float[np.ndarray, " e"]  # the same for the flow of C + (ε/4)‖∇C‖²
+    flow_exponent: float  # of ε in from_flow; theory says 1
+    modified_exponent: float  # of ε in from_modified; theory says 2
+    times: Float[np.ndarray, " k"]  # moments of the path with the largest step
+    path_from_flow: Float[np.ndarray, " k"]  # distance from the flow of C at these moments
+    path_from_modified: Float[np.ndarray, " k"]  # distance from the modified flow
 
     @property
     def agreement(self) -> Agreement:
@@ -54,12 +43,13 @@ class FiniteSteps:
         return Agreement("largest difference of the exponents from 1 and 2", error, 0.1)
 
 
+@checked
 def finite_steps(
     *,
-    width: int = 6,
-    n_samples: int = 12,
-    duration: float = 4.0,
-    steps: tuple[int, ...] = (40, 80, 160, 320, 640, 1280),
+    width: Annotated[int, whole()] = 6,
+    n_samples: Annotated[int, whole(2)] = 12,
+    duration: Annotated[float, positive()] = 4.0,
+    steps: Annotated[tuple[int, ...], rising_whole(2, count=3)] = (40, 80, 160, 320, 640, 1280),
     factor: float = 0.25,
     seed: int = 0,
     progress: Progress = silent,
@@ -88,10 +78,6 @@ def finite_steps(
     by O(ε³), so a path of fixed duration by O(ε²). S2 says that f₁ = −½ ∇∇C ∇C "is exactly the
     gradient of ¼‖∇C‖²"; it is minus that gradient. Its modified flow and loss have the right sign.
     """
-    check_count("width", width)
-    check_count("n_samples", n_samples, 2)
-    check_positive("duration", duration)
-    check_counts("steps", steps, 2, count=3)
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, n_samples)
     y = np.sin(2 * x) + 0.1 * rng.normal(size=n_samples)
@@ -120,14 +106,7 @@ def finite_steps(
 
 
 def finite_steps_plots(result: FiniteSteps) -> tuple[Plot, ...]:
-    """Distances by step size, and along one path.
-
-    Args:
-        result: of `finite_steps`.
-
-    Returns:
-        Two plots.
-    """
+    """Distances by step size, and along one path."""
     by_size = axes("step size ε", "largest distance from the flow", log="xy")
     share = result.step_sizes / result.step_sizes[-1]
     for place, (errors, power, name) in enumerate((
@@ -141,9 +120,9 @@ def finite_steps_plots(result: FiniteSteps) -> tuple[Plot, ...]:
     name = "flow of C + (ε/4)‖∇C‖²"
     measured(way, result.times, result.path_from_modified, name, place=0, mode="lines")
     return (
-        Plot("The modified flow is one order closer", finish(by_size),
+        Plot("The modified flow is one order closer", by_size,
              "Distance of descent from both flows by step size, with exponents 1 and 2"),
-        Plot(f"Along the path, ε = {result.step_sizes[0]:.3g}", finish(way),
+        Plot(f"Along the path, ε = {result.step_sizes[0]:.3g}", way,
              "Distance of descent from both flows over time"),
     )  # fmt: skip
 
@@ -168,8 +147,10 @@ def _descend(
     for _ in range(steps):
         weights = weights - size * gradient(weights)
         path.append(weights)
-        if not np.linalg.norm(weights) < FAR * np.linalg.norm(first):
-            raise SettingError("steps must make descent stable; it diverged. Raise steps.")
+        refuse_if(
+            not np.linalg.norm(weights) < FAR * np.linalg.norm(first),
+            "steps must make descent stable; it diverged. Raise steps.",
+        )
     return np.array(path)
 
 
@@ -190,18 +171,3 @@ def _flow(
         speed, (0, moments[-1]), first, "DOP853", t_eval=moments, rtol=1e-12, atol=1e-13
     )
     return solution.y.T
-
-
-EXPERIMENT = Experiment(
-    name="finite-steps",
-    statement="Gradient descent with steps ε follows the flow of C + (ε/4)‖∇C‖² up to O(ε²), but "
-    "that of C only up to O(ε): finite steps prefer small slopes.",
-    formula="w_{k+1} = w_k − ε ∇C(w_k)\nẇ = −∇C̃(w),   C̃ = C + (ε/4) ‖∇C‖²",
-    look_for="Both sets of marks lie on their dashed lines: halving ε halves the distance from the "
-    "flow of C and quarters that from the modified flow. Any other factor than 1/4 gives slope 1 "
-    "again. It holds for a fixed duration and small steps; near the edge of stability, "
-    "where ε times the largest curvature is not small, the series says nothing.",
-    source="S2 class 3; Barrett and Dherin (2021), Implicit gradient regularization",
-    run=finite_steps,
-    plots=finite_steps_plots,
-)

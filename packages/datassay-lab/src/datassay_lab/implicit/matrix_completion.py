@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_counts, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 # Below 2 / λ₁ of the loss at its minimum for up to 5 factors, as the target has norm 1.
 RATE = 0.3
@@ -23,25 +23,16 @@ FLOOR = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class MatrixCompletion:
-    """How well factors and the nuclear norm fill in a low-rank matrix.
+    """How well factors and the nuclear norm fill in a low-rank matrix."""
 
-    Attributes:
-        observed: [c], entries that were seen.
-        unknowns: r (2 d − r), the degrees of freedom of the matrix.
-        depths: [l], factors.
-        error: [l, c], ‖W − M‖ / ‖M‖, median of the matrices.
-        nuclear_error: [c], the same of the solution of least nuclear norm.
-        apart: [l, c], ‖W − W_nuclear‖ / ‖W_nuclear‖, largest over the matrices.
-        spectrum: [l + 2, d], singular values of the first matrix a third of the way up: of each
-            depth, of the nuclear norm's, and of the matrix itself.
-    """
-
-    observed: Float[np.ndarray, " c"]
-    unknowns: float
-    depths: Float[np.ndarray, " l"]
-    error: Float[np.ndarray, "l c"]
-    nuclear_error: Float[np.ndarray, " c"]
-    apart: Float[np.ndarray, "l c"]
+    observed: Float[np.ndarray, " c"]  # entries that were seen
+    unknowns: float  # r (2 d − r), the degrees of freedom of the matrix
+    depths: Float[np.ndarray, " l"]  # factors
+    error: Float[np.ndarray, "l c"]  # ‖W − M‖ / ‖M‖, median of the matrices
+    nuclear_error: Float[np.ndarray, " c"]  # the same of the solution of least nuclear norm
+    apart: Float[np.ndarray, "l c"]  # ‖W − W_nuclear‖ / ‖W_nuclear‖, largest over the matrices
+    # singular values of the first matrix a third of the way up: of each depth, of the nuclear
+    # norm's, and of the matrix itself.
     spectrum: Float[np.ndarray, "m d"]
 
     @property
@@ -51,15 +42,16 @@ class MatrixCompletion:
         return Agreement(what, float(self.apart[0, -1]), 0.02)
 
 
+@checked
 def matrix_completion(
     *,
-    size: int = 20,
-    rank: int = 2,
-    observed: tuple[int, ...] = (120, 140, 160, 200, 240, 320),
-    deepest: int = 4,
-    start: float = 1e-5,
-    steps: int = 20_000,
-    matrices: int = 3,
+    size: Annotated[int, whole(3)] = 20,
+    rank: Annotated[int, whole()] = 2,
+    observed: Annotated[tuple[int, ...], rising_whole(1)] = (120, 140, 160, 200, 240, 320),
+    deepest: Annotated[int, whole(2)] = 4,
+    start: Annotated[float, positive()] = 1e-5,
+    steps: Annotated[int, whole()] = 20_000,
+    matrices: Annotated[int, whole()] = 3,
     seed: int = 0,
     progress: Progress = silent,
 ) -> MatrixCompletion:
@@ -81,9 +73,6 @@ def matrix_completion(
     Returns:
         Errors by depth and number of entries, and the nuclear norm's.
 
-    Raises:
-        SettingError: a parameter is out of range, or cvxpy is missing.
-
     Cost: 3 · deepest · steps · matrices · observed counts · d³ multiplications; about 10 s, and as
     much for the convex programs.
     Source: S2 class 3, "Matrix completion and nuclear norm", after Gunasekar et al. (2017), whose
@@ -91,7 +80,11 @@ def matrix_completion(
     rank even where another solution has a smaller nuclear norm (Arora et al. 2019; Razin and Cohen
     2020). What is tested is where both must meet: entries enough for the nuclear norm to recover.
     """
-    _check(size, rank, observed, deepest, start, steps, matrices)
+    refuse_if(
+        rank >= size or observed[-1] > size**2 or deepest > 5,
+        "rank must be < size, observed at most size², deepest at most 5; got "
+        f"{rank}, {observed[-1]} and {deepest} for size {size}.",
+    )
     import cvxpy
 
     generator = torch.Generator().manual_seed(seed)
@@ -122,14 +115,7 @@ def matrix_completion(
 
 
 def matrix_completion_plots(result: MatrixCompletion) -> tuple[Plot, ...]:
-    """Recovery errors, distance from the nuclear norm, and singular values.
-
-    Args:
-        result: of `matrix_completion`.
-
-    Returns:
-        Three plots.
-    """
+    """Recovery errors, distance from the nuclear norm, and singular values."""
     error = axes("observed entries", "relative error of the matrix", log="y")
     apart = axes("observed entries", "distance from the nuclear norm's", log="y")
     shown = axes("singular value, by rank", "singular value", log="y")
@@ -148,31 +134,13 @@ def matrix_completion_plots(result: MatrixCompletion) -> tuple[Plot, ...]:
     theory(shown, places, spectrum[-1], "the matrix")
     middle = result.observed[(len(result.observed) - 1) // 3]
     return (
-        Plot("Deeper factors need fewer entries", finish(error),
+        Plot("Deeper factors need fewer entries", error,
              "Error of the filled-in matrix by number of entries, lower for more factors"),
-        Plot("Two factors and the nuclear norm meet with enough entries", finish(apart),
+        Plot("Two factors and the nuclear norm meet with enough entries", apart,
              "Distance between both solutions, falling with the number of entries"),
-        Plot(f"Singular values from {middle:g} entries", finish(shown),
+        Plot(f"Singular values from {middle:g} entries", shown,
              "Singular values: more factors, lower rank; the nuclear norm spreads them"),
     )  # fmt: skip
-
-
-def _check(
-    size: int, rank: int, observed: tuple[int, ...], deepest: int, start: float, steps: int,
-    matrices: int,
-) -> None:  # fmt: skip
-    check_count("size", size, 3)
-    check_count("rank", rank)
-    check_counts("observed", observed, 1)
-    check_count("deepest", deepest, 2)
-    check_positive("start", start)
-    check_count("steps", steps)
-    check_count("matrices", matrices)
-    if rank >= size or observed[-1] > size**2 or deepest > 5:
-        raise SettingError(
-            "rank must be < size, observed at most size², deepest at most 5; got "
-            f"{rank}, {observed[-1]} and {deepest} for size {size}."
-        )
 
 
 def _problems(
@@ -231,24 +199,7 @@ def _relative(difference: Tensor, reference: Tensor) -> Tensor:
 
 
 def _check_finite(values: Tensor) -> None:
-    if not torch.isfinite(values).all():
-        raise SettingError(
-            "start must be so small that descent stays finite; it did not. Lower it."
-        )
-
-
-EXPERIMENT = Experiment(
-    name="matrix-completion",
-    statement="Gradient descent on the factors of a matrix from a small start finds low-rank "
-    "solutions: with enough entries two factors reach the one of least nuclear norm, and more "
-    "factors need fewer entries.",
-    formula="ℓ(W_L ⋯ W₁) = ½ Σ_Ω ((W_L ⋯ W₁)_ij − M_ij)²\nmin ‖W‖_*  subject to  W_ij = M_ij on Ω",
-    look_for="With the most entries all methods give the same matrix. With fewer, three and four "
-    "factors still recover it where the nuclear norm fails and spreads its singular values. So "
-    "the conjecture that S2 quotes (two factors = least nuclear norm) does not hold there: what "
-    "descent favours is low rank. Near the degrees of freedom no method recovers the matrix, and "
-    "deep factors sometimes end at a poor fit (hence medians). A large start destroys the effect.",
-    source="S2 class 3; Gunasekar et al. (2017); Arora, Cohen, Hu and Luo (2019)",
-    run=matrix_completion,
-    plots=matrix_completion_plots,
-)
+    refuse_if(
+        not torch.isfinite(values).all(),
+        "start must be so small that descent stays finite; it did not. Lower it.",
+    )

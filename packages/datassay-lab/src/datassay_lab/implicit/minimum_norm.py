@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count, check_sizes
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, checked, one_of, rising, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 KEPT = 200  # moments of the paths that are kept
 ADAM_RATE = 0.01
@@ -19,25 +20,15 @@ ADAM_RATE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class MinimumNorm:
-    """Limits of descent on an underdetermined least-squares loss.
+    """Limits of descent on an underdetermined least-squares loss."""
 
-    Attributes:
-        starts: [s], norm of x₀ over the norm of the least-norm solution.
-        steps: [k], steps at which the paths were kept.
-        norms: [s, k], ‖x_k‖ over that same norm.
-        null_parts: [s, k], ‖V₂ᵀ x_k‖ over that same norm.
-        predicted_norms: [s], of V₂V₂ᵀ x₀ + x_LN.
-        distances: [s], ‖x_end − (V₂V₂ᵀ x₀ + x_LN)‖ over the norm of x_LN.
-        residual: largest ‖A x_end − b‖ / ‖b‖ over the starts.
-    """
-
-    starts: Float[np.ndarray, " s"]
-    steps: Float[np.ndarray, " k"]
-    norms: Float[np.ndarray, "s k"]
-    null_parts: Float[np.ndarray, "s k"]
-    predicted_norms: Float[np.ndarray, " s"]
-    distances: Float[np.ndarray, " s"]
-    residual: float
+    starts: Float[np.ndarray, " s"]  # norm of x₀ over the norm of the least-norm solution
+    steps: Float[np.ndarray, " k"]  # steps at which the paths were kept
+    norms: Float[np.ndarray, "s k"]  # ‖x_k‖ over that same norm
+    null_parts: Float[np.ndarray, "s k"]  # ‖V₂ᵀ x_k‖ over that same norm
+    predicted_norms: Float[np.ndarray, " s"]  # of V₂V₂ᵀ x₀ + x_LN
+    distances: Float[np.ndarray, " s"]  # ‖x_end − (V₂V₂ᵀ x₀ + x_LN)‖ over the norm of x_LN
+    residual: float  # largest ‖A x_end − b‖ / ‖b‖ over the starts
 
     @property
     def agreement(self) -> Agreement:
@@ -46,13 +37,14 @@ class MinimumNorm:
         return Agreement(what, float(self.distances.max()), 1e-8)
 
 
+@checked
 def minimum_norm(
     *,
-    n_equations: int = 20,
+    n_equations: Annotated[int, whole(2)] = 20,
     n_unknowns: int = 60,
-    starts: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0),
-    steps: int = 3000,
-    method: str = "descent",
+    starts: Annotated[tuple[float, ...], rising(0, count=1)] = (0.0, 0.5, 1.0, 2.0),
+    steps: Annotated[int, whole(2)] = 3000,
+    method: Annotated[str, one_of(("descent", "adam"))] = "descent",
     seed: int = 0,
     progress: Progress = silent,
 ) -> MinimumNorm:
@@ -72,18 +64,11 @@ def minimum_norm(
     Returns:
         Paths, ends and predictions.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: starts · steps · m n multiplications; about a second.
     Source: S2 class 3, "Regression: minimum norm solution with GD". S2 writes "m ≫ n" for
     A ∈ R^{m×n} with more parameters than data; it must be n ≫ m, or A Aᵀ has no inverse. Exact.
     """
-    check_count("n_equations", n_equations, 2)
     check_count("n_unknowns", n_unknowns, n_equations + 1)
-    check_sizes("starts", starts, 0, count=1)
-    check_count("steps", steps, 2)
-    check_choice("method", method, ("descent", "adam"))
     rng = np.random.default_rng(seed)
     a = rng.normal(size=(n_equations, n_unknowns)) / np.sqrt(n_unknowns)
     b = rng.normal(size=n_equations)
@@ -112,14 +97,7 @@ def minimum_norm(
 
 
 def minimum_norm_plots(result: MinimumNorm) -> tuple[Plot, ...]:
-    """Norm and null-space part along the paths.
-
-    Args:
-        result: of `minimum_norm`.
-
-    Returns:
-        Two plots.
-    """
+    """Norm and null-space part along the paths."""
     size = axes("steps of descent + 1", "‖x‖, least norm = 1", log="x")
     null = axes("steps of descent + 1", "null-space part of x, least norm = 1", log="x")
     for place, start in enumerate(result.starts):
@@ -133,9 +111,9 @@ def minimum_norm_plots(result: MinimumNorm) -> tuple[Plot, ...]:
         part = np.sqrt(max(result.predicted_norms[place] ** 2 - 1, 0.0))
         theory(null, ends, np.full(2, part), "V₂ᵀx₀" if place == 0 else "")
     return (
-        Plot("From zero: the least norm. From elsewhere: more", finish(size),
+        Plot("From zero: the least norm. From elsewhere: more", size,
              "Norm along each path, ending on the dashed line predicted from its start"),
-        Plot("The part of the start that no equation sees never moves", finish(null),
+        Plot("The part of the start that no equation sees never moves", null,
              "Norm of the null-space part along each path, constant"),
     )  # fmt: skip
 
@@ -159,17 +137,3 @@ def _path(
         x.grad = matrix.T @ (matrix @ x - target)
         optimizer.step()
     return np.array(path)
-
-
-EXPERIMENT = Experiment(
-    name="minimum-norm",
-    statement="With more parameters than samples, gradient descent from zero ends at the solution "
-    "of least norm; another start keeps its null-space part.",
-    formula="x_∞ = V₂V₂ᵀ x₀ + x_LN\nx_LN = Aᵀ(AAᵀ)⁻¹ b,   A = U Σ₁ V₁ᵀ",
-    look_for="Each path ends on its dashed line, and its null-space part never changes. Every end "
-    "fits the equations exactly; only the start decides which solution it is. That is a property "
-    "of the algorithm: Adam, which rescales each coordinate, fits as well and ends elsewhere.",
-    source="S2 class 3",
-    run=minimum_norm,
-    plots=minimum_norm_plots,
-)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count, check_counts
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import exponent
 from datassay_lab.wide_network import (
     SCALINGS,
@@ -26,22 +27,14 @@ NAMES = ("factor m<sup>−1/2</sup> (NTK)", "factor 1/m (mean field)")
 
 @dataclass(frozen=True, slots=True)
 class LazyTraining:
-    """How far weights move until the training error vanishes.
+    """How far weights move until the training error vanishes."""
 
-    Attributes:
-        widths: [w], m.
-        movement: [2, w, r], ‖w_T − w₀‖ / ‖w₀‖ of r networks each: first of the factor m^(−1/2),
-            then of 1/m.
-        loss: [2, w, r], remaining squared training error, in units of the targets'.
-        predicted: [w], of the first at large width.
-        scaling: which of the two the agreement judges.
-    """
-
-    widths: Float[np.ndarray, " w"]
+    widths: Float[np.ndarray, " w"]  # m
+    # ‖w_T − w₀‖ / ‖w₀‖ of r networks each: first of the factor m^(−1/2), then of 1/m.
     movement: Float[np.ndarray, "two w r"]
-    loss: Float[np.ndarray, "two w r"]
-    predicted: Float[np.ndarray, " w"]
-    scaling: str
+    loss: Float[np.ndarray, "two w r"]  # remaining squared training error, in units of the targets'
+    predicted: Float[np.ndarray, " w"]  # of the first at large width
+    scaling: str  # which of the two the agreement judges
 
     @property
     def exponents(self) -> tuple[float, float]:
@@ -56,14 +49,15 @@ class LazyTraining:
         return Agreement("distance of the fitted exponent from −1/2", abs(slope + 0.5), 0.06)
 
 
+@checked
 def lazy_training(
     *,
-    n_samples: int = 40,
-    n_inputs: int = 10,
-    widths: tuple[int, ...] = (64, 256, 1024, 4096),
-    steps: int = 1000,
-    repeats: int = 4,
-    scaling: str = "ntk",
+    n_samples: Annotated[int, whole(2)] = 40,
+    n_inputs: Annotated[int, whole(2)] = 10,
+    widths: Annotated[tuple[int, ...], rising_whole(1)] = (64, 256, 1024, 4096),
+    steps: Annotated[int, whole()] = 1000,
+    repeats: Annotated[int, whole()] = 4,
+    scaling: Annotated[str, one_of(SCALINGS)] = "ntk",
     seed: int = 0,
     progress: Progress = silent,
 ) -> LazyTraining:
@@ -86,21 +80,12 @@ def lazy_training(
     Returns:
         Movements, measured and predicted.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 12 n d · repeats · T · Σ m operations; about 10 s.
     Source: S2 class 1, "Weights don't change much when network is sufficiently wide"; Chizat,
     Oyallon and Bach (2019). The prediction is that of the linearised network, averaged over its
     random outputs f₀ of covariance |x||x'| κ₁ / 2. S2 does not say that this depends on the factor
     before the sum: with 1/m (Mei, Montanari and Nguyen 2018) width does not stop the weights.
     """
-    check_count("n_samples", n_samples, 2)
-    check_count("n_inputs", n_inputs, 2)
-    check_counts("widths", widths, 1)
-    check_count("steps", steps)
-    check_count("repeats", repeats)
-    check_choice("scaling", scaling, SCALINGS)
     rng = np.random.default_rng(seed)
     x, y = sphere_samples(n_samples, n_inputs, rng)
     limit = limit_kernels(x, x)
@@ -123,14 +108,7 @@ def lazy_training(
 
 
 def lazy_training_plots(result: LazyTraining) -> tuple[Plot, ...]:
-    """Movement against width, for both factors.
-
-    Args:
-        result: of `lazy_training`.
-
-    Returns:
-        One plot.
-    """
+    """Movement against width, for both factors."""
     figure = axes("width m", "relative movement of the weights", log="xy")
     for place, name in enumerate(NAMES):
         repeats = result.movement[place].T
@@ -142,7 +120,7 @@ def lazy_training_plots(result: LazyTraining) -> tuple[Plot, ...]:
         "Relative movement falling along a dashed line of slope −1/2 for the factor of the tangent "
         "kernel, and staying level for the mean-field factor"
     )
-    return (Plot("Lazy or not: the factor before the sum decides", finish(figure), text),)
+    return (Plot("Lazy or not: the factor before the sum decides", figure, text),)
 
 
 def _movement(start: dict, end: dict) -> float:
@@ -157,18 +135,3 @@ def _expected_square(limit: LimitKernels, y: np.ndarray, rate: float, steps: int
     share = (1 - (1 - rate * values) ** steps) ** 2 / values
     along = (vectors.T @ y) ** 2 + np.einsum("ni,nm,mi->i", vectors, limit.outputs, vectors)
     return float(share @ along)
-
-
-EXPERIMENT = Experiment(
-    name="lazy-training",
-    statement="In tangent-kernel scaling, the weights of a network trained to the end have moved "
-    "by a share of their length that falls like width^(−1/2).",
-    formula="‖w_T − w₀‖ / ‖w₀‖ ∝ m^(−1/2)   for f = m^(−1/2) Σ v_i relu(w_i·x)",
-    look_for="The first marks follow the dashed line, which is computed from the limit kernel. At "
-    "small width they may lie beside it, because the kernel there is not yet the limit's. The "
-    "second marks do not fall: with the factor 1/m the same width does not make training lazy. "
-    "Width alone is thus not the reason, as S2 could be read.",
-    source="S2 class 1; Chizat, Oyallon and Bach (2019), Jacot et al. (2018)",
-    run=lazy_training,
-    plots=lazy_training_plots,
-)

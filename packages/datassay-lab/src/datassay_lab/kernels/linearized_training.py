@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -10,9 +11,9 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.score import Dynamics, filter_values
-from datassay_lab.checks import check_choice, check_count, check_counts
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import exponent
 from datassay_lab.wide_network import (
     SCALINGS,
@@ -30,23 +31,17 @@ TRAINED = 0.8  # of the inputs; the others are only watched
 
 @dataclass(frozen=True, slots=True)
 class LinearizedTraining:
-    """Outputs of real networks and of their linearisations, while both train.
+    """Outputs of real networks and of their linearisations, while both train."""
 
-    Attributes:
-        widths: [w], m.
-        steps: [t], gradient steps made.
-        gaps: [2, w, t], root mean square of f_t − f_t^lin over the repeats and over the inputs that
-            are trained on (first) or only watched, in units of the targets' root mean square.
-        real: [2, t, 3], three outputs of one network of the smallest and of the largest width; the
-            last one is of an input not trained on.
-        linear: [2, t, 3], the same of its linearisation.
-    """
-
-    widths: Float[np.ndarray, " w"]
-    steps: Float[np.ndarray, " t"]
+    widths: Float[np.ndarray, " w"]  # m
+    steps: Float[np.ndarray, " t"]  # gradient steps made
+    # root mean square of f_t − f_t^lin over the repeats and over the inputs that are trained on
+    # (first) or only watched, in units of the targets' root mean square.
     gaps: Float[np.ndarray, "two w t"]
+    # three outputs of one network of the smallest and of the largest width; the last one is of an
+    # input not trained on.
     real: Float[np.ndarray, "two t shown"]
-    linear: Float[np.ndarray, "two t shown"]
+    linear: Float[np.ndarray, "two t shown"]  # the same of its linearisation
 
     @property
     def largest(self) -> Float[np.ndarray, "two w"]:
@@ -60,14 +55,15 @@ class LinearizedTraining:
         return Agreement("distance of the fitted exponent from −1/2", abs(slope + 0.5), 0.12)
 
 
+@checked
 def linearized_training(
     *,
-    n_samples: int = 50,
-    n_inputs: int = 10,
-    widths: tuple[int, ...] = (128, 512, 2048, 8192),
-    steps: int = 300,
-    repeats: int = 6,
-    scaling: str = "ntk",
+    n_samples: Annotated[int, whole(10)] = 50,
+    n_inputs: Annotated[int, whole(2)] = 10,
+    widths: Annotated[tuple[int, ...], rising_whole(1)] = (128, 512, 2048, 8192),
+    steps: Annotated[int, whole()] = 300,
+    repeats: Annotated[int, whole()] = 6,
+    scaling: Annotated[str, one_of(SCALINGS)] = "ntk",
     seed: int = 0,
     progress: Progress = silent,
 ) -> LinearizedTraining:
@@ -88,20 +84,11 @@ def linearized_training(
     Returns:
         Gaps over time.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 12 n d · repeats · steps · Σ m operations; about 5 s.
     Source: S2 class 1, "Taylor expansion of neural network"; Lee et al. (2019), who prove O(m^−½).
     S2's equations drop the factor 2/N between slides; here the loss is Σ ½(f − y)², descent has
     whole steps, and Θ is the network's own at w₀.
     """
-    check_count("n_samples", n_samples, 10)
-    check_count("n_inputs", n_inputs, 2)
-    check_counts("widths", widths, 1)
-    check_count("steps", steps)
-    check_count("repeats", repeats)
-    check_choice("scaling", scaling, SCALINGS)
     rng = np.random.default_rng(seed)
     x, y = sphere_samples(n_samples, n_inputs, rng)
     rate = 1 / np.linalg.eigvalsh(limit_kernels(x, x).tangent)[-1]
@@ -131,14 +118,7 @@ def linearized_training(
 
 
 def linearized_training_plots(result: LinearizedTraining) -> tuple[Plot, ...]:
-    """Outputs over time of a narrow and a wide network, and the largest gap against width.
-
-    Args:
-        result: of `linearized_training`.
-
-    Returns:
-        Three plots.
-    """
+    """Outputs over time of a narrow and a wide network, and the largest gap against width."""
     gap = axes("width m", "largest gap / size of targets", log="xy")
     for place, name in enumerate(("inputs trained on", "other inputs")):
         measured(gap, result.widths, result.largest[place], name, place=place, mode="markers")
@@ -149,7 +129,7 @@ def linearized_training_plots(result: LinearizedTraining) -> tuple[Plot, ...]:
     return (
         _over_time(result, 0, "A narrow network leaves its linearisation"),
         _over_time(result, 1, "A wide one stays on it"),
-        Plot("The gap closes with the root of the width", finish(gap), gap_text),
+        Plot("The gap closes with the root of the width", gap, gap_text),
     )
 
 
@@ -167,7 +147,7 @@ def _over_time(result: LinearizedTraining, which: int, title: str) -> Plot:
             "linearised at w<sub>0</sub>" if place == len(names) - 1 else "",
         )  # fmt: skip
     text = f"Three outputs over training at width {width:g}, full, and linearised, dashed"
-    return Plot(f"{title} (m = {width:g})", finish(figure), text)
+    return Plot(f"{title} (m = {width:g})", figure, text)
 
 
 def _linear(
@@ -181,20 +161,3 @@ def _linear(
     runs = [Dynamics("descent", rate, int(t), 0.0) for t in looks]
     filters = np.array([filter_values(spectrum, run).numpy() for run in runs])  # [t, n]
     return start + (filters * along) @ across.T
-
-
-EXPERIMENT = Experiment(
-    name="linearized-training",
-    statement="While a wide network trains, its outputs stay within O(width^(−1/2)) of those of "
-    "its linearisation at the initial weights.",
-    formula="f(x, w) ≈ f(x, w₀) + ∇f(x, w₀)ᵀ (w − w₀)\n"
-    "f_t(X) = f₀(X) + Θ(X, X_train) Θ⁻¹ (I − (I − ηΘ)ᵗ) (y − f₀)",
-    look_for="Full lines leave the dashed ones in the narrow network, and lie on them in the wide "
-    "one, also for an input that was not trained on. The gap on training "
-    "inputs falls along the dashed slope; on other inputs it falls a little faster at these widths "
-    "(about −0.6), where the next order of the expansion still counts. Mean-field scaling breaks "
-    "it: then the gap stays.",
-    source="S2 class 1; Lee et al. (2019), Jacot et al. (2018)",
-    run=linearized_training,
-    plots=linearized_training_plots,
-)

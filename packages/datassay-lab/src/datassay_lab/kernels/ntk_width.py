@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count, check_counts
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import exponent, relative_error
 from datassay_lab.wide_network import (
     OUTPUT_WEIGHTS,
@@ -22,25 +23,15 @@ from datassay_lab.wide_network import (
 
 @dataclass(frozen=True, slots=True)
 class NtkWidth:
-    """Empirical tangent kernels against the analytic one.
+    """Empirical tangent kernels against the analytic one."""
 
-    Attributes:
-        widths: [w], m.
-        errors: [w, r], ‖Θ_m − Θ‖ / ‖Θ‖ of r networks each, Frobenius.
-        predicted: [w], root of the expected squared error.
-        cosines: [c], of the angle between two inputs of length 1.
-        profile: [c], Θ of these pairs.
-        narrow: [c], the same of one network of the smallest width.
-        wide: [c], of the largest width.
-    """
-
-    widths: Float[np.ndarray, " w"]
-    errors: Float[np.ndarray, "w r"]
-    predicted: Float[np.ndarray, " w"]
-    cosines: Float[np.ndarray, " c"]
-    profile: Float[np.ndarray, " c"]
-    narrow: Float[np.ndarray, " c"]
-    wide: Float[np.ndarray, " c"]
+    widths: Float[np.ndarray, " w"]  # m
+    errors: Float[np.ndarray, "w r"]  # ‖Θ_m − Θ‖ / ‖Θ‖ of r networks each, Frobenius
+    predicted: Float[np.ndarray, " w"]  # root of the expected squared error
+    cosines: Float[np.ndarray, " c"]  # of the angle between two inputs of length 1
+    profile: Float[np.ndarray, " c"]  # Θ of these pairs
+    narrow: Float[np.ndarray, " c"]  # the same of one network of the smallest width
+    wide: Float[np.ndarray, " c"]  # of the largest width
 
     @property
     def exponent(self) -> float:
@@ -54,13 +45,14 @@ class NtkWidth:
         return Agreement(what, abs(self.exponent + 0.5), 0.1)
 
 
+@checked
 def ntk_width(
     *,
-    n_samples: int = 40,
-    n_inputs: int = 10,
-    widths: tuple[int, ...] = (64, 256, 1024, 4096, 16_384),
-    repeats: int = 10,
-    output_weights: str = "normal",
+    n_samples: Annotated[int, whole(2)] = 40,
+    n_inputs: Annotated[int, whole(2)] = 10,
+    widths: Annotated[tuple[int, ...], rising_whole(1)] = (64, 256, 1024, 4096, 16_384),
+    repeats: Annotated[int, whole()] = 10,
+    output_weights: Annotated[str, one_of(OUTPUT_WEIGHTS)] = "normal",
     seed: int = 0,
     progress: Progress = silent,
 ) -> NtkWidth:
@@ -80,19 +72,11 @@ def ntk_width(
     Returns:
         Errors, measured and predicted.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: repeats · Σ m · (n² + n d) multiplications; about 5 s.
     Source: S2 class 1, "Calculate the kernel for f(w, x) = Σ v_i σ(w_i·x)"; Jacot, Gabriel and
     Hongler (2018). S2 leaves out the factor m^(−1/2), without which the kernel grows like m; S2's
     slide also asks for no variance of the weights: here w_i ~ N(0, I), v_i ~ N(0, 1).
     """
-    check_count("n_samples", n_samples, 2)
-    check_count("n_inputs", n_inputs, 2)
-    check_counts("widths", widths, 1)
-    check_count("repeats", repeats)
-    check_choice("output_weights", output_weights, OUTPUT_WEIGHTS)
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_samples, n_inputs))
     x /= np.linalg.norm(x, axis=1)[:, None]
@@ -117,14 +101,7 @@ def ntk_width(
 
 
 def ntk_width_plots(result: NtkWidth) -> tuple[Plot, ...]:
-    """Error against width, and the kernel as a function of the angle.
-
-    Args:
-        result: of `ntk_width`.
-
-    Returns:
-        Two plots.
-    """
+    """Error against width, and the kernel as a function of the angle."""
     error = axes("width m", "relative error of the kernel", log="xy")
     for repeat in range(result.errors.shape[1]):
         name = "" if repeat else "one network each"
@@ -139,7 +116,7 @@ def ntk_width_plots(result: NtkWidth) -> tuple[Plot, ...]:
     return (
         Plot(
             "The kernel's error falls with the root of the width",
-            finish(error),
+            error,
             "Marks of single networks around a dashed line of slope −1/2",
         ),
         Plot(
@@ -156,19 +133,3 @@ def _fan(n_inputs: int) -> tuple[np.ndarray, Float[np.ndarray, "c d"]]:
     fan = np.zeros((len(angles), n_inputs))
     fan[:, 0], fan[:, 1] = np.cos(angles), np.sin(angles)
     return fan[:, 0].copy(), fan
-
-
-EXPERIMENT = Experiment(
-    name="ntk-width",
-    statement="The tangent kernel of a random shallow ReLU network approaches its analytic limit "
-    "like width^(−1/2).",
-    formula="Θ(x, x') = |x||x'| (κ₁ + cos θ κ₀) / 2\n"
-    "κ₀ = (π − θ)/π,   κ₁ = (sin θ + (π − θ) cos θ)/π",
-    look_for="Marks scatter around the dashed line, which is computed from the variance of one "
-    "unit, not fitted. The second figure shows the kernel itself: the widest network's curve lies "
-    "on the dashed one. Output weights without a variance (Cauchy) break it: then no width is "
-    "enough.",
-    source="S2 class 1; Jacot, Gabriel and Hongler (2018), Cho and Saul (2009)",
-    run=ntk_width,
-    plots=ntk_width_plots,
-)

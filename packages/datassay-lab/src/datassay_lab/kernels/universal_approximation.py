@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count, check_counts, check_positive, check_sizes
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import (
+    check_count,
+    check_positive,
+    checked,
+    one_of,
+    rising,
+    rising_whole,
+    whole,
+)
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import exponent
 
 # Discriminatory (Cybenko) is what no polynomial is: sums of squares z² stay quadratic.
@@ -22,23 +31,14 @@ NEEDED = 0.1  # of the function's own size, for the number of units needed
 
 @dataclass(frozen=True, slots=True)
 class UniversalApproximation:
-    """Errors of networks with one hidden layer on bumps exp(−|x − c|² / 2s²) over a cube.
+    """Errors of networks with one hidden layer on bumps exp(−|x − c|² / 2s²) over a cube."""
 
-    Attributes:
-        widths: [b], s of each bump; narrow ones last.
-        units: [u], N.
-        largest: [b, u], sup norm of the error over fresh points of the cube.
-        root: [b, u], root mean square of the error.
-        size: [b], root mean square of the bump itself.
-        bound: [b], B of Barron's bound B / √N on the root mean square.
-    """
-
-    widths: Float[np.ndarray, " b"]
-    units: Float[np.ndarray, " u"]
-    largest: Float[np.ndarray, "b u"]
-    root: Float[np.ndarray, "b u"]
-    size: Float[np.ndarray, " b"]
-    bound: Float[np.ndarray, " b"]
+    widths: Float[np.ndarray, " b"]  # s of each bump; narrow ones last
+    units: Float[np.ndarray, " u"]  # N
+    largest: Float[np.ndarray, "b u"]  # sup norm of the error over fresh points of the cube
+    root: Float[np.ndarray, "b u"]  # root mean square of the error
+    size: Float[np.ndarray, " b"]  # root mean square of the bump itself
+    bound: Float[np.ndarray, " b"]  # B of Barron's bound B / √N on the root mean square
 
     @property
     def agreement(self) -> Agreement:
@@ -53,14 +53,15 @@ class UniversalApproximation:
         return np.where(fine.any(axis=1), self.units[fine.argmax(axis=1)], np.nan)
 
 
+@checked
 def universal_approximation(
     *,
-    n_inputs: int = 2,
-    widths: tuple[float, ...] = (0.1, 0.2, 0.4),
-    units: tuple[int, ...] = (4, 8, 16, 32, 64, 128, 256, 512),
-    activation: str = "tanh",
+    n_inputs: Annotated[int, whole()] = 2,
+    widths: Annotated[tuple[float, ...], rising(0.001, count=1)] = (0.1, 0.2, 0.4),
+    units: Annotated[tuple[int, ...], rising_whole(1)] = (4, 8, 16, 32, 64, 128, 256, 512),
+    activation: Annotated[str, one_of(tuple(ACTIVATIONS))] = "tanh",
     n_points: int = 4000,
-    repeats: int = 3,
+    repeats: Annotated[int, whole()] = 3,
     seed: int = 0,
     progress: Progress = silent,
 ) -> UniversalApproximation:
@@ -81,9 +82,6 @@ def universal_approximation(
     Returns:
         Errors, and Barron's bound.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: repeats · n_points · Σ N² multiplications per bump; about 3 s.
     Source: S2 class 1, "Universal approximation theorem" (Cybenko 1989; "discriminatory" excludes
     polynomials, Leshno et al. 1993). Barron (1993): root mean square ≤ 2 r C_f / √N on a ball of
@@ -91,12 +89,7 @@ def universal_approximation(
     chosen for f, ours are drawn at the scale s of the bump and only v is fitted, so our errors can
     only be larger than those of the best network.
     """
-    check_count("n_inputs", n_inputs)
-    check_sizes("widths", widths, 1e-3, count=1)
-    check_counts("units", units, 1)
-    check_choice("activation", activation, tuple(ACTIVATIONS))
     check_count("n_points", n_points, 2 * units[-1])
-    check_count("repeats", repeats)
     check_positive("widths[-1]", widths[-1], 10.0)
     rng = np.random.default_rng(seed)
     spans = np.array(widths[::-1], float)
@@ -121,14 +114,7 @@ def universal_approximation(
 
 
 def universal_approximation_plots(result: UniversalApproximation) -> tuple[Plot, ...]:
-    """Errors against the number of units, and how many units a bump needs.
-
-    Args:
-        result: of `universal_approximation`.
-
-    Returns:
-        Two plots.
-    """
+    """Errors against the number of units, and how many units a bump needs."""
     error = axes("hidden units N", "largest error over the cube", log="xy")
     for place, width in enumerate(result.widths):
         measured(
@@ -143,12 +129,12 @@ def universal_approximation_plots(result: UniversalApproximation) -> tuple[Plot,
     return (
         Plot(
             "More units, less error",
-            finish(error),
+            error,
             "The largest error of each bump falls faster than the dashed slope −1/2",
         ),
         Plot(
             "How many: the theorem does not say",
-            finish(need),
+            need,
             "Units needed grow with the sharpness of the bump, far below Barron's dashed bound",
         ),
     )
@@ -171,18 +157,3 @@ def _errors(hidden: np.ndarray, f: np.ndarray, n_fit: int) -> Float[np.ndarray, 
 def _mean_length(n: int) -> float:
     """E|ω| of ω ~ N(0, I_n)."""
     return math.sqrt(2) * math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2))
-
-
-EXPERIMENT = Experiment(
-    name="universal-approximation",
-    statement="A network with one hidden layer comes as close as wanted to a continuous function "
-    "on a cube, its error falling at least like N^(−1/2).",
-    formula="f_N(x) = v₀ + Σ_j v_j φ(ω_j·x + b_j)\n‖f − f_N‖ ≤ 2 r C_f / √N\nC_f = ∫ |ω| |f̂(ω)| dω",
-    look_for="Every curve ends steeper than the dashed slope. It starts flat, and the sharper the "
-    "bump, the longer: the theorem promises a network, not a small one, and not that training "
-    "finds it. Barron's bound gives a number of units that is always enough, and far too many "
-    "here. The activation square breaks it: sums of squares stay quadratic, however many.",
-    source="S2 class 1; Cybenko (1989), Leshno et al. (1993), Barron (1993)",
-    run=universal_approximation,
-    plots=universal_approximation_plots,
-)

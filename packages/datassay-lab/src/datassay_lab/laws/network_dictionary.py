@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -13,10 +14,10 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
-from datassay_lab.full_batch import fit_by_lbfgs
+from datassay_lab.checks import checked, positive, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import fit_by_lbfgs
 from datassay_lab.laws.law_figures import law_table
 from datassay_lab.laws.pde_simulation import Solution, burgers
 from datassay_lab.laws.sparse_law import law_text, sparsest
@@ -30,33 +31,21 @@ ROUTES = ("network", "differences")
 
 @dataclass(frozen=True, slots=True)
 class NetworkDictionary:
-    """Laws found through a network and through differences, in the same noisy data.
+    """Laws found through a network and through differences, in the same noisy data."""
 
-    Attributes:
-        systems: [e], names.
-        routes: [r], where the derivatives came from.
-        error: [e, r], largest relative error of a true coefficient in percent; 100 if missing.
-        right: [e, r], whether exactly the true terms were found.
-        laws: [e · r], the laws found, in the same order.
-        fit: [e], RMS distance of the network from the field without noise, in its std.
-        noise: standard deviation of the noise as a share of the field's.
-        x: [n], places of the wave at its middle time.
-        exact: [n], u_tt of the wave there.
-        by_network: [n], the network's.
-        by_differences: [n], that of the noisy data.
-    """
-
-    systems: tuple[str, ...]
-    routes: tuple[str, ...]
+    systems: tuple[str, ...]  # [e], names
+    routes: tuple[str, ...]  # [r], where the derivatives came from
+    # largest relative error of a true coefficient in percent; 100 if missing.
     error: Float[np.ndarray, "e r"]
-    right: Bool[np.ndarray, "e r"]
-    laws: tuple[str, ...]
+    right: Bool[np.ndarray, "e r"]  # whether exactly the true terms were found
+    laws: tuple[str, ...]  # [e · r], the laws found, in the same order
+    # RMS distance of the network from the field without noise, in its std.
     fit: Float[np.ndarray, " e"]
-    noise: float
-    x: Float[np.ndarray, " n"]
-    exact: Float[np.ndarray, " n"]
-    by_network: Float[np.ndarray, " n"]
-    by_differences: Float[np.ndarray, " n"]
+    noise: float  # standard deviation of the noise as a share of the field's
+    x: Float[np.ndarray, " n"]  # places of the wave at its middle time
+    exact: Float[np.ndarray, " n"]  # u_tt of the wave there
+    by_network: Float[np.ndarray, " n"]  # the network's
+    by_differences: Float[np.ndarray, " n"]  # that of the noisy data
 
     @property
     def agreement(self) -> Agreement:
@@ -107,12 +96,13 @@ SYSTEMS: dict[str, tuple[Callable[[], Solution], Mapping[str, float], int]] = {
 }
 
 
+@checked
 def network_dictionary(
     *,
-    noise: float = 0.05,
-    width: int = 32,
-    iterations: int = 1000,
-    weight: float = 0.02,
+    noise: Annotated[float, positive()] = 0.05,
+    width: Annotated[int, whole(2)] = 32,
+    iterations: Annotated[int, whole()] = 1000,
+    weight: Annotated[float, positive()] = 0.02,
     seed: int = 0,
     progress: Progress = silent,
 ) -> NetworkDictionary:
@@ -140,10 +130,6 @@ def network_dictionary(
         the wave). S2's "harmonic oscillator" (∂_t − ω²∂_xx) u = 0 is the heat equation; the wave
         equation has ∂_tt: both are here. PySINDy's STLSQ is the regression.
     """
-    check_positive("noise", noise)
-    check_count("width", width, 2)
-    check_count("iterations", iterations)
-    check_positive("weight", weight)
     import pysindy as ps
 
     errors, right, laws, fits, slices = [], [], [], [], []
@@ -171,14 +157,7 @@ def network_dictionary(
 
 
 def network_dictionary_plots(result: NetworkDictionary) -> tuple[Plot, ...]:
-    """The second time derivative of the wave by both routes, and the laws.
-
-    Args:
-        result: of `network_dictionary`.
-
-    Returns:
-        Two plots.
-    """
+    """The second time derivative of the wave by both routes, and the laws."""
     figure = axes("place x", "u_tt of the wave, middle time")
     measured(figure, result.x, result.by_differences, "differences", place=1, mode="markers")
     measured(figure, result.x, result.by_network, "network", mode="lines")
@@ -190,7 +169,7 @@ def network_dictionary_plots(result: NetworkDictionary) -> tuple[Plot, ...]:
     rows = list(zip(cases, result.laws, rights, strict=True))
     text = "u_tt of network and exact solution agree; differences of noisy data scatter around"
     return (
-        Plot("A derivative of noisy data, by both routes", finish(figure), text),
+        Plot("A derivative of noisy data, by both routes", figure, text),
         Plot("Laws found", law_table(rows), "The law of each system by each route"),
     )
 
@@ -285,19 +264,3 @@ def _law(
     kept = {name: float(value) for name, value in zip(terms, coef, strict=True) if value}
     error = max(100 * abs(kept.get(name, 0.0) / value - 1) for name, value in truth.items())
     return error, set(kept) == set(truth), law_text(f"u_{left}", kept)
-
-
-EXPERIMENT = Experiment(
-    name="network-dictionary",
-    statement="A law that noise hides from the data's differences can be read off the derivatives "
-    "of a network trained on them.",
-    formula="α* = argmin ‖∂_t φ_W − D(φ_W) α‖₂ + ‖α‖₀,   D = {1, u, u², u_x, u u_x, u_xx, …}",
-    look_for="The network's second time derivative lies on the exact one, while differences of the "
-    "same noisy data leave the picture; and the laws through the network have exactly the true "
-    "terms, with coefficients within 5 %. The network smooths: with too few iterations, or far "
-    "more noise, it flattens what it should differentiate and the coefficients shrink.",
-    source="S2 class 5, learning operators with a dictionary; Both, Choudhury, Sens and Kusters, "
-    "DeepMoD (2021)",
-    run=network_dictionary,
-    plots=network_dictionary_plots,
-)  # fmt: skip

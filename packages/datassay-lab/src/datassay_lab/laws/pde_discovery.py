@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_positive
+from datassay_lab.checks import checked, positive, refuse_if, whole
 from datassay_lab.curves import pictures
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.laws.law_figures import error_bars, field_picture, law_table
 from datassay_lab.laws.pde_simulation import Solution, burgers, kdv, kuramoto_sivashinsky
 from datassay_lab.laws.sparse_law import KnownLaw, differences, discovered_law, noisy, weak_form
@@ -42,33 +42,19 @@ PICTURE = 128
 
 @dataclass(frozen=True, slots=True)
 class PdeDiscovery:
-    """Laws found in data of three equations, beside the true ones.
+    """Laws found in data of three equations, beside the true ones."""
 
-    Attributes:
-        data: whose: "Rudy et al. (2017)" or "our simulation".
-        equations: [e], names.
-        forms: [f], how derivatives were taken.
-        noise: [2], standard deviation as a share of the data's; the first is 0.
-        error: [e, f, 2], mean relative error of the true coefficients in percent.
-        spread: [e, f, 2], its standard deviation over the coefficients, percent.
-        right: [e, f, 2], whether exactly the true terms were found.
-        laws: [e · f · 2], the laws found, in the same order.
-        published: [e, 2], percent, of S2's table.
-        published_spread: [e, 2], percent.
-        fields: [e, H, W], the data, each scaled to ±1; x downwards, t to the right.
-    """
-
-    data: str
-    equations: tuple[str, ...]
-    forms: tuple[str, ...]
-    noise: Float[np.ndarray, " 2"]
-    error: Float[np.ndarray, "e f 2"]
-    spread: Float[np.ndarray, "e f 2"]
-    right: Bool[np.ndarray, "e f 2"]
-    laws: tuple[str, ...]
-    published: Float[np.ndarray, "e 2"]
-    published_spread: Float[np.ndarray, "e 2"]
-    fields: Float[np.ndarray, "e h w"]
+    data: str  # whose: "Rudy et al. (2017)" or "our simulation"
+    equations: tuple[str, ...]  # [e], names
+    forms: tuple[str, ...]  # [f], how derivatives were taken
+    noise: Float[np.ndarray, " 2"]  # standard deviation as a share of the data's; the first is 0
+    error: Float[np.ndarray, "e f 2"]  # mean relative error of the true coefficients in percent
+    spread: Float[np.ndarray, "e f 2"]  # its standard deviation over the coefficients, percent
+    right: Bool[np.ndarray, "e f 2"]  # whether exactly the true terms were found
+    laws: tuple[str, ...]  # [e · f · 2], the laws found, in the same order
+    published: Float[np.ndarray, "e 2"]  # percent, of S2's table
+    published_spread: Float[np.ndarray, "e 2"]  # percent
+    fields: Float[np.ndarray, "e h w"]  # the data, each scaled to ±1; x downwards, t to the right
 
     @property
     def agreement(self) -> Agreement:
@@ -77,11 +63,12 @@ class PdeDiscovery:
         return Agreement("largest coefficient error, weak form, %", float(judged.max()), 1.0)
 
 
+@checked
 def pde_discovery(
     *,
-    noise: float = 0.01,
-    n_windows: int = 500,
-    weight: float = 0.003,
+    noise: Annotated[float, positive()] = 0.01,
+    n_windows: Annotated[int, whole(50)] = 500,
+    weight: Annotated[float, positive()] = 0.003,
     folder: str = "",
     seed: int = 0,
     progress: Progress = silent,
@@ -112,9 +99,6 @@ def pde_discovery(
         has all products of {1, u, u²} and {1, u_x, …, u_xxxx}. The weak form is not in Rudy et
         al., who fit local polynomials to noisy data.
     """
-    check_positive("noise", noise)
-    check_count("n_windows", n_windows, 50)
-    check_positive("weight", weight)
     place = data_folder(folder)
     solutions = [
         law.simulate() if place is None else _stored(place, *file)
@@ -145,14 +129,7 @@ def pde_discovery(
 
 
 def pde_discovery_plots(result: PdeDiscovery) -> tuple[Plot, ...]:
-    """Errors beside S2's table, and the data.
-
-    Args:
-        result: of `pde_discovery`.
-
-    Returns:
-        Three plots.
-    """
+    """Errors beside S2's table, and the data."""
     bars = error_bars(
         result.equations,
         {form: (result.error[:, place], result.right[:, place])
@@ -190,11 +167,11 @@ def data_folder(folder: str) -> Path | None:
     named = bool(folder)
     place = Path(folder) if named else Path(os.environ.get("DATASSAY_DATA", "")) / "pde_find"
     missing = [name for name, *_ in FILES if not (place / name).is_file()]
-    if named and missing:
-        raise SettingError(
-            f"folder must hold {', '.join(name for name, *_ in FILES)}; got {folder!r}, which "
-            f"lacks {', '.join(missing)}."
-        )
+    refuse_if(
+        named and missing,
+        f"folder must hold {', '.join(name for name, *_ in FILES)}; got {folder!r}, which "
+        f"lacks {', '.join(missing)}.",
+    )
     return None if missing else place
 
 
@@ -216,20 +193,3 @@ def _rows(result: PdeDiscovery) -> list[tuple[str, str, bool]]:
     ]
     rights = [bool(right) for right in result.right.ravel()]
     return list(zip(cases, result.laws, rights, strict=True))
-
-
-EXPERIMENT = Experiment(
-    name="pde-discovery",
-    statement="Sparse regression over a dictionary of derivatives finds the law that made the "
-    "data.",
-    formula="α* = argmin ‖u_t − D α‖₂ + ‖α‖₀,   D = {1, u, u², u_x, u u_x, u_xx, …}",
-    look_for="The weak form finds exactly the true terms of all three equations, with "
-    "coefficients within a percent, even with 1 % noise. With differences the third and fourth "
-    "derivative of the noise drown the law and wrong terms come out: the derivatives fail, not "
-    "the regression. S2's table fits polynomials to the noisy data, and its errors lie between. "
-    "(In the paper's own KdV file the start jumps by 9e-5 at the border; fast waves from there "
-    "spoil the differences even without noise.)",
-    source="S2 class 5; Rudy, Brunton, Proctor and Kutz (2017); Messenger and Bortz (2021)",
-    run=pde_discovery,
-    plots=pde_discovery_plots,
-)

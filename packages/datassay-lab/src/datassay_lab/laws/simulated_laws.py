@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_positive
+from datassay_lab.checks import checked, positive, whole
 from datassay_lab.curves import pictures
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.laws.law_figures import error_bars, field_picture, law_table
 from datassay_lab.laws.pde_simulation import (
     navier_stokes,
@@ -54,28 +55,17 @@ PICTURE = 96
 
 @dataclass(frozen=True, slots=True)
 class SimulatedLaws:
-    """Laws found in simulated data of four systems, beside the true ones.
+    """Laws found in simulated data of four systems, beside the true ones."""
 
-    Attributes:
-        equations: [e], names.
-        noise: [2], standard deviation as a share of each field's; the first is 0.
-        error: [e, 2], mean relative error of the true coefficients in percent.
-        spread: [e, 2], its standard deviation over the coefficients, percent.
-        right: [e, 2], whether exactly the true terms were found.
-        laws: [e · 2], the laws found, of all fields of each, in the same order.
-        published: [e, 2], percent, of S2's table.
-        published_spread: [e, 2], percent.
-        fields: [e, H, W], first field, scaled to ±1: place and time, in the last two x and y.
-    """
-
-    equations: tuple[str, ...]
-    noise: Float[np.ndarray, " 2"]
-    error: Float[np.ndarray, "e 2"]
-    spread: Float[np.ndarray, "e 2"]
-    right: Bool[np.ndarray, "e 2"]
-    laws: tuple[str, ...]
-    published: Float[np.ndarray, "e 2"]
-    published_spread: Float[np.ndarray, "e 2"]
+    equations: tuple[str, ...]  # [e], names
+    noise: Float[np.ndarray, " 2"]  # standard deviation as a share of each field's; the first is 0
+    error: Float[np.ndarray, "e 2"]  # mean relative error of the true coefficients in percent
+    spread: Float[np.ndarray, "e 2"]  # its standard deviation over the coefficients, percent
+    right: Bool[np.ndarray, "e 2"]  # whether exactly the true terms were found
+    laws: tuple[str, ...]  # [e · 2], the laws found, of all fields of each, in the same order
+    published: Float[np.ndarray, "e 2"]  # percent, of S2's table
+    published_spread: Float[np.ndarray, "e 2"]  # percent
+    # first field, scaled to ±1: place and time, in the last two x and y.
     fields: Float[np.ndarray, "e h w"]
 
     @property
@@ -85,11 +75,12 @@ class SimulatedLaws:
         return Agreement("largest coefficient error, %", float(judged.max()), 2.0)
 
 
+@checked
 def simulated_laws(
     *,
-    noise: float = 0.01,
-    n_windows: int = 500,
-    weight: float = 0.003,
+    noise: Annotated[float, positive()] = 0.01,
+    n_windows: Annotated[int, whole(50)] = 500,
+    weight: Annotated[float, positive()] = 0.003,
     seed: int = 0,
     progress: Progress = silent,
 ) -> SimulatedLaws:
@@ -119,9 +110,6 @@ def simulated_laws(
         velocities known, as in Rudy et al. PySINDy differentiates the factors of products by
         differences, whose error is most of what that law's is.
     """
-    check_positive("noise", noise)
-    check_count("n_windows", n_windows, 50)
-    check_positive("weight", weight)
     levels, discovered, fields = (0.0, noise), [], []
     for law in LAWS:
         solution = law.simulate()
@@ -146,14 +134,7 @@ def simulated_laws(
 
 
 def simulated_laws_plots(result: SimulatedLaws) -> tuple[Plot, ...]:
-    """Errors beside S2's table, the laws, and the data.
-
-    Args:
-        result: of `simulated_laws`.
-
-    Returns:
-        Three plots.
-    """
+    """Errors beside S2's table, the laws, and the data."""
     ours = {"weak form": (result.error, result.right)}
     bars = error_bars(result.equations, ours, result.published, float(result.noise[1]))
     rows = []
@@ -170,19 +151,3 @@ def simulated_laws_plots(result: SimulatedLaws) -> tuple[Plot, ...]:
         Plot("The data: first field", seen, "Two quantum waves over time, a spiral wave and a flow",
              wide=True),
     )  # fmt: skip
-
-
-EXPERIMENT = Experiment(
-    name="simulated-laws",
-    statement="The same regression finds the laws of Schrödinger's waves, a spiral and a flow.",
-    formula="i u_t + ½ u_xx − ½ x² u = 0,   i u_t + ½ u_xx + |u|² u = 0\n"
-    "u_t = 0.1 ∇²u + λ u − ω v,   v_t = 0.1 ∇²v + ω u + λ v,   λ = 1 − A²,   ω = −A²\n"
-    "ω_t + u ω_x + v ω_y = ∇²ω / 100",
-    look_for="The regression finds exactly the true terms for both fields of each system, with "
-    "coefficients within two percent even with 1 % noise. The spiral wave is the hard case: where "
-    "it turns steadily, A is almost 1, so v³ and v are alike, and only the core and the start tell "
-    "them apart; a penalty of 0.01 per term instead of 0.003 already loses the law.",
-    source="S2 class 5; Rudy, Brunton, Proctor and Kutz (2017); Messenger and Bortz (2021)",
-    run=simulated_laws,
-    plots=simulated_laws_plots,
-)

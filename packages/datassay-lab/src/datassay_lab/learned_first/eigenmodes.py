@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.wide_network import (
     limit_kernels,
     sphere_samples,
@@ -24,19 +25,12 @@ SHOWN = 5  # modes drawn over time
 
 @dataclass(frozen=True, slots=True)
 class Eigenmodes:
-    """Remaining error along each eigenvector of the limit kernel.
+    """Remaining error along each eigenvector of the limit kernel."""
 
-    Attributes:
-        eigenvalues: [n], λ, descending.
-        times: [t], τ = η · steps, in units of 1/λ.
-        start: [r, n], q_iᵀ (f₀ − y) of r networks.
-        left: [r, t, n], q_iᵀ (f − y) over time.
-    """
-
-    eigenvalues: Float[np.ndarray, " n"]
-    times: Float[np.ndarray, " t"]
-    start: Float[np.ndarray, "r n"]
-    left: Float[np.ndarray, "r t n"]
+    eigenvalues: Float[np.ndarray, " n"]  # λ, descending
+    times: Float[np.ndarray, " t"]  # τ = η · steps, in units of 1/λ
+    start: Float[np.ndarray, "r n"]  # q_iᵀ (f₀ − y) of r networks
+    left: Float[np.ndarray, "r t n"]  # q_iᵀ (f − y) over time
 
     @property
     def shares(self) -> Float[np.ndarray, "t n"]:
@@ -57,13 +51,14 @@ class Eigenmodes:
         return Agreement("largest ‖error − prediction‖ / ‖first error‖", error, 0.045)
 
 
+@checked
 def eigenmodes(
     *,
-    n_samples: int = 40,
-    n_inputs: int = 6,
-    width: int = 8192,
-    steps: int = 3000,
-    repeats: int = 2,
+    n_samples: Annotated[int, whole(2)] = 40,
+    n_inputs: Annotated[int, whole(2)] = 6,
+    width: Annotated[int, whole()] = 8192,
+    steps: Annotated[int, whole()] = 3000,
+    repeats: Annotated[int, whole()] = 2,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Eigenmodes:
@@ -83,20 +78,12 @@ def eigenmodes(
     Returns:
         Errors by mode and time.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 12 n d m · steps · repeats operations; about 20 s.
     Source: S2 class 2, "Implicit regularization: NTK solution". The kernel is the analytic one of
     infinite width, known before the network is drawn. S2 sets f₀ = 0, which a random network of
     this scaling does not have; here f₀ is kept. S2 also mixes the step size into τ (η on one
     slide, not on the next).
     """
-    check_count("n_samples", n_samples, 2)
-    check_count("n_inputs", n_inputs, 2)
-    check_count("width", width)
-    check_count("steps", steps)
-    check_count("repeats", repeats)
     rng = np.random.default_rng(seed)
     x, y = sphere_samples(n_samples, n_inputs, rng)
     values, vectors = np.linalg.eigh(limit_kernels(x, x).tangent)
@@ -112,14 +99,7 @@ def eigenmodes(
 
 
 def eigenmodes_plots(result: Eigenmodes) -> tuple[Plot, ...]:
-    """Share left over time of some modes, and the time at which each mode is half learned.
-
-    Args:
-        result: of `eigenmodes`.
-
-    Returns:
-        Two plots.
-    """
+    """Share left over time of some modes, and the time at which each mode is half learned."""
     over = axes("time τ = η · steps", "share of the mode's error left", log="x")
     shown = np.geomspace(1, len(result.eigenvalues), SHOWN).round().astype(int) - 1
     later = result.times > 0
@@ -137,12 +117,12 @@ def eigenmodes_plots(result: Eigenmodes) -> tuple[Plot, ...]:
     return (
         Plot(
             "Large eigenvalues are learned first",
-            finish(over),
+            over,
             "The error left in five modes over time, on dashed exponentials",
         ),
         Plot(
             "The eigenvalue says when",
-            finish(half),
+            half,
             "Time to half the error against the eigenvalue, on a dashed line of slope −1",
         ),
     )
@@ -158,17 +138,3 @@ def _half_times(result: Eigenmodes) -> Float[np.ndarray, " n"]:
             pair, when = shares[k - 1 : k + 1, mode], result.times[k - 1 : k + 1]
             times[mode] = when[0] + (pair[0] - 0.5) / (pair[0] - pair[1]) * (when[1] - when[0])
     return times
-
-
-EXPERIMENT = Experiment(
-    name="eigenmodes",
-    statement="Along each eigenvector of its tangent kernel, a wide network's training error "
-    "decays like e^(−λτ).",
-    formula="q_iᵀ (f_τ − y) = e^(−λ_i τ) q_iᵀ (f₀ − y),   Θ = Q Λ Qᵀ",
-    look_for="Marks lie on the dashed exponentials, and half times on the dashed line: the kernel "
-    "is known before the network is drawn. Late marks of small eigenvalues drift, because a "
-    "network of finite width moves its kernel; the smaller the width, the more.",
-    source="S2 class 2; Jacot et al. (2018), Arora et al. (2019)",
-    run=eigenmodes,
-    plots=eigenmodes_plots,
-)

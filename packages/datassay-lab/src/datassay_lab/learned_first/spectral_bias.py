@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
@@ -12,9 +13,9 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe
-from datassay_lab.checks import check_choice, check_count, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, checked, one_of, positive, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.wide_network import regression, spread_steps, tangent_kernel, watch
 
 INPUTS = ("coordinate", "waves")
@@ -23,23 +24,16 @@ LEARNED = 0.5  # share of a sine's amplitude
 
 @dataclass(frozen=True, slots=True)
 class SpectralBias:
-    """When each sine of a sum is learned.
+    """When each sine of a sum is learned."""
 
-    Attributes:
-        frequencies: [k], periods in the interval.
-        steps: [t], of Adam.
-        amplitudes: [t, k], of the outputs at each frequency, geometric mean over the networks, in
-            units of the target's.
-        times: [r, k], steps until each network first has half the amplitude; twice all steps where
-            it never has.
-        predicted: [k], 1 / eigenvalue of the tangent kernel at the start at each frequency,
-            scaled to the times' geometric mean.
-    """
-
-    frequencies: Float[np.ndarray, " k"]
-    steps: Float[np.ndarray, " t"]
+    frequencies: Float[np.ndarray, " k"]  # periods in the interval
+    steps: Float[np.ndarray, " t"]  # of Adam
+    # of the outputs at each frequency, geometric mean over the networks, in units of the target's.
     amplitudes: Float[np.ndarray, "t k"]
+    # steps until each network first has half the amplitude; twice all steps where it never has.
     times: Float[np.ndarray, "r k"]
+    # 1 / eigenvalue of the tangent kernel at the start at each frequency, scaled to the times'
+    # geometric mean.
     predicted: Float[np.ndarray, " k"]
 
     @property
@@ -56,16 +50,17 @@ class SpectralBias:
         )
 
 
+@checked
 def spectral_bias(
     *,
-    n_frequencies: int = 10,
+    n_frequencies: Annotated[int, whole(3)] = 10,
     n_samples: int = 128,
-    width: int = 128,
-    depth: int = 4,
-    steps: int = 2000,
-    lr: float = 1e-3,
-    repeats: int = 3,
-    inputs: str = "coordinate",
+    width: Annotated[int, whole()] = 128,
+    depth: Annotated[int, whole()] = 4,
+    steps: Annotated[int, whole(10)] = 2000,
+    lr: Annotated[float, positive(1.0)] = 1e-3,
+    repeats: Annotated[int, whole()] = 3,
+    inputs: Annotated[str, one_of(INPUTS)] = "coordinate",
     seed: int = 0,
     progress: Progress = silent,
 ) -> SpectralBias:
@@ -88,22 +83,12 @@ def spectral_bias(
     Returns:
         Amplitudes over time, and when each is learned.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 6 n · parameters · steps · repeats operations; about 6 s.
     Source: S2 class 2, "An example"; Rahaman et al. (2018), section 3. Deviates in size: they take
     frequencies 5, 10, …, 50, 200 samples, 6 layers of 256 units and 80 000 steps. The prediction
     is that of the tangent kernel under plain descent; Adam is faster on small eigenvalues.
     """
-    check_count("n_frequencies", n_frequencies, 3)
     check_count("n_samples", n_samples, 4 * n_frequencies)
-    check_count("width", width)
-    check_count("depth", depth)
-    check_count("steps", steps, 10)
-    check_positive("lr", lr, 1.0)
-    check_count("repeats", repeats)
-    check_choice("inputs", inputs, INPUTS)
     rng = np.random.default_rng(seed)
     k = np.arange(1, n_frequencies + 1)
     angles = 2 * np.pi * np.outer(np.arange(n_samples) / n_samples, k)  # [n, k]
@@ -128,14 +113,7 @@ def spectral_bias(
 
 
 def spectral_bias_plots(result: SpectralBias) -> tuple[Plot, ...]:
-    """Amplitudes as a map of frequency and step, and time to learn against frequency.
-
-    Args:
-        result: of `spectral_bias`.
-
-    Returns:
-        Two plots.
-    """
+    """Amplitudes as a map of frequency and step, and time to learn against frequency."""
     over = axes("steps of Adam", "frequency k", log="x")
     over.add_heatmap(
         x=result.steps, y=result.frequencies, z=result.amplitudes.T, zmin=0, zmax=1,
@@ -154,12 +132,12 @@ def spectral_bias_plots(result: SpectralBias) -> tuple[Plot, ...]:
     return (
         Plot(
             "Low frequencies first",
-            finish(over),
+            over,
             "A map that darkens from the low frequencies up as training goes on",
         ),
         Plot(
             "The higher the frequency, the later",
-            finish(when),
+            when,
             "Time to learn a sine rises with its frequency, as the tangent kernel's spectrum says",
         ),
     )
@@ -183,17 +161,3 @@ def _times(amplitudes: np.ndarray, steps: np.ndarray) -> Float[np.ndarray, " k"]
     last = len(steps) - 1 - short[::-1].argmax(axis=0)  # the last look at which it is not
     last = np.where(short.any(axis=0), last, -1)
     return np.append(steps, 2 * steps[-1])[last + 1].astype(float)
-
-
-EXPERIMENT = Experiment(
-    name="spectral-bias",
-    statement="A deep ReLU network learns the low frequencies of its target before the high ones.",
-    formula="y(z) = Σ_k sin(2πkz + φ_k):   time to learn k rises with k",
-    look_for="The dark region of the map grows upwards, and times rise with the frequency. All "
-    "sines have the same amplitude, so the order is the network's own. The dashed prediction of "
-    "the tangent kernel has the right order and, for Adam, only roughly the right slope. Given "
-    "the waves themselves as inputs, a network has no such preference.",
-    source="S2 class 2; Rahaman et al. (2018)",
-    run=spectral_bias,
-    plots=spectral_bias_plots,
-)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import nn
 
-from datassay.errors import SettingError
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
-from datassay_lab.checks import check_count, check_positive
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.digit_images import digit_images
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, refuse_if, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import digit_images
 from datassay_lab.looking.image_training import trained
 
 DIGIT = 8  # pixels
@@ -28,27 +28,17 @@ CLASSES = 10
 
 @dataclass(frozen=True, slots=True)
 class ClassActivation:
-    """Maps of the predicted class on test images, one digit somewhere on each canvas.
+    """Maps of the predicted class on test images, one digit somewhere on each canvas."""
 
-    Attributes:
-        inside: [m], share of the map's positive mass in the digit's box, ascending.
-        untrained: [m], the same before training, ascending.
-        area: share of the canvas that the box covers: `inside` of a map that looks everywhere.
-        identity_error: largest |mean of the map − (logit − bias)|.
-        accuracy: on the test images, 0 to 1.
-        images: [s, H, H], some canvases.
-        maps: [s, H, H], their maps, logit per place, enlarged to the canvas.
-        classes: [s], as predicted.
-    """
-
+    # share of the map's positive mass in the digit's box, ascending.
     inside: Float[np.ndarray, " m"]
-    untrained: Float[np.ndarray, " m"]
-    area: float
-    identity_error: float
-    accuracy: float
-    images: Float[np.ndarray, "s H H"]
-    maps: Float[np.ndarray, "s H H"]
-    classes: Int[np.ndarray, " s"]
+    untrained: Float[np.ndarray, " m"]  # the same before training, ascending
+    area: float  # share of the canvas that the box covers: `inside` of a map that looks everywhere
+    identity_error: float  # largest |mean of the map − (logit − bias)|
+    accuracy: float  # on the test images, 0 to 1
+    images: Float[np.ndarray, "s H H"]  # some canvases
+    maps: Float[np.ndarray, "s H H"]  # their maps, logit per place, enlarged to the canvas
+    classes: Int[np.ndarray, " s"]  # as predicted
 
     @property
     def agreement(self) -> Agreement:
@@ -57,12 +47,13 @@ class ClassActivation:
         return Agreement("mean share of the map inside the digit's box", share, 0.5, "at least")
 
 
+@checked
 def class_activation(
     *,
-    canvas: int = 20,
-    n_train: int = 1400,
-    steps: int = 600,
-    noise: float = 0.1,
+    canvas: Annotated[int, whole(12)] = 20,
+    n_train: Annotated[int, whole(20)] = 1400,
+    steps: Annotated[int, whole()] = 600,
+    noise: Annotated[float, positive()] = 0.1,
     seed: int = 0,
     progress: Progress = silent,
 ) -> ClassActivation:
@@ -81,20 +72,12 @@ def class_activation(
     Returns:
         Shares inside the box, and example maps.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: steps · 64 · 4 million multiplications; about 10 seconds.
     Source: S2 class 5, "Where is a ANN looking at? Class activation mapping"; Zhou et al. (2016).
     Exact for global average pooling and one dense layer. Deviates: we divide by the number of
     places, so that the mean of the map, not its sum, is the logit without its bias.
     """
-    check_count("canvas", canvas, 12)
-    if canvas % CELL:
-        raise SettingError(f"canvas must be even, as the map has half its side; got {canvas}.")
-    check_count("n_train", n_train, 20)
-    check_count("steps", steps)
-    check_positive("noise", noise)
+    refuse_if(canvas % CELL, f"canvas must be even, as the map has half its side; got {canvas}.")
     rng = np.random.default_rng(seed)
     order = np.r_[np.tile(np.arange(n_train), PLACES), n_train : n_train + TESTED]
     digits, labels = (a[order] for a in digit_images(seed, n_train + TESTED))
@@ -114,14 +97,7 @@ def class_activation(
 
 
 def class_activation_plots(result: ClassActivation) -> tuple[Plot, ...]:
-    """Some images with their maps, and the share inside the box over all.
-
-    Args:
-        result: of `class_activation`.
-
-    Returns:
-        Two plots.
-    """
+    """Some images with their maps, and the share inside the box over all."""
     # Each picture fills its own scale; maps are signed, and so images go from white to orange.
     both = np.concatenate([result.images, result.maps])
     titles = ["image"] * len(result.images) + [f"speaks for {c}" for c in result.classes]
@@ -133,7 +109,7 @@ def class_activation_plots(result: ClassActivation) -> tuple[Plot, ...]:
     theory(figure, [result.area] * 2, [0, 1], "share of the area")
     return (
         Plot("Orange speaks for the class, blue against", shown, "Canvases above their maps"),
-        Plot("The map finds the digit", finish(figure), "Distribution of the share in the box"),
+        Plot("The map finds the digit", figure, "Distribution of the share in the box"),
     )
 
 
@@ -180,18 +156,3 @@ def _inside(maps: np.ndarray, boxes: np.ndarray) -> Float[np.ndarray, " n"]:
     mass = np.maximum(np.kron(maps, np.ones((CELL, CELL))), 0)
     total = np.maximum(mass.sum(axis=(1, 2)), 1e-12)
     return np.sort((mass * boxes).sum(axis=(1, 2)) / total)
-
-
-EXPERIMENT = Experiment(
-    name="class-activation",
-    statement="Behind global average pooling a logit is the mean of a map over the image; after "
-    "training the map's positive part lies on the object.",
-    formula="f_c(x) = b_c + mean_u CAM_c(u),   CAM_c(u) = Σ_k w_{ck} A_k(u)",
-    look_for="The maps are orange where the digit is. The share of the map inside the digit's box "
-    "lies far right of the dashed line, the share of the box in the canvas; before training it "
-    "does not reach that line. The identity is exact. That the map shows the object is an "
-    "observation, and a part of the mass lies around the box, as far as the filters see.",
-    source="S2 class 5; Zhou et al. (2016)",
-    run=class_activation,
-    plots=class_activation_plots,
-)

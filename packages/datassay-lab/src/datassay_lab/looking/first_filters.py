@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -13,10 +14,10 @@ from torch import nn
 from datassay.models import seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
-from datassay_lab.checks import check_count, check_positive
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.digit_images import digit_images
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import digit_images
 from datassay_lab.looking.image_training import accuracy, trained
 
 SIDE = 8  # of the digits, pixels
@@ -30,27 +31,20 @@ class FirstFilters:
 
     Smoothness is the correlation of a filter's weights with those one pixel to the right or
     below: 0 in the mean for random weights, towards 1 for smooth ones.
-
-    Attributes:
-        trained: [M], smoothness of the filters after training on the images as set, ascending.
-        random: [M], before training, ascending.
-        shuffled: [M], after training on images whose pixels were shuffled, ascending.
-        spectrum: [r], mean energy of the trained filters by |frequency| 0, 1, …, shares.
-        random_spectrum: [r], of the random ones.
-        asymmetry: ‖G − PGP‖ / ‖G‖ of G = WᵀW after training, P the mirror left to right.
-        mirrored_asymmetry: the same with every training image mirrored too.
-        accuracy: on 300 test images, 0 to 1.
-        filters: [2 s, 8, 8], those of largest norm after training: before it, and after.
     """
 
+    # smoothness of the filters after training on the images as set, ascending.
     trained: Float[np.ndarray, " M"]
-    random: Float[np.ndarray, " M"]
+    random: Float[np.ndarray, " M"]  # before training, ascending
+    # after training on images whose pixels were shuffled, ascending.
     shuffled: Float[np.ndarray, " M"]
+    # mean energy of the trained filters by |frequency| 0, 1, …, shares.
     spectrum: Float[np.ndarray, " r"]
-    random_spectrum: Float[np.ndarray, " r"]
-    asymmetry: float
-    mirrored_asymmetry: float
-    accuracy: float
+    random_spectrum: Float[np.ndarray, " r"]  # of the random ones
+    asymmetry: float  # ‖G − PGP‖ / ‖G‖ of G = WᵀW after training, P the mirror left to right
+    mirrored_asymmetry: float  # the same with every training image mirrored too
+    accuracy: float  # on 300 test images, 0 to 1
+    # those of largest norm after training: before it, and after.
     filters: Float[np.ndarray, "f 8 8"]
 
     @property
@@ -60,11 +54,12 @@ class FirstFilters:
         return Agreement("gain of neighbour correlation by training", gain, 0.15, "at least")
 
 
+@checked
 def first_filters(
     *,
-    width: int = 60,
-    steps: int = 800,
-    start: float = 0.1,
+    width: Annotated[int, whole(SHOWN)] = 60,
+    steps: Annotated[int, whole()] = 800,
+    start: Annotated[float, positive()] = 0.1,
     shuffle_pixels: bool = False,
     seed: int = 0,
     progress: Progress = silent,
@@ -84,17 +79,11 @@ def first_filters(
     Returns:
         Filters, their smoothness and their symmetry.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: three trainings of 74 M weights; a few seconds.
     Source: S2 class 1, "Symmetries/regularities in data are reflected in the learned weights", and
     class 5, "Are filters interpretable?". Deviates: dense filters of 8 x 8 digits, where S2 shows
     those of a large convolutional network.
     """
-    check_count("width", width, SHOWN)
-    check_count("steps", steps)
-    check_positive("start", start)
     images, labels = digit_images(seed)
     order = np.random.default_rng(seed).permutation(SIDE * SIDE)
     scattered = images.reshape(-1, SIDE * SIDE)[:, order].reshape(images.shape)
@@ -125,14 +114,7 @@ def first_filters(
 
 
 def first_filters_plots(result: FirstFilters) -> tuple[Plot, ...]:
-    """Filters before and after training, their smoothness and their spectrum.
-
-    Args:
-        result: of `first_filters`.
-
-    Returns:
-        Three plots.
-    """
+    """Filters before and after training, their smoothness and their spectrum."""
     half = len(result.filters) // 2
     titles = ["random"] * half + ["trained"] * half
     figure = axes("correlation of neighbouring weights", "share of filters below")
@@ -148,8 +130,8 @@ def first_filters_plots(result: FirstFilters) -> tuple[Plot, ...]:
     shown = pictures(result.filters, titles, columns=half, signed=True, shared=False, side=130)
     return (
         Plot("Filters before and after training", shown, "Random weights above, trained below"),
-        Plot("Training makes neighbours alike", finish(figure), "Distribution of smoothness"),
-        Plot("Low frequencies grow", finish(energy), "Energy of the filters by frequency"),
+        Plot("Training makes neighbours alike", figure, "Distribution of smoothness"),
+        Plot("Low frequencies grow", energy, "Energy of the filters by frequency"),
     )
 
 
@@ -190,19 +172,3 @@ def _asymmetry(filters: np.ndarray) -> float:
     flat, mirrored = (f.reshape(len(f), -1) for f in (filters, filters[:, :, ::-1]))
     gram = flat.T @ flat
     return float(np.linalg.norm(gram - mirrored.T @ mirrored) / np.linalg.norm(gram))
-
-
-EXPERIMENT = Experiment(
-    name="first-filters",
-    statement="First-layer filters start as noise and take up the structure of the images: "
-    "neighbouring pixels get similar weights.",
-    formula="smoothness(w) = corr(w_u, w_{u + 1 pixel}),   E = 0 for random weights",
-    look_for="Trained filters show strokes and edges. They are smoother than random weights, and "
-    "their energy moves to low frequencies. On shuffled pixels, which teach the same classes "
-    "without neighbours, filters stay rough: the structure comes from the images. When every "
-    "image is mirrored too, the filters' Gram matrix becomes symmetric. It holds where the "
-    "initial weights are small; large ones hide it.",
-    source="S2 classes 1 and 5",
-    run=first_filters,
-    plots=first_filters_plots,
-)

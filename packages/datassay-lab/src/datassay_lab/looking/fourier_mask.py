@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from datassay.errors import SettingError
 from datassay.models import mlp
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
-from datassay_lab.checks import check_count, check_positive
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.digit_images import digit_images
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, refuse_if, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import digit_images
 from datassay_lab.looking.image_training import accuracy, trained
 
 SIDE = 8  # of the digits, pixels
@@ -30,30 +30,18 @@ class FourierMask:
     """The mask, and accuracy with only its leading frequencies.
 
     Frequencies come in pairs ±k, which a real image shares; sizes count pairs.
-
-    Attributes:
-        mask: [8, 8], learned, frequency 0 in the middle.
-        kept: pairs whose entry exceeds a tenth of the largest.
-        sizes: [s], pairs kept, of 34.
-        learned: [s], test accuracy with the largest entries of the mask only.
-        energy: [s], with the pairs of the most energy in the images.
-        random: [s], mean over random masks.
-        full: with all of them.
-        kept_accuracy: with the kept pairs.
-        random_accuracy: with as many random pairs, mean.
-        images: [6, 8, 8], three digits, then what the kept frequencies leave of them.
     """
 
-    mask: Float[np.ndarray, "8 8"]
-    kept: int
-    sizes: Float[np.ndarray, " s"]
-    learned: Float[np.ndarray, " s"]
-    energy: Float[np.ndarray, " s"]
-    random: Float[np.ndarray, " s"]
-    full: float
-    kept_accuracy: float
-    random_accuracy: float
-    images: Float[np.ndarray, "6 8 8"]
+    mask: Float[np.ndarray, "8 8"]  # learned, frequency 0 in the middle
+    kept: int  # pairs whose entry exceeds a tenth of the largest
+    sizes: Float[np.ndarray, " s"]  # pairs kept, of 34
+    learned: Float[np.ndarray, " s"]  # test accuracy with the largest entries of the mask only
+    energy: Float[np.ndarray, " s"]  # with the pairs of the most energy in the images
+    random: Float[np.ndarray, " s"]  # mean over random masks
+    full: float  # with all of them
+    kept_accuracy: float  # with the kept pairs
+    random_accuracy: float  # with as many random pairs, mean
+    images: Float[np.ndarray, "6 8 8"]  # three digits, then what the kept frequencies leave of them
 
     @property
     def agreement(self) -> Agreement:
@@ -62,11 +50,12 @@ class FourierMask:
         return Agreement("gain of accuracy over as many random pairs", gain, 0.2, "at least")
 
 
+@checked
 def fourier_mask(
     *,
-    penalty: float = 0.03,
+    penalty: Annotated[float, positive()] = 0.03,
     power: float = 1.0,
-    steps: int = 600,
+    steps: Annotated[int, whole()] = 600,
     seed: int = 0,
     progress: Progress = silent,
 ) -> FourierMask:
@@ -84,19 +73,15 @@ def fourier_mask(
     Returns:
         The mask and accuracies.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: steps passes of a small network over 400 images; a few seconds.
     Source: S2 class 5, "How does a network make a decision? Fourier important features". Deviates:
     the mean over images instead of the sum (λ scales with n), M ≥ 0 with M(k) = M(−k), so that
     masked images are real, and gaps ℓ − ℓ taken as at most 5 nats, beyond which e^{gap²} would
     overflow.
     """
-    check_positive("penalty", penalty)
-    if not power >= 1:
-        raise SettingError(f"power must be at least 1, where the penalty is convex; got {power}.")
-    check_count("steps", steps)
+    refuse_if(
+        not power >= 1, f"power must be at least 1, where the penalty is convex; got {power}."
+    )
     rng = np.random.default_rng(seed)
     x, y = digit_images(seed)
     parts = np.split(np.arange(len(y)), [TRAINED, TRAINED + MASKED])
@@ -129,14 +114,7 @@ def fourier_mask(
 
 
 def fourier_mask_plots(result: FourierMask) -> tuple[Plot, ...]:
-    """Accuracy by the number of frequencies, the mask, and what it leaves.
-
-    Args:
-        result: of `fourier_mask`.
-
-    Returns:
-        Three plots.
-    """
+    """Accuracy by the number of frequencies, the mask, and what it leaves."""
     figure = axes("pairs of frequencies kept, of 34", "test accuracy")
     measured(figure, result.sizes, result.learned, "learned mask")
     measured(figure, result.sizes, result.energy, "most energy", place=2)
@@ -145,7 +123,7 @@ def fourier_mask_plots(result: FourierMask) -> tuple[Plot, ...]:
     titles = ["image"] * 3 + [f"{result.kept} pairs"] * 3
     left = pictures(result.images, titles, columns=6, shared=False)
     return (
-        Plot("Few frequencies suffice if chosen well", finish(figure), "Accuracy by mask size"),
+        Plot("Few frequencies suffice if chosen well", figure, "Accuracy by mask size"),
         Plot(
             "The mask, frequency 0 in the middle",
             pictures(result.mask[None], [""], side=240), "Mask entries, dark where needed",
@@ -201,18 +179,3 @@ def _fit(
             entries.clamp_(min=0)
         report("fit the mask", step + 1, steps)
     return entries.detach().double().numpy()
-
-
-EXPERIMENT = Experiment(
-    name="fourier-mask",
-    statement="A mask learned over Fourier coefficients finds the few frequencies that a trained "
-    "classifier needs.",
-    formula="M = argmin Σ_x e^{[ℓ(Φ(x̄), y) − ℓ(Φ(x), y)]²} + λ‖M‖_p,   x̄ = F⁻¹(M ⊙ Fx)",
-    look_for="The learned mask reaches the dashed accuracy with far fewer frequencies than random "
-    "masks. Compare it with the third line, which keeps the frequencies of most energy and needs "
-    "no training: on these small digits much of what the network needs is simply where the "
-    "energy is.",
-    source="S2 class 5",
-    run=fourier_mask,
-    plots=fourier_mask_plots,
-)

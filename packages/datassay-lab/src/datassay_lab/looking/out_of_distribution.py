@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -13,9 +14,9 @@ from datassay.data import load
 from datassay.models import mlp, seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe, TrainedNetworks, train_networks
-from datassay_lab.checks import check_choice, check_count
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.looking.intrinsic_dimension import IntrinsicDimension, intrinsic_dimension
 
 ACTIVATIONS = ("relu", "tanh")
@@ -26,29 +27,19 @@ PIECE = 1e7  # data radii: beyond every kink of the network
 
 @dataclass(frozen=True, slots=True)
 class OutOfDistribution:
-    """Confidence of a classifier of digits along random rays, and the digits' dimension.
+    """Confidence of a classifier of digits along random rays, and the digits' dimension."""
 
-    Attributes:
-        distances: [t], from the mean digit, in mean distances of a digit (data radii).
-        confidence: [rays, t], largest probability.
-        predicted: [rays, t], of the affine piece at infinity.
-        on_data: mean confidence on digits not trained on.
-        accuracy: on these.
-        n_pixels: the ambient dimension.
-        log_ratio: [2, m], ln(r₂ / r₁) of digits, and of digits with each pixel shuffled among them.
-        log_left: [2, m], −ln of the share of samples with a larger ratio.
-        dimensions: [2], their slopes.
-    """
-
+    # from the mean digit, in mean distances of a digit (data radii).
     distances: Float[np.ndarray, " t"]
-    confidence: Float[np.ndarray, "rays t"]
-    predicted: Float[np.ndarray, "rays t"]
-    on_data: float
-    accuracy: float
-    n_pixels: int
+    confidence: Float[np.ndarray, "rays t"]  # largest probability
+    predicted: Float[np.ndarray, "rays t"]  # of the affine piece at infinity
+    on_data: float  # mean confidence on digits not trained on
+    accuracy: float  # on these
+    n_pixels: int  # the ambient dimension
+    # ln(r₂ / r₁) of digits, and of digits with each pixel shuffled among them.
     log_ratio: Float[np.ndarray, "two m"]
-    log_left: Float[np.ndarray, "two m"]
-    dimensions: Float[np.ndarray, " two"]
+    log_left: Float[np.ndarray, "two m"]  # −ln of the share of samples with a larger ratio
+    dimensions: Float[np.ndarray, " two"]  # their slopes
 
     @property
     def agreement(self) -> Agreement:
@@ -58,13 +49,14 @@ class OutOfDistribution:
         return Agreement(what, float(far.mean()), 0.96, "at least")
 
 
+@checked
 def out_of_distribution(
     *,
-    width: int = 64,
-    depth: int = 2,
-    steps: int = 600,
-    n_rays: int = 300,
-    activation: str = "relu",
+    width: Annotated[int, whole(2)] = 64,
+    depth: Annotated[int, whole()] = 2,
+    steps: Annotated[int, whole()] = 600,
+    n_rays: Annotated[int, whole()] = 300,
+    activation: Annotated[str, one_of(ACTIVATIONS)] = "relu",
     seed: int = 0,
     progress: Progress = silent,
 ) -> OutOfDistribution:
@@ -84,19 +76,11 @@ def out_of_distribution(
     Returns:
         Confidences and dimensions.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 6 parameters · 64 · steps operations, and n² d of the 1797 digits; about 2 s.
     Source: S2 class 2, "However... Ood" and "Intuition: data manifold hypothesis"; Hein,
     Andriushchenko and Bitterwolf (2019), Theorem 3.1; Facco et al. (2017). S2 shows the manifold's
     dimension of a network's layers (Ansuini et al. 2019), we that of the inputs.
     """
-    check_count("width", width, 2)
-    check_count("depth", depth)
-    check_count("steps", steps)
-    check_count("n_rays", n_rays)
-    check_choice("activation", activation, ACTIVATIONS)
     train, test = load("digits", val_fraction=0.3, seed=seed)
     with seeded(seed):
         model = _network(train.input_shape, width, depth, activation)
@@ -123,14 +107,7 @@ def out_of_distribution(
 
 
 def out_of_distribution_plots(result: OutOfDistribution) -> tuple[Plot, ...]:
-    """Confidence against distance, and the lines whose slopes are the dimensions.
-
-    Args:
-        result: of `out_of_distribution`.
-
-    Returns:
-        Two plots.
-    """
+    """Confidence against distance, and the lines whose slopes are the dimensions."""
     sure = axes("distance from the mean digit, in data radii", "confidence", log="x")
     for ray in range(min(5, len(result.confidence))):
         name = "" if ray else "single rays"
@@ -152,7 +129,7 @@ def out_of_distribution_plots(result: OutOfDistribution) -> tuple[Plot, ...]:
     return (
         Plot(
             "Far from all data the network is certain",
-            finish(sure),
+            sure,
             "Confidence falls just outside the data and then rises to 1 with the distance",
         ),
         Plot(
@@ -191,20 +168,3 @@ def _dimensions(x: Float[np.ndarray, "n d"], rng: np.random.Generator) -> tuple[
         np.array([f.log_left[:m] for f in dimensions]),
         np.array([f.dimension for f in dimensions]),
     )
-
-
-EXPERIMENT = Experiment(
-    name="out-of-distribution",
-    statement="Data lie near a manifold of few dimensions, and far from it a ReLU classifier is "
-    "ever more confident.",
-    formula="f(x₀ + t u) = t V u + a for large t   ⟹   max_k p_k(x₀ + t u) → 1\n"
-    "P(r₂ / r₁ > μ) = μ^(−D)",
-    look_for="Noise in a random direction is no digit, yet confidence there rises to 1: beyond its "
-    "last kink the network is affine along the ray, and the dashed curve is that piece. Near the "
-    "data it is less sure, so that a threshold on confidence finds near outliers better than far "
-    "ones. With tanh outputs stay bounded and confidence levels off. The dimension is an estimate "
-    "at the scale of neighbours; shuffled pixels show what no structure gives.",
-    source="S2 class 2; Hein et al. (2019), Facco et al. (2017), Ansuini et al. (2019)",
-    run=out_of_distribution,
-    plots=out_of_distribution_plots,
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,9 +12,9 @@ from torch import nn
 from datassay.progress import Progress, part_of, silent
 from datassay.report import BLUE, VERMILION
 from datassay.train import Recipe
-from datassay_lab.checks import check_choice, check_count
-from datassay_lab.curves import axes, finish, pictures, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, whole
+from datassay_lab.curves import axes, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.looking.image_training import accuracy, outputs, trained
 
 SIDE = 24  # of the images, pixels
@@ -25,23 +26,15 @@ NETWORKS = ("pooling", "small patches", "no pooling", "pooling, random textures"
 
 @dataclass(frozen=True, slots=True)
 class TextureShape:
-    """What networks answer where shape and texture name different classes.
+    """What networks answer where shape and texture name different classes."""
 
-    Attributes:
-        networks: [4]; the first three were trained on agreeing cues.
-        shape: [4], share of answers that name the shape.
-        texture: [4], share of answers that name the texture.
-        accuracy: [4], on new images of the kind that each was trained on.
-        images: [8, H, W]: one of every class with agreeing cues, then four conflicts.
-        titles: [8], what they show.
-    """
-
-    networks: tuple[str, ...]
-    shape: Float[np.ndarray, " m"]
-    texture: Float[np.ndarray, " m"]
-    accuracy: Float[np.ndarray, " m"]
+    networks: tuple[str, ...]  # [4]; the first three were trained on agreeing cues
+    shape: Float[np.ndarray, " m"]  # share of answers that name the shape
+    texture: Float[np.ndarray, " m"]  # share of answers that name the texture
+    accuracy: Float[np.ndarray, " m"]  # on new images of the kind that each was trained on
+    # : one of every class with agreeing cues, then four conflicts.
     images: Float[np.ndarray, "i H W"]
-    titles: tuple[str, ...]
+    titles: tuple[str, ...]  # [8], what they show
 
     @property
     def shape_share(self) -> Float[np.ndarray, " m"]:
@@ -55,11 +48,12 @@ class TextureShape:
         return Agreement("gain of the shape's share by random textures", gain, 0.7, "at least")
 
 
+@checked
 def texture_shape(
     *,
-    n_train: int = 1200,
-    steps: int = 400,
-    remedy: str = "random",
+    n_train: Annotated[int, whole(8)] = 1200,
+    steps: Annotated[int, whole()] = 400,
+    remedy: Annotated[str, one_of(("random", "agreeing"))] = "random",
     seed: int = 0,
     progress: Progress = silent,
 ) -> TextureShape:
@@ -78,16 +72,10 @@ def texture_shape(
     Returns:
         Shares of answers on cue conflicts.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 4 · steps · 64 · 2 million multiplications; about 10 seconds.
     Source: S2 class 5, "Or texture?"; Geirhos et al. (2019); small patches: Brendel and Bethge
     (2019). Deviates: synthetic shapes and stripes in place of ImageNet and style transfer.
     """
-    check_count("n_train", n_train, 8)
-    check_count("steps", steps)
-    check_choice("remedy", remedy, ("random", "agreeing"))
     rng = np.random.default_rng(seed)
     kinds = ("agreeing", "agreeing", "agreeing", remedy)
     builds = (_network, _patches, _dense_head, _network)
@@ -113,14 +101,7 @@ def texture_shape(
 
 
 def texture_shape_plots(result: TextureShape) -> tuple[Plot, ...]:
-    """Answers on cue conflicts by training, and some images.
-
-    Args:
-        result: of `texture_shape`.
-
-    Returns:
-        Two plots.
-    """
+    """Answers on cue conflicts by training, and some images."""
     figure = axes("", "share of answers on cue conflicts")
     places = np.arange(len(result.networks))
     for name, share, colour in (
@@ -134,7 +115,7 @@ def texture_shape_plots(result: TextureShape) -> tuple[Plot, ...]:
     figure.update_layout(bargap=0.4)
     shown = pictures(result.images, result.titles, columns=4, side=150)
     return (
-        Plot("What decides when the cues conflict", finish(figure), "Bars by network"),
+        Plot("What decides when the cues conflict", figure, "Bars by network"),
         Plot("Agreeing cues above, conflicts below", shown, "Striped shapes", wide=True),
     )
 
@@ -199,18 +180,3 @@ def _inside(shape: str, row: np.ndarray, column: np.ndarray) -> np.ndarray:
         return (row < 0.9) & (np.abs(column) < 0.65 * (row + 1.1))
     thin = np.minimum(np.abs(row), np.abs(column)) < 0.35
     return thin & (np.maximum(np.abs(row), np.abs(column)) < 1.15)
-
-
-EXPERIMENT = Experiment(
-    name="texture-shape",
-    statement="Where shape and texture both tell the class, a convolutional network learns the "
-    "texture; random textures in training move it to the shape.",
-    formula="shape share = #(answer = shape) / #(answer = shape or texture), on cue conflicts",
-    look_for="Trained on agreeing cues, a network with global pooling answers with the stripes' "
-    "class, and so does one that sees small patches only, which has no choice. Trained with "
-    "random textures the first answers with the shape. The bias is the architecture's as much as "
-    "the data's: without pooling a network takes the shape in a third to two thirds.",
-    source="S2 class 5; Geirhos et al. (2019); Brendel and Bethge (2019)",
-    run=texture_shape,
-    plots=texture_shape_plots,
-)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
@@ -11,10 +12,10 @@ from jaxtyping import Float
 from datassay.models import mlp
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
-from datassay_lab.checks import check_choice, check_count, check_counts
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.digit_images import digit_images
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, rising_whole, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import digit_images
 from datassay_lab.looking.image_training import accuracy, trained
 
 SIDE = 8  # of the digits, pixels
@@ -25,35 +26,21 @@ TENTH = 6  # of 64 coefficients
 
 @dataclass(frozen=True, slots=True)
 class WaveletsTrees:
-    """How sparse digits are in the Haar basis, and how well small trees tell them apart.
+    """How sparse digits are in the Haar basis, and how well small trees tell them apart."""
 
-    Attributes:
-        parseval_error: largest relative difference of Σ coefficients² from Σ pixels².
-        kept: [c], numbers of coefficients kept, the largest of each image.
-        energy: [c], their share of the energy in the basis as set, mean over images.
-        pixel_energy: [c], the same of the brightest pixels.
-        tenth: `energy` of the largest tenth, 6 of 64.
-        leaves: [t], of the trees.
-        tree: [t], test accuracy of trees on coefficients, mean over draws.
-        pixel_tree: [t], on pixels.
-        network: test accuracy of a dense network on pixels, first draw.
-        rules: of the smallest tree on coefficients, first draw; cNN is coefficient NN.
-        wavelets: [6, 8, 8], the basis images that this tree uses most.
-        names: [6], their numbers and shares of the tree's importance.
-    """
-
-    parseval_error: float
-    kept: Float[np.ndarray, " c"]
+    parseval_error: float  # largest relative difference of Σ coefficients² from Σ pixels²
+    kept: Float[np.ndarray, " c"]  # numbers of coefficients kept, the largest of each image
+    # their share of the energy in the basis as set, mean over images.
     energy: Float[np.ndarray, " c"]
-    pixel_energy: Float[np.ndarray, " c"]
-    tenth: float
-    leaves: Float[np.ndarray, " t"]
-    tree: Float[np.ndarray, " t"]
-    pixel_tree: Float[np.ndarray, " t"]
-    network: float
-    rules: str
-    wavelets: Float[np.ndarray, "b 8 8"]
-    names: tuple[str, ...]
+    pixel_energy: Float[np.ndarray, " c"]  # the same of the brightest pixels
+    tenth: float  # `energy` of the largest tenth, 6 of 64
+    leaves: Float[np.ndarray, " t"]  # of the trees
+    tree: Float[np.ndarray, " t"]  # test accuracy of trees on coefficients, mean over draws
+    pixel_tree: Float[np.ndarray, " t"]  # on pixels
+    network: float  # test accuracy of a dense network on pixels, first draw
+    rules: str  # of the smallest tree on coefficients, first draw; cNN is coefficient NN
+    wavelets: Float[np.ndarray, "b 8 8"]  # the basis images that this tree uses most
+    names: tuple[str, ...]  # [6], their numbers and shares of the tree's importance
 
     @property
     def agreement(self) -> Agreement:
@@ -62,11 +49,12 @@ class WaveletsTrees:
         return Agreement("gain of the smallest tree over pixels", gain, 0.05, "at least")
 
 
+@checked
 def wavelets_trees(
     *,
-    leaves: tuple[int, ...] = (10, 15, 20, 30, 60, 120),
-    basis: str = "haar",
-    draws: int = 5,
+    leaves: Annotated[tuple[int, ...], rising_whole(10, count=1)] = (10, 15, 20, 30, 60, 120),
+    basis: Annotated[str, one_of(("haar", "random"))] = "haar",
+    draws: Annotated[int, whole()] = 5,
     seed: int = 0,
     progress: Progress = silent,
 ) -> WaveletsTrees:
@@ -84,15 +72,9 @@ def wavelets_trees(
     Returns:
         Energies and accuracies.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 2 · draws · len(leaves) trees on 1200 x 64 numbers; a few seconds.
     Source: S2 class 5, "Wavelets", "Trees are highly interpretable"; Mallat (1989) for the basis.
     """
-    check_counts("leaves", leaves, 10, count=1)
-    check_choice("basis", basis, ("haar", "random"))
-    check_count("draws", draws)
     rng = np.random.default_rng(seed)
     transform = haar_basis(SIDE)
     if basis == "random":
@@ -147,14 +129,7 @@ def haar_basis(side: int) -> Float[np.ndarray, "p p"]:
 
 
 def wavelets_trees_plots(result: WaveletsTrees) -> tuple[Plot, ...]:
-    """Accuracy by leaves, energy by coefficients, and the wavelets of the smallest tree.
-
-    Args:
-        result: of `wavelets_trees`.
-
-    Returns:
-        Three plots.
-    """
+    """Accuracy by leaves, energy by coefficients, and the wavelets of the smallest tree."""
     figure = axes("leaves of the tree", "test accuracy", log="x")
     measured(figure, result.leaves, result.tree, "tree on coefficients")
     measured(figure, result.leaves, result.pixel_tree, "tree on pixels", place=1)
@@ -165,8 +140,8 @@ def wavelets_trees_plots(result: WaveletsTrees) -> tuple[Plot, ...]:
     theory(energy, [1, 64], [1, 1], "all (Parseval)")
     shown = pictures(result.wavelets, result.names, columns=SHOWN, signed=True, shared=False)
     return (
-        Plot("Small trees read wavelets better than pixels", finish(figure), "Accuracy by leaves"),
-        Plot("Few wavelets hold most of an image", finish(energy), "Energy by numbers kept"),
+        Plot("Small trees read wavelets better than pixels", figure, "Accuracy by leaves"),
+        Plot("Few wavelets hold most of an image", energy, "Energy by numbers kept"),
         Plot("What the smallest tree asks for", shown, "Basis images and their importance"),
     )
 
@@ -206,19 +181,3 @@ def _energy(coefficients: np.ndarray) -> Float[np.ndarray, " c"]:
     sorted_power = np.sort(np.square(coefficients), axis=1)[:, ::-1]
     shares = np.cumsum(sorted_power, axis=1) / sorted_power.sum(axis=1, keepdims=True)
     return shares.mean(axis=0)
-
-
-EXPERIMENT = Experiment(
-    name="wavelets-trees",
-    statement="A few wavelets hold most of an image, so that a tree of ten leaves on them tells "
-    "digits apart better than one on pixels; every rule can be read.",
-    formula="c = Hx,  HHᵀ = I  ⇒  Σ c² = Σ x²",
-    look_for="The first line lies above the second where trees are small: ten rules on wavelets "
-    "reach what pixels need about fifteen for. The largest tenth of the coefficients holds three "
-    "quarters of the energy, mostly in the mean and the coarsest steps. The dashed line is the "
-    "price: a dense network, which nobody can read, is right far more often. In a random basis "
-    "the gain is lost.",
-    source="S2 class 5; Mallat (1989)",
-    run=wavelets_trees,
-    plots=wavelets_trees_plots,
-)

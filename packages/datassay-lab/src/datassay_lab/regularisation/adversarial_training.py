@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -12,12 +13,11 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from datassay.data import SampleSet, load
-from datassay.errors import SettingError
 from datassay.models import linear, mlp, seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count, check_positive, check_sizes
-from datassay_lab.curves import COLOURS, axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, positive, refuse_if, rising, whole
+from datassay_lab.curves import COLOURS, axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import relative_error
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
@@ -25,26 +25,17 @@ Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class AdversarialTraining:
-    """Accuracy under attack of units and networks trained with and without attack.
+    """Accuracy under attack of units and networks trained with and without attack."""
 
-    Attributes:
-        trained: [t], ε of the attack in training, pixel unit; the first is 0.
-        attacks: [a], ε of the attack afterwards, the first is 0.
-        linear_accuracy: [t, a], of a linear unit on held-out digits.
-        linear_predicted: [t, a], share with y f(x) > ε ‖w‖₁.
-        network_accuracy: [t, a], of the network.
-        weight_error: [t], relative distance of the unit's weights from those that minimise the
-            closed form with as many steps.
-        norms: [t], ‖w‖₁ of the unit.
-    """
-
-    trained: Float[np.ndarray, " t"]
-    attacks: Float[np.ndarray, " a"]
-    linear_accuracy: Float[np.ndarray, "t a"]
-    linear_predicted: Float[np.ndarray, "t a"]
-    network_accuracy: Float[np.ndarray, "t a"]
+    trained: Float[np.ndarray, " t"]  # ε of the attack in training, pixel unit; the first is 0
+    attacks: Float[np.ndarray, " a"]  # ε of the attack afterwards, the first is 0
+    linear_accuracy: Float[np.ndarray, "t a"]  # of a linear unit on held-out digits
+    linear_predicted: Float[np.ndarray, "t a"]  # share with y f(x) > ε ‖w‖₁
+    network_accuracy: Float[np.ndarray, "t a"]  # of the network
+    # relative distance of the unit's weights from those that minimise the closed form with as many
+    # steps.
     weight_error: Float[np.ndarray, " t"]
-    norms: Float[np.ndarray, " t"]
+    norms: Float[np.ndarray, " t"]  # ‖w‖₁ of the unit
 
     @property
     def agreement(self) -> Agreement:
@@ -53,14 +44,15 @@ class AdversarialTraining:
         return Agreement(what, float(self.weight_error.max()), 1e-6)
 
 
+@checked
 def adversarial_training(
     *,
-    trained: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2),
-    attacks: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25),
-    width: int = 64,
-    steps: int = 800,
-    learning_rate: float = 0.01,
-    attack: str = "sign",
+    trained: Annotated[tuple[float, ...], rising(0)] = (0.0, 0.05, 0.1, 0.2),
+    attacks: Annotated[tuple[float, ...], rising(0)] = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25),
+    width: Annotated[int, whole()] = 64,
+    steps: Annotated[int, whole()] = 800,
+    learning_rate: Annotated[float, positive()] = 0.01,
+    attack: Annotated[str, one_of(("sign", "gradient"))] = "sign",
     seed: int = 0,
     progress: Progress = silent,
 ) -> AdversarialTraining:
@@ -82,15 +74,15 @@ def adversarial_training(
     Returns:
         Accuracies under attack, and the linear unit's closed form.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 2 · trainings · steps passes over 1438 digits, twice each; about ten seconds.
     Source: S2's contents, "Adversarial training" (no slide of it is there); Goodfellow, Shlens and
     Szegedy (2015), section 5. The attack is not clipped to [0, 1], unlike `add_adversarial`: the
     closed form is for free pixels. FGSM is one step, so robustness to stronger attacks is less.
     """
-    _check(trained, attacks, width, steps, learning_rate, attack)
+    refuse_if(
+        trained[0] != 0 or attacks[0] != 0,
+        f"trained and attacks must start at 0; got {trained!r}, {attacks!r}.",
+    )
     train, held_out = (_even_or_odd(part) for part in load("digits", seed=seed))
     rows = []
     for place, size in enumerate(trained):
@@ -112,14 +104,7 @@ def adversarial_training(
 
 
 def adversarial_training_plots(result: AdversarialTraining) -> tuple[Plot, ...]:
-    """Accuracy under attack of both, and the price.
-
-    Args:
-        result: of `adversarial_training`.
-
-    Returns:
-        Three plots.
-    """
+    """Accuracy under attack of both, and the price."""
     unit = axes("ε of the attack, pixel units", "held-out accuracy, linear unit")
     network = axes("ε of the attack, pixel units", "held-out accuracy, network")
     for place, size in enumerate(result.trained):
@@ -133,27 +118,13 @@ def adversarial_training_plots(result: AdversarialTraining) -> tuple[Plot, ...]:
     measured(price, result.trained, result.network_accuracy[:, 0], "network")
     measured(price, result.trained, result.linear_accuracy[:, 0], "linear unit", place=1)
     return (
-        Plot("A linear unit: robust as its margin and ‖w‖₁ say", finish(unit),
+        Plot("A linear unit: robust as its margin and ‖w‖₁ say", unit,
              "Accuracy of the linear unit by strength of the attack, on its closed form"),
-        Plot("A network: attacked in training, robust afterwards", finish(network),
+        Plot("A network: attacked in training, robust afterwards", network,
              "Accuracy of the network by strength of the attack, one line a training"),
-        Plot("The price: accuracy on clean digits", finish(price),
+        Plot("The price: accuracy on clean digits", price,
              "Clean accuracy by strength of the attack in training"),
     )  # fmt: skip
-
-
-def _check(
-    trained: tuple[float, ...], attacks: tuple[float, ...], width: int, steps: int,
-    learning_rate: float, attack: str,
-) -> None:  # fmt: skip
-    check_sizes("trained", trained, 0)
-    check_sizes("attacks", attacks, 0)
-    check_count("width", width)
-    check_count("steps", steps)
-    check_positive("learning_rate", learning_rate)
-    check_choice("attack", attack, ("sign", "gradient"))
-    if trained[0] != 0 or attacks[0] != 0:
-        raise SettingError(f"trained and attacks must start at 0; got {trained!r}, {attacks!r}.")
 
 
 def _even_or_odd(samples: SampleSet) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
@@ -227,21 +198,3 @@ def _predicted(
 
 def _weights(unit: nn.Module) -> Float[np.ndarray, " d"]:
     return unit.get_parameter("1.weight").detach().numpy().ravel()
-
-
-EXPERIMENT = Experiment(
-    name="adversarial-training",
-    statement="Training on samples moved against the network makes it robust, in the end at a "
-    "price in clean accuracy; for a linear unit it is exactly logistic regression with ε‖w‖₁ taken "
-    "off the margin.",
-    formula="x′ = x + ε sign(∂ℓ/∂x)\nlinear: ℓ(x′) = log(1 + exp(−y (wᵀx + b) + ε‖w‖₁))",
-    look_for="The linear unit's marks lie on the dashed closed form, and its weights equal those "
-    "that minimise it. Without attack in training the accuracy breaks down within a small ε; with "
-    "it the curves stay high up to about that ε. The linear unit pays on clean digits from the "
-    "start. With so few samples a weak attack even helps the network, as noise would (Tsipras et "
-    "al. saw the same), and only a strong one costs it accuracy. FGSM is one step: stronger "
-    "attacks find more, so these curves are upper bounds of robustness.",
-    source="S2 contents; Goodfellow, Shlens and Szegedy (2015); Tsipras et al. (2019) on the price",
-    run=adversarial_training,
-    plots=adversarial_training_plots,
-)

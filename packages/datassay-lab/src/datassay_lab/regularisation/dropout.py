@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, checked, positive, refuse_if, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import relative_error
 
 MOST_MASKS = 2**20
@@ -24,29 +24,19 @@ ROWS = 40  # samples on which the ensemble is asked
 
 @dataclass(frozen=True, slots=True)
 class Dropout:
-    """Ensembles of all masks against one network with scaled weights.
+    """Ensembles of all masks against one network with scaled weights."""
 
-    Attributes:
-        depths: [l], hidden layers with dropout.
-        masks: [l], how many masks there are.
-        geometric: [l], largest difference of a probability from the masks' geometric mean.
-        arithmetic: [l], the same from their arithmetic mean.
-        ensemble: [l, m], probability of the first class, geometric mean over all masks.
-        scaled: [l, m], the same of the one network.
-        ridge_error: relative distance of linear regression under all masks from ridge.
-        shrinking: [d], weights of that regression over those without dropout.
-        ridge_shrinking: [d], the same of ridge with penalty (1 − p)/p · diag(XᵀX).
-    """
-
-    depths: Float[np.ndarray, " l"]
-    masks: Float[np.ndarray, " l"]
+    depths: Float[np.ndarray, " l"]  # hidden layers with dropout
+    masks: Float[np.ndarray, " l"]  # how many masks there are
+    # largest difference of a probability from the masks' geometric mean.
     geometric: Float[np.ndarray, " l"]
-    arithmetic: Float[np.ndarray, " l"]
+    arithmetic: Float[np.ndarray, " l"]  # the same from their arithmetic mean
+    # probability of the first class, geometric mean over all masks.
     ensemble: Float[np.ndarray, "l m"]
-    scaled: Float[np.ndarray, "l m"]
-    ridge_error: float
-    shrinking: Float[np.ndarray, " d"]
-    ridge_shrinking: Float[np.ndarray, " d"]
+    scaled: Float[np.ndarray, "l m"]  # the same of the one network
+    ridge_error: float  # relative distance of linear regression under all masks from ridge
+    shrinking: Float[np.ndarray, " d"]  # weights of that regression over those without dropout
+    ridge_shrinking: Float[np.ndarray, " d"]  # the same of ridge with penalty (1 − p)/p · diag(XᵀX)
 
     @property
     def agreement(self) -> Agreement:
@@ -55,15 +45,16 @@ class Dropout:
         return Agreement(what, max(float(self.geometric[0]), self.ridge_error), 1e-9)
 
 
+@checked
 def dropout(
     *,
-    width: int = 6,
-    depth: int = 3,
-    keep: float = 0.5,
-    n_features: int = 10,
+    width: Annotated[int, whole()] = 6,
+    depth: Annotated[int, whole()] = 3,
+    keep: Annotated[float, positive(1)] = 0.5,
+    n_features: Annotated[int, whole(2)] = 10,
     n_samples: int = 60,
     scale_weights: bool = True,
-    train_steps: int = 400,
+    train_steps: Annotated[int, whole()] = 400,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Dropout:
@@ -85,16 +76,18 @@ def dropout(
     Returns:
         Both comparisons.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: masks · samples · width² operations; about five seconds, most of it the deepest network.
     Source: S2 class 2, "Dropout is training a large ensemble of models"; the geometric mean is
     from Warde-Farley et al. (2014), ridge from Srivastava et al. (2014), section 9.1. S2 counts
     the masks and leaves open how they are averaged: only the geometric mean, and only with one
     layer of dropout below the softmax, is what the scaled network gives.
     """
-    _check(width, depth, keep, n_features, n_samples, train_steps)
+    check_count("n_samples", n_samples, n_features + 1)
+    refuse_if(
+        max(width * depth, n_features) > np.log2(MOST_MASKS),
+        f"width · depth and n_features must be <= 20, for 2^20 masks at most; got "
+        f"{width * depth} and {n_features}.",
+    )
     rng = np.random.default_rng(seed)
     shrinking, ridge = _regression(rng, n_features, n_samples, keep, scale_weights)
     x, labels = _three_groups(rng, n_samples)
@@ -120,14 +113,7 @@ def dropout(
 
 
 def dropout_plots(result: Dropout) -> tuple[Plot, ...]:
-    """Ensemble against scaled network, for one layer and the deepest, and linear regression.
-
-    Args:
-        result: of `dropout`.
-
-    Returns:
-        Three plots.
-    """
+    """Ensemble against scaled network, for one layer and the deepest, and linear regression."""
     both = axes("probability by the scaled network", "geometric mean over all masks")
     for place in sorted({0, len(result.depths) - 1}, reverse=True):
         name = f"{result.depths[place]:g} hidden, {result.masks[place]:,.0f} masks"
@@ -144,29 +130,13 @@ def dropout_plots(result: Dropout) -> tuple[Plot, ...]:
     measured(shrunk, places, result.shrinking, "mean over all masks", mode="markers")
     theory(shrunk, places, result.ridge_shrinking, "ridge with (1 − p)/p · diag(XᵀX)")
     return (
-        Plot("One network stands for the ensemble", finish(both),
+        Plot("One network stands for the ensemble", both,
              "Probabilities of the ensemble against those of the scaled network"),
-        Plot("Exact for one layer, approximate for more", finish(deeper),
+        Plot("Exact for one layer, approximate for more", deeper,
              "Difference by depth: rounding for one layer, percents for more"),
-        Plot("Linear regression: dropout is ridge", finish(shrunk),
+        Plot("Linear regression: dropout is ridge", shrunk,
              "Weights under dropout over those without, on those of ridge"),
     )  # fmt: skip
-
-
-def _check(
-    width: int, depth: int, keep: float, n_features: int, n_samples: int, train_steps: int
-) -> None:
-    check_count("width", width)
-    check_count("depth", depth)
-    check_positive("keep", keep, 1)
-    check_count("n_features", n_features, 2)
-    check_count("n_samples", n_samples, n_features + 1)
-    check_count("train_steps", train_steps)
-    if max(width * depth, n_features) > np.log2(MOST_MASKS):
-        raise SettingError(
-            f"width · depth and n_features must be <= 20, for 2^20 masks at most; got "
-            f"{width * depth} and {n_features}."
-        )
 
 
 def _regression(
@@ -242,20 +212,3 @@ def _ensemble(
     one = _forward(weights, x, [torch.full((1,), factor, dtype=torch.float64)] * len(sizes))
     distributions = torch.softmax(log_sum, -1), plain_sum, torch.softmax(one, -1)
     return distributions[0].numpy(), distributions[1].numpy(), distributions[2].numpy()
-
-
-EXPERIMENT = Experiment(
-    name="dropout",
-    statement="Dropout trains an ensemble of all masked networks, and one network with its "
-    "weights times p stands for their average: exactly with one hidden layer, and exactly as "
-    "ridge in linear regression.",
-    formula="softmax(p Wᵀh) ∝ Π_masks softmax(Wᵀ(m ∘ h))^P(m)\n"
-    "E ‖y − (R ∘ X) w‖² = ‖y − X p w‖² + ((1 − p)/p) ‖diag(XᵀX)^½ p w‖²",
-    look_for="Marks of one hidden layer lie on the dashed diagonal, and weights of the regression "
-    "on ridge. With more layers the marks leave the diagonal: there the scaled network is only an "
-    "approximation, which works in practice and has no theorem. The ensemble is the geometric "
-    "mean; the arithmetic one differs even for one layer. Without scaling both identities break.",
-    source="S2 class 2; Warde-Farley et al. (2014); Srivastava et al. (2014), Dropout, §9.1",
-    run=dropout,
-    plots=dropout_plots,
-)

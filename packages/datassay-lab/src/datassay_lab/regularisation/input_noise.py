@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_counts, check_positive, check_sizes
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, checked, positive, rising, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 # Quadrature nodes an input: exact for the noise of polynomials of degree 59.
 NODES = 30
@@ -18,29 +19,18 @@ NODES = 30
 
 @dataclass(frozen=True, slots=True)
 class InputNoise:
-    """Effect of noisy inputs on a linear unit and on a small network.
+    """Effect of noisy inputs on a linear unit and on a small network."""
 
-    Attributes:
-        deviations: [d], σ of the noise on each input.
-        copies: [c], noisy copies of every sample that the unit was fitted to.
-        distance: [c], ‖w − w_ridge‖ / ‖w_plain − w_ridge‖ of that fit.
-        kept: [d], its weights at the most copies over those without noise.
-        predicted: [d], the same of the ridge fit.
-        network_deviations: [s], σ of the noise on the network's inputs.
-        increase: [s], how much the network's mean squared error rises with the noise.
-        slope_term: [s], σ² times the mean of ‖∂f/∂x‖².
-        second_order: [s], slope_term and σ² times the mean of (f − t) ∂²f/∂x².
-    """
-
-    deviations: Float[np.ndarray, " d"]
-    copies: Float[np.ndarray, " c"]
-    distance: Float[np.ndarray, " c"]
-    kept: Float[np.ndarray, " d"]
-    predicted: Float[np.ndarray, " d"]
-    network_deviations: Float[np.ndarray, " s"]
+    deviations: Float[np.ndarray, " d"]  # σ of the noise on each input
+    copies: Float[np.ndarray, " c"]  # noisy copies of every sample that the unit was fitted to
+    distance: Float[np.ndarray, " c"]  # ‖w − w_ridge‖ / ‖w_plain − w_ridge‖ of that fit
+    kept: Float[np.ndarray, " d"]  # its weights at the most copies over those without noise
+    predicted: Float[np.ndarray, " d"]  # the same of the ridge fit
+    network_deviations: Float[np.ndarray, " s"]  # σ of the noise on the network's inputs
+    # how much the network's mean squared error rises with the noise.
     increase: Float[np.ndarray, " s"]
-    slope_term: Float[np.ndarray, " s"]
-    second_order: Float[np.ndarray, " s"]
+    slope_term: Float[np.ndarray, " s"]  # σ² times the mean of ‖∂f/∂x‖²
+    second_order: Float[np.ndarray, " s"]  # slope_term and σ² times the mean of (f − t) ∂²f/∂x²
 
     @property
     def agreement(self) -> Agreement:
@@ -49,14 +39,25 @@ class InputNoise:
         return Agreement(what, float(self.distance[-1]), 0.02)
 
 
+@checked
 def input_noise(
     *,
-    n_features: int = 12,
+    n_features: Annotated[int, whole(2)] = 12,
     n_samples: int = 100,
-    largest_noise: float = 1.5,
-    copies: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000),
-    network_width: int = 10,
-    network_noise: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+    largest_noise: Annotated[float, positive()] = 1.5,
+    copies: Annotated[tuple[int, ...], rising_whole(1, count=1)] = (
+        1,
+        3,
+        10,
+        30,
+        100,
+        300,
+        1000,
+        3000,
+        10_000,
+    ),
+    network_width: Annotated[int, whole()] = 10,
+    network_noise: Annotated[tuple[float, ...], rising(1e-06)] = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
     seed: int = 0,
     progress: Progress = silent,
 ) -> InputNoise:
@@ -78,20 +79,12 @@ def input_noise(
     Returns:
         Both comparisons.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: copies · n · d² multiplications; about a second.
     Source: S2 class 2, "L2 regularization via noisy inputs"; its question "Is this true for more
     complex nets?" is answered by Bishop (1995): to second order, with the slope in the place of
     the weights. Expectations of the network are by Gauss-Hermite quadrature, not by sampling.
     """
-    check_count("n_features", n_features, 2)
     check_count("n_samples", n_samples, n_features + 1)
-    check_positive("largest_noise", largest_noise)
-    check_counts("copies", copies, 1, count=1)
-    check_count("network_width", network_width)
-    check_sizes("network_noise", network_noise, 1e-6)
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_samples, n_features))
     y = x @ rng.choice((-1.0, 1.0), n_features) + 0.1 * rng.normal(size=n_samples)
@@ -113,14 +106,7 @@ def input_noise(
 
 
 def input_noise_plots(result: InputNoise) -> tuple[Plot, ...]:
-    """Weights that are left, how fast the fits meet, and the network.
-
-    Args:
-        result: of `input_noise`.
-
-    Returns:
-        Three plots.
-    """
+    """Weights that are left, how fast the fits meet, and the network."""
     left = axes("noise σ on the input", "weight over weight without noise")
     most = f"fit to {result.copies[-1]:g} noisy copies"
     measured(left, result.deviations, result.kept, most, mode="markers")
@@ -135,11 +121,11 @@ def input_noise_plots(result: InputNoise) -> tuple[Plot, ...]:
     measured(net, sigma, result.slope_term, "slope term alone", place=1, mode="lines")
     theory(net, sigma, result.second_order, "slope and curvature terms")
     return (
-        Plot("Noisy inputs lose their weight as ridge says", finish(left),
+        Plot("Noisy inputs lose their weight as ridge says", left,
              "Weights of the noisy fit against the noise of their input, on the ridge curve"),
-        Plot("More noisy copies, closer to ridge", finish(meet),
+        Plot("More noisy copies, closer to ridge", meet,
              "Distance from ridge falling with the root of the number of copies"),
-        Plot("A network: the same to second order, for its slope", finish(net),
+        Plot("A network: the same to second order, for its slope", net,
              "Rise of the error with the noise, on the second-order line for small noise"),
     )  # fmt: skip
 
@@ -186,21 +172,3 @@ def _network_terms(
         rise.append((moved**2 @ shares - residual**2).mean())
     slopes = sigma**2 * (slope**2).sum(1).mean()
     return np.array(rise), slopes, slopes + sigma**2 * (-residual * bend).mean()
-
-
-EXPERIMENT = Experiment(
-    name="input-noise",
-    statement="Training a linear unit on inputs with Gaussian noise is ridge regression with the "
-    "penalty Σ w_i² σ_i²; for a network the same holds to second order, for its slope.",
-    formula="E (wᵀ(x + ε) − t)² = (wᵀx − t)² + Σ w_i² σ_i²\n"
-    "E (f(x + ε) − t)² = (f − t)² + σ² (‖∂f/∂x‖² + (f − t) Δf) + O(σ⁴)",
-    look_for="Marks lie on the dashed curve: the noisier an input, the less weight it keeps. The "
-    "distance from ridge falls with the root of the number of copies. The network follows the "
-    "second-order line only while the noise is small; its penalty is on the slope ‖∂f/∂x‖², not "
-    "on the weights, and a curvature term comes on top, which vanishes in the mean where f is "
-    "the best fit (Bishop).",
-    source="S2 class 2; Bishop (1995), Training with noise is equivalent to Tikhonov "
-    "regularization",
-    run=input_noise,
-    plots=input_noise_plots,
-)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.report import GREY
-from datassay_lab.checks import check_count, check_positive, check_sizes
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, rising, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -27,27 +27,17 @@ PATH = 40  # steps of descent drawn on the contours
 
 @dataclass(frozen=True, slots=True)
 class Normalization:
-    """Condition numbers and steps of descent, before and after the features are normalised.
+    """Condition numbers and steps of descent, before and after the features are normalised."""
 
-    Attributes:
-        spreads: [s], largest over smallest standard deviation of a feature.
-        raw_condition: [s], κ = λ₁ / λ_d of the Hessian of the raw data, a bias included.
-        raw_steps: [s], steps of descent on the raw data, worst of all starts.
-        normal_condition: [s], κ once every feature has mean 0 and deviation 1.
-        normal_steps: [s], steps on the normalised data.
-        tolerance: share of the first distance to the minimum at which descent stops.
-        raw_hessian: [2, 2], of two features of the middle spread, no bias.
-        normal_hessian: [2, 2], the same normalised.
-    """
-
-    spreads: Float[np.ndarray, " s"]
+    spreads: Float[np.ndarray, " s"]  # largest over smallest standard deviation of a feature
+    # κ = λ₁ / λ_d of the Hessian of the raw data, a bias included.
     raw_condition: Float[np.ndarray, " s"]
-    raw_steps: Float[np.ndarray, " s"]
-    normal_condition: Float[np.ndarray, " s"]
-    normal_steps: Float[np.ndarray, " s"]
-    tolerance: float
-    raw_hessian: Float[np.ndarray, "2 2"]
-    normal_hessian: Float[np.ndarray, "2 2"]
+    raw_steps: Float[np.ndarray, " s"]  # steps of descent on the raw data, worst of all starts
+    normal_condition: Float[np.ndarray, " s"]  # κ once every feature has mean 0 and deviation 1
+    normal_steps: Float[np.ndarray, " s"]  # steps on the normalised data
+    tolerance: float  # share of the first distance to the minimum at which descent stops
+    raw_hessian: Float[np.ndarray, "2 2"]  # of two features of the middle spread, no bias
+    normal_hessian: Float[np.ndarray, "2 2"]  # the same normalised
 
     @property
     def agreement(self) -> Agreement:
@@ -58,15 +48,16 @@ class Normalization:
         return Agreement("largest relative error of the steps from κ", float(error), 0.05)
 
 
+@checked
 def normalization(
     *,
-    n_samples: int = 200,
-    n_features: int = 3,
-    spreads: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0),
+    n_samples: Annotated[int, whole(10)] = 200,
+    n_features: Annotated[int, whole(2)] = 3,
+    spreads: Annotated[tuple[float, ...], rising(1, count=1)] = (1.0, 2.0, 4.0, 8.0, 16.0),
     mean: float = 1.0,
-    tolerance: float = 1e-6,
-    step_scale: float = 1.0,
-    starts: int = 50,
+    tolerance: Annotated[float, positive(1)] = 1e-6,
+    step_scale: Annotated[float, positive(1.0 + 1e-12)] = 1.0,
+    starts: Annotated[int, whole()] = 50,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Normalization:
@@ -89,20 +80,11 @@ def normalization(
     Returns:
         Condition numbers, steps, and two Hessians to draw.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: steps · starts · d² multiplications; a few seconds.
     Source: S2 class 2, "Data normalization changes the geometry of the loss" (pictures only); the
     rate is that of gradient descent with its best fixed step (Nesterov 2004, Theorem 2.1.15), which
     is an upper bound that the slowest of many starts nearly reaches.
     """
-    check_count("n_samples", n_samples, 10)
-    check_count("n_features", n_features, 2)
-    check_sizes("spreads", spreads, 1, count=1)
-    check_positive("tolerance", tolerance, 1)
-    check_positive("step_scale", step_scale, 1.0 + 1e-12)
-    check_count("starts", starts)
     rng = np.random.default_rng(seed)
     mixing = np.eye(n_features) + 0.25 * rng.normal(size=(n_features, n_features))
     base = rng.normal(size=(n_samples, n_features)) @ mixing
@@ -143,14 +125,7 @@ def predicted_steps(
 
 
 def normalization_plots(result: Normalization) -> tuple[Plot, ...]:
-    """Steps against κ, and the loss surface before and after.
-
-    Args:
-        result: of `normalization`.
-
-    Returns:
-        Three plots.
-    """
+    """Steps against κ, and the loss surface before and after."""
     steps = axes("condition number κ of the Hessian", "steps of descent", log="xy")
     measured(steps, result.raw_condition, result.raw_steps, "raw data", mode="markers", place=1)
     measured(steps, result.normal_condition, result.normal_steps, "normalised", mode="markers")
@@ -158,7 +133,7 @@ def normalization_plots(result: Normalization) -> tuple[Plot, ...]:
     line = np.geomspace(every.min(), every.max(), 60)
     theory(steps, line, predicted_steps(line, result.tolerance), "log(1/tol) / log((κ+1)/(κ−1))")
     return (
-        Plot("Steps grow with κ; normalised data have a small one", finish(steps),
+        Plot("Steps grow with κ; normalised data have a small one", steps,
              "Steps against condition number, on the line of theory"),
         Plot("Two raw features: a valley", _contours(result.raw_hessian),
              "Contour lines of the raw loss, long and thin, and descent zigzagging"),
@@ -210,19 +185,3 @@ def _contours(hessian: Float[np.ndarray, "2 2"]) -> Figure:
     figure.update_xaxes(range=[-reach, reach], constrain="domain")
     figure.update_yaxes(range=[-reach, reach], scaleanchor="x", constrain="domain")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="normalization",
-    statement="Normalising the data changes the loss surface: its condition number κ falls, and "
-    "gradient descent needs steps in proportion to κ.",
-    formula="H = XᵀX / n,   κ = λ₁ / λ_d\n"
-    "steps = log(1/tol) / log((κ + 1)/(κ − 1)) ≈ (κ/2) log(1/tol)",
-    look_for="All marks lie on the dashed line, those of raw data far to the right, those of "
-    "normalised data together at the left: scaling and means no longer matter, only correlation "
-    "does. The valley becomes a bowl. Correlated features keep κ above 1, whatever their scale, "
-    "so normalising each feature alone does not help; and the line is for the best fixed step.",
-    source="S2 class 2; LeCun, Bottou, Orr and Müller (1998), Efficient BackProp; Nesterov (2004)",
-    run=normalization,
-    plots=normalization_plots,
-)

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_sizes
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, checked, rising, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 
 @dataclass(frozen=True, slots=True)
 class WeightDecay:
-    """Shrinking along the Hessian's eigenvectors, as gradient descent really does it.
+    """Shrinking along the Hessian's eigenvectors, as gradient descent really does it."""
 
-    Attributes:
-        eigenvalues: [d], λ of the Hessian, descending.
-        alphas: [a], the penalties.
-        shrinking: [a, d], q_iᵀ w̃ / q_iᵀ w* of the weights that descent reached.
-        predicted: [a, d], λ_i / (λ_i + α).
-    """
-
-    eigenvalues: Float[np.ndarray, " d"]
-    alphas: Float[np.ndarray, " a"]
-    shrinking: Float[np.ndarray, "a d"]
-    predicted: Float[np.ndarray, "a d"]
+    eigenvalues: Float[np.ndarray, " d"]  # λ of the Hessian, descending
+    alphas: Float[np.ndarray, " a"]  # the penalties
+    shrinking: Float[np.ndarray, "a d"]  # q_iᵀ w̃ / q_iᵀ w* of the weights that descent reached
+    predicted: Float[np.ndarray, "a d"]  # λ_i / (λ_i + α)
 
     @property
     def agreement(self) -> Agreement:
@@ -36,12 +30,13 @@ class WeightDecay:
         return Agreement("largest difference from λ / (λ + α)", error, 1e-6)
 
 
+@checked
 def weight_decay(
     *,
-    n_features: int = 20,
+    n_features: Annotated[int, whole(2)] = 20,
     n_samples: int = 200,
-    alphas: tuple[float, ...] = (0.01, 0.1, 1.0),
-    steps: int = 20_000,
+    alphas: Annotated[tuple[float, ...], rising(1e-06, count=1)] = (0.01, 0.1, 1.0),
+    steps: Annotated[int, whole()] = 20_000,
     seed: int = 0,
     progress: Progress = silent,
 ) -> WeightDecay:
@@ -60,16 +55,10 @@ def weight_decay(
     Returns:
         Shrinking, measured and predicted.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: a · steps · d² multiplications; about a second.
     Source: S2 class 2, "Weight decay and hessian interpretation". Exact for a quadratic loss.
     """
-    check_count("n_features", n_features, 2)
     check_count("n_samples", n_samples, n_features + 1)
-    check_sizes("alphas", alphas, 1e-6, count=1)
-    check_count("steps", steps)
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_samples, n_features)) * 2.0 ** (-np.arange(n_features) / 2)
     y = x @ rng.normal(size=n_features) + 0.1 * rng.normal(size=n_samples)
@@ -89,14 +78,7 @@ def weight_decay(
 
 
 def weight_decay_plots(result: WeightDecay) -> tuple[Plot, ...]:
-    """Shrinking against the eigenvalue, one line per penalty.
-
-    Args:
-        result: of `weight_decay`.
-
-    Returns:
-        One plot.
-    """
+    """Shrinking against the eigenvalue, one line per penalty."""
     figure = axes("eigenvalue λ of the Hessian", "share of the minimum left, q·w̃ / q·w*", log="x")
     for place, alpha in enumerate(result.alphas):
         measured(
@@ -108,7 +90,7 @@ def weight_decay_plots(result: WeightDecay) -> tuple[Plot, ...]:
             "λ / (λ + α)" if place == 0 else "",
         )  # fmt: skip
     text = "Share of the unpenalised minimum left along each eigenvector, falling where λ < α"
-    return (Plot("Directions of little curvature are given up first", finish(figure), text),)
+    return (Plot("Directions of little curvature are given up first", figure, text),)
 
 
 def _descend(hessian: np.ndarray, moment: np.ndarray, steps: int) -> Float[np.ndarray, " d"]:
@@ -117,16 +99,3 @@ def _descend(hessian: np.ndarray, moment: np.ndarray, steps: int) -> Float[np.nd
     for _ in range(steps):
         weights -= rate * (hessian @ weights - moment)
     return weights
-
-
-EXPERIMENT = Experiment(
-    name="weight-decay",
-    statement="Weight decay shrinks the minimum along each eigenvector of the Hessian by "
-    "λ / (λ + α).",
-    formula="w̃ = Q (Λ + α)⁻¹ Λ Qᵀ w*,   H = Q Λ Qᵀ",
-    look_for="Marks lie on the dashed curves. Where λ is much larger than α nothing changes, "
-    "where it is much smaller the weights go to zero, and the change-over is at λ = α.",
-    source="S2 class 2; Goodfellow, Bengio and Courville, Deep Learning, §7.1.1",
-    run=weight_decay,
-    plots=weight_decay_plots,
-)

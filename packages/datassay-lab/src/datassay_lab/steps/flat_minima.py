@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -11,14 +12,13 @@ from torch import Tensor, nn
 
 from datassay.collect import LossAt, hessian_products, loss_at
 from datassay.data import SampleSet, load
-from datassay.errors import SettingError
 from datassay.models import mlp, seeded
 from datassay.progress import Progress, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe, TrainedNetworks, sample_losses, train_networks
-from datassay_lab.checks import check_count, check_counts, check_positive
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 PROBES = 30  # random signs a trace: its relative error is about 2 %
 POWER_STEPS = 20  # products with the Hessian for its largest eigenvalue
@@ -26,25 +26,15 @@ POWER_STEPS = 20  # products with the Hessian for its largest eigenvalue
 
 @dataclass(frozen=True, slots=True)
 class FlatMinima:
-    """Sharpness where SGD ends, by batch size, at one learning rate and number of updates.
+    """Sharpness where SGD ends, by batch size, at one learning rate and number of updates."""
 
-    Attributes:
-        batch_sizes: [b], increasing; the last is the whole training set.
-        trace: [b, s], of the Hessian of the training loss, one a seed.
-        top: [b, s], its largest eigenvalue.
-        loss: [b, s], training loss, ½ squared error.
-        accuracy: [b, s], on held-out samples with clean labels.
-        edge: 2 / learning rate, the sharpest minimum at which descent is stable.
-        correlation: Spearman's, between batch size and trace.
-    """
-
-    batch_sizes: Float[np.ndarray, " b"]
-    trace: Float[np.ndarray, "b s"]
-    top: Float[np.ndarray, "b s"]
-    loss: Float[np.ndarray, "b s"]
-    accuracy: Float[np.ndarray, "b s"]
-    edge: float
-    correlation: float
+    batch_sizes: Float[np.ndarray, " b"]  # increasing; the last is the whole training set
+    trace: Float[np.ndarray, "b s"]  # of the Hessian of the training loss, one a seed
+    top: Float[np.ndarray, "b s"]  # its largest eigenvalue
+    loss: Float[np.ndarray, "b s"]  # training loss, ½ squared error
+    accuracy: Float[np.ndarray, "b s"]  # on held-out samples with clean labels
+    edge: float  # 2 / learning rate, the sharpest minimum at which descent is stable
+    correlation: float  # Spearman's, between batch size and trace
 
     @property
     def agreement(self) -> Agreement:
@@ -53,15 +43,16 @@ class FlatMinima:
         return Agreement(what, self.correlation, 0.6, "at least")
 
 
+@checked
 def flat_minima(
     *,
-    batch_sizes: tuple[int, ...] = (4, 8, 16, 32, 64),
-    n_samples: int = 200,
-    width: int = 32,
-    learning_rate: float = 0.1,
-    updates: int = 3000,
+    batch_sizes: Annotated[tuple[int, ...], rising_whole(1)] = (4, 8, 16, 32, 64),
+    n_samples: Annotated[int, whole(10)] = 200,
+    width: Annotated[int, whole()] = 32,
+    learning_rate: Annotated[float, positive()] = 0.1,
+    updates: Annotated[int, whole()] = 3000,
     label_noise: float = 0.2,
-    networks: int = 5,
+    networks: Annotated[int, whole()] = 5,
     seed: int = 0,
     progress: Progress = silent,
 ) -> FlatMinima:
@@ -83,16 +74,17 @@ def flat_minima(
     Returns:
         Sharpness, loss and accuracy at the end.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: batch sizes · updates batched trainings, and 50 Hessian products each; about ten seconds.
     Source: S2 class 3, "SGD and generalization": "Skip bad local minima, converge to flat minima";
     Keskar et al. (2017), Jastrzębski et al. (2017). Sharpness is not invariant to rescaling the
     weights (Dinh et al. 2017), so it compares networks of one recipe only. S2 says that flat minima
     generalise better; this is not claimed here, and the accuracies are shown.
     """
-    _check(batch_sizes, n_samples, width, learning_rate, updates, label_noise, networks)
+    refuse_if(
+        batch_sizes[-1] >= n_samples or n_samples > 1437 or not 0 <= label_noise <= 1,
+        "batch_sizes must stay below n_samples, n_samples <= 1437, label_noise in [0, 1]; got "
+        f"{batch_sizes!r}, {n_samples} and {label_noise!r}.",
+    )
     samples, held_out = _digits(n_samples, label_noise, seed)
     starts = _starts(samples, width, networks, seed)
     sizes = (*batch_sizes, n_samples)
@@ -116,14 +108,7 @@ def flat_minima(
 
 
 def flat_minima_plots(result: FlatMinima) -> tuple[Plot, ...]:
-    """Sharpness, training loss and held-out accuracy by batch size.
-
-    Args:
-        result: of `flat_minima`.
-
-    Returns:
-        Three plots.
-    """
+    """Sharpness, training loss and held-out accuracy by batch size."""
     ends = result.batch_sizes[[0, -1]]
     plots = []
     for name, unit, values, title in (
@@ -139,25 +124,8 @@ def flat_minima_plots(result: FlatMinima) -> tuple[Plot, ...]:
                  spread=values.std(1))  # fmt: skip
         theory(figure, ends, np.full(2, values[-1].mean()), "full batch")
         text = f"The {name} at the end of training against batch size, one line a seed"
-        plots.append(Plot(title, finish(figure), text))
+        plots.append(Plot(title, figure, text))
     return tuple(plots)
-
-
-def _check(
-    batch_sizes: tuple[int, ...], n_samples: int, width: int, learning_rate: float, updates: int,
-    label_noise: float, networks: int,
-) -> None:  # fmt: skip
-    check_count("n_samples", n_samples, 10)
-    check_counts("batch_sizes", batch_sizes, 1)
-    check_count("width", width)
-    check_positive("learning_rate", learning_rate)
-    check_count("updates", updates)
-    check_count("networks", networks)
-    if batch_sizes[-1] >= n_samples or n_samples > 1437 or not 0 <= label_noise <= 1:
-        raise SettingError(
-            "batch_sizes must stay below n_samples, n_samples <= 1437, label_noise in [0, 1]; got "
-            f"{batch_sizes!r}, {n_samples} and {label_noise!r}."
-        )
 
 
 def _digits(n_samples: int, label_noise: float, seed: int) -> tuple[SampleSet, SampleSet]:
@@ -215,21 +183,7 @@ def _largest(loss: LossAt, seed: int) -> float:
 
 
 def _check_finite(trained: TrainedNetworks) -> None:
-    if not all(torch.isfinite(w).all() for w in trained.state.values()):
-        raise SettingError("learning_rate must keep training finite; it diverged. Lower it.")
-
-
-EXPERIMENT = Experiment(
-    name="flat-minima",
-    statement="With the same learning rate and number of updates, SGD with smaller batches ends "
-    "where the loss is flatter.",
-    formula="w ← w − η ∇L_B(w),   sharpness = tr ∇²L(w_end) = E vᵀ∇²L v",
-    look_for="The trace of the Hessian rises with the batch size for every seed, while the "
-    "training loss is about the same (with wrong labels it is, if anything, higher for small "
-    "batches, so flatness is not merely a lower loss). The effect vanishes with a small "
-    "learning rate. The held-out accuracy hardly changes: flatter is not always better, and "
-    "sharpness changes when weights are rescaled. An observation, not a theorem.",
-    source="S2 class 3; Keskar et al. (2017); Jastrzębski et al. (2017); Dinh et al. (2017)",
-    run=flat_minima,
-    plots=flat_minima_plots,
-)
+    refuse_if(
+        not all(torch.isfinite(w).all() for w in trained.state.values()),
+        "learning_rate must keep training finite; it diverged. Lower it.",
+    )

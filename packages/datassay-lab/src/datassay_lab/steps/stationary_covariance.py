@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -10,9 +11,9 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.score import gradient_covariance, steady_state_covariance
-from datassay_lab.checks import check_count, check_positive, check_sizes
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_count, check_positive, checked, rising, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import relative_error
 
 # A run forgets its start within this many time constants of its slowest direction.
@@ -21,23 +22,17 @@ WARM = 5
 
 @dataclass(frozen=True, slots=True)
 class StationaryCovariance:
-    """Covariance of the weights of SGD at rest, in the Hessian's eigenbasis.
+    """Covariance of the weights of SGD at rest, in the Hessian's eigenbasis."""
 
-    Attributes:
-        shares: [s], η λ₁ of each run, increasing.
-        error: [s], relative distance of the sample covariance from the Lyapunov equation's.
-        exact_error: [s], relative distance of the finite-step fixed point from the same.
-        exact_distance: [s], relative distance of the sample covariance from that fixed point.
-        sampled: [d, d], sample covariance at the smallest step.
-        predicted: [d, d], Σ of H Σ + Σ H = (η/b) Λ there.
-    """
-
-    shares: Float[np.ndarray, " s"]
+    shares: Float[np.ndarray, " s"]  # η λ₁ of each run, increasing
+    # relative distance of the sample covariance from the Lyapunov equation's.
     error: Float[np.ndarray, " s"]
+    # relative distance of the finite-step fixed point from the same.
     exact_error: Float[np.ndarray, " s"]
+    # relative distance of the sample covariance from that fixed point.
     exact_distance: Float[np.ndarray, " s"]
-    sampled: Float[np.ndarray, "d d"]
-    predicted: Float[np.ndarray, "d d"]
+    sampled: Float[np.ndarray, "d d"]  # sample covariance at the smallest step
+    predicted: Float[np.ndarray, "d d"]  # Σ of H Σ + Σ H = (η/b) Λ there
 
     @property
     def agreement(self) -> Agreement:
@@ -45,14 +40,15 @@ class StationaryCovariance:
         return Agreement("relative error of Σ at the smallest step", float(self.error[0]), 0.05)
 
 
+@checked
 def stationary_covariance(
     *,
-    n_features: int = 4,
+    n_features: Annotated[int, whole(2)] = 4,
     n_samples: int = 60,
-    batch_size: int = 5,
-    step_sizes: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.4),
-    runs: int = 300,
-    records: int = 200,
+    batch_size: Annotated[int, whole()] = 5,
+    step_sizes: Annotated[tuple[float, ...], rising(0.0001)] = (0.02, 0.05, 0.1, 0.2, 0.4),
+    runs: Annotated[int, whole(2)] = 300,
+    records: Annotated[int, whole()] = 200,
     seed: int = 0,
     progress: Progress = silent,
 ) -> StationaryCovariance:
@@ -73,9 +69,6 @@ def stationary_covariance(
     Returns:
         Covariances and their distances.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: runs · (records + 5) / (η λ_d) steps of b · d products each; some ten seconds.
     Source: S2 class 3, "Advantages of SGD" (intuition only); S1 Prop. 5.1 and eq. 14; Mandt,
     Hoffman and Blei (2017). The solver is the one of sample information
@@ -83,13 +76,8 @@ def stationary_covariance(
     of small steps: terms of order η are left out, which the exact fixed point of the second moments
     shows. Least squares has noise that grows away from the minimum; the fixed point has it too.
     """
-    check_count("n_features", n_features, 2)
     check_count("n_samples", n_samples, n_features + 1)
-    check_count("batch_size", batch_size)
-    check_sizes("step_sizes", step_sizes, 1e-4)
     check_positive("largest step size", step_sizes[-1], 1)
-    check_count("runs", runs, 2)
-    check_count("records", records)
     rng = np.random.default_rng(seed)
     x, residual, values = _problem(rng, n_features, n_samples)
     noise = gradient_covariance(torch.from_numpy(-(x * residual[:, None]).T))
@@ -113,14 +101,7 @@ def stationary_covariance(
 
 
 def stationary_covariance_plots(result: StationaryCovariance) -> tuple[Plot, ...]:
-    """Entries of the covariance, both matrices, and the error by step size.
-
-    Args:
-        result: of `stationary_covariance`.
-
-    Returns:
-        Three plots.
-    """
+    """Entries of the covariance, both matrices, and the error by step size."""
     entries = axes("Σ of the Lyapunov equation", "covariance of SGD's weights")
     order = np.triu_indices(len(result.sampled))
     measured(
@@ -131,11 +112,11 @@ def stationary_covariance_plots(result: StationaryCovariance) -> tuple[Plot, ...
     size = axes("step size, ηλ₁", "relative distance from Lyapunov's Σ", log="xy")
     measured(size, result.shares, result.error, "SGD", mode="markers")
     theory(size, result.shares, result.exact_error, "exact for finite steps")
-    finish(size).update_xaxes(tickvals=result.shares, ticktext=[f"{s:g}" for s in result.shares])
+    size.update_xaxes(tickvals=result.shares, ticktext=[f"{s:g}" for s in result.shares])
     both = np.stack([result.sampled, result.predicted])
     titles = ("SGD", "Lyapunov equation")
     return (
-        Plot(f"Smallest step, ηλ₁ = {result.shares[0]:g}: entry by entry", finish(entries),
+        Plot(f"Smallest step, ηλ₁ = {result.shares[0]:g}: entry by entry", entries,
              "Entries of the sample covariance against those of the Lyapunov equation"),
         Plot("The same as matrices, in the Hessian's eigenbasis",
              pictures(both, titles, columns=2, signed=True, side=240),
@@ -198,19 +179,3 @@ def _sample(
         if step >= WARM * constant:
             total += errors.T @ errors
     return total / (runs * records * constant)
-
-
-EXPERIMENT = Experiment(
-    name="stationary-covariance",
-    statement="Around a minimum SGD comes to rest with the covariance Σ of the Lyapunov equation, "
-    "in proportion to step size over batch size.",
-    formula="H Σ + Σ H = (η/b) Λ,   Σ_ij = (η/b) Λ_ij / (λ_i + λ_j)\nΛ = (1/n) Σ ∇ℓ_i ∇ℓ_iᵀ at the "
-    "minimum",
-    look_for="Entries lie on the dashed diagonal at the smallest step. The equation is the limit "
-    "of small steps: the error grows in proportion to η, and follows the exact fixed point of the "
-    "second moments. It holds for a quadratic loss; for a network only as long as the weights "
-    "stay where its loss is nearly quadratic.",
-    source="S2 class 3; S1 Prop. 5.1; Mandt, Hoffman and Blei (2017)",
-    run=stationary_covariance,
-    plots=stationary_covariance_plots,
-)

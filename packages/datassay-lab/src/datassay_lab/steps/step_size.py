@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_positive
-from datassay_lab.curves import COLOURS, axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, positive, refuse_if, whole
+from datassay_lab.curves import COLOURS, axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import exponent, spread_counts
 
 SCHEDULES = ("small", "large", "step decay", "cosine", "1/t")
@@ -24,31 +24,18 @@ FLOOR_STEPS = 400  # steps over which a floor is averaged, after as many time co
 
 @dataclass(frozen=True, slots=True)
 class StepSize:
-    """Excess loss of SGD under five schedules, and its floor under constant steps.
+    """Excess loss of SGD under five schedules, and its floor under constant steps."""
 
-    Attributes:
-        schedules: names of the five.
-        steps: [k], moments that were kept, from 1.
-        loss: [5, k], mean excess loss ½ (w − w*)ᵀ H (w − w*) over the runs.
-        expected: [5, k], its expectation, exact.
-        shares: [s], step size over the edge 2 / λ₁, those below 1.
-        floors: [s], excess loss at which constant steps stay, measured.
-        predicted: [s], (ε/2) Σ σ² / (2 − ε λ_i).
-        beyond: share of the edge, above 1, that was tried as well.
-        growth: loss there at the end over that at the start; above 1 it diverges.
-        decay: exponent of t in the loss of the 1/t schedule over its last tenfold.
-    """
-
-    schedules: tuple[str, ...]
-    steps: Float[np.ndarray, " k"]
-    loss: Float[np.ndarray, "c k"]
-    expected: Float[np.ndarray, "c k"]
-    shares: Float[np.ndarray, " s"]
-    floors: Float[np.ndarray, " s"]
-    predicted: Float[np.ndarray, " s"]
-    beyond: float
-    growth: float
-    decay: float
+    schedules: tuple[str, ...]  # names of the five
+    steps: Float[np.ndarray, " k"]  # moments that were kept, from 1
+    loss: Float[np.ndarray, "c k"]  # mean excess loss ½ (w − w*)ᵀ H (w − w*) over the runs
+    expected: Float[np.ndarray, "c k"]  # its expectation, exact
+    shares: Float[np.ndarray, " s"]  # step size over the edge 2 / λ₁, those below 1
+    floors: Float[np.ndarray, " s"]  # excess loss at which constant steps stay, measured
+    predicted: Float[np.ndarray, " s"]  # (ε/2) Σ σ² / (2 − ε λ_i)
+    beyond: float  # share of the edge, above 1, that was tried as well
+    growth: float  # loss there at the end over that at the start; above 1 it diverges
+    decay: float  # exponent of t in the loss of the 1/t schedule over its last tenfold
 
     @property
     def agreement(self) -> Agreement:
@@ -57,15 +44,16 @@ class StepSize:
         return Agreement("largest relative error of the loss floor", error, 0.05)
 
 
+@checked
 def step_size(
     *,
-    n_features: int = 10,
-    condition: float = 20.0,
-    noise: float = 1.0,
-    small: float = 0.01,
-    large: float = 0.3,
-    steps: int = 10_000,
-    runs: int = 400,
+    n_features: Annotated[int, whole()] = 10,
+    condition: Annotated[float, positive()] = 20.0,
+    noise: Annotated[float, positive()] = 1.0,
+    small: Annotated[float, positive(1)] = 0.01,
+    large: Annotated[float, positive(1)] = 0.3,
+    steps: Annotated[int, whole(100)] = 10_000,
+    runs: Annotated[int, whole(2)] = 400,
     momentum: float = 0.0,
     seed: int = 0,
     progress: Progress = silent,
@@ -90,16 +78,16 @@ def step_size(
     Returns:
         Losses and floors, measured and predicted.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: (5 · steps + the floors' steps) · runs · d normal draws; some seconds.
     Source: S2 class 3, "Learning rate is important" and "Learning rate for SGD: scheduling"
     (pictures only); the floor is the fixed point of v = (1 − ε λ)² v + ε² σ², the rate 1/t is
     that of Robbins and Monro (1951). S2's remark "Implicit L2!" at schedules is the experiment
     early-stopping: the sum of the step sizes is its time.
     """
-    _check(n_features, condition, noise, small, large, steps, runs, momentum)
+    refuse_if(
+        condition < 1 or not 0 <= momentum < 1,
+        f"condition must be >= 1 and momentum in [0, 1); got {condition!r} and {momentum!r}.",
+    )
     rng = np.random.default_rng(seed)
     values = np.geomspace(1, 1 / condition, n_features)
     first = 10 * noise * rng.normal(size=n_features)
@@ -153,14 +141,7 @@ def schedules(
 
 
 def step_size_plots(result: StepSize) -> tuple[Plot, ...]:
-    """Loss under the schedules, and floors by step size.
-
-    Args:
-        result: of `step_size`.
-
-    Returns:
-        Two plots.
-    """
+    """Loss under the schedules, and floors by step size."""
     way = axes("step t", "excess loss, mean of the runs", log="xy", height=420)
     for place, name in enumerate(result.schedules):
         measured(way, result.steps, result.loss[place], name, place=place, mode="lines")
@@ -176,28 +157,11 @@ def step_size_plots(result: StepSize) -> tuple[Plot, ...]:
         line={"color": COLOURS[1], "width": 2, "dash": "dot"},
     )  # fmt: skip
     return (
-        Plot("Large steps are fast, small ones end low; schedules do both", finish(way),
+        Plot("Large steps are fast, small ones end low; schedules do both", way,
              "Loss over steps of five schedules on their expectations"),
-        Plot("The floor grows with the step size, without limit at the edge", finish(floor),
+        Plot("The floor grows with the step size, without limit at the edge", floor,
              "Floor against step size on the line of theory, rising to the edge"),
     )  # fmt: skip
-
-
-def _check(
-    n_features: int, condition: float, noise: float, small: float, large: float, steps: int,
-    runs: int, momentum: float,
-) -> None:  # fmt: skip
-    check_count("n_features", n_features)
-    check_positive("condition", condition)
-    check_positive("noise", noise)
-    check_positive("small", small, 1)
-    check_positive("large", large, 1)
-    check_count("steps", steps, 100)
-    check_count("runs", runs, 2)
-    if condition < 1 or not 0 <= momentum < 1:
-        raise SettingError(
-            f"condition must be >= 1 and momentum in [0, 1); got {condition!r} and {momentum!r}."
-        )
 
 
 def _run(
@@ -255,20 +219,3 @@ def _floor(
         errors = errors + speed
         total += 0.5 * (errors**2 @ values).mean() if t >= warm else 0.0
     return float(total / FLOOR_STEPS)
-
-
-EXPERIMENT = Experiment(
-    name="step-size",
-    statement="Constant steps of SGD stop at a floor that grows with the step size; schedules "
-    "that decay go below it, and steps beyond 2 / λ₁ diverge.",
-    formula="w ← w − ε_t (H (w − w*) + σ ξ)\n"
-    "floor = ½ Σ_i ε σ² / (2 − ε λ_i),   stable for ε < 2/λ₁",
-    look_for="Every schedule follows its dashed expectation: the large step falls first and stays "
-    "high, the small one takes long and ends lower, the decaying ones do both, and 1/t goes on "
-    "falling as 1/t. Floors lie on the curve, nearly in proportion to ε for small steps, and rise "
-    "without limit at the edge. The noise here does not depend on w, as close to a minimum; with "
-    "momentum the floor differs.",
-    source="S2 class 3; Robbins and Monro (1951); Bottou, Curtis and Nocedal (2018), §4",
-    run=step_size,
-    plots=step_size_plots,
-)

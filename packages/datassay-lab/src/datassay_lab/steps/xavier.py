@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_sizes
-from datassay_lab.curves import COLOURS, axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, refuse_if, rising, whole
+from datassay_lab.curves import COLOURS, axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 Activation = Callable[[np.ndarray], np.ndarray]
 ACTIVATIONS: dict[str, Activation] = {
@@ -26,21 +26,14 @@ NODES = 101  # of the Gauss-Hermite quadrature for tanh
 
 @dataclass(frozen=True, slots=True)
 class Xavier:
-    """Second moments of the input of each layer, by activation and gain.
+    """Second moments of the input of each layer, by activation and gain."""
 
-    Attributes:
-        activations: names of the a activations.
-        gains: [g], standard deviation of a weight times √inputs.
-        layers: [l], 0 is the first pre-activation.
-        moment: [a, g, l], mean square of the pre-activations, over networks, units and inputs.
-        predicted: [a, g, l], for infinite width.
-    """
-
-    activations: tuple[str, ...]
-    gains: Float[np.ndarray, " g"]
-    layers: Float[np.ndarray, " l"]
+    activations: tuple[str, ...]  # names of the a activations
+    gains: Float[np.ndarray, " g"]  # standard deviation of a weight times √inputs
+    layers: Float[np.ndarray, " l"]  # 0 is the first pre-activation
+    # mean square of the pre-activations, over networks, units and inputs.
     moment: Float[np.ndarray, "a g l"]
-    predicted: Float[np.ndarray, "a g l"]
+    predicted: Float[np.ndarray, "a g l"]  # for infinite width
 
     @property
     def agreement(self) -> Agreement:
@@ -49,12 +42,13 @@ class Xavier:
         return Agreement("largest factor between measured and predicted", factor, 1.3)
 
 
+@checked
 def xavier(
     *,
-    width: int = 400,
-    depth: int = 15,
-    gains: tuple[float, ...] = (0.8, 1.0, 1.4142135623730951, 2.0),
-    networks: int = 20,
+    width: Annotated[int, whole(2)] = 400,
+    depth: Annotated[int, whole(2)] = 15,
+    gains: Annotated[tuple[float, ...], rising(0.1, count=1)] = (0.8, 1.0, 1.4142135623730951, 2.0),
+    networks: Annotated[int, whole()] = 20,
     shared_variance: float = 0.0,
     seed: int = 0,
     progress: Progress = silent,
@@ -76,21 +70,16 @@ def xavier(
     Returns:
         Moments, measured and predicted.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 3 · gains · networks · depth · width² · 32 multiplications; some seconds.
     Source: S2 class 3, "Weights initialization" (Xavier: std = 1/√Din). S2's derivation is of one
     linear layer and asks for inputs with mean zero; that only the weights have mean zero is
     enough if Var(x) is read as E x², and so it holds for ReLU with its factor ½ (He et al. 2015).
     S2's "Effectively reduce the complexity of the model!!" does not follow from it.
     """
-    check_count("width", width, 2)
-    check_count("depth", depth, 2)
-    check_sizes("gains", gains, 0.1, count=1)
-    check_count("networks", networks)
-    if not 0 <= shared_variance < 1:
-        raise SettingError(f"shared_variance must lie in [0, 1); got {shared_variance!r}.")
+    refuse_if(
+        not 0 <= shared_variance < 1,
+        f"shared_variance must lie in [0, 1); got {shared_variance!r}.",
+    )
     rng = np.random.default_rng(seed)
     moment = np.zeros((len(ACTIVATIONS), len(gains), depth + 1))
     for network in range(networks):
@@ -109,14 +98,7 @@ def xavier(
 
 
 def xavier_plots(result: Xavier) -> tuple[Plot, ...]:
-    """One figure per activation: mean square by layer, one line per gain.
-
-    Args:
-        result: of `xavier`.
-
-    Returns:
-        Three plots.
-    """
+    """One figure per activation: mean square by layer, one line per gain."""
     said = {
         "linear": "Linear units keep their signal with gain 1",
         "relu": "ReLU loses half at every layer and needs gain √2",
@@ -131,7 +113,7 @@ def xavier_plots(result: Xavier) -> tuple[Plot, ...]:
             theory(figure, result.layers, result.predicted[a, g], "theory" if g == 0 else "",
                    colour=COLOURS[g])  # fmt: skip
         text = f"Mean square by layer of {name} networks, one line for each gain"
-        plots.append(Plot(said[name], finish(figure), text))
+        plots.append(Plot(said[name], figure, text))
     return tuple(plots)
 
 
@@ -165,19 +147,3 @@ def _recursion(activation: Activation, gain: float, depth: int) -> Float[np.ndar
     for _ in range(depth):
         moments.append(gain**2 * float(weights @ activation(np.sqrt(moments[-1]) * nodes) ** 2))
     return np.array(moments)
-
-
-EXPERIMENT = Experiment(
-    name="xavier",
-    statement="Weights of variance g²/inputs multiply the mean square of the signal by g² in a "
-    "linear layer and by g²/2 in a ReLU layer, so that gain 1 (Xavier) or √2 (He) keeps it.",
-    formula="q_{l+1} = g² E φ(√q_l z)²,   z ~ N(0, 1)\nlinear: q_l = g^{2l} q₀,   "
-    "ReLU: q_l = (g²/2)^l q₀",
-    look_for="Marks lie on the dashed lines. Gain 1 is level for linear units, √2 for ReLU; others "
-    "vanish or explode exponentially in depth. tanh never explodes: with gain 1 it fades "
-    "slowly, above that it stays at a fixed point where the units saturate. Theory is for wide "
-    "layers: in narrow or very deep networks single draws scatter by about depth / width.",
-    source="S2 class 3; Glorot and Bengio (2010); He et al. (2015); Poole et al. (2016) for tanh",
-    run=xavier,
-    plots=xavier_plots,
-)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.digit_images import digit_images
-from datassay_lab.experiment import Agreement, Experiment, Plot
-from datassay_lab.fits import relative_error
-from datassay_lab.symmetry.orbits import GROUPS, check_share, pixel_orders
+from datassay_lab.checks import checked, one_of, share, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import digit_images, relative_error
+from datassay_lab.symmetry.orbits import GROUPS, pixel_orders
 
 SIDE = 8  # of the digits, pixels
 PARTS = (0.015, 0.06, 0.125, 0.25, 0.5, 0.75, 0.875, 1.0)  # of the orbit, to compare
@@ -21,20 +21,14 @@ PARTS = (0.015, 0.06, 0.125, 0.25, 0.5, 0.75, 0.875, 1.0)  # of the orbit, to co
 
 @dataclass(frozen=True, slots=True)
 class AugmentedGradient:
-    """‖∇L(gW) − g∇L(W)‖ / ‖∇L(W)‖ for every member g of the group.
+    """‖∇L(gW) − g∇L(W)‖ / ‖∇L(W)‖ for every member g of the group."""
 
-    Attributes:
-        shares: [s], parts of the orbit that augmentation used, the last as set (1: all).
-        largest: [s], the largest error over all members.
-        errors: [G], by member, of the share as set.
-        half: [G], by member, augmented with half of each orbit, drawn at random.
-        subgroup: [G], by member, augmented with every second member, which form a group too.
-    """
-
+    # parts of the orbit that augmentation used, the last as set (1: all).
     shares: Float[np.ndarray, " s"]
-    largest: Float[np.ndarray, " s"]
-    errors: Float[np.ndarray, " G"]
-    half: Float[np.ndarray, " G"]
+    largest: Float[np.ndarray, " s"]  # the largest error over all members
+    errors: Float[np.ndarray, " G"]  # by member, of the share as set
+    half: Float[np.ndarray, " G"]  # by member, augmented with half of each orbit, drawn at random
+    # by member, augmented with every second member, which form a group too.
     subgroup: Float[np.ndarray, " G"]
 
     @property
@@ -44,12 +38,13 @@ class AugmentedGradient:
         return Agreement("largest relative error of ∇L(gW) = g∇L(W)", error, 1e-12)
 
 
+@checked
 def augmented_gradient(
     *,
-    n_images: int = 20,
-    width: int = 16,
-    group: str = "shifts",
-    share: float = 1.0,
+    n_images: Annotated[int, whole()] = 20,
+    width: Annotated[int, whole()] = 16,
+    group: Annotated[str, one_of(GROUPS)] = "shifts",
+    share: Annotated[float, share] = 1.0,
     seed: int = 0,
     progress: Progress = silent,
 ) -> AugmentedGradient:
@@ -68,18 +63,11 @@ def augmented_gradient(
     Returns:
         Errors by share and by member.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 5 |G|² gradients of M · 64 weights on n images; about a second.
     Source: S2 class 4, "Equivariance and learned weights", Theorem 1. It needs the group's closure
     and gᵀ = g⁻¹, so pixels that are permuted; nothing is asked of v, σ or ℓ.
     S2's vᵀσ′ stands for one row per unit, v_m σ′_m.
     """
-    check_count("n_images", n_images)
-    check_count("width", width)
-    check_choice("group", group, GROUPS)
-    check_share(share)
     rng = np.random.default_rng(seed)
     images, labels = digit_images(seed, n_images)
     x, y = images.reshape(n_images, -1), np.where(labels % 2, 1.0, -1.0)
@@ -108,14 +96,7 @@ def augmented_gradient(
 
 
 def augmented_gradient_plots(result: AugmentedGradient) -> tuple[Plot, ...]:
-    """The error by share of the orbit, and by member.
-
-    Args:
-        result: of `augmented_gradient`.
-
-    Returns:
-        Two plots.
-    """
+    """The error by share of the orbit, and by member."""
     share = axes("share of the orbit used", "largest error of ∇L(gW) = g∇L(W)")
     measured(share, result.shares, result.largest, "random part of the orbit")
     theory(share, [result.shares[0], 1], [0, 0], "full orbit")
@@ -126,8 +107,8 @@ def augmented_gradient_plots(result: AugmentedGradient) -> tuple[Plot, ...]:
     measured(member, positions, result.errors, "as set", mode="markers")
     theory(member, positions, np.zeros(len(positions)), "full orbit")
     return (
-        Plot("Only the full orbit is equivariant", finish(share), "Error by share of the orbit"),
-        Plot("Member by member", finish(member), "Error by member: a subgroup serves its own"),
+        Plot("Only the full orbit is equivariant", share, "Error by share of the orbit"),
+        Plot("Member by member", member, "Error by member: a subgroup serves its own"),
     )
 
 
@@ -138,18 +119,3 @@ def _gradient(
     hidden = np.tanh(x @ w.T)  # [Q, M]
     slope = -y / (1 + np.exp(y * (hidden @ v)))
     return (slope[:, None] * (1 - hidden**2) * v).T @ x / len(x)
-
-
-EXPERIMENT = Experiment(
-    name="augmented-gradient",
-    statement="Augmentation with full orbits makes the gradient equivariant: moving the weights "
-    "by g moves the gradient by g.",
-    formula="L(W) = (1/Q) Σᵢ Σ_{g ∈ G} ℓ(vᵀσ⟨W, g xᵢ⟩, yᵢ),   ∇L(gW) = g ∇L(W)",
-    look_for="The error reaches zero only when the whole orbit is used: a random half of it "
-    "still errs by a large part of the gradient. Every second member forms a subgroup: then the "
-    "error is zero for its own members and large for the others. What counts is closure, not the "
-    "number of copies.",
-    source="S2 class 4, Theorem 1",
-    run=augmented_gradient,
-    plots=augmented_gradient_plots,
-)

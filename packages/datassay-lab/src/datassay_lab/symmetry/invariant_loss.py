@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_count, check_positive, check_sizes
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import check_positive, checked, positive, rising, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 from datassay_lab.fits import exponent
 
 
 @dataclass(frozen=True, slots=True)
 class InvariantLoss:
-    """Slopes along two symmetries, rotation and scale, and what descent conserves.
+    """Slopes along two symmetries, rotation and scale, and what descent conserves."""
 
-    Attributes:
-        angles: [q], numbers of equal angles over which the loss was averaged, the last as set.
-        rotation_slope: [q], |⟨∇L, ∂_αU_αw⟩| / (‖∇L‖ ‖∂_αU_αw‖), largest over random weights.
-        scale_slope: the same of a ReLU network under w₁ → e^α w₁, w₂ → e^−α w₂.
-        rates: [e], step sizes of descent on the ReLU network.
-        drift: [e], largest |Δ(‖w₁‖² − w₂²)| over the units after the same time, rate · steps.
-        drift_exponent: a of drift ∝ rateᵃ; 1 for gradient descent.
-        path: [t, 2], w under descent on the rotation-averaged loss.
-        plain_path: [t, 2], the same without averaging.
-    """
-
+    # numbers of equal angles over which the loss was averaged, the last as set.
     angles: Float[np.ndarray, " q"]
+    # |⟨∇L, ∂_αU_αw⟩| / (‖∇L‖ ‖∂_αU_αw‖), largest over random weights.
     rotation_slope: Float[np.ndarray, " q"]
-    scale_slope: float
-    rates: Float[np.ndarray, " e"]
+    scale_slope: float  # the same of a ReLU network under w₁ → e^α w₁, w₂ → e^−α w₂
+    rates: Float[np.ndarray, " e"]  # step sizes of descent on the ReLU network
+    # largest |Δ(‖w₁‖² − w₂²)| over the units after the same time, rate · steps.
     drift: Float[np.ndarray, " e"]
-    drift_exponent: float
-    path: Float[np.ndarray, "t 2"]
-    plain_path: Float[np.ndarray, "t 2"]
+    drift_exponent: float  # a of drift ∝ rateᵃ; 1 for gradient descent
+    path: Float[np.ndarray, "t 2"]  # w under descent on the rotation-averaged loss
+    plain_path: Float[np.ndarray, "t 2"]  # the same without averaging
 
     @property
     def agreement(self) -> Agreement:
@@ -45,13 +38,14 @@ class InvariantLoss:
         return Agreement("larger |cosine| of ∇L with a symmetry", slope, 1e-10)
 
 
+@checked
 def invariant_loss(
     *,
-    n_samples: int = 40,
-    n_angles: int = 256,
-    width: int = 10,
-    rates: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03),
-    time: float = 6.0,
+    n_samples: Annotated[int, whole(2)] = 40,
+    n_angles: Annotated[int, whole()] = 256,
+    width: Annotated[int, whole()] = 10,
+    rates: Annotated[tuple[float, ...], rising(1e-05)] = (0.001, 0.003, 0.01, 0.03),
+    time: Annotated[float, positive()] = 6.0,
     seed: int = 0,
     progress: Progress = silent,
 ) -> InvariantLoss:
@@ -75,19 +69,11 @@ def invariant_loss(
     Returns:
         Slopes and drifts.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: time / ε gradients for each ε; about a second.
     Source: S2 class 4, "Effect on the gradient descent". Slip in S2: the flow is dw/dt = −∇L.
     The scale symmetry: Du, Hu and Lee (2018). Descent with steps ε drifts by
     ε² (‖∂L/∂w₁‖² − (∂L/∂w₂)²) a step, so by O(ε) after a fixed time.
     """
-    check_count("n_samples", n_samples, 2)
-    check_count("n_angles", n_angles)
-    check_count("width", width)
-    check_sizes("rates", rates, 1e-5)
-    check_positive("time", time)
     check_positive("largest of rates", rates[-1], below=time)
     rng = np.random.default_rng(seed)
     x, y = rng.normal((0.75, 0.25), 0.5, (n_samples, 2)), rng.choice([-0.8, 0.8], n_samples)
@@ -112,14 +98,7 @@ def invariant_loss(
 
 
 def invariant_loss_plots(result: InvariantLoss) -> tuple[Plot, ...]:
-    """Slope by the number of angles, drift by the rate, and paths in the plane.
-
-    Args:
-        result: of `invariant_loss`.
-
-    Returns:
-        Three plots.
-    """
+    """Slope by the number of angles, drift by the rate, and paths in the plane."""
     slope = axes("equal angles in the average", "|cosine| of ∇L with the rotation", log="xy")
     measured(slope, result.angles, np.maximum(result.rotation_slope, 1e-18), "rotated samples")
     theory(slope, result.angles, np.full(len(result.angles), 1e-16), "0 up to rounding")
@@ -141,9 +120,9 @@ def invariant_loss_plots(result: InvariantLoss) -> tuple[Plot, ...]:
     measured(drift, result.rates, result.drift, "descent for the same time", mode="markers")
     theory(drift, result.rates, result.drift[0] * result.rates / result.rates[0], "∝ ε")
     return (
-        Plot("Full orbits leave no slope along the orbit", finish(slope), "Slope by angles"),
-        Plot("So descent only moves radially", finish(paths), "Paths of the weights"),
-        Plot("Scale: what flow conserves drifts by O(ε)", finish(drift), "Drift by step size"),
+        Plot("Full orbits leave no slope along the orbit", slope, "Slope by angles"),
+        Plot("So descent only moves radially", paths, "Paths of the weights"),
+        Plot("Scale: what flow conserves drifts by O(ε)", drift, "Drift by step size"),
     )
 
 
@@ -191,18 +170,3 @@ def _drift(first, second, x: np.ndarray, y: np.ndarray, rate: float, steps: int)
         w1, w2 = w1 - rate * g1, w2 - rate * g2
     before = np.square(first).sum(axis=1) - second**2
     return float(np.abs(np.square(w1).sum(axis=1) - w2**2 - before).max())
-
-
-EXPERIMENT = Experiment(
-    name="invariant-loss",
-    statement="A loss that a symmetry leaves unchanged has no slope along it, so gradient flow "
-    "never moves that way.",
-    formula="L(U_α w) = L(w)  ⇒  ⟨∇L(w), ∂_α U_α w⟩ = 0,   dw/dt = −∇L(w)",
-    look_for="The slope along the rotation falls to rounding as the average takes in the whole "
-    "circle, and the path of the weights stays on the ray where it started. Without the average "
-    "it bends. In a ReLU network the scale symmetry conserves ‖w₁‖² − w₂² under gradient flow; "
-    "descent with finite steps drifts in proportion to the step size.",
-    source="S2 class 4; Du, Hu and Lee (2018)",
-    run=invariant_loss,
-    plots=invariant_loss_plots,
-)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int
 
-from datassay.errors import SettingError
-
 GROUPS = ("shifts", "rotations")
 
 
@@ -30,16 +28,3 @@ def pixel_orders(group: str, side: int) -> Int[np.ndarray, "G p"]:
         return np.array([np.rot90(grid, k).ravel() for k in range(4)])
     shifts = ((down, right) for down in range(side) for right in range(side))
     return np.array([np.roll(grid, shift, axis=(0, 1)).ravel() for shift in shifts])
-
-
-def check_share(share: float) -> None:
-    """Check a share of an orbit.
-
-    Args:
-        share: as given.
-
-    Raises:
-        SettingError: the share is not in (0, 1].
-    """
-    if not 0 < share <= 1:
-        raise SettingError(f"share must be above 0 and at most 1; got {share!r}.")

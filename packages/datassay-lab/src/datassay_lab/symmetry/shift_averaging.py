@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count, check_sizes
-from datassay_lab.curves import axes, finish, measured, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.checks import checked, one_of, rising, whole
+from datassay_lab.curves import axes, measured, theory
+from datassay_lab.experiment import Agreement, Plot
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftAveraging:
-    """The ratio of Fourier coefficients after and before averaging.
+    """The ratio of Fourier coefficients after and before averaging."""
 
-    Attributes:
-        frequencies: [k], whole numbers, radians per unit of w.
-        half_widths: [a], a of the window [−a, a], in the unit of w.
-        transfer: [a, k], measured ratio, in the unit of w.
-        predicted: [a, k], as the convention says.
-        other: [a, k], the other reading of S2's formula.
-        w: [t], where the signals are drawn.
-        signal: [t], before.
-        averaged: [a, t], after, divided by 2a.
-    """
-
-    frequencies: Float[np.ndarray, " k"]
-    half_widths: Float[np.ndarray, " a"]
-    transfer: Float[np.ndarray, "a k"]
-    predicted: Float[np.ndarray, "a k"]
-    other: Float[np.ndarray, "a k"]
-    w: Float[np.ndarray, " t"]
-    signal: Float[np.ndarray, " t"]
-    averaged: Float[np.ndarray, "a t"]
+    frequencies: Float[np.ndarray, " k"]  # whole numbers, radians per unit of w
+    half_widths: Float[np.ndarray, " a"]  # a of the window [−a, a], in the unit of w
+    transfer: Float[np.ndarray, "a k"]  # measured ratio, in the unit of w
+    predicted: Float[np.ndarray, "a k"]  # as the convention says
+    other: Float[np.ndarray, "a k"]  # the other reading of S2's formula
+    w: Float[np.ndarray, " t"]  # where the signals are drawn
+    signal: Float[np.ndarray, " t"]  # before
+    averaged: Float[np.ndarray, "a t"]  # after, divided by 2a
 
     @property
     def agreement(self) -> Agreement:
@@ -44,12 +34,13 @@ class ShiftAveraging:
         return Agreement("largest difference of the transfer / 2a", float(error.max()), 1e-9)
 
 
+@checked
 def shift_averaging(
     *,
-    n_frequencies: int = 40,
-    half_widths: tuple[float, ...] = (0.1, 0.3, 1.0),
-    convention: str = "angular",
-    nodes: int = 60,
+    n_frequencies: Annotated[int, whole(2)] = 40,
+    half_widths: Annotated[tuple[float, ...], rising(1e-06, count=1)] = (0.1, 0.3, 1.0),
+    convention: Annotated[str, one_of(("angular", "printed"))] = "angular",
+    nodes: Annotated[int, whole(2)] = 60,
     seed: int = 0,
     progress: Progress = silent,
 ) -> ShiftAveraging:
@@ -69,17 +60,10 @@ def shift_averaging(
     Returns:
         Transfers, measured and predicted.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: a · nodes · 8 n_frequencies² multiplications; negligible.
     Source: S2 class 4, "Intuition with translation invariant/robust functions". Slip in S2: with
     its e^{ikt} and its sinc x = sin(πx)/(πx) the argument is ka/π, not 2ka.
     """
-    check_count("n_frequencies", n_frequencies, 2)
-    check_sizes("half_widths", half_widths, 1e-6, count=1)
-    check_choice("convention", convention, ("angular", "printed"))
-    check_count("nodes", nodes, 2)
     rng = np.random.default_rng(seed)
     k = np.arange(1, n_frequencies + 1)
     # Moduli bounded away from 0, so that every ratio can be measured.
@@ -107,14 +91,7 @@ def shift_averaging(
 
 
 def shift_averaging_plots(result: ShiftAveraging) -> tuple[Plot, ...]:
-    """The transfer by frequency, and the signal before and after.
-
-    Args:
-        result: of `shift_averaging`.
-
-    Returns:
-        Two plots.
-    """
+    """The transfer by frequency, and the signal before and after."""
     figure = axes("frequency k, radians per unit", "transfer / 2a")
     fine = np.linspace(result.frequencies[0], result.frequencies[-1], 300)
     for place, a in enumerate(result.half_widths):
@@ -129,20 +106,6 @@ def shift_averaging_plots(result: ShiftAveraging) -> tuple[Plot, ...]:
     for place, a in enumerate(result.half_widths):
         measured(line, result.w, result.averaged[place], f"a = {a:g}", place=place, mode="lines")
     return (
-        Plot("Averaging over shifts removes high frequencies", finish(figure), "Transfer by k"),
-        Plot("The signal gets smoother", finish(line), "A random signal and its averages"),
+        Plot("Averaging over shifts removes high frequencies", figure, "Transfer by k"),
+        Plot("The signal gets smoother", line, "A random signal and its averages"),
     )
-
-
-EXPERIMENT = Experiment(
-    name="shift-averaging",
-    statement="Averaging a function over shifts in [−a, a] multiplies its Fourier coefficient k by "
-    "2a sinc(ka/π): a low-pass filter.",
-    formula="f̄(w) = ∫_{−a}^{a} f(w − t) dt  ⇒  f̄^(k) = 2a sinc(ka/π) f̂(k)\nsinc x = sin(πx)/(πx)",
-    look_for="Marks lie on the dashed curves, with zeros at ka = π, 2π, …: the wider the window, "
-    "the fewer frequencies are left, and only the mean for full invariance. S2 prints sinc(2ka), "
-    "which belongs to frequencies in cycles; convention = printed shows that it fails here.",
-    source="S2 class 4",
-    run=shift_averaging,
-    plots=shift_averaging_plots,
-)

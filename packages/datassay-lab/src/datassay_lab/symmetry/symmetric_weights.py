@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import check_choice, check_count, check_positive
-from datassay_lab.curves import axes, finish, measured, pictures, theory
-from datassay_lab.digit_images import digit_images
-from datassay_lab.experiment import Agreement, Experiment, Plot
-from datassay_lab.symmetry.orbits import GROUPS, check_share, pixel_orders
+from datassay_lab.checks import checked, one_of, positive, share, whole
+from datassay_lab.curves import axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import digit_images
+from datassay_lab.symmetry.orbits import GROUPS, pixel_orders
 
 SIDE = 8  # of the digits, pixels
 SHOWN = 5  # hidden units whose weights are drawn
@@ -20,24 +21,16 @@ SHOWN = 5  # hidden units whose weights are drawn
 
 @dataclass(frozen=True, slots=True)
 class SymmetricWeights:
-    """Asymmetry ‖W − PW‖ / ‖W‖ in training, P the mean over the group; 0 is symmetric, unitless.
+    """Asymmetry ‖W − PW‖ / ‖W‖ in training, P the mean over the group; 0 is symmetric, unitless."""
 
-    Attributes:
-        steps: [t], of gradient descent.
-        symmetric_start: [t], from symmetric weights, on orbits as set (full by default).
-        no_orbits: [t], from symmetric weights, on the images alone.
-        random_start: [t], from random weights, on the same orbits as the first.
-        random_gradient: asymmetry of the gradient at the random weights, on full orbits.
-        accuracy: training accuracy of the first run, 0 to 1.
-        filters: [2 s, 8, 8], weights of some hidden units of the first run, then of the third.
-    """
-
-    steps: Float[np.ndarray, " t"]
+    steps: Float[np.ndarray, " t"]  # of gradient descent
+    # from symmetric weights, on orbits as set (full by default).
     symmetric_start: Float[np.ndarray, " t"]
-    no_orbits: Float[np.ndarray, " t"]
-    random_start: Float[np.ndarray, " t"]
-    random_gradient: float
-    accuracy: float
+    no_orbits: Float[np.ndarray, " t"]  # from symmetric weights, on the images alone
+    random_start: Float[np.ndarray, " t"]  # from random weights, on the same orbits as the first
+    random_gradient: float  # asymmetry of the gradient at the random weights, on full orbits
+    accuracy: float  # training accuracy of the first run, 0 to 1
+    # weights of some hidden units of the first run, then of the third.
     filters: Float[np.ndarray, "f 8 8"]
 
     @property
@@ -47,14 +40,15 @@ class SymmetricWeights:
         return Agreement("largest asymmetry from a symmetric start", error, 1e-10)
 
 
+@checked
 def symmetric_weights(
     *,
-    n_images: int = 200,
-    width: int = 24,
-    group: str = "rotations",
-    share: float = 1.0,
-    steps: int = 400,
-    step_size: float = 1.0,
+    n_images: Annotated[int, whole()] = 200,
+    width: Annotated[int, whole()] = 24,
+    group: Annotated[str, one_of(GROUPS)] = "rotations",
+    share: Annotated[float, share] = 1.0,
+    steps: Annotated[int, whole()] = 400,
+    step_size: Annotated[float, positive()] = 1.0,
     seed: int = 0,
     progress: Progress = silent,
 ) -> SymmetricWeights:
@@ -75,21 +69,12 @@ def symmetric_weights(
     Returns:
         Asymmetries, and example weights.
 
-    Raises:
-        SettingError: a parameter is out of range.
-
     Cost: 6 · steps · |G| n · width · 74 multiplications; a few seconds with rotations.
     Source: S2 class 4, Corollary 1. Slips in S2: its sum runs over k = 1 … T and must run over
     0 … T − 1; and the second line of its proof drops the factor g of the chain rule, so it would
     show that every gradient is symmetric. It is so at symmetric weights only, by Theorem 1:
     ∇L(W) = ∇L(gW) = g∇L(W). `random_gradient` measures the difference.
     """
-    check_count("n_images", n_images)
-    check_count("width", width)
-    check_choice("group", group, GROUPS)
-    check_share(share)
-    check_count("steps", steps)
-    check_positive("step_size", step_size)
     rng = np.random.default_rng(seed)
     images, labels = digit_images(seed, n_images)
     orders = pixel_orders(group, SIDE)
@@ -115,14 +100,7 @@ def symmetric_weights(
 
 
 def symmetric_weights_plots(result: SymmetricWeights) -> tuple[Plot, ...]:
-    """Asymmetry in training, and weights at its end.
-
-    Args:
-        result: of `symmetric_weights`.
-
-    Returns:
-        Two plots.
-    """
+    """Asymmetry in training, and weights at its end."""
     figure = axes("gradient steps", "asymmetry ‖W − PW‖ / ‖W‖")
     measured(figure, result.steps, result.random_start, "random start, orbits", place=1)
     measured(figure, result.steps, result.no_orbits, "symmetric start, no orbits", place=2)
@@ -131,7 +109,7 @@ def symmetric_weights_plots(result: SymmetricWeights) -> tuple[Plot, ...]:
     half = len(result.filters) // 2
     titles = ["symmetric start"] * half + ["random start"] * (len(result.filters) - half)
     return (
-        Plot("Symmetry survives training on orbits", finish(figure), "Asymmetry by step"),
+        Plot("Symmetry survives training on orbits", figure, "Asymmetry by step"),
         Plot(
             "Weights of some hidden units at the end",
             pictures(result.filters, titles, columns=half, signed=True, shared=False, side=140),
@@ -174,17 +152,3 @@ def _mean(w: np.ndarray, orders: np.ndarray) -> Float[np.ndarray, "M p"]:
 
 def _asymmetry(w: np.ndarray, orders: np.ndarray) -> float:
     return float(np.linalg.norm(w - _mean(w, orders)) / np.linalg.norm(w))
-
-
-EXPERIMENT = Experiment(
-    name="symmetric-weights",
-    statement="With full orbits in the training set, weights that start symmetric stay symmetric.",
-    formula="gX = X and gW₀ = W₀ for all g ∈ G  ⇒  gW_T = W_T",
-    look_for="The first line stays on the dashed zero, and its weights look the same after a "
-    "quarter turn. From the same start without orbits the symmetry is lost. Random weights on the "
-    "same orbits come closer to symmetry, because their symmetric part grows most, but stop far "
-    "from it: the corollary needs its start.",
-    source="S2 class 4, Corollary 1",
-    run=symmetric_weights,
-    plots=symmetric_weights_plots,
-)

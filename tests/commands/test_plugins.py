@@ -1,0 +1,94 @@
+"""Commands of other distributions: found by entry point, listed, run, named where they break."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from datassay.commands import Command
+from datassay.errors import SettingError
+from helpers.command_line import assert_one_error_line, invoke
+
+PAGE = (Path(__file__).parents[2] / "docs/howto/plugins.md").read_text("utf-8")
+
+
+def installed(folder, module, code, entry):
+    """A distribution in a folder: its module and what its installation would leave beside it."""
+    (folder / f"{module}.py").write_text(code, encoding="utf-8")
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entry.replace('"', ""))
+
+
+def datassay(folder, *arguments):
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "120"}
+    command = [sys.executable, "-m", "datassay", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def test_the_example_of_the_documentation_installs_and_runs(tmp_path):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.split("## A command")[1], re.S)[:1]
+    (entry,) = re.findall(r'```toml\n\[project.entry-points.(".*?)```', PAGE, re.S)[:1]
+    installed(tmp_path, "datassay_classes", code, f"[{entry}")
+    assert "classes" in datassay(tmp_path, "--help").stdout
+    ran = datassay(tmp_path, "classes", "wine", "--fewest", "50")
+    assert (ran.returncode, ran.stdout) == (0, "class_1: 57\n"), ran.stderr
+    bad = datassay(tmp_path, "classes", "nowhere.csv")
+    assert bad.returncode == 2 and bad.stderr.count("Error: ") == 1
+
+
+def test_a_broken_one_is_named_and_leaves_ours_alone(tmp_path):
+    installed(tmp_path, "broken", "import missing_thing", "[datassay.commands]\nx = broken:COMMAND")
+    shown = datassay(tmp_path, "--help")
+    assert shown.returncode == 0 and " explain " in shown.stdout
+    (line,) = shown.stderr.splitlines()
+    assert "broken adds 'x' to datassay's commands" in line and "missing_thing" in line
+    assert "broken adds 'x'" in datassay(tmp_path, "x").stderr
+    assert datassay(tmp_path, "report", "--help").stderr == ""
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """What is installed: only these entry points."""
+    return lambda **added: monkeypatch.setattr(
+        "datassay.commands.app.plugins", lambda group: added if group == "commands" else {}
+    )
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No settings."""
+
+
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        ("text", "an entry point of datassay.commands must name a Command; 'toy' names str"),
+        (
+            Command(name="run", help="", settings=Nothing, home="", out=""),
+            "each command must have a name of its own; the entry point 'toy' .* adds 'run' again",
+        ),
+    ],
+)
+def test_what_is_no_new_command_is_refused(only, added, said):
+    only(toy=added)
+    assert_one_error_line(invoke("toy"), said)
+    with pytest.raises(SettingError, match=said):
+        from datassay.commands.app import commands
+
+        commands()
+
+
+def test_the_course_says_how_it_is_installed(only):
+    only()
+    assert_one_error_line(
+        invoke("lab"), "run pip install datassay-lab, or in a clone .*datassay-lab"
+    )
+    assert_one_error_line(invoke("leb"), "No such command 'leb'")
+    assert " lab " not in invoke("--help").output
