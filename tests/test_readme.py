@@ -34,13 +34,14 @@ def test_first_snippet_finds_the_wrong_labels(capsys):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_and_options_exist(page):
-    commands = get_command(app).commands
+    group = get_command(app)
     blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     lines = [line.partition("  #")[0].partition(" # ")[0] for b in blocks for line in b.split("\n")]
     for line in lines:
         words = line.split()
         if words[:1] == ["datassay"] and not words[1].startswith("-"):
-            known = {o for p in commands[words[1]].params for o in (*p.opts, *p.secondary_opts)}
+            command = group.get_command(None, words[1])
+            known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
             assert {w for w in words[2:] if w.startswith("--")} <= known, line
 
 

@@ -33,7 +33,7 @@ def datassay(folder, *arguments):
 
 
 def test_the_example_of_the_documentation_installs_and_runs(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.split("## A command")[1], re.S)[:1]
+    (code,) = re.findall(r"```py\n(.*?)```", PAGE.split("## A command")[1], re.S)[:1]
     (entry,) = re.findall(r'```toml\n\[project.entry-points.(".*?)```', PAGE, re.S)[:1]
     installed(tmp_path, "datassay_classes", code, f"[{entry}")
     assert "classes" in datassay(tmp_path, "--help").stdout
@@ -56,9 +56,8 @@ def test_a_broken_one_is_named_and_leaves_ours_alone(tmp_path):
 @pytest.fixture
 def only(monkeypatch):
     """What is installed: only these entry points."""
-    return lambda **added: monkeypatch.setattr(
-        "datassay.commands.app.plugins", lambda group: added if group == "commands" else {}
-    )
+    module = sys.modules["datassay.commands.app"]
+    return lambda **added: monkeypatch.setattr(module, "plugins", lambda group: added)
 
 
 @dataclass(frozen=True)

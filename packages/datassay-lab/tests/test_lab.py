@@ -20,7 +20,6 @@ from datassay_lab.checks import checked, one_of, positive, rising, rising_whole,
 from datassay_lab.command import LabSettings
 from datassay_lab.curves import axes, measured, pictures, theory
 from datassay_lab.experiment import KINDS, Agreement, Experiment, Plot, kind_of
-from datassay_lab.files import files
 from datassay_lab.fits import exponent, relative_error
 from datassay_lab.job import chosen, run, run_lab
 from datassay_lab.record import kept, run_experiment, summary
@@ -213,7 +212,7 @@ def test_one_that_cannot_run_stops_alone_and_is_told_among_others(tmp_path, only
     html = render(page)
     assert "Not run: data must be there; got none." in html
     assert "1 of 1 statements hold" in html
-    experiments = json.loads(files(findings, page)["summary.json"])["experiments"]
+    experiments = json.loads(lab_page.files(findings, page)["summary.json"])["experiments"]
     assert [t["problem"] is None for t in experiments] == [True, False]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from datassay.report import Figure, Page, Partial, Row, Section, count, number
+from datassay.report import Figure, Page, Partial, Row, Section, count, number, standard_json
 from datassay_lab.catalog import experiments
 from datassay_lab.experiment import Experiment
-from datassay_lab.files import FILES
 from datassay_lab.job import LabFindings
-from datassay_lab.record import Record
+from datassay_lab.record import Record, summary
 
+FILES = {"summary.json": "these figures for programs"}
 COLUMNS = ("experiment", "measure of agreement", "measured", "must be", "statement", "seconds")
 KEPT = {"NAME/result.npz": "an experiment's arrays", "NAME/figures.json": "its figures"}
 METHOD = (
@@ -48,6 +48,12 @@ def page(findings: LabFindings) -> Page:
         files=FILES | KEPT,
         answer=tuple(measures) if alone else (),
     )
+
+
+def files(findings: LabFindings, page: Page) -> dict[str, str]:
+    """What stands beside the page; every experiment keeps its own in a folder of its name."""
+    experiments = [summary(record) for record in findings.records]
+    return {"summary.json": standard_json({**page.head, "experiments": experiments})}
 
 
 def terminal_rows(records: Sequence[Record]) -> tuple[tuple[str, ...], list[Row]]:
