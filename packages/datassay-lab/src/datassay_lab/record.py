@@ -74,24 +74,10 @@ def run_experiment(
     *,
     overwrite: bool = False,
 ) -> Record:
-    """Run one experiment and write its result to a folder of its name.
-
-    Args:
-        experiment: any.
-        parameters: those that differ from the defaults.
-        out: DIR; writes DIR/NAME/summary.json, figures.json and result.npz (all arrays of the
-            result): all files or none.
-        progress: called by the experiment.
-        overwrite: whether files that we did not write, or that were changed, may be replaced.
-
-    Returns:
-        The record.
-
-    Raises:
-        SettingError: a parameter is out of range, or the folder cannot be written.
-
-    Cost: the experiment's own.
-    """
+    """Run one experiment and write its result to a folder of its name."""
+    # parameters: those that differ from the defaults. out: DIR; writes DIR/NAME/summary.json,
+    # figures.json and result.npz (all arrays of the result): all files or none. overwrite:
+    # whether files that we did not write, or that were changed, may be replaced.
     started = time.perf_counter()
     result = experiment.run(**parameters, progress=progress)
     seconds = time.perf_counter() - started
@@ -121,17 +107,8 @@ def run_experiment(
 
 
 def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Record | None:
-    """Record of an earlier run.
-
-    Args:
-        experiment: any.
-        parameters: those that differ from the defaults.
-        out: as given to `run_experiment`.
-
-    Returns:
-        The record; None where there is none, one of other code, parameters or versions, or files
-        that are not what was written.
-    """
+    """Record of an earlier run."""
+    # parameters: those that differ from the defaults.
     try:
         written = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
         drawn = json.loads((out / experiment.name / "figures.json").read_text("utf-8"))
@@ -168,16 +145,8 @@ def summary(record: Record) -> dict[str, Any]:
 
 
 def digest(experiment: Experiment, parameters: Mapping[str, Any]) -> str:
-    """Hash of everything that a kept result depends on.
-
-    Args:
-        experiment: any.
-        parameters: those that differ from the defaults.
-
-    Returns:
-        SHA-256 of the files in the experiment's folder, its parameters, and the versions of the
-        libraries that compute it.
-    """
+    """Hash of everything that a kept result depends on."""
+    # parameters: those that differ from the defaults.
     source = _sources(Path(inspect.getfile(inspect.unwrap(experiment.run))).parent)
     used = sorted({**experiment.defaults, **parameters}.items())
     versions = [version(name) for name in ("datassay", "numpy", "scipy", "torch")]

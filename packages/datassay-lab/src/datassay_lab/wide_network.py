@@ -29,21 +29,11 @@ def wide_network(
     scaling: str = "ntk",
     output_weights: str = "normal",
 ) -> nn.Module:
-    """f(x) = m^(−a) Σ v_i relu(w_i·x) with w_i ~ N(0, I) and v_i ~ N(0, 1).
-
-    The factor is applied before the first layer: relu(c z) = c relu(z), so outputs and gradients
-    are the same, and the network stays a plain stack of dense layers.
-
-    Args:
-        n_inputs: d.
-        width: m.
-        seed: of the weights.
-        scaling: "ntk", a = 1/2, or "mean field", a = 1.
-        output_weights: v_i, "normal" or "cauchy" (which has no variance).
-
-    Returns:
-        The network, float64, [n, d] → [n, 1].
-    """
+    """f(x) = m^(−a) Σ v_i relu(w_i·x) with w_i ~ N(0, I) and v_i ~ N(0, 1)."""
+    # The factor is applied before the first layer: relu(c z) = c relu(z), so outputs and gradients
+    # are the same, and the network stays a plain stack of dense layers.
+    # scaling: "ntk", a = 1/2, or "mean field", a = 1. output_weights: v_i, "normal" or "cauchy"
+    # (which has no variance).
     # skip_init: the usual initialisation would draw from torch's global stream.
     draw = torch.Generator().manual_seed(seed)
     hidden = skip_init(nn.Linear, n_inputs, width, bias=False, dtype=torch.float64)
@@ -74,21 +64,10 @@ class LimitKernels:
 
 
 def limit_kernels(x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]) -> LimitKernels:
-    """Arc-cosine kernels of `wide_network` with both layers trained.
-
-    κ₀ = (π − θ)/π,  κ₁ = (sin θ + (π − θ) cos θ)/π,  κ₂ = (3 sin θ cos θ + (π − θ)(1 + 2cos²θ))/π
-
-    Args:
-        x: [n, d].
-        other: [n', d].
-
-    Returns:
-        Kernels and the variance of one unit.
-
-    Cost: n n' d multiplications.
-    Source: Cho and Saul (2009); Jacot et al. (2018). The factors ½ come from the expectation:
-    κ_k / 2 = E (w·x)^k (w·x')^k over w where both are positive. The variance uses E v⁴ = 3.
-    """
+    """Arc-cosine kernels of `wide_network` with both layers trained."""
+    # κ₀ = (π − θ)/π,  κ₁ = (sin θ + (π − θ) cos θ)/π,  κ₂ = (3 sin θ cos θ + (π − θ)(1 + 2cos²θ))/π
+    # Source: Cho and Saul (2009); Jacot et al. (2018). The factors ½ come from the expectation:
+    # κ_k / 2 = E (w·x)^k (w·x')^k over w where both are positive. The variance uses E v⁴ = 3.
     lengths = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(other, axis=1)
     cosine = np.clip(x @ other.T / lengths, -1, 1)
     angle = np.arccos(cosine)
@@ -104,15 +83,7 @@ def limit_kernels(x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]) 
 def tangent_kernel(
     model: nn.Module, x: Float[np.ndarray, "n d"]
 ) -> tuple[Float[np.ndarray, "n n"], Float[np.ndarray, " n"]]:
-    """Empirical tangent kernel at the model's weights, and the outputs.
-
-    Args:
-        model: with one output.
-        x: [n, d].
-
-    Returns:
-        Θ = J Jᵀ, [n, n], and f, [n].
-    """
+    """Empirical tangent kernel at the model's weights, and the outputs."""
     lin = collect(model, regression(x, np.arange(len(x)) % 2.0), projection=None, outputs="joint")
     if lin.kernel is not None:
         return lin.kernel.numpy(), lin.outputs[:, 0].double().numpy()
@@ -121,33 +92,15 @@ def tangent_kernel(
 
 
 def regression(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> SampleSet:
-    """Regression samples from arrays.
-
-    Args:
-        x: [n, d].
-        y: [n].
-
-    Returns:
-        The samples.
-    """
+    """Regression samples from arrays."""
     return SampleSet(x, y, np.arange(len(x)))
 
 
 def sphere_samples(
     n: int, n_inputs: int, rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
-    """Inputs uniform on the unit sphere, and a target of several degrees of smoothness.
-
-    y = (linear + quadratic + noise) / √3, each of mean square 1 over the samples.
-
-    Args:
-        n: samples.
-        n_inputs: d.
-        rng: random generator.
-
-    Returns:
-        Inputs and targets, of mean square about 1.
-    """
+    """Inputs uniform on the unit sphere, and a target of several degrees of smoothness."""
+    # y = (linear + quadratic + noise) / √3, each of mean square 1 over the samples.
     x = rng.normal(size=(n, n_inputs))
     x /= np.linalg.norm(x, axis=1)[:, None]
     direction, square = rng.normal(size=n_inputs), rng.normal(size=(n_inputs, n_inputs))
@@ -179,20 +132,10 @@ def train_watched(
     looks: np.ndarray,
     n_train: int | None = None,
 ) -> Trajectory:
-    """Full-batch gradient descent on Σ ½(f − y)², outputs kept at some steps.
-
-    Args:
-        model: initial network; is copied.
-        x: [n, d].
-        y: [n].
-        rate: step size η of the summed loss.
-        looks: [t], increasing step numbers; the last one ends the run.
-        n_train: number of training samples, the first ones, at least 8 of 10; only outputs of the
-            others are kept.
-
-    Returns:
-        Outputs at these steps, and the trained weights.
-    """
+    """Full-batch gradient descent on Σ ½(f − y)², outputs kept at some steps."""
+    # rate: step size η of the summed loss. looks: increasing step numbers; the last one ends the
+    # run. n_train: number of training samples, the first ones, at least 8 of 10; only outputs of
+    # the others are kept.
     kept = len(x) if n_train is None else n_train
     steps = int(looks[-1]) + 1  # each look sees the outputs before its step's update
     recipe = Recipe("sgd", rate * kept, steps, None, "mse", precision="float64")
@@ -208,19 +151,10 @@ def watch(
     n_train: int | None = None,
     progress: Progress = silent,
 ) -> Trajectory:
-    """Train a network of one output by full-batch steps and keep its outputs at some of them.
-
-    Args:
-        model: initial network; is copied.
-        samples: n of them.
-        recipe: training settings, with full batches.
-        looks: [t], increasing step numbers below the recipe's; outputs are those before the update.
-        n_train: number of training samples, the first ones; only outputs of the others are kept.
-        progress: called with the updates done.
-
-    Returns:
-        Outputs at these steps, and the trained weights.
-    """
+    """Train a network of one output by full-batch steps and keep its outputs at some of them."""
+    # recipe: training settings, with full batches. looks: increasing step numbers below the
+    # recipe's; outputs are those before the update. n_train: number of training samples, the
+    # first ones; only outputs of the others are kept. progress: called with the updates done.
     wanted, step, seen = set(looks.tolist()), iter(range(recipe.steps)), []
 
     def observe(_positions: Tensor, outputs: Tensor) -> None:
@@ -233,13 +167,6 @@ def watch(
 
 
 def spread_steps(last: int, count: int = 60) -> np.ndarray:
-    """Step numbers 0, 1, ..., evenly spaced in the logarithm.
-
-    Args:
-        last: the largest.
-        count: how many at most, besides 0.
-
-    Returns:
-        Increasing whole numbers from 0 to `last`.
-    """
+    """Step numbers 0, 1, ..., evenly spaced in the logarithm."""
+    # count: how many at most, besides 0.
     return np.append(0, spread_counts(1, last, count))

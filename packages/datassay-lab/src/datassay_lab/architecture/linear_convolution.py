@@ -104,20 +104,8 @@ def linear_convolution(
 
 
 def max_margin(signed: Float[np.ndarray, "n D"], *, fourier: bool) -> Float[np.ndarray, " D"]:
-    """The predictor of least norm that has margin 1 on every sample.
-
-    Args:
-        signed: yᵢ xᵢ, separable.
-        fourier: take Σ_k |β̂_k| as the norm, otherwise ‖β‖₂.
-
-    Returns:
-        β, [D].
-
-    Raises:
-        SettingError: cvxpy is not installed.
-
-    Cost: a second-order cone program in D unknowns; milliseconds.
-    """
+    """The predictor of least norm that has margin 1 on every sample."""
+    # fourier: take Σ_k |β̂_k| as the norm, otherwise ‖β‖₂.
     import cvxpy
 
     beta = cvxpy.Variable(signed.shape[1])

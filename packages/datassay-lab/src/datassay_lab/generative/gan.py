@@ -126,18 +126,9 @@ def gan_plots(result: Gan) -> tuple[Plot, ...]:
 
 
 def best_value(p: Float[np.ndarray, " m"], q: Float[np.ndarray, " m"]) -> float:
-    """V of D = p / (p + q), that is 2 JS(p ‖ q) − 2 ln 2.
-
-    Args:
-        p: [m], shares of the data in bins.
-        q: [m], shares of generated samples.
-
-    Returns:
-        The value in nats, between −2 ln 2 (p = q) and 0 (nothing in common).
-
-    Cost: negligible.
-    Source: S2 class 6; Goodfellow et al. (2014), theorem 1.
-    """
+    """V of D = p / (p + q), that is 2 JS(p ‖ q) − 2 ln 2."""
+    # p: shares of the data in bins.
+    # Source: S2 class 6; Goodfellow et al. (2014), theorem 1.
     total = p + q
     parts = [a[a > 0] @ np.log(a[a > 0] / total[a > 0]) for a in (p, q)]
     return float(sum(parts))

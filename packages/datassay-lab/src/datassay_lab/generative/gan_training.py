@@ -36,19 +36,10 @@ class AdversarialRecipe:
 
 
 def value(real: Float[Tensor, "..."], fake: Float[Tensor, "..."]) -> Float[Tensor, ""]:
-    """V = E ln D(x) + E ln(1 − D(G(z))), nats.
-
-    Args:
-        real: logits of D at real samples.
-        fake: logits of D at generated ones.
-
-    Returns:
-        The value, at most 0.
-
-    Cost: negligible.
-    Source: S2 class 6, "Value function". S2's cross-entropy beside it has ŷ instead of y
-        (−Σ ŷ ln ŷ …) and loses its minus sign on the way to V.
-    """
+    """V = E ln D(x) + E ln(1 − D(G(z))), nats."""
+    # real: logits of D at real samples. fake: logits of D at generated ones.
+    # Source: S2 class 6, "Value function". S2's cross-entropy beside it has ŷ instead of y (−Σ ŷ
+    # ln ŷ …) and loses its minus sign on the way to V.
     return -softplus(-real).mean() - softplus(fake).mean()
 
 
@@ -60,19 +51,11 @@ def train_adversaries(
     recipe: AdversarialRecipe,
     observe: Callable[[int], None],
 ) -> None:
-    """Alternate `inner` ascent steps of D on V and one descent step of G.
-
-    Args:
-        generator: G, trained in place.
-        discriminator: D's logit, [n, 1], trained in place.
-        draw_real: n → n real samples.
-        draw_noise: n → n inputs of the generator.
-        recipe: steps, batch, rates and loss.
-        observe: called after each generator step with the number of steps done.
-
-    Cost: steps · (inner + 1) passes of both networks.
-    Source: S2 class 6, "Training loop"; Goodfellow et al. (2014), algorithm 1.
-    """
+    """Alternate `inner` ascent steps of D on V and one descent step of G."""
+    # discriminator: D's logit, [n, 1], trained in place. draw_real: n → n real samples.
+    # draw_noise: n → n inputs of the generator. recipe: steps, batch, rates and loss. observe:
+    # called after each generator step with the number of steps done.
+    # Source: S2 class 6, "Training loop"; Goodfellow et al. (2014), algorithm 1.
     fakers = torch.optim.Adam(generator.parameters(), lr=recipe.rate, betas=BETAS)
     judges = torch.optim.Adam(discriminator.parameters(), lr=2 * recipe.rate, betas=BETAS)
     schedules = [
@@ -99,18 +82,7 @@ def train_adversaries(
 
 
 def tanh_network(n_inputs: int, width: int, n_outputs: int) -> nn.Sequential:
-    """Two hidden layers of tanh units.
-
-    Args:
-        n_inputs: of a sample.
-        width: of each hidden layer.
-        n_outputs: of a sample.
-
-    Returns:
-        The network, its weights drawn from torch's global generator.
-
-    Cost: negligible.
-    """
+    """Two hidden layers of tanh units."""
     return nn.Sequential(
         nn.Linear(n_inputs, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(),
         nn.Linear(width, n_outputs),

@@ -42,33 +42,14 @@ class Variational(nn.Module):
 
 
 def kl_to_standard(mean: Float[Tensor, "... k"], log_variance: Float[Tensor, "... k"]) -> Tensor:
-    """KL(N(μ, σ²) ‖ N(0, I)) = ½ Σ (μ² + σ² − 1 − ln σ²).
-
-    Args:
-        mean: μ.
-        log_variance: ln σ².
-
-    Returns:
-        [...], nats.
-
-    Cost: negligible.
-    """
+    """KL(N(μ, σ²) ‖ N(0, I)) = ½ Σ (μ² + σ² − 1 − ln σ²)."""
+    # mean: μ. log_variance: ln σ².
     return 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum(-1)
 
 
 def log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Log density of N(μ, σ²) at z, its axes independent.
-
-    Args:
-        z: [..., k].
-        mean: μ, [..., k].
-        log_variance: ln σ², [..., k].
-
-    Returns:
-        [...], nats.
-
-    Cost: negligible.
-    """
+    """Log density of N(μ, σ²) at z, its axes independent."""
+    # mean: μ, [..., k]. log_variance: ln σ², [..., k].
     square = (z - mean) ** 2 / log_variance.exp()
     return -0.5 * (square + log_variance + torch.log(torch.tensor(2 * torch.pi))).sum(-1)
 
@@ -81,21 +62,10 @@ def lower_bound(
     trick: bool = True,
     beta: float = 1.0,
 ) -> Float[Tensor, " n"]:
-    """ELBO of each image, E_q log p(x | z) − β KL(q ‖ p), the expectation over draws.
-
-    Args:
-        model: encoder and decoder.
-        x: [n, d], pixels 0 and 1.
-        noise: ε, [m, n, 2], standard normal.
-        trick: whether gradients flow through z = μ + σε; without, the sample is a constant.
-        beta: weight of the KL term; 1 is the bound.
-
-    Returns:
-        [n], nats.
-
-    Cost: m · n passes of the decoder.
-    Source: Kingma and Welling (2014).
-    """
+    """ELBO of each image, E_q log p(x | z) − β KL(q ‖ p), the expectation over draws."""
+    # noise: ε, [m, n, 2], standard normal. trick: whether gradients flow through z = μ + σε;
+    # without, the sample is a constant. beta: weight of the KL term; 1 is the bound.
+    # Source: Kingma and Welling (2014).
     mean, log_variance = model.encode(x)
     z = mean + (log_variance / 2).exp() * noise
     z = z if trick else z.detach()
@@ -105,19 +75,9 @@ def lower_bound(
 def importance_bound(
     model: Variational, x: Float[Tensor, "n d"], noise: Float[Tensor, "m n 2"]
 ) -> Float[Tensor, " n"]:
-    """Log of the mean of m importance weights p(x, z) / q(z | x), a tighter bound of log p(x).
-
-    Args:
-        model: encoder and decoder.
-        x: [n, d].
-        noise: ε, [m, n, 2].
-
-    Returns:
-        [n], nats.
-
-    Cost: m · n passes of the decoder.
-    Source: Burda, Grosse and Salakhutdinov (2016).
-    """
+    """Log of the mean of m importance weights p(x, z) / q(z | x), a tighter bound of log p(x)."""
+    # noise: ε, [m, n, 2].
+    # Source: Burda, Grosse and Salakhutdinov (2016).
     mean, log_variance = model.encode(x)
     z = mean + (log_variance / 2).exp() * noise
     zero = torch.zeros_like(z)
@@ -127,17 +87,7 @@ def importance_bound(
 
 
 def evidence(model: Variational, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """Log p(x) = log ∫ p(x | z) p(z) dz, summed over a grid of codes.
-
-    Args:
-        model: encoder and decoder.
-        x: [n, d].
-
-    Returns:
-        [n], nats.
-
-    Cost: 9 409 passes of the decoder, and as many products with every image.
-    """
+    """Log p(x) = log ∫ p(x | z) p(z) dz, summed over a grid of codes."""
     axis = torch.linspace(-GRID_END, GRID_END, GRID_POINTS, dtype=x.dtype)
     z = torch.cartesian_prod(axis, axis)
     logits = model.decoder(z)  # [g, d]

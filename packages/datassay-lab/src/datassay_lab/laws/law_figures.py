@@ -25,17 +25,9 @@ def error_bars(
     published: Float[np.ndarray, "e 2"],
     noise: float,
 ) -> Figure:
-    """Errors without and with noise, one pair of columns per equation.
-
-    Args:
-        equations: [e], names.
-        ours: errors [e, 2] in percent by kind, and whether the terms were right.
-        published: [e, 2], percent, dashed.
-        noise: of the second column, as a share.
-
-    Returns:
-        The figure; circles where the terms were right, crosses where not.
-    """
+    """Errors without and with noise, one pair of columns per equation."""
+    # ours: errors [e, 2] in percent by kind, and whether the terms were right. noise: of the
+    # second column, as a share.
     figure = axes("", "mean error of the coefficients, %", log="y", height=400)
     columns = np.arange(2 * len(equations))
     for place, (kind, (errors, right)) in enumerate(ours.items()):
@@ -56,28 +48,15 @@ def error_bars(
 
 
 def field_picture(values: Float[np.ndarray, "n m"], size: int) -> Float[np.ndarray, "h w"]:
-    """A field, thinned to size x size places and scaled to ±1.
-
-    Args:
-        values: [n, m].
-        size: rows and columns of the picture.
-
-    Returns:
-        [size, size].
-    """
+    """A field, thinned to size x size places and scaled to ±1."""
+    # size: rows and columns of the picture.
     rows, columns = (np.linspace(0, n - 1, size).astype(int) for n in values.shape)
     return values[np.ix_(rows, columns)] / np.abs(values).max()
 
 
 def law_table(rows: Sequence[tuple[str, str, bool]]) -> Figure:
-    """Table of discovered laws.
-
-    Args:
-        rows: (case, law, whether its terms are right).
-
-    Returns:
-        The figure: one line per law, wrong ones in red.
-    """
+    """Table of discovered laws."""
+    # rows: (case, law, whether its terms are right).
     import plotly.graph_objects as go
 
     cases, laws, right = zip(*rows, strict=True)

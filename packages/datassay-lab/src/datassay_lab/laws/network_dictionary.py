@@ -55,35 +55,17 @@ class NetworkDictionary:
 
 
 def heat() -> Solution:
-    """u_t = u_xx / 4, three decaying modes.
-
-    Returns:
-        The solution on 64 places and 41 times.
-
-    Cost: negligible.
-    """
+    """u_t = u_xx / 4, three decaying modes."""
     return _modes(lambda k, t, _: np.exp(-0.25 * k**2 * t))
 
 
 def wave() -> Solution:
-    """u_tt = u_xx, three standing waves.
-
-    Returns:
-        The solution on 64 places and 41 times.
-
-    Cost: negligible.
-    """
+    """u_tt = u_xx, three standing waves."""
     return _modes(lambda k, t, phase: np.cos(k * t + 0.8 * phase))
 
 
 def coarse_burgers() -> Solution:
-    """Burgers' equation, every fourth place and second time.
-
-    Returns:
-        The solution on 64 places and 51 times.
-
-    Cost: that of `burgers`.
-    """
+    """Burgers' equation, every fourth place and second time."""
     fine = burgers()
     return Solution(fine.x[::4], fine.t[::2], fine.values[::4, ::2])
 

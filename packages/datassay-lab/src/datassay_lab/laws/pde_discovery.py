@@ -151,19 +151,8 @@ def pde_discovery_plots(result: PdeDiscovery) -> tuple[Plot, ...]:
 
 
 def data_folder(folder: str) -> Path | None:
-    """Where the files of Rudy et al. lie.
-
-    Args:
-        folder: named by the user, or "".
-
-    Returns:
-        The folder, or None where none is named and there is none.
-
-    Raises:
-        SettingError: the folder named lacks a file.
-
-    Cost: negligible.
-    """
+    """Where the files of Rudy et al. lie."""
+    # folder: named by the user, or "".
     named = bool(folder)
     place = Path(folder) if named else Path(os.environ.get("DATASSAY_DATA", "")) / "pde_find"
     missing = [name for name, *_ in FILES if not (place / name).is_file()]

@@ -37,19 +37,9 @@ class Solution:
 
 
 def burgers(*, n: int = 256, m: int = 101, viscosity: float = 0.1) -> Solution:
-    """u_t + u u_x = ε u_xx from a Gaussian, x ∈ [−8, 8), t ∈ [0, 10].
-
-    Args:
-        n: points in space.
-        m: times.
-        viscosity: ε.
-
-    Returns:
-        The solution.
-
-    Cost: 20 m steps of four transforms of n values; well below a second.
-    Source: S2 class 5, the table; Rudy et al. (2017).
-    """
+    """u_t + u u_x = ε u_xx from a Gaussian, x ∈ [−8, 8), t ∈ [0, 10]."""
+    # viscosity: ε.
+    # Source: S2 class 5, the table; Rudy et al. (2017).
     x, k = periodic_grid(-8.0, 16.0, n)
     t = np.linspace(0, 10, m)
     u = exponential_steps(-viscosity * k**2 + 0j, advection(k), np.exp(-((x + 2) ** 2)), t, 20)
@@ -57,18 +47,8 @@ def burgers(*, n: int = 256, m: int = 101, viscosity: float = 0.1) -> Solution:
 
 
 def kdv(*, n: int = 512, m: int = 201) -> Solution:
-    """u_t + 6 u u_x + u_xxx = 0, two solitons, x ∈ [−30, 30), t ∈ [0, 20].
-
-    Args:
-        n: points in space.
-        m: times.
-
-    Returns:
-        The solution.
-
-    Cost: 40 m steps of four transforms of n values; about a second.
-    Source: S2 class 5, the table; Rudy et al. (2017), whose start jumps by 9e-5 at the border.
-    """
+    """u_t + 6 u u_x + u_xxx = 0, two solitons, x ∈ [−30, 30), t ∈ [0, 20]."""
+    # Source: S2 class 5, the table; Rudy et al. (2017), whose start jumps by 9e-5 at the border.
     x, k = periodic_grid(-30.0, 60.0, n)
     t = np.linspace(0, 20, m)
     # Their images in the neighbouring periods: without them the start jumps at the border, and
@@ -80,18 +60,8 @@ def kdv(*, n: int = 512, m: int = 201) -> Solution:
 
 
 def kuramoto_sivashinsky(*, n: int = 1024, m: int = 251) -> Solution:
-    """u_t + u u_x + u_xx + u_xxxx = 0, chaotic, x ∈ [0, 32π), t ∈ [0, 100].
-
-    Args:
-        n: points in space.
-        m: times.
-
-    Returns:
-        The solution.
-
-    Cost: 10 m steps of four transforms of n values; about a second.
-    Source: S2 class 5, the table; Rudy et al. (2017); Kassam and Trefethen (2005).
-    """
+    """u_t + u u_x + u_xx + u_xxxx = 0, chaotic, x ∈ [0, 32π), t ∈ [0, 100]."""
+    # Source: S2 class 5, the table; Rudy et al. (2017); Kassam and Trefethen (2005).
     x, k = periodic_grid(0.0, 32 * np.pi, n)
     t = np.linspace(0, 100, m)
     start = np.cos(x / 16) * (1 + np.sin(x / 16))
@@ -100,18 +70,8 @@ def kuramoto_sivashinsky(*, n: int = 1024, m: int = 251) -> Solution:
 
 
 def schrodinger(*, n: int = 512, m: int = 401) -> Solution:
-    """Schrödinger, i u_t + u_xx / 2 − x² u / 2 = 0, a packet, |x| < 7.5, t ∈ [0, 10].
-
-    Args:
-        n: points in space.
-        m: times.
-
-    Returns:
-        The real and the imaginary part.
-
-    Cost: 30 000 pairs of transforms of n values; about a second.
-    Source: S2 class 5, the table; Rudy et al. (2017); the packet at the start is ours.
-    """
+    """Schrödinger, i u_t + u_xx / 2 − x² u / 2 = 0, a packet, |x| < 7.5, t ∈ [0, 10]."""
+    # Source: S2 class 5, the table; Rudy et al. (2017); the packet at the start is ours.
     x, _ = periodic_grid(-7.5, 15.0, n)
     start = np.exp(-((x - 1) ** 2)) * (1 + 0j)
     t = np.linspace(0, 10, m)
@@ -119,18 +79,8 @@ def schrodinger(*, n: int = 512, m: int = 401) -> Solution:
 
 
 def nonlinear_schrodinger(*, n: int = 512, m: int = 501) -> Solution:
-    """NLS, i u_t + u_xx / 2 + |u|² u = 0, two bound solitons, x ∈ [−5, 5), t ∈ [0, π].
-
-    Args:
-        n: points in space.
-        m: times.
-
-    Returns:
-        The real and the imaginary part.
-
-    Cost: 10 000 pairs of transforms of n values; below a second.
-    Source: S2 class 5, the table; Rudy et al. (2017).
-    """
+    """NLS, i u_t + u_xx / 2 + |u|² u = 0, two bound solitons, x ∈ [−5, 5), t ∈ [0, π]."""
+    # Source: S2 class 5, the table; Rudy et al. (2017).
     x, _ = periodic_grid(-5.0, 10.0, n)
     t = np.linspace(0, np.pi, m)
     start = 2 / np.cosh(x) * (1 + 0j)
@@ -138,21 +88,10 @@ def nonlinear_schrodinger(*, n: int = 512, m: int = 501) -> Solution:
 
 
 def reaction_diffusion(*, n: int = 64, m: int = 101, beta: float = 1.0) -> Solution:
-    """A spiral wave of the λ-ω system, x and y ∈ [−10, 10), t ∈ [0, 10].
-
-    u_t = 0.1 ∇²u + λu − ωv,  v_t = 0.1 ∇²v + ωu + λv,  λ = 1 − A²,  ω = −βA²,  A² = u² + v²
-
-    Args:
-        n: points along each axis.
-        m: times.
-        beta: β, speed of turning.
-
-    Returns:
-        u and v.
-
-    Cost: 5 m steps of four transforms of n² values; a second at n = 64.
-    Source: S2 class 5, the table; Rudy et al. (2017), who have n = 256 there.
-    """
+    """A spiral wave of the λ-ω system, x and y ∈ [−10, 10), t ∈ [0, 10]."""
+    # u_t = 0.1 ∇²u + λu − ωv,  v_t = 0.1 ∇²v + ωu + λv,  λ = 1 − A²,  ω = −βA²,  A² = u² + v²
+    # beta: β, speed of turning.
+    # Source: S2 class 5, the table; Rudy et al. (2017), who have n = 256 there.
     x, k = periodic_grid(-10.0, 20.0, n)
     first, second = np.meshgrid(x, x, indexing="ij")
     radius, angle = np.hypot(first, second), np.arctan2(second, first)
@@ -171,22 +110,10 @@ def reaction_diffusion(*, n: int = 64, m: int = 101, beta: float = 1.0) -> Solut
 
 
 def navier_stokes(*, n: int = 64, m: int = 101, reynolds: float = 100.0) -> Solution:
-    """Vorticity of a flow in the plane, x and y ∈ [0, 2π), t ∈ [0, 10].
-
-    ω_t + u ω_x + v ω_y = ∇²ω / Re,  ∇²ψ = −ω,  u = ψ_y,  v = −ψ_x
-
-    Args:
-        n: points along each axis.
-        m: times.
-        reynolds: Re.
-
-    Returns:
-        ω, u and v.
-
-    Cost: 6 m steps of 16 transforms of n² values; a second at n = 64.
-    Source: S2 class 5, the table; Rudy et al. (2017), whose flow is past a cylinder, on 449 x 199
-        places. Deviates: four vortices in a periodic box, as the steps in Fourier space need.
-    """
+    """Vorticity of a flow in the plane, x and y ∈ [0, 2π), t ∈ [0, 10]."""
+    # ω_t + u ω_x + v ω_y = ∇²ω / Re,  ∇²ψ = −ω,  u = ψ_y,  v = −ψ_x
+    # Source: S2 class 5, the table; Rudy et al. (2017), whose flow is past a cylinder, on 449 x
+    # 199 places. Deviates: four vortices in a periodic box, as the steps in Fourier space need.
     x, k = periodic_grid(0.0, 2 * np.pi, n)
     first, second = k[:, None], k[None]
     square = first**2 + second**2
@@ -213,50 +140,21 @@ def navier_stokes(*, n: int = 64, m: int = 101, reynolds: float = 100.0) -> Solu
 
 
 def soliton(x: Float[np.ndarray, "..."], speed: float) -> Float[np.ndarray, "..."]:
-    """The travelling wave of KdV, (c/2) sech²(√c x / 2).
-
-    Args:
-        x: places; its crest is at 0.
-        speed: c.
-
-    Returns:
-        u at these places.
-
-    Cost: negligible.
-    """
+    """The travelling wave of KdV, (c/2) sech²(√c x / 2)."""
+    # x: places; its crest is at 0.
     return speed / 2 / np.cosh(np.sqrt(speed) * x / 2) ** 2
 
 
 def periodic_grid(
     low: float, period: float, n: int
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Places of a periodic grid and their wave numbers.
-
-    Args:
-        low: first place.
-        period: length; low + period is the first place again.
-        n: of points.
-
-    Returns:
-        Places [n] and wave numbers [n] in the order of numpy's fft.
-
-    Cost: negligible.
-    """
+    """Places of a periodic grid and their wave numbers."""
+    # period: length; low + period is the first place again.
     return low + period * np.arange(n) / n, 2 * np.pi * np.fft.fftfreq(n, period / n)
 
 
 def advection(k: Float[np.ndarray, " n"], factor: float = 1.0) -> Callable[..., np.ndarray]:
-    """−factor · u u_x in Fourier space, the upper third of the wave numbers left out.
-
-    Args:
-        k: [n], wave numbers.
-        factor: before u u_x.
-
-    Returns:
-        Transform of u → transform of −factor · (u²/2)_x.
-
-    Cost: negligible.
-    """
+    """−factor · u u_x in Fourier space, the upper third of the wave numbers left out."""
     kept = np.abs(k) < 2 / 3 * np.abs(k).max()
     return lambda hat: -0.5j * factor * k * kept * np.fft.fft(np.fft.ifft(hat).real ** 2)
 
@@ -268,21 +166,10 @@ def exponential_steps(
     times: Float[np.ndarray, " m"],
     steps: int,
 ) -> np.ndarray:
-    """û_t = L û + N(û) by exponential time differencing of fourth order.
-
-    Args:
-        linear: [n, ...], L of every wave number.
-        nonlinear: N, in Fourier space.
-        start: [n, ...], u at the first time; real or complex, and so is what comes back.
-        times: [m], equally spaced.
-        steps: of the method between two times.
-
-    Returns:
-        [m, n, ...], u at the times.
-
-    Cost: four evaluations of N per step.
-    Source: Cox and Matthews (2002); Kassam and Trefethen (2005) for the contour.
-    """
+    """û_t = L û + N(û) by exponential time differencing of fourth order."""
+    # linear: L of every wave number. start: u at the first time; real or complex, and so is what
+    # comes back. steps: of the method between two times.
+    # Source: Cox and Matthews (2002); Kassam and Trefethen (2005) for the contour.
     step = float(times[1] - times[0]) / steps
     whole, half = np.exp(step * linear), np.exp(step * linear / 2)
     inner, first, middle, last = (step * part for part in _phi(step * linear))
@@ -307,20 +194,10 @@ def split_steps(
     start: Complex[np.ndarray, " n"],
     times: Float[np.ndarray, " m"],
 ) -> Complex[np.ndarray, "m n"]:
-    """Solve i u_t = −u_xx / 2 + V(u) u by splitting into its two parts, to fourth order.
-
-    Args:
-        x: [n], periodic grid.
-        potential: V of u, real; it may depend on |u| only, which its own step leaves alone.
-        start: [n], u at the first time.
-        times: [m], equally spaced.
-
-    Returns:
-        [m, n], u at the times.
-
-    Cost: SPLIT_STEPS steps per time unit, of three pairs of transforms each.
-    Source: Yoshida (1990), three Strang steps in one.
-    """
+    """Solve i u_t = −u_xx / 2 + V(u) u by splitting into its two parts, to fourth order."""
+    # potential: V of u, real; it may depend on |u| only, which its own step leaves alone. start:
+    # u at the first time.
+    # Source: Yoshida (1990), three Strang steps in one.
     k = 2 * np.pi * np.fft.fftfreq(len(x), x[1] - x[0])
     between = float(times[1] - times[0])
     steps = max(1, round(between * SPLIT_STEPS))
@@ -339,18 +216,7 @@ def split_steps(
 def complex_solution(
     x: Float[np.ndarray, " n"], t: Float[np.ndarray, " m"], u: Complex[np.ndarray, "m n"]
 ) -> Solution:
-    """A complex field as two real ones.
-
-    Args:
-        x: [n].
-        t: [m].
-        u: [m, n].
-
-    Returns:
-        Its real and imaginary part.
-
-    Cost: negligible.
-    """
+    """A complex field as two real ones."""
     return Solution(x, t, np.stack([np.real(u.T), np.imag(u.T)], -1))
 
 

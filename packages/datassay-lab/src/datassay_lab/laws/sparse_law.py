@@ -91,18 +91,8 @@ class DiscoveredLaw:
 
 
 def noisy(solution: Solution, noise: float, seed: int) -> Solution:
-    """Add white noise to every value of a solution.
-
-    Args:
-        solution: without noise.
-        noise: standard deviation of the noise, as a share of each field's.
-        seed: of the noise.
-
-    Returns:
-        The noisy solution.
-
-    Cost: negligible.
-    """
+    """Add white noise to every value of a solution."""
+    # noise: standard deviation of the noise, as a share of each field's.
     values = solution.values
     scale = noise * values.std(axis=tuple(range(values.ndim - 1)))
     drawn = np.random.default_rng(seed).normal(size=values.shape)
@@ -112,20 +102,10 @@ def noisy(solution: Solution, noise: float, seed: int) -> Solution:
 def weak_form(
     law: KnownLaw, versions: Sequence[Solution], n_windows: int, seed: int
 ) -> list[Dictionary]:
-    """Terms integrated against smooth bumps; integration by parts differentiates the bumps.
-
-    Args:
-        law: the law whose dictionary is built.
-        versions: its solutions on one grid: without noise, with noise.
-        n_windows: random windows in space and time, one equation each.
-        seed: of the windows.
-
-    Returns:
-        One dictionary per version, one row per window, with the same windows for all.
-
-    Cost: n_windows · window size · p multiplications.
-    Source: Messenger and Bortz (2021); PySINDy's WeakPDELibrary.
-    """
+    """Terms integrated against smooth bumps; integration by parts differentiates the bumps."""
+    # law: the law whose dictionary is built. versions: its solutions on one grid: without noise,
+    # with noise. n_windows: random windows in space and time, one equation each.
+    # Source: Messenger and Bortz (2021); PySINDy's WeakPDELibrary.
     import pysindy as ps
     from sklearn.utils import check_random_state
 
@@ -156,18 +136,9 @@ def weak_form(
 
 
 def differences(law: KnownLaw, solution: Solution) -> Dictionary:
-    """Terms at grid points, with sixth-order central differences.
-
-    Args:
-        law: the law whose dictionary is built.
-        solution: its solution.
-
-    Returns:
-        The dictionary, one row per point, at most MOST_SAMPLES.
-
-    Cost: n · m · p multiplications.
-    Source: PySINDy's PDELibrary and FiniteDifference.
-    """
+    """Terms at grid points, with sixth-order central differences."""
+    # law: the law whose dictionary is built.
+    # Source: PySINDy's PDELibrary and FiniteDifference.
     import pysindy as ps
 
     values = _with_potential(law, solution)
@@ -193,20 +164,9 @@ def differences(law: KnownLaw, solution: Solution) -> Dictionary:
 def sparsest(
     terms: Float[np.ndarray, "s p"], target: Float[np.ndarray, " s"], weight: float
 ) -> Float[np.ndarray, " p"]:
-    """Minimise ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ over the solutions of thresholded least squares.
-
-    Args:
-        terms: D, [s, p].
-        target: y, [s].
-        weight: penalty per term.
-
-    Returns:
-        α, [p].
-
-    Cost: about 25 runs of STLSQ.
-    Source: S2 class 5, "Dictionary approach", without a weight before ‖α‖₀; Brunton,
-        Proctor and Kutz (2016) for sequentially thresholded least squares (PySINDy's STLSQ).
-    """
+    """Minimise ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ over the solutions of thresholded least squares."""
+    # Source: S2 class 5, "Dictionary approach", without a weight before ‖α‖₀; Brunton, Proctor
+    # and Kutz (2016) for sequentially thresholded least squares (PySINDy's STLSQ).
     import pysindy as ps
 
     lengths, size = np.linalg.norm(terms, axis=0), np.linalg.norm(target)
@@ -225,20 +185,9 @@ def sparsest(
 
 
 def discovered_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> DiscoveredLaw:
-    """Sparsest law of a dictionary, compared with the true one.
-
-    Args:
-        law: the true one.
-        dictionary: its terms, on data.
-        weight: penalty per term.
-
-    Returns:
-        The law and its errors.
-
-    Cost: that of `sparsest`, for each field.
-    Source: errors as in Rudy et al. (2017), table 1: mean and standard deviation over the
-        coefficients of |found − true| / |true|.
-    """
+    """Sparsest law of a dictionary, compared with the true one."""
+    # Source: errors as in Rudy et al. (2017), table 1: mean and standard deviation over the
+    # coefficients of |found − true| / |true|.
     errors, right, lines = [], True, []
     for place, truth in enumerate(law.truth):
         coefficients = sparsest(dictionary.terms, dictionary.target[:, place], weight)
@@ -252,17 +201,8 @@ def discovered_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> Disc
 
 
 def readable(name: str, letters: str = "uvw") -> str:
-    """A term in mathematical notation: "u^2u_11" → "u² u_xx".
-
-    Args:
-        name: PySINDy's name of the term, its fields u, v and w.
-        letters: what these are called.
-
-    Returns:
-        The term.
-
-    Cost: negligible.
-    """
+    """A term in mathematical notation: "u^2u_11" → "u² u_xx"."""
+    # name: PySINDy's name of the term, its fields u, v and w.
     name = re.sub(r"\^(\d)", lambda match: match[1].translate(SUPERSCRIPTS), name)
     name = re.sub(r"(?<=[uvw²³⁴])\s*(?=[uvw])", " ", name)
     name = re.sub(r"_(\d+)", lambda match: "_" + match[1].translate({49: "x", 50: "y"}), name)
@@ -270,17 +210,8 @@ def readable(name: str, letters: str = "uvw") -> str:
 
 
 def law_text(left: str, terms: Mapping[str, float]) -> str:
-    """A law in mathematical notation.
-
-    Args:
-        left: its left side.
-        terms: coefficient by term, none 0.
-
-    Returns:
-        "left = …".
-
-    Cost: negligible.
-    """
+    """A law in mathematical notation."""
+    # terms: coefficient by term, none 0.
     said = [f"{'−' if value < 0 else '+'} {abs(value):.4g} {name}" for name, value in terms.items()]
     return f"{left} = " + (" ".join(said).removeprefix("+ ") or "0")
 

@@ -24,21 +24,10 @@ def trained(
     seed: int,
     progress: Progress = silent,
 ) -> nn.Module:
-    """Train a network from random initial weights.
-
-    Args:
-        build: makes the network, [n, 1, H, W] → [n, classes].
-        images: one channel, any unit.
-        labels: 0 to classes − 1, each present.
-        recipe: optimiser, steps, batch size and loss.
-        seed: of the initial weights and the order of batches.
-        progress: called with the updates done.
-
-    Returns:
-        The network, in float32 and evaluation mode; its weights take no gradient.
-
-    Cost: that of `train_networks` for one network.
-    """
+    """Train a network from random initial weights."""
+    # build: makes the network, [n, 1, H, W] → [n, classes]. labels: 0 to classes − 1, each
+    # present. recipe: optimiser, steps, batch size and loss. seed: of the initial weights and the
+    # order of batches. progress: called with the updates done.
     names = tuple(str(c) for c in range(int(labels.max()) + 1))
     n = len(labels)
     samples = SampleSet(images[:, None].astype(np.float32), labels, np.arange(n), names, "image")
@@ -50,17 +39,7 @@ def trained(
 
 
 def outputs(model: nn.Module, images: Float[np.ndarray, "n H W"]) -> Float[np.ndarray, "n k"]:
-    """Logits of a network.
-
-    Args:
-        model: of `trained`.
-        images: one channel.
-
-    Returns:
-        One row per image.
-
-    Cost: one forward pass.
-    """
+    """Logits of a network."""
     with torch.no_grad():
         return model(torch.tensor(images[:, None], dtype=torch.float32)).numpy()
 
@@ -68,16 +47,5 @@ def outputs(model: nn.Module, images: Float[np.ndarray, "n H W"]) -> Float[np.nd
 def accuracy(
     model: nn.Module, images: Float[np.ndarray, "n H W"], labels: Int[np.ndarray, " n"]
 ) -> float:
-    """Share of images whose largest logit is their label's.
-
-    Args:
-        model: of `trained`.
-        images: one channel.
-        labels: of the images.
-
-    Returns:
-        0 to 1.
-
-    Cost: one forward pass.
-    """
+    """Share of images whose largest logit is their label's."""
     return float((outputs(model, images).argmax(axis=1) == labels).mean())

@@ -103,17 +103,8 @@ def wavelets_trees(
 
 
 def haar_basis(side: int) -> Float[np.ndarray, "p p"]:
-    """The orthonormal 2-D Haar basis of a square image, one basis image per row.
-
-    Args:
-        side: a power of two; p = side².
-
-    Returns:
-        H with HHᵀ = I; coefficients are H x. Row 0 is the mean times side, then come the three
-        orientations (rows, columns, diagonal) at widths side, side / 2, …, 2, place by place.
-
-    Cost: side⁴ numbers.
-    """
+    """The orthonormal 2-D Haar basis of a square image, one basis image per row."""
+    # side: a power of two; p = side².
     images = [np.full((side, side), 1 / side)]
     width = side
     while width > 1:

@@ -112,15 +112,8 @@ def normalization(
 def predicted_steps(
     condition: Float[np.ndarray, " s"], tolerance: float
 ) -> Float[np.ndarray, " s"]:
-    """Steps that descent with its best step size needs at most.
-
-    Args:
-        condition: [s], κ > 1.
-        tolerance: share of the first distance that is left.
-
-    Returns:
-        k, a number of steps.
-    """
+    """Steps that descent with its best step size needs at most."""
+    # tolerance: share of the first distance that is left.
     return np.ceil(math.log(1 / tolerance) / np.log((condition + 1) / (condition - 1)))
 
 

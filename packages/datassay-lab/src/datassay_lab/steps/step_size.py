@@ -119,17 +119,9 @@ def step_size(
 def schedules(
     small: float, large: float, steps: int, condition: float
 ) -> tuple[Callable[[int], float], ...]:
-    """Step sizes ε_t at t = 0, 1, … of the five schedules, for a largest eigenvalue of 1.
-
-    Args:
-        small: constant small step over the edge, 2.
-        large: constant large step over the edge.
-        steps: in all.
-        condition: κ; 1/t needs c λ_d > 1/2 for its rate, and has c λ_d = 2.
-
-    Returns:
-        In the order of SCHEDULES.
-    """
+    """Step sizes ε_t at t = 0, 1, … of the five schedules, for a largest eigenvalue of 1."""
+    # small: constant small step over the edge, 2. large: constant large step over the edge.
+    # condition: κ; 1/t needs c λ_d > 1/2 for its rate, and has c λ_d = 2.
     low, high, scale = 2 * small, 2 * large, 2 * condition
     return (
         lambda _t: low,
