@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.collect.gradients.batches import targets_of, to_model
 from datassay.collect.gradients.criteria import check_classes
-from datassay.collect.gradients.outputs import targets_of, to_model
 from datassay.score.effects import Attribution, Effects
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.measure import Measure

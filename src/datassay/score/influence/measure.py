@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
-from datassay.collect.gradients.outputs import IGNORED, outputs_of, targets_of
 from datassay.errors import SettingError
 from datassay.score.effects import OUTCOMES, outcome
 
