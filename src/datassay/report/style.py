@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,72 +61,6 @@ def log_ticks(values: np.ndarray) -> dict:
     if len(ticks) < 2:
         return {"nticks": 5}
     return {"tickvals": [10.0**k for k in ticks], "ticktext": texts}
-
-
-MOST_DOTS = 4000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dots:
-    """Samples that are drawn alike.
-
-    Attributes:
-        name: in the legend.
-        inside: [n], which samples.
-        colour: of their marks.
-        size: in pixels.
-        opacity: in (0, 1].
-    """
-
-    name: str
-    inside: np.ndarray
-    colour: str
-    size: int = 6
-    opacity: float = 0.7
-
-
-def drawn_dots(*values: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """[n] bool, shown on logarithmic axes: 4000 positive samples at most, `first` before others."""
-    positive = np.all([v > 0 for v in values], axis=0)
-    chance = np.random.default_rng(0).random(len(first))
-    shown = np.zeros(len(first), bool)
-    shown[np.lexsort((chance, ~first, ~positive))[:MOST_DOTS]] = True
-    return shown & positive
-
-
-def equal_figure(
-    x: np.ndarray,
-    y: np.ndarray,
-    titles: tuple[str, str],
-    groups: Sequence[Dots],
-    texts: np.ndarray,
-    hover: str,
-) -> Figure:
-    """One mark a sample on two logarithmic axes, and the dashed line on which both are equal."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    inside = np.any([group.inside for group in groups], axis=0)
-    both = np.concatenate([x[inside], y[inside]])
-    there = both[both > 0]
-    ends = np.array([there.min(), there.max()] if len(there) else [1.0, 1.0])
-    figure.add_scatter(
-        x=ends, y=ends, mode="lines", name="equal", hoverinfo="skip",
-        line={"color": INK, "width": 1, "dash": "dash"},
-    )  # fmt: skip
-    for group in groups:
-        if group.inside.any():
-            figure.add_scatter(
-                x=x[group.inside], y=y[group.inside], mode="markers", name=group.name,
-                marker={"color": group.colour, "size": group.size, "opacity": group.opacity},
-                text=texts[group.inside].tolist(), hovertemplate=f"{hover}<extra></extra>",
-            )  # fmt: skip
-    style(figure, *titles)
-    ticks = log_ticks(ends)
-    figure.update_xaxes(type="log", **ticks)
-    figure.update_yaxes(type="log", **ticks)
-    figure.update_layout(height=420)
-    return figure
 
 
 # Tol's "muted" scheme, safe for colour-blind readers, and a grey for what is merged.

@@ -11,7 +11,7 @@ import pytest
 from datassay.commands.report.page import FILES, drawn_samples, page
 from datassay.errors import DataError
 from datassay.report.html import render
-from datassay.report.style import MOST_DOTS
+from datassay.report.plots import MOST_DOTS
 from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
 from helpers.runs import compared, write_run
 

@@ -13,8 +13,8 @@ from datassay.commands.report.job import ConsensusFindings, differ_by_chance, un
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
 from datassay.report.page import Page, Row, Table
-from datassay.report.plots import chart, label_cells
-from datassay.report.style import BLUE, SKY, VERMILION, Dots, drawn_dots, equal_figure, plain
+from datassay.report.plots import Dots, chart, drawn_dots, equal_figure, label_cells
+from datassay.report.style import BLUE, SKY, VERMILION, plain
 from datassay.report.tables import column, standard_json
 from datassay.report.wording import count, share
 from datassay.score.compare.consensus import mean_pair

@@ -18,7 +18,18 @@ from datassay.commands.run.findings import (
     Findings,
 )
 from datassay.data.samples import wrong_labels
-from datassay.report.plots import chart, label_cells, level, line, log_histogram, marks, stacked
+from datassay.report.plots import (
+    Dots,
+    chart,
+    drawn_dots,
+    equal_figure,
+    label_cells,
+    level,
+    line,
+    log_histogram,
+    marks,
+    stacked,
+)
 from datassay.report.style import (
     BLUE,
     CLASS_COLOURS,
@@ -28,9 +39,6 @@ from datassay.report.style import (
     RULE,
     SKY,
     VERMILION,
-    Dots,
-    drawn_dots,
-    equal_figure,
     plain,
 )
 from datassay.report.wording import in_points
