@@ -104,17 +104,7 @@ def _is_ours(member: Any) -> bool:
 
 
 def check_kind(name: str, value: object, *members: type) -> None:
-    """Refuse a value that is none of these kinds.
-
-    Args:
-        name: of the argument.
-        value: what was given for it.
-        members: kinds among PLAIN, and our own classes.
-
-    Raises:
-        DataError: a SampleSet was expected, and it is none.
-        SettingError: something else was.
-    """
+    """Refuse a value that is none of these kinds."""
     taken = tuple(kind for m in members for kind in (PLAIN[m][0] if m in PLAIN else (m,)))
     is_scalar = getattr(value, "ndim", None) == 0  # of an array or a tensor
     if isinstance(value, taken) or (is_scalar and {int, float} & set(members)):

@@ -31,18 +31,9 @@ with an x of numbers."""
 
 
 def plain(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The same samples with what needs no encoder as x: pixels of files, weights of words.
-
-    Args:
-        train: its texts give the words.
-        val: of the same kind; None where nothing is held out.
-
-    Returns:
-        Both sets; those that hold numbers as they are.
-
-    Raises:
-        DataError: images differ in size, texts hold no words, or the result would not fit.
-    """
+    """The same samples with what needs no encoder as x: pixels of files, weights of words."""
+    # Gives both sets; those that hold numbers as they are.
+    # val: of the same kind; None where nothing is held out.
     if train.texts is not None:
         return with_tfidf(train, val)
     return (train, val) if train.images is None else with_pixels(train, val)

@@ -140,14 +140,7 @@ def _built_in() -> list[Format | TableFormat]:
 
 
 def suffixes(of: Iterable[Format | TableFormat] | None = None) -> tuple[str, ...]:
-    """The suffixes of files that can be read.
-
-    Args:
-        of: some formats; None: all.
-
-    Returns:
-        In lower case, with the dot.
-    """
+    """The suffixes of files that can be read, in lower case, with the dot."""
     return tuple(suffix for one in (formats() if of is None else of) for suffix in one.suffixes)
 
 
@@ -170,17 +163,9 @@ def format_of(path: Path) -> Format | TableFormat | None:
 
 
 def known_format(path: Path) -> tuple[Path, Format | TableFormat]:
-    """The format of a file or folder, of which there must be one.
-
-    Args:
-        path: an existing one; a folder that `datassay apply` made stands for the file in it.
-
-    Returns:
-        The path to read, and its format.
-
-    Raises:
-        DataError: its format is unknown; the error names all known ones.
-    """
+    """The format of a file or folder, of which there must be one."""
+    # Gives the path to read, and its format.
+    # path: an existing one; a folder that datassay apply made stands for the file in it.
     if path.is_dir() and (file := given_back_file(path)):
         path = file
     if (one := format_of(path)) is not None:

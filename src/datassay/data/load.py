@@ -206,17 +206,8 @@ def _read_named(data: str | Path, chosen: Choices) -> Source:
 
 
 def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
-    """The path and the format of data that are no built-in set.
-
-    Args:
-        data: a path as the user wrote it.
-
-    Returns:
-        The path to read, and its format.
-
-    Raises:
-        DataError: there is no such path, or its format is unknown.
-    """
+    """The path and the format of data that are no built-in set."""
+    # Gives the path to read, and its format.
     try:
         path = Path(data).expanduser()
     except RuntimeError as error:

@@ -113,14 +113,7 @@ def _in_order(y: np.ndarray, k: int, coding: Coding) -> tuple[np.ndarray, tuple[
 
 
 def renumbering(names: tuple[str, ...]) -> str:
-    """What is told of labels that are other numbers than the outputs.
-
-    Args:
-        names: of the classes, in order.
-
-    Returns:
-        A sentence.
-    """
+    """What is told of labels that are other numbers than the outputs."""
     pairs = ", ".join(f"{name} is {i}" for i, name in enumerate(names[:FEW]))
     more = ", ..." if len(names) > FEW else ""
     return (
@@ -188,18 +181,7 @@ def _numbers(names: tuple[str, ...], kind: LabelType) -> list[int] | None:
 
 
 def named_alike(samples: SampleSet, like: SampleSet) -> SampleSet:
-    """A set with the class names of another, by name.
-
-    Args:
-        samples: some of whose classes may be missing.
-        like: the training samples.
-
-    Returns:
-        The set, labels as `like` has them.
-
-    Raises:
-        DataError: it has a class that the other does not have.
-    """
+    """A set with the class names of another, and labels as that has them."""
     if not like.class_names or samples.class_names == like.class_names:
         return samples
     unknown = [name for name in samples.class_names if name not in like.class_names]

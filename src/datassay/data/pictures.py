@@ -56,17 +56,7 @@ class ImageSize:
 
 
 def image_size(path: Path) -> ImageSize:
-    """Size of an image, without unpacking it.
-
-    Args:
-        path: of the file.
-
-    Returns:
-        What its head says.
-
-    Raises:
-        DataError: no image of FORMATS, one of several frames, or a decompression bomb.
-    """
+    """Size of an image, as its head says, without unpacking it."""
     with _opened(path) as image:
         if image.format != "MPO" and getattr(image, "is_animated", False):
             raise DataError(
@@ -78,17 +68,7 @@ def image_size(path: Path) -> ImageSize:
 
 
 def read_image(path: Path) -> np.ndarray:
-    """The pixels of an image.
-
-    Args:
-        path: of the file.
-
-    Returns:
-        As `pixels`.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """The pixels of an image, as `pixels` has them."""
     with _opened(path) as image:
         return pixels(image)
 

@@ -59,14 +59,8 @@ class Preparation(Protocol):
         ...
 
     def transform(self, frame: Any, /) -> np.ndarray:
-        """The model's input for new rows.
-
-        Args:
-            frame: a data frame with the columns that were used, of any library.
-
-        Returns:
-            x, [n, features].
-        """
+        """The model's input for new rows, x, [n, features]."""
+        # frame: a data frame with the columns that were used, of any library.
         ...
 
 
@@ -215,14 +209,9 @@ class SampleSet:
 
 
 def are_several_labels(y: np.ndarray) -> bool:
-    """Whether targets are several labels a sample.
-
-    Args:
-        y: [n] or [n, k].
-
-    Returns:
-        True where k is at least 2 and all values are 0 or 1.
-    """
+    """Whether targets are several labels a sample."""
+    # Gives true where k is at least 2 and all values are 0 or 1.
+    # y: [n] or [n, k].
     return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all())
 
 
@@ -262,15 +251,7 @@ def of_tensor(values: Any, name: str) -> Any:
 
 
 def check_samples(samples: SampleSet) -> None:
-    """Refuse a set that no later step could use.
-
-    Args:
-        samples: the set to check.
-
-    Raises:
-        DataError: lengths differ, ids or class names repeat, x or y is not finite, a label (or a
-            true label) is no class index, or ids or names are what no file can hold.
-    """
+    """Refuse a set that no later step could use."""
     n = len(samples.x)
     columns = (("y", samples.y), ("ids", samples.ids), ("texts", samples.texts))
     columns += (("images", samples.images), ("rows", samples.rows))
@@ -348,14 +329,7 @@ def _check_finite(name: str, values: np.ndarray) -> None:
 
 
 def wrong_labels(samples: SampleSet) -> np.ndarray | None:
-    """Which given labels differ from the true ones.
-
-    Args:
-        samples: the training samples.
-
-    Returns:
-        [n] bool, or None where no truth is known.
-    """
+    """Which given labels differ from the true ones, [n] bool; None where no truth is known."""
     if samples.true_y is None:
         return None
     different = np.not_equal(samples.y, samples.true_y).reshape(len(samples), -1)

@@ -129,17 +129,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def listed(folder: Path) -> list[os.DirEntry[str]]:
-    """What a folder holds.
-
-    Args:
-        folder: to look into.
-
-    Returns:
-        Its entries by name.
-
-    Raises:
-        DataError: it cannot be listed.
-    """
+    """What a folder holds."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
@@ -151,15 +141,7 @@ def listed(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def check_fits(n_bytes: float, what: str) -> None:
-    """Refuse before allocating what this machine cannot hold.
-
-    Args:
-        n_bytes: that are needed.
-        what: needs them, for the error.
-
-    Raises:
-        DataError: less memory is free.
-    """
+    """Refuse before allocating what this machine cannot hold."""
     free = available_memory()
     if n_bytes > free:
         raise DataError(

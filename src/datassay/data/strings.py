@@ -54,19 +54,8 @@ class Texts:
 
 
 def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
-    """Strings in one block of UTF-8.
-
-    Args:
-        values: [n] strings as an array of NumPy or of Arrow, nulls allowed in the latter.
-        name: what to call them in an error.
-
-    Returns:
-        [n]; what is one block already is not copied.
-
-    Raises:
-        DataError: some are no UTF-8 (bytes of another encoding, or half of a surrogate pair), which
-            no file could hold.
-    """
+    """Strings in one block of UTF-8, [n]; what is one block already is not copied."""
+    # values: [n] strings as an array of NumPy or of Arrow, nulls allowed in the latter.
     try:
         if not isinstance(values, pa.Array | pa.ChunkedArray):
             check_writable(name, values)
@@ -109,15 +98,7 @@ def compact(words: pa.LargeStringArray) -> np.ndarray:
 
 
 def check_writable(name: str, values: Any) -> None:
-    """Refuse strings that no file can hold, before anything is computed with them.
-
-    Args:
-        name: what to call them in an error.
-        values: strings, as an array or another iterable.
-
-    Raises:
-        DataError: one holds half of a surrogate pair.
-    """
+    """Refuse strings that no file can hold, before anything is computed with them."""
     if isinstance(values, Texts):
         return  # UTF-8 already
     if isinstance(values, np.ndarray) and values.dtype.kind == "U":

@@ -117,14 +117,8 @@ def target_warnings(y: np.ndarray, task: Task) -> tuple[str, ...]:
 
 
 def label_type(y: np.ndarray) -> LabelType:
-    """What the user's labels are, whose words name the classes.
-
-    Args:
-        y: labels as read.
-
-    Returns:
-        "string" of all that is neither a boolean nor a number.
-    """
+    """What the user's labels are, whose words name the classes."""
+    # Gives "string" of all that is neither a boolean nor a number.
     return _TYPES.get(y.dtype.kind, "string")
 
 
@@ -157,22 +151,12 @@ def as_given(
 
 
 def guess_task(y: np.ndarray) -> Task:
-    """Whether targets are labels or quantities.
-
-    Strings and booleans are labels. Whole numbers (integers, or floats without a fraction) are
-    labels where they have at most 20 distinct values, or where they are exactly 0..k−1 or 1..k
-    with 10 samples or more a class on average. Everything else is a quantity, and so are several
-    booleans a sample: its labels, each 0 or 1.
-
-    Args:
-        y: [n] or [n, k] finite targets.
-
-    Returns:
-        The task.
-
-    Raises:
-        DataError: rows that look one-hot, which could be meant either way.
-    """
+    """Whether targets are labels or quantities."""
+    # Strings and booleans are labels. Whole numbers (integers, or floats without a fraction) are
+    # labels where they have at most 20 distinct values, or where they are exactly 0..k−1 or 1..k
+    # with 10 samples or more a class on average. Everything else is a quantity, and so are several
+    # booleans a sample: its labels, each 0 or 1.
+    # y: [n] or [n, k] finite targets.
     if y.dtype.kind in "UO" or (y.dtype.kind == "b" and y.ndim == 1):
         return "classification"
     if y.ndim > 1:
@@ -201,18 +185,8 @@ def _column(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def check_column(y: np.ndarray, name: str) -> np.ndarray:
-    """Targets that are there, of a type that can be used, and finite.
-
-    Args:
-        y: [n], [n, 1] or [n, ...], as read.
-        name: what to call them in an error.
-
-    Returns:
-        [n] where it is [n, 1].
-
-    Raises:
-        DataError: they are not.
-    """
+    """Targets that are there, of a type that can be used, and finite; [n] where it is [n, 1]."""
+    # y: [n], [n, 1] or [n, ...], as read.
     if y.ndim == 0 or y.size == 0:
         raise DataError(
             f"{name} must be [n] labels or [n] or [n, k] numbers; got shape {y.shape}. Reshape it."

@@ -85,14 +85,8 @@ def _words_and_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, "
 
 
 def words_of(text: str) -> Iterator[str]:
-    """Its words of two letters or more, in small letters.
-
-    Args:
-        text: of any length; a long one is taken apart piece by piece.
-
-    Yields:
-        One word at a time.
-    """
+    """Its words of two letters or more, in small letters, one at a time."""
+    # text: of any length; a long one is taken apart piece by piece.
     start = 0
     while start < len(text):
         space = _SPACE.search(text, start + PIECE)

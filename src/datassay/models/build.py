@@ -137,18 +137,8 @@ def _own_module(name: str) -> nn.Module:
 
 
 def given_network(given: Any, seed: int) -> nn.Module:
-    """A network of the user's own.
-
-    Args:
-        given: a network, or a function of no required arguments that returns one.
-        seed: of the weights that the function draws.
-
-    Returns:
-        A copy of the network, or a new one.
-
-    Raises:
-        ModelError: the function fails, or returns something else.
-    """
+    """A network of the user's own: a copy of it, or a new one."""
+    # given: a network, or a function of no required arguments that returns one.
     if isinstance(given, nn.Module):
         return copy.deepcopy(given)
     with seeded(seed):

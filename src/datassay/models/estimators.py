@@ -51,18 +51,8 @@ def is_estimator(candidate: Any) -> bool:
 
 
 def checked_estimator(model: Any, *, is_classification: bool) -> Any:
-    """An estimator for the task.
-
-    Args:
-        model: an estimator or its class.
-        is_classification: whether the targets are classes.
-
-    Returns:
-        The estimator, not fitted.
-
-    Raises:
-        ModelError: it is none, or one for the other task.
-    """
+    """An estimator for the task, not fitted."""
+    # is_classification: whether the targets are classes.
     if isinstance(model, type) and all(hasattr(model, name) for name in NEEDED):
         with user_code(lambda error: f"{model.__name__} must be made without arguments: {error}"):
             model = model()

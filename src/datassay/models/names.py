@@ -43,18 +43,7 @@ def full_name(name: str, train: SampleSet, head: str = HEAD) -> str:
 
 
 def network_on(name: str, train: SampleSet) -> str:
-    """The network to build on x.
-
-    Args:
-        name: as `full_name` gives it.
-        train: the samples.
-
-    Returns:
-        What stands behind the encoder; other names as they are.
-
-    Raises:
-        ModelError: x is no embedding by the encoder that the name asks for.
-    """
+    """The network to build on x: what stands behind the encoder, or the name as it is."""
     encoder, head = _parts(name)
     if not name.startswith(FEATURES):
         return name

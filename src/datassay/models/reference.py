@@ -25,19 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 def imported_reference(name: str, rule: str) -> Any:
-    """Import the object of that name; a log line says which file it is from.
-
-    Args:
-        name: "package.module:attribute", of what is installed, else of the current folder; or
-            "path/file.py:attribute", of that file whatever is installed.
-        rule: how the error begins: what had to be given.
-
-    Returns:
-        Whatever the attribute holds.
-
-    Raises:
-        ModelError: the module cannot be imported, or lacks the attribute.
-    """
+    """Import the object of that name; a log line says which file it is from."""
+    # Gives whatever the attribute holds.
+    # name: "package.module:attribute", of what is installed, else of the current folder; or
+    # "path/file.py:attribute", of that file whatever is installed.
     module_name, _, attribute = name.rpartition(":")
     remedies: list[str] = []
 
@@ -72,14 +63,8 @@ def is_reference(name: str) -> bool:
 
 
 def reference_file(name: str) -> str:
-    """Where the module of a reference was imported from.
-
-    Args:
-        name: one that `imported_reference` has imported.
-
-    Returns:
-        The path of its file; "built in" where it has none.
-    """
+    """Where the module of a reference was imported from."""
+    # Gives the path of its file; "built in" where it has none.
     return _file(sys.modules[_place(name.rpartition(":")[0]).key])
 
 

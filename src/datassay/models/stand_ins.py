@@ -70,14 +70,7 @@ PLAIN = {"collections.defaultdict": _Dictionary, "collections.deque": _List}
 
 @contextmanager
 def stood_in(path: Path) -> Iterator[None]:
-    """Let `torch.load(path, weights_only=True)` read a file that pickles more than tensors.
-
-    Args:
-        path: what torch saved. Of another kind of file nothing changes.
-
-    Raises:
-        ModelError: the file names what no settings are made of, such as os.system.
-    """
+    """Let `torch.load(path, weights_only=True)` read a file that pickles more than tensors."""
     try:
         names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     except ValueError:  # of no archive: torch says what it is

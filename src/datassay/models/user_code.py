@@ -16,20 +16,10 @@ from datassay.machine import available_memory, out_of_memory
 def user_code(
     message: Callable[[str], str], kind: type[DatassayError] = ModelError
 ) -> Iterator[None]:
-    """Run a user's code inside.
-
-    What it changes in torch for the whole process (precision and device of new tensors, gradients,
-    threads, deterministic algorithms, the state of the generator) is put back.
-
-    Args:
-        message: the error's kind and first line → what to tell the user.
-        kind: of the error that tells it.
-
-    Raises:
-        DatassayError: of that kind, where the code raised anything else, SystemExit included; its
-            own as it is.
-        KeyboardInterrupt: raised inside, as it is.
-    """
+    """Run a user's code inside."""
+    # What it changes in torch for the whole process (precision and device of new tensors,
+    # gradients, threads, deterministic algorithms, the state of the generator) is put back.
+    # message: the error's kind and first line → what to tell the user.
     try:
         with _settings_kept():
             yield

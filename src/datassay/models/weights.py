@@ -48,15 +48,7 @@ def load_weights(model: nn.Module, path: Path) -> tuple[str, ...]:
 
 
 def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
-    """What `load_weights` says of a file that has been read.
-
-    Args:
-        path: one that `load_weights` has read.
-        model: that has read it.
-
-    Returns:
-        As `load_weights`.
-    """
+    """As `load_weights`, of a file that has been read."""
     return _choice(_chosen(model, path), path)
 
 
@@ -82,16 +74,8 @@ def _choice(found: StateDict, path: Path) -> tuple[str, ...]:
 
 
 def load_state(model: nn.Module, given: Mapping[str, Tensor], path: str) -> None:
-    """Load a state dict that holds exactly the model's tensors.
-
-    Args:
-        model: takes the weights, in its own precision.
-        given: name → tensor; of several names of one tensor, one is enough.
-        path: where it came from, for errors.
-
-    Raises:
-        ModelError: it does not fit the model.
-    """
+    """Load a state dict that holds exactly the model's tensors."""
+    # given: name → tensor; of several names of one tensor, one is enough.
     state, target = dict(given), model
     _fill_tied(target, state, path)
     expected = target.state_dict()

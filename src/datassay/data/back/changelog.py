@@ -81,17 +81,7 @@ def _safe(text: str) -> str:
 
 
 def read_changelog(data: Path) -> Changelog | None:
-    """The changelog beside data.
-
-    Args:
-        data: a folder that `datassay apply` made, or the file in it.
-
-    Returns:
-        The changelog; None where there is none of ours.
-
-    Raises:
-        DataError: it is damaged.
-    """
+    """The changelog beside data, in its folder; None where there is none of ours."""
     path = (data if data.is_dir() else data.parent) / RECORD
     if not path.is_file():
         return None

@@ -15,17 +15,9 @@ _INDEX = "__index_level_0__"  # as pandas names labels of rows that have no name
 
 
 def without_range(table: pa.Table) -> pa.Table:
-    """The table with row labels of pandas that are a range other than 0, 1, ... as a column.
-
-    Without some rows they are no range any more; pandas, too, then writes a column. A range from 0
-    only counts the rows, and still does so.
-
-    Args:
-        table: with pandas' metadata, or without.
-
-    Returns:
-        The same rows.
-    """
+    """The table with row labels of pandas that are a range other than 0, 1, ... as a column."""
+    # Without some rows they are no range any more; pandas, too, then writes a column. A range from
+    # 0 only counts the rows, and still does so.
     try:
         about = json.loads((table.schema.metadata or {})[b"pandas"])
         (index,) = about["index_columns"]
@@ -49,18 +41,7 @@ def without_range(table: pa.Table) -> pa.Table:
 
 
 def with_rows(table: pa.Table, change: Change) -> pa.Table:
-    """The table without some rows, and with other values in one column of others.
-
-    Args:
-        table: as it is stored.
-        change: what becomes of its rows.
-
-    Returns:
-        The table; types and metadata as they were.
-
-    Raises:
-        DataError: the column's type cannot hold one of the numbers.
-    """
+    """The table without some rows, and with other values in one column of others."""
     place, values = change.place, table[change.column]
     donor, number, keep = change.donor, change.number, change.keep
     if donor:

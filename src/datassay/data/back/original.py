@@ -125,37 +125,16 @@ def original_table(
 def ids_after(
     ids: Shaped[np.ndarray, " n"], keep: Bool[np.ndarray, " n"], *, is_numbered: bool
 ) -> np.ndarray:
-    """The ids that samples have when some are gone.
-
-    Args:
-        ids: of all samples, ascending where they are places.
-        keep: which stay.
-        is_numbered: whether ids are places, so that later samples move up.
-
-    Returns:
-        [kept].
-    """
+    """The ids that samples have when some are gone, [kept]."""
+    # is_numbered: whether ids are places, so that later samples move up.
     return (ids - np.cumsum(~keep))[keep] if is_numbered else ids[keep]
 
 
 def donors(
     y: Shaped[np.ndarray, " n"], new: Shaped[np.ndarray, " n"], class_names: tuple[str, ...]
 ) -> dict[int, int]:
-    """For each sample with another class a sample that has that class already.
-
-    How the class is written there is how it is written: quotes, decimals, type and all.
-
-    Args:
-        y: class indices.
-        new: the ones to be.
-        class_names: in index order.
-
-    Returns:
-        Position → position.
-
-    Raises:
-        DataError: no sample has a class that is named.
-    """
+    """For each sample with another class a sample that has that class already."""
+    # How the class is written there is how it is written: quotes, decimals, type and all.
     first = {int(c): int(place) for c, place in zip(*np.unique(y, return_index=True), strict=True)}
     changed = np.flatnonzero(new != y)
     if absent := sorted({class_names[int(c)] for c in new[changed] if int(c) not in first}):

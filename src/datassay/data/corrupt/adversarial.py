@@ -83,16 +83,7 @@ def add_adversarial(
 
 
 def check_adversarial(samples: SampleSet, fraction: float, epsilon: float) -> None:
-    """Refuse, before a network is trained, what cannot be fooled.
-
-    Args:
-        samples: as in `add_adversarial`.
-        fraction: as there.
-        epsilon: as there.
-
-    Raises:
-        DataError: a regression set, embeddings, or a setting outside its rule.
-    """
+    """Refuse, before a network is trained, what cannot be fooled."""
     if not samples.is_classification:
         raise DataError(
             f"adversarial samples need classes; {samples.name} is a regression set. Load it with "

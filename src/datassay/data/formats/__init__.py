@@ -10,11 +10,7 @@ from datassay.plugins import plugins
 
 
 def in_words() -> str:
-    """What can be read, for `--help`: suffixes of files, and what folders hold.
-
-    Returns:
-        Such as ".csv, .npz, or a folder of one folder of images a class".
-    """
+    """What can be read, for `--help`: suffixes of files, and what folders hold."""
     files, folders = [], []
     for declared in [*_declared(), *map(vars, plugins("formats").values())]:
         files += declared.get("suffixes", ())

@@ -14,18 +14,7 @@ from datassay.data.source import check_fits
 
 
 def read_arrow(path: Path, ids: str | None = None) -> pa.Table:
-    """The table in a file.
-
-    Args:
-        path: .feather (version 2) or .arrow.
-        ids: the column of ids, which is read like others.
-
-    Returns:
-        The table, row labels of pandas with it.
-
-    Raises:
-        DataError: it would not fit into memory.
-    """
+    """The table in a file, row labels of pandas with it."""
     check_fits(2.0 * path.stat().st_size, f"the values in {path}")
     with pa.OSFile(str(path)) as file:
         reader = ipc.open_file(file) if _is_file(path) else ipc.open_stream(file)

@@ -121,14 +121,7 @@ def _give_back(path: Path, task: str | None, link: bool) -> Original:
 
 
 def original_builtin(name: str) -> Original:
-    """A built-in set, which is given as an .npz file with ids.
-
-    Args:
-        name: of the set.
-
-    Returns:
-        Ids and labels of all samples.
-    """
+    """A built-in set, which is given as an .npz file with ids."""
     source = read_builtin(name)
     y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
     ids = np.arange(len(y))

@@ -135,14 +135,7 @@ def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
 
 
 def check_index(table: pa.Table) -> None:
-    """Refuse the labels of a frame that repeat: results would join the wrong rows by them.
-
-    Args:
-        table: of `frame_table`.
-
-    Raises:
-        DataError: some label occurs more than once.
-    """
+    """Refuse the labels of a frame that repeat: results would join the wrong rows by them."""
     for name in row_labels(table):
         counts = pc.value_counts(table[name]).to_pylist()  # type: ignore[attr-defined]
         most = max(counts, key=lambda each: each["counts"], default={"counts": 0})
@@ -175,14 +168,7 @@ def _with_range(table: pa.Table) -> pa.Table:
 
 
 def row_labels(table: pa.Table) -> set[str]:
-    """The columns that hold pandas' row labels, which pandas writes behind the others.
-
-    Args:
-        table: of a file or a frame.
-
-    Returns:
-        Their names.
-    """
+    """The columns that hold pandas' row labels, which pandas writes behind the others."""
     labels = {name for name in table.column_names if _PANDAS_INDEX.fullmatch(name)}
     marked = {i for i in _pandas_index(table) if isinstance(i, str)}
     return labels | (marked & set(table.column_names))

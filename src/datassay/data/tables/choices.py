@@ -57,18 +57,8 @@ _OPTIONS = ("drop", "keep", "categorical", "text")
 
 
 def names_of(option: str, value: Any) -> tuple[str, ...]:
-    """Columns that the user names.
-
-    Args:
-        option: for which.
-        value: names; one may stand alone; None: no column.
-
-    Returns:
-        The names.
-
-    Raises:
-        DataError: something else.
-    """
+    """Columns that the user names."""
+    # value: names; one may stand alone; None: no column.
     names = (value,) if isinstance(value, str) else () if value is None else value
     if isinstance(names, Iterable):
         names = tuple(names)
@@ -80,16 +70,7 @@ def names_of(option: str, value: Any) -> tuple[str, ...]:
 
 
 def check_choices(chosen: Choices, names: Sequence[str], table: str) -> None:
-    """Refuse choices that no column of the table can follow.
-
-    Args:
-        chosen: the user's.
-        names: of the table's columns.
-        table: its name.
-
-    Raises:
-        DataError: a name is none of the table's, or is chosen for two things at once.
-    """
+    """Refuse choices that no column of the table can follow."""
     known, seen = set(names), dict[str, str](chosen.roles)
     for option in _OPTIONS:
         given = tuple(dict.fromkeys(getattr(chosen, option)))
@@ -108,12 +89,5 @@ def check_choices(chosen: Choices, names: Sequence[str], table: str) -> None:
 
 
 def some(names: Sequence[str]) -> str:
-    """Names for an error, the first SHOWN of them.
-
-    Args:
-        names: of columns.
-
-    Returns:
-        Such as "a, b, ... (200 in all)".
-    """
+    """Names for an error, the first SHOWN of them."""
     return ", ".join(names[:SHOWN]) + f", ... ({len(names):,} in all)" * (len(names) > SHOWN)

@@ -23,15 +23,8 @@ class DateParts(TransformerMixin, BaseEstimator):
     """
 
     def fit(self, X: np.ndarray, y: object = None) -> DateParts:
-        """Learn the first date, which parts vary, and their medians.
-
-        Args:
-            X: [n, m] datetime64[us].
-            y: unused.
-
-        Returns:
-            Itself.
-        """
+        """Learn the first date, which parts vary, and their medians."""
+        # X: [n, m] datetime64[us].
         self.n_features_in_ = X.shape[1]
         self.had_missing_ = [bool(_are_missing(dates).any()) for dates in X.T]
         known = [dates[~_are_missing(dates)] for dates in X.T]
@@ -65,14 +58,8 @@ class DateParts(TransformerMixin, BaseEstimator):
         return np.hstack(blocks).astype(np.float64, copy=False)
 
     def get_feature_names_out(self, input_features: Sequence[str]) -> np.ndarray:
-        """Such as "when year".
-
-        Args:
-            input_features: [m] names of the columns.
-
-        Returns:
-            One name a column of what `transform` returns.
-        """
+        """One name a column of what `transform` returns, such as "when year"."""
+        # input_features: [m] names of the columns.
         names = []
         for j, name in enumerate(input_features):
             names += [f"{name} {PARTS[part]}" for part in self.parts_[j]]

@@ -38,27 +38,13 @@ _ANY = r"^\s*(\d{1,4}[-/. ][\dA-Za-z]{1,9}[-/. ]\d{1,4}|[A-Za-z]{3,9} \d{1,2},? 
 
 
 def are_dates(kind: pa.DataType) -> bool:
-    """Whether Arrow holds values of this type as dates or times.
-
-    Args:
-        kind: of a column.
-
-    Returns:
-        Not so of times of the day.
-    """
+    """Whether Arrow holds values of this type as dates or times; not so of times of the day."""
     return pt.is_date(kind) or pt.is_timestamp(kind)
 
 
 def of_dates(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """A column of Arrow's dates; times with a zone are read in UTC.
-
-    Args:
-        values: [n] dates or timestamps, nulls where they are missing.
-        column: its name and role.
-
-    Returns:
-        The column: datetime64[us].
-    """
+    """A column of Arrow's dates as datetime64[us]; times with a zone are read in UTC."""
+    # values: [n] dates or timestamps, nulls where they are missing.
     microseconds = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
     return _checked(microseconds.to_numpy().astype("datetime64[us]"), column)
 

@@ -47,15 +47,7 @@ def leaking(columns: Sequence[ReadColumn], y: np.ndarray) -> dict[str, float]:
 
 
 def leak_warning(name: str, share: float) -> str:
-    """What the reader must know of such a column.
-
-    Args:
-        name: of the column.
-        share: of the variance that it predicts.
-
-    Returns:
-        A sentence or two.
-    """
+    """What the reader must know of such a column."""
     return (
         f"Column {name!r} predicts the target almost alone ({share:.1%} of its variance). If it is "
         "not known before the target is, drop it."

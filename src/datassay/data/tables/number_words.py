@@ -68,14 +68,8 @@ def number_words(words: pa.LargeStringArray) -> NumberWords:
 
 
 def are_marks(words: pa.LargeStringArray) -> np.ndarray:
-    """Which words stand for a missing number or date, such as "?", "-" and "NA".
-
-    Args:
-        words: [n], nulls allowed; they are none.
-
-    Returns:
-        [n] bool.
-    """
+    """Which words stand for a missing number or date, such as "?", "-" and "NA", [n] bool."""
+    # words: [n], nulls allowed; they are none.
     return _matches(words, MARK)
 
 

@@ -21,15 +21,8 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def of_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """A column of numbers, booleans, times of the day or durations.
-
-    Args:
-        values: [n], nulls and NaN where they are missing.
-        column: its name and role.
-
-    Returns:
-        The column.
-    """
+    """A column of numbers, booleans, times of the day or durations."""
+    # values: [n], nulls and NaN where they are missing.
     if pt.is_time(values.type) or pt.is_duration(values.type):
         unit = _SECONDS[values.type.unit]
         whole = values.cast(pa.int32() if pt.is_time32(values.type) else pa.int64())
@@ -119,15 +112,8 @@ def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
 
 
 def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """Vectors, such as embeddings: one list of numbers a row, all of one length.
-
-    Args:
-        values: [n] lists of numbers.
-        column: its name.
-
-    Returns:
-        The column.
-    """
+    """Vectors, such as embeddings: one list of numbers a row, all of one length."""
+    # values: [n] lists of numbers.
     is_missing = values.is_null().to_numpy()
     if is_missing.any():
         return without_values(column, is_missing)

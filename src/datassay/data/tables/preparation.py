@@ -273,15 +273,7 @@ def _treatment(kind: str, fitted: Any, place: int, read: ReadColumn) -> str:
 
 
 def refuse(columns: Sequence[ReadColumn], name: str) -> None:
-    """Refuse all columns that cannot be used in one error.
-
-    Args:
-        columns: as read.
-        name: of the table.
-
-    Raises:
-        DataError: one of them has a problem.
-    """
+    """Refuse all columns that cannot be used in one error."""
     bad = [c for c in columns if c.problem]
     if not bad:
         return

@@ -45,15 +45,7 @@ class ReadColumn:
 
 
 def left_out(read: ReadColumn, why: str) -> ReadColumn:
-    """The column without its values.
-
-    Args:
-        read: as it was read.
-        why: it is left out.
-
-    Returns:
-        The same column, left out.
-    """
+    """The same column, left out, without its values."""
     also = f"; {read.column.note}" if read.column.note else ""
     return ReadColumn(replace(read.column, read_as="left out", n_values=None, note=why + also))
 
@@ -79,14 +71,7 @@ def without_values(column: Column, is_missing: np.ndarray) -> ReadColumn:
 
 
 def rows_of(mask: np.ndarray) -> str:
-    """Which rows, for an error.
-
-    Args:
-        mask: [n] bool.
-
-    Returns:
-        Such as "rows 3, 7, ...".
-    """
+    """Which rows, for an error."""
     rows = np.flatnonzero(mask)
     word = "row" if len(rows) == 1 else "rows"
     return f"{word} {', '.join(map(str, rows[:SHOWN]))}{', ...' * (len(rows) > SHOWN)}"

@@ -26,22 +26,9 @@ WORDS = "its words: an embedding, or tf-idf weights"
 
 
 def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
-    """A source from a table in memory.
-
-    Rows whose target is missing are left out; the others keep their row numbers.
-
-    Args:
-        table: one row a sample; the row labels of pandas are its ids, unless others are named.
-        name: the file's path, or what to call the table.
-        chosen: what its columns are for.
-
-    Returns:
-        The source.
-
-    Raises:
-        DataError: a column is not there, named twice, or no feature or row is left; columns cannot
-            be used, each of them named.
-    """
+    """A source from a table in memory."""
+    # Rows whose target is missing are left out; the others keep their row numbers.
+    # table: one row a sample; the row labels of pandas are its ids, unless others are named.
     note = (table.schema.metadata or {}).get(NOTE, b"").decode()
     table, chosen = with_roles(table, name, chosen)
     names, labels, target = table.column_names, row_labels(table) - set(chosen.roles), chosen.target

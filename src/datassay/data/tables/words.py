@@ -117,30 +117,16 @@ def _category_or_text(
 
 
 def as_category(words: pa.LargeStringArray, column: Column) -> ReadColumn:
-    """A column of categories.
-
-    Args:
-        words: [n], nulls where they are missing.
-        column: its name.
-
-    Returns:
-        The column.
-    """
+    """A column of categories."""
+    # words: [n], nulls where they are missing.
     k = pc.count_distinct(words, mode="only_valid").as_py()  # type: ignore[attr-defined]
     column = replace(column, read_as="category", n_values=k, missing=words.null_count)
     return ReadColumn(column, words=words)
 
 
 def as_text(words: pa.LargeStringArray, column: Column) -> ReadColumn:
-    """A column of texts; a missing one is empty.
-
-    Args:
-        words: [n], nulls where they are missing.
-        column: its name.
-
-    Returns:
-        The column.
-    """
+    """A column of texts; a missing one is empty."""
+    # words: [n], nulls where they are missing.
     column = replace(column, read_as="text", missing=words.null_count)
     return ReadColumn(column, words=words.fill_null("") if words.null_count else words)
 

@@ -26,17 +26,7 @@ OWN: dict[Literal["image", "text"], tuple[str, str, WeightsFile]] = {
 
 
 def encoder_named(name: str) -> Encoder:
-    """The encoder of that name, its weights read and checked.
-
-    Args:
-        name: lite0, minilm, timm:NAME or hf:NAME.
-
-    Returns:
-        The encoder, on the CPU.
-
-    Raises:
-        ModelError: unknown name, a package that is not installed, weights with another digest.
-    """
+    """The encoder of that name, on the CPU, its weights read and checked."""
     if name in NAMED:
         return NAMED[name]()
     for prefix, load in LOADED.items():

@@ -54,14 +54,8 @@ class Encoder:
 
 
 def image_embedded(values: Tensor) -> Embedded:
-    """Embeddings of images, none of which is cut.
-
-    Args:
-        values: [b, width].
-
-    Returns:
-        The batch.
-    """
+    """Embeddings of images, none of which is cut."""
+    # values: [b, width].
     return Embedded(values, np.zeros(len(values), dtype=bool))
 
 

@@ -18,17 +18,7 @@ PREFIX = "timm:"
 
 
 def image_model(name: str) -> Encoder:
-    """A network of timm without its last layer, images prepared as its own configuration says.
-
-    Args:
-        name: "timm:" and what `timm.create_model` takes.
-
-    Returns:
-        The encoder.
-
-    Raises:
-        ModelError: timm is not installed, is one that would unpickle, or cannot load that name.
-    """
+    """A network of timm without its last layer, images prepared as its own configuration says."""
     check_installed(name, "timm", "pip install timm")
     with user_code(
         lambda error: (

@@ -34,17 +34,7 @@ class WeightsFile:
         return importlib.util.find_spec(self.package) is not None
 
     def read(self, name: str) -> bytes:
-        """The content, checked.
-
-        Args:
-            name: of the encoder, for errors.
-
-        Returns:
-            All bytes; what was checked is what is used.
-
-        Raises:
-            ModelError: the package is not installed, or the file is missing or another.
-        """
+        """All bytes, checked; what was checked is what is used."""
         check_installed(name, self.package)
         found = importlib.util.find_spec(self.package)
         assert found is not None and found.submodule_search_locations
@@ -70,16 +60,7 @@ class WeightsFile:
 
 
 def check_installed(name: str, package: str, install: str = INSTALL) -> None:
-    """Refuse before any work is done an encoder whose package is not there.
-
-    Args:
-        name: of the encoder.
-        package: that it needs, which is not imported for this.
-        install: the command that installs it.
-
-    Raises:
-        ModelError: it is not installed.
-    """
+    """Refuse before any work is done an encoder whose package is not there."""
     if importlib.util.find_spec(package) is None:
         raise ModelError(
             f"encoder features:{name} needs the package {package}, which is not installed. Run: "
