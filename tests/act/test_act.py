@@ -17,7 +17,7 @@ from datassay.act.remove.summarize import summarize, suspects_first
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
-from datassay.score.compare.baselines import baselines
+from datassay.score.compare.retraining_check import baselines
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import sample_information
 from datassay.train.folds import judging, validation_score

@@ -10,12 +10,12 @@ from datassay.act.remove.rivals import Contest
 from datassay.commands.run.findings import Findings
 from datassay.data.samples import SampleSet
 from datassay.score.compare.aggregate import aggregate
-from datassay.score.compare.baselines import Baselines
+from datassay.score.compare.retraining_check import Baselines
 from datassay.score.effects import Attribution, TopEffects
 from datassay.score.label_issues import LabelIssues, LabelNoise
 from datassay.score.learning_curve import LearningCurve
 from datassay.score.leave_one_out import LeaveOneOut
-from datassay.score.linear.dynamics import Dynamics
+from datassay.score.linear.training_run import Dynamics
 from datassay.score.sample_information import SampleInformation
 
 EVIL = "<script>alert(1)</script>"

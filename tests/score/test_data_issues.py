@@ -8,8 +8,8 @@ import pytest
 
 from datassay.data.samples import Column, SampleSet
 from datassay.errors import DataError
+from datassay.score.checks.columns import drift
 from datassay.score.checks.data_issues import data_issues
-from datassay.score.checks.drift import drift
 from datassay.score.checks.duplicates import array_codes, duplicates, row_codes
 
 WORDS = ("north", "south", "west", "east", "middle")

@@ -17,7 +17,7 @@ from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.progress import silent
 from datassay.score.label_issues import label_issues
-from datassay.score.labels.cross_validated import held_out_probabilities
+from datassay.score.labels.judges import held_out_probabilities
 from datassay.score.labels.ridge import RIDGES, ridge_fit
 from datassay.score.linear.eigenbasis import eigenbasis
 from helpers.linearizations import linearization, random_jacobians

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from datassay.score.learning_curve import learning_curve
-from datassay.score.linear.dynamics import Dynamics
+from datassay.score.linear.training_run import Dynamics
 from helpers.linearizations import linearization, random_jacobians
 
 

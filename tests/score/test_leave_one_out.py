@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from datassay.collect import form as form_module
 from datassay.errors import SettingError
 from datassay.score.leave_one_out import leave_one_out
-from datassay.score.linear.dynamics import check_dynamics
+from datassay.score.linear.training_run import check_dynamics
 from helpers.linearizations import FORMS, brute_force, close, linearization, random_jacobians
 
 

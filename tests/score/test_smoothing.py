@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from datassay.errors import SettingError
 from datassay.score.information.gaussian_kl import kl_information
-from datassay.score.leave_one_out import leave_one_out
-from datassay.score.linear.smoothing import (
+from datassay.score.information.weights import (
     gaussian_noise,
     gradient_covariance,
     steady_state_covariance,
 )
+from datassay.score.leave_one_out import leave_one_out
 from datassay.score.sample_information import sample_information
 from helpers.linearizations import linearization, random_jacobians, weights
 from helpers.smoothing import RUN, lyapunov

@@ -21,42 +21,19 @@ NEXT_TOKEN = Objective("next_token")
 
 
 def log_probability(model: nn.Module, batch: Any) -> Tensor:
-    """Log-probability of a sequence's tokens that count, each given what stands before it.
-
-    Args:
-        model: a causal language model.
-        batch: with input_ids and labels.
-
-    Returns:
-        [b], their sum, in nats.
-    """
+    """[b], the summed log-probability of each sequence's counted tokens, in nats."""
     return -NEXT_TOKEN.losses(model, batch)
 
 
 def embedding_rows(model: Any) -> int | None:
-    """How many tokens the model knows.
-
-    Args:
-        model: of transformers, or another network.
-
-    Returns:
-        Rows of its table of embeddings; None where it does not say which that is.
-    """
+    """How many tokens the model knows; None where its table of embeddings is not known."""
     table = getattr(model, "get_input_embeddings", lambda: None)()
     weight = getattr(table, "weight", None)
     return None if weight is None else len(weight)
 
 
 def longest_context(model: Any, tokenizer: Any) -> int | None:
-    """How many tokens the model takes at once.
-
-    Args:
-        model: of transformers, or another network.
-        tokenizer: of transformers.
-
-    Returns:
-        What the model's configuration says, else the tokenizer; None where neither does.
-    """
+    """How many tokens the model takes at once, by itself or its tokenizer; None: not known."""
     own = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     told = getattr(tokenizer, "model_max_length", None)
     limits = [v for v in (own, told) if isinstance(v, int) and 1 < v < NO_LIMIT]
@@ -65,11 +42,7 @@ def longest_context(model: Any, tokenizer: Any) -> int | None:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, as long as this lasts.
-
-    Args:
-        model: each of its parts gets its own mode back.
-    """
+    """The model in evaluation mode, as long as this lasts; each part gets its own mode back."""
     before = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
@@ -81,9 +54,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def check_causal(model: Any) -> None:
     """Refuse what does not predict each token from those before it.
-
-    Args:
-        model: to be tried on three tokens.
 
     Raises:
         ModelError: it is no network, fails, gives something else than a value a token of its

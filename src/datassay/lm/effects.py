@@ -45,10 +45,6 @@ class FittedModels:
     def __init__(self, request: Request, samples: TokenSamples):
         """Fit it.
 
-        Args:
-            request: checked.
-            samples: of the training.
-
         Raises:
             SettingError: the method needs arrays.
         """
@@ -62,17 +58,7 @@ class FittedModels:
         self._adds = request.method in TAKES_CHECKPOINTS
 
     def effects(self, queries: Queries) -> Attribution:
-        """Effect of each text on each query.
-
-        Args:
-            queries: from `asked_samples`.
-
-        Returns:
-            Log-probabilities with the text minus without it, [texts, m].
-
-        Raises:
-            SettingError: there are too many.
-        """
+        """Effect of each text on each query, [texts, m]: log-probability with it minus without."""
         n, m = len(self.samples), len(queries)
         if n * m > LARGEST_MATRIX:
             raise SettingError(
@@ -84,15 +70,7 @@ class FittedModels:
     def by_token(
         self, queries: Queries, texts: Sequence[int]
     ) -> list[Float[np.ndarray, "tokens m"]]:
-        """Effect of each token of some texts on each query.
-
-        Args:
-            queries: as in `effects`.
-            texts: positions, rising.
-
-        Returns:
-            One array a text; over its tokens they add up to its effect.
-        """
+        """Effect of each token of some texts on each query; a text's add up to its effect."""
         if not texts:
             return []
         each = self._networks(queries)
@@ -157,16 +135,7 @@ class Indexed(FittedModels):
 def check_same(
     effect: Float[np.ndarray, "n m"], texts: Sequence[int], by_token: Sequence[np.ndarray]
 ) -> None:
-    """Refuse an index of other texts than those given.
-
-    Args:
-        effect: of all texts, from the index.
-        texts: positions of some.
-        by_token: their tokens' effects, from the texts themselves.
-
-    Raises:
-        DataError: these do not add up to those.
-    """
+    """Refuse an index of other texts: their tokens' effects must add up to its effects."""
     apart = [np.abs(own.sum(0) - effect[t]).max() for own, t in zip(by_token, texts, strict=True)]
     if apart and max(apart) > ROUNDED * np.abs(effect).max():
         raise DataError(
@@ -177,10 +146,6 @@ def check_same(
 
 def asked_samples(asked: Question, *, per_token: bool) -> Queries:
     """The answer as queries: one a token, which ends with it, or one for all.
-
-    Args:
-        asked: prompt and answer.
-        per_token: whether each token is a query.
 
     Returns:
         Samples whose labels are the tokens asked about. `datassay.influence` takes them, with
@@ -199,10 +164,6 @@ def asked_samples(asked: Question, *, per_token: bool) -> Queries:
 
 def by_text(found: Attribution, samples: TokenSamples) -> Attribution:
     """Effects of samples added up over each text.
-
-    Args:
-        found: of these samples, with all effects.
-        samples: of n texts, in order.
 
     Returns:
         Of the texts, by their ids. A text's effect on its own loss is no sum over its samples:
@@ -237,15 +198,7 @@ def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
 
 
 def leading(effect: Float[np.ndarray, "n m"], top: int) -> list[int]:
-    """Texts with the largest effects on any token, or on all together, in both directions.
-
-    Args:
-        effect: of texts on tokens.
-        top: texts a token and direction.
-
-    Returns:
-        Positions, in order.
-    """
+    """Positions of the texts with the largest effects on any token, or on all, both ways."""
     every = np.concatenate([effect, effect.sum(1, keepdims=True)], 1)
     order = np.argsort(every, axis=0, kind="stable")
     both = np.concatenate([order[:top], order[len(order) - min(top, len(order)) :]])

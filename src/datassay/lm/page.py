@@ -27,14 +27,7 @@ UNJUDGED = (
 
 
 def page(found: Any) -> Page:
-    """Everything that the result says.
-
-    Args:
-        found: a TextInfluence, whose module imports this one.
-
-    Returns:
-        The page.
-    """
+    """Everything that a TextInfluence says."""
     rivals = {name: words for name, words in RIVALS.items() if getattr(found, name) is not None}
     shown = {
         "raised": "Texts that raised its probability",

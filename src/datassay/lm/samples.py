@@ -173,17 +173,7 @@ def token_samples(
 
 
 def texts_of(texts: Any) -> list[str]:
-    """Texts as a list.
-
-    Args:
-        texts: any sequence of them.
-
-    Returns:
-        The strings.
-
-    Raises:
-        DataError: there is none, or one is no string or empty.
-    """
+    """Texts as a list; refused where there is none, or one is no string or empty."""
     if isinstance(texts, str):
         raise DataError("texts must be a list of strings; got one string. Put it into a list.")
     try:
@@ -220,19 +210,7 @@ def _ids(ids: Any, n: int) -> np.ndarray:
 
 
 def whole_number(name: str, value: float, least: int) -> int:
-    """A whole number.
-
-    Args:
-        name: of the argument.
-        value: as it was given.
-        least: that it may be.
-
-    Returns:
-        The same.
-
-    Raises:
-        SettingError: it is none, or less.
-    """
+    """A whole number of at least `least`; else refused by the argument's name."""
     if value != int(value) or value < least:
         raise SettingError(f"{name} must be a whole number of at least {least}; got {value}.")
     return int(value)

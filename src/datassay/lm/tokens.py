@@ -34,15 +34,7 @@ class Tokens:
 
 
 def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
-    """Refuse what is no tokenizer, or one of another vocabulary.
-
-    Args:
-        tokenizer: of transformers.
-        rows: of the model's table of embeddings; None: unknown.
-
-    Raises:
-        SettingError: it is no tokenizer of transformers, or knows more tokens than the model.
-    """
+    """Refuse what is no tokenizer, or one of another vocabulary than the model's."""
     if not (callable(tokenizer) and hasattr(tokenizer, "decode")):
         raise SettingError(
             "tokenizer must be one of transformers, called with texts; got a "
@@ -58,19 +50,7 @@ def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
 
 
 def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np.ndarray]:
-    """Each text's tokens, with what the tokenizer adds: begin and end, where it does.
-
-    Args:
-        tokenizer: of transformers.
-        texts: any, not cut.
-        rows: of the model's table of embeddings; None: unknown.
-
-    Returns:
-        [tokens] a text, int32.
-
-    Raises:
-        DataError: a text has no token, or one that the model does not know.
-    """
+    """Each text's tokens, int32, uncut, with begin and end where the tokenizer adds them."""
     found: list[np.ndarray] = []
     for start in range(0, len(texts), AT_ONCE):
         given = tokenizer(list(texts[start : start + AT_ONCE]), verbose=False)["input_ids"]
@@ -90,15 +70,7 @@ def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np
 
 
 def tokens_of(tokenizer: Any, text: str) -> Tokens:
-    """The tokens of a text, and where they stand in it.
-
-    Args:
-        tokenizer: of transformers; a slow one says where by decoding what stands before each.
-        text: to take apart.
-
-    Returns:
-        Its tokens.
-    """
+    """The tokens of a text, and where they stand in it."""
     fast = bool(getattr(tokenizer, "is_fast", False))
     found = tokenizer(text, verbose=False, return_offsets_mapping=fast)
     ids = np.array(found["input_ids"], np.int64)

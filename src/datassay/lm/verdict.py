@@ -12,9 +12,6 @@ from datassay.stats import BETTER, mean_interval, sentence
 def verdict(judged: Any) -> tuple[str | None, str]:
     """Which method's texts the answer depended on most.
 
-    Args:
-        judged: a JudgedTexts.
-
     Returns:
         The winner, None where the seeds do not tell it from the next one, and a sentence.
     """

@@ -183,15 +183,7 @@ def _scores(
 
 
 def score(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
-    """Accuracy of the largest output; R² where there is one output.
-
-    Args:
-        outputs: [n, q].
-        targets: [n, q].
-
-    Returns:
-        The accuracy, or R² (NaN where all targets are equal).
-    """
+    """Accuracy of the largest output; R² where there is one, NaN where all targets are equal."""
     if targets.shape[1] > 1:
         return float((outputs.argmax(axis=1) == targets.argmax(axis=1)).mean())
     spread = float(((targets - targets.mean(axis=0)) ** 2).sum())

@@ -172,14 +172,7 @@ def fit_normal_equations(
 
 
 def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
-    """Note that products of one degree are so large that another's are lost beside them.
-
-    Args:
-        normal: the sums over the samples.
-
-    Returns:
-        One note, or none where the sizes are alike.
-    """
+    """A note where products of one degree are so large that another's are lost; or none."""
     squares = np.diag(normal.gram).astype(np.float64)
     degree = normal.monomials.degree[normal.live]
     degrees = [k for k in np.unique(degree) if k > 0]
@@ -196,14 +189,7 @@ def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
 
 
 def check_spread(targets: Float[np.ndarray, "n q"]) -> None:
-    """Check that targets differ between samples.
-
-    Args:
-        targets: [n, q].
-
-    Raises:
-        DataError: every target is the same for all samples.
-    """
+    """Refuse targets that are the same for all samples."""
     if not len(targets) or (targets == targets[0]).all():
         _refuse_constant(len(targets))
 

@@ -155,20 +155,7 @@ def local_monomials(
 def chosen_monomials(
     n_inputs: int, degree: int, window: int | None, image_shape: tuple[int, ...] | None
 ) -> Monomials:
-    """All monomials, or those of a window.
-
-    Args:
-        n_inputs: d, columns of X.
-        degree: most inputs in a product.
-        window: side of the square, or None.
-        image_shape: rows, columns, or None.
-
-    Returns:
-        The monomials.
-
-    Raises:
-        SettingError: a setting is out of range, or the image does not have d pixels.
-    """
+    """All monomials of a degree, or those of a window of an image."""
     if image_shape is None:
         if window is not None:
             raise SettingError(
@@ -186,14 +173,7 @@ def chosen_monomials(
 
 
 def multiplicity(term: Iterable[int]) -> int:
-    """Number of ordered products equal to this monomial: k! / Π α!.
-
-    Args:
-        term: indices of the inputs multiplied; -1 is none.
-
-    Returns:
-        The multinomial coefficient.
-    """
+    """Number of ordered products equal to this monomial, k! / Π α!; index -1 is none."""
     inputs = [i for i in term if i >= 0]
     repeats = [factorial(inputs.count(i)) for i in set(inputs)]
     return factorial(len(inputs)) // int(np.prod(repeats, dtype=int))

@@ -183,15 +183,7 @@ def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
 
 
 def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
-    """The dtype that features are computed in.
-
-    Args:
-        precision: as for `normal_equations`.
-        monomials: the features.
-
-    Returns:
-        np.float32 or np.float64.
-    """
+    """The dtype that features are computed in, np.float32 or np.float64."""
     if precision == "auto":
         precision = "float64" if monomials.n_features <= FEW else "float32"
     return np.float64 if precision == "float64" else np.float32
@@ -224,17 +216,7 @@ def live_features(
 def checked_samples(
     x: Float[np.ndarray, "n d"], targets: Float[np.ndarray, "m q"], monomials: Monomials
 ) -> None:
-    """Check that samples can be fitted.
-
-    Args:
-        x: [n, d].
-        targets: [n, q].
-        monomials: the features.
-
-    Raises:
-        DataError: x has other inputs than the monomials, x and targets differ in length, or a
-            value is not finite.
-    """
+    """Refuse samples of other inputs, lengths or values than can be fitted."""
     if x.shape[1] != monomials.n_inputs:
         raise DataError(
             f"x must have the {monomials.n_inputs} inputs the monomials were made for; got "

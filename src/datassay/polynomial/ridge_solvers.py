@@ -67,9 +67,6 @@ class Centred:
 def centred(normal: NormalEquations) -> Centred:
     """Remove the constant from normal equations.
 
-    Args:
-        normal: the sums.
-
     Returns:
         The centred equations, for the solvers of this module.
 
@@ -91,9 +88,6 @@ class Spectrum:
 
     def __init__(self, system: Centred):
         """Decompose.
-
-        Args:
-            system: the centred normal equations.
 
         Cost: about 9 p'³ operations, 2 p'² values.
         """
@@ -149,11 +143,7 @@ class Poles:
     """
 
     def __init__(self, system: Centred):
-        """Start without poles.
-
-        Args:
-            system: the centred normal equations.
-        """
+        """Start without poles."""
         self._system = system
         self.ridges: list[float] = []
         self._solutions: list[np.ndarray] = []  # each [p, s]
@@ -164,9 +154,6 @@ class Poles:
 
     def add(self, ridge: float) -> None:
         """Factor G + ridge · I in the Gram matrix's own precision, and solve for rows and targets.
-
-        Args:
-            ridge: λ of the new pole.
 
         Cost: p'³/3 + 2 p'² (s + q · DEPTH) operations; p' s values kept, 2 p'² temporary.
         """
@@ -281,10 +268,6 @@ def rounding(dtype: np.dtype, n: int) -> float:
     Sums in float32 of 2000 Fashion-MNIST images are 4e-8 of the norm from those in float64, while
     the smallest eigenvalue is 5e-7 of the largest: the bound usual in float64, n times the
     precision, would cut real directions off.
-
-    Args:
-        dtype: that the products were computed in.
-        n: rows of the matrix.
 
     Returns:
         The share.

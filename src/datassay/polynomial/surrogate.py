@@ -81,20 +81,7 @@ class Surrogate:
 
 
 def sample_monomials(samples: SampleSet, degree: int, window: int | None) -> Monomials:
-    """The monomials for these samples: all, or those of a window in an image.
-
-    Args:
-        samples: images [n, H, W] or [n, 1, H, W] for a window; anything without one.
-        degree: k.
-        window: side of the window, or None.
-
-    Returns:
-        The monomials, with the image shape where the samples are grey images.
-
-    Raises:
-        SettingError: the degree or window is out of range, a window is given without grey images,
-            or there are too many features.
-    """
+    """All monomials, or those of a window where the samples are grey images."""
     shape: tuple[int, ...] | None = grey_shape(samples)
     if shape is None and window is not None:
         shape = samples.input_shape  # no grey image: the window says so
@@ -102,14 +89,7 @@ def sample_monomials(samples: SampleSet, degree: int, window: int | None) -> Mon
 
 
 def grey_shape(samples: SampleSet) -> tuple[int, int] | None:
-    """Rows and columns of grey images.
-
-    Args:
-        samples: any.
-
-    Returns:
-        The shape; None for colour images and other data.
-    """
+    """Rows and columns of grey images; None for colour images and other data."""
     if samples.kind != "image":
         return None
     shape = samples.input_shape

@@ -13,10 +13,6 @@ from datassay.stats import Interval, mean_interval
 def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[np.ndarray, " m"]:
     """Score of each sample, whose mean is the accuracy or R².
 
-    Args:
-        outputs: one per class or target.
-        samples: m samples with their labels or targets.
-
     Returns:
         [m]. Classes: 1 where the largest output is the label's, else 0. Targets: 1 minus squared
         error over the variance of these targets, averaged over targets (constant ones are left
@@ -55,9 +51,6 @@ class SurrogateScores:
 
     def difference(self, other: int) -> tuple[float, float]:
         """Score of ours minus another's, paired over samples.
-
-        Args:
-            other: index of the other model.
 
         Returns:
             Mean, and half the width of its 95 % interval, by `stats.mean_interval`; infinite for

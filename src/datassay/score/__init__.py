@@ -69,20 +69,22 @@ if TYPE_CHECKING:
     from datassay.score.information.pairs import nearest_pairs as nearest_pairs
     from datassay.score.information.pairs import pair_information as pair_information
     from datassay.score.information.weights import SteadyState as SteadyState
+    from datassay.score.information.weights import gradient_covariance as gradient_covariance
+    from datassay.score.information.weights import (
+        steady_state_covariance as steady_state_covariance,
+    )
     from datassay.score.label_issues import LabelIssues as LabelIssues
     from datassay.score.label_issues import label_issues as label_issues
-    from datassay.score.labels.cross_validated import (
+    from datassay.score.labels.judges import (
         held_out_probabilities as held_out_probabilities,
     )
     from datassay.score.learning_curve import LearningCurve as LearningCurve
     from datassay.score.learning_curve import learning_curve as learning_curve
     from datassay.score.leave_one_out import LeaveOneOut as LeaveOneOut
     from datassay.score.leave_one_out import leave_one_out as leave_one_out
-    from datassay.score.linear.dynamics import Dynamics as Dynamics
-    from datassay.score.linear.dynamics import filter_values as filter_values
     from datassay.score.linear.eigenbasis import eigenbasis as eigenbasis
-    from datassay.score.linear.smoothing import gradient_covariance as gradient_covariance
-    from datassay.score.linear.smoothing import steady_state_covariance as steady_state_covariance
+    from datassay.score.linear.training_run import Dynamics as Dynamics
+    from datassay.score.linear.training_run import filter_values as filter_values
     from datassay.score.neighbors.local_variance import LocalVariance as LocalVariance
     from datassay.score.neighbors.local_variance import local_variance as local_variance
     from datassay.score.neighbors.search import Neighbors as Neighbors

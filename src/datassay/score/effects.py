@@ -42,9 +42,6 @@ class Outcome:
     def __call__(self, outputs: Float[Tensor, "... m k"]) -> Float[Tensor, "... m"]:
         """The outcome under these outputs; any leading axes.
 
-        Args:
-            outputs: of the m queries.
-
         Returns:
             Output unit, log odds or loss unit (nats, or half squared output unit).
         """
@@ -271,24 +268,7 @@ def gather(
     top: int | None,
     own: Int[np.ndarray, " n"] | None = None,
 ) -> Attribution:
-    """Build an attribution from a stream of effects.
-
-    Args:
-        parts: chunks in sample order, covering all n samples.
-        with_all: the outcome of each query with all samples.
-        measure: name of the outcome.
-        ids: [n].
-        method: noted in the result.
-        top: as in `attribution`.
-        own: each sample's place among the queries, whose effect on itself `top` leaves out, or −1;
-            None: they are no queries.
-
-    Returns:
-        The attribution.
-
-    Raises:
-        SettingError: top is less than 1.
-    """
+    """An attribution from effects of all samples; `own`: their places among the queries, or −1."""
     n, m = len(ids), len(with_all)
     check_top(top)
     whole = top is None and n * m <= LARGEST_MATRIX

@@ -20,10 +20,10 @@ from datassay.errors import DataError, SettingError
 from datassay.models.estimators import checked_estimator
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
-from datassay.score.labels.cross_validated import held_out_probabilities
 from datassay.score.labels.judges import (
     check_judges,
     checked_probabilities,
+    held_out_probabilities,
     judge_warnings,
     judge_weight,
     log_probabilities,

@@ -10,8 +10,8 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.results import result
-from datassay.score.linear.dynamics import Dynamics, filter_values
 from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.linear.training_run import Dynamics, filter_values
 
 # Bands of modes by rank of their eigenvalue, first and last; a band is learned roughly as one.
 BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))

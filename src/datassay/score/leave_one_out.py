@@ -14,7 +14,6 @@ from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
-from datassay.score.linear.dynamics import Dynamics
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import (
     RemovalBlocks,
@@ -25,7 +24,7 @@ from datassay.score.linear.removal import (
     takes_few_steps,
 )
 from datassay.score.linear.removal_modes import ModeRemovals, has_modes
-from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.linear.training_run import Dynamics, TrainingRun, training_run
 from datassay.score.settings import Training
 
 # Columns of p values per sample while removals are computed by blocks of modes.
@@ -178,14 +177,7 @@ class RemovalRecord:
             progress("leave each sample out", part.start + change.shape[1], n)
 
     def keep_modes(self, progress: Progress = silent) -> Float[Tensor, " n"]:
-        """The same by blocks of modes, where `has_modes` holds and no sum of weights is needed.
-
-        Args:
-            progress: called with (step, samples done, samples in all).
-
-        Returns:
-            Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² of every sample.
-        """
+        """Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² by blocks of modes, where `has_modes` holds; recorded."""
         training, basis = self._training, self._training.basis
         n, shared = len(training.residual), _ModePanels(training)
         parts, changes = list(panels(n, MODE_COLUMNS * basis.rows.shape[2])), []
@@ -199,14 +191,7 @@ class RemovalRecord:
         return torch.cat(changes)
 
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
-        """The result, after all chunks.
-
-        Args:
-            prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖².
-
-        Returns:
-            The leave-one-outs.
-        """
+        """The result, after all chunks."""
         lin, training = self._lin, self._training
         outputs = lin.outputs.double() + torch.cat(self._moved)
         val = lin.val_outputs

@@ -19,9 +19,8 @@ from datassay.errors import DataError
 from datassay.results import result
 from datassay.score.checks.data_issues import DataIssues
 from datassay.score.compare.aggregate import Aggregate
-from datassay.score.compare.baselines import Baselines
 from datassay.score.compare.projection_quality import ProjectionQuality
-from datassay.score.compare.retraining_check import RetrainingCheck
+from datassay.score.compare.retraining_check import Baselines, RetrainingCheck
 from datassay.score.effects import Attribution
 from datassay.score.influence.linear import SampleInfluence
 from datassay.score.information.average import AverageInformation

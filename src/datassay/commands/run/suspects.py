@@ -14,7 +14,7 @@ from datassay.commands.run.labels import to_check
 from datassay.report.page import Row, Table
 from datassay.report.tables import column
 from datassay.report.wording import label_text, number, percent, value_text
-from datassay.score.checks.telling_columns import columns_first
+from datassay.score.checks.columns import columns_first
 
 MOST_ROWS, MOST_COLUMNS = 200, 12
 FILE = "suspects.csv"

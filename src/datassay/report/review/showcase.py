@@ -13,7 +13,7 @@ from datassay.report.drawing import drawer
 from datassay.report.review.labels import Reviewed
 from datassay.report.review.listing import label_values
 from datassay.report.wording import value_text
-from datassay.score.checks.telling_columns import columns_first
+from datassay.score.checks.columns import columns_first
 from datassay.score.neighbors.alike import SIDES, Alike
 
 LONGEST_TEXT, MOST_COLUMNS = 20_000, 40

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.results import Tabular, column, result, sample_ids
-from datassay.score.checks.drift import drift
+from datassay.score.checks.columns import drift
 from datassay.score.checks.duplicates import (
     Duplicates,
     RowCodes,

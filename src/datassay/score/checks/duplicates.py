@@ -167,9 +167,6 @@ def duplicates(rows: RowCodes) -> Duplicates:
     off the step from the second to the third: the steps of an ordered sample are exponential and
     1/j as long from the jth on, whatever the data's dimension (Rényi 1953).
 
-    Args:
-        rows: of n samples, from `row_codes` or `array_codes`.
-
     Returns:
         Groups, pairs, neighbours. Neighbours are not searched for above 50 000 different rows
         without faiss (`datassay[neighbors]`), nor of fewer than 12.

@@ -75,10 +75,6 @@ class ProjectionQuality:
     def smallest(self, target: float, score: str = "information") -> int | None:
         """The smallest projection tried whose mean correlation reaches a target.
 
-        Args:
-            target: rank correlation, in (0, 1].
-            score: one of SCORES.
-
         Returns:
             Its index in `projection`; None where none reaches the target.
 

@@ -22,8 +22,8 @@ from datassay.models.names import AUTO, full_name
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 from datassay.score.attribution import removal_scores
-from datassay.score.compare.baselines import baselines
 from datassay.score.compare.fits import fitted_outputs, measure_of
+from datassay.score.compare.retraining_check import baselines
 from datassay.score.compare.stability import RunSmoothness, run_smoothness
 from datassay.score.effects import Attribution
 from datassay.score.influence.methods import influence

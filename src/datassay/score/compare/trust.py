@@ -112,10 +112,6 @@ class TrustCheck(Tabular):
 def verdict_of(found: Estimate, ceiling: Estimate) -> str:
     """Whether to trust a score.
 
-    Args:
-        found: its correlation.
-        ceiling: of such correlations.
-
     Returns:
         By the least share of the ceiling that both intervals allow: "trust" from 0.5 on, "do not
         trust" below 0.25, or where the ceiling is below 0.2; else "with care".

@@ -40,9 +40,8 @@ from datassay.score.influence.exact_blocks import (
     exact_rule,
     penalties,
 )
-from datassay.score.influence.first_order import directions, removal_effects
+from datassay.score.influence.first_order import Measure, directions, measure_of, removal_effects
 from datassay.score.influence.given import given_sets
-from datassay.score.influence.measure import Measure, measure_of
 from datassay.score.influence.request import check_numbers
 from datassay.score.influence.trained_network import (
     TrainedNetwork,

@@ -179,20 +179,7 @@ def _opened(location: str, run: Mapping[str, object], arrays: Mapping[str, list]
 def stored_bases(
     location: str, blocks: list[Block], run: Mapping[str, object] | None = None
 ) -> dict[str, BlockBasis] | None:
-    """The bases of an index.
-
-    Args:
-        location: of the index.
-        blocks: of its network.
-        run: what it must belong to; None: what it does belong to.
-
-    Returns:
-        Block name → basis; None where they were never finished.
-
-    Raises:
-        SettingError: it belongs to something else; each difference is named.
-        DataError: the store is damaged or cannot be read.
-    """
+    """The bases of an index; None where they were never finished. `run` None: whatever is there."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return None

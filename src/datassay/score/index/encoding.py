@@ -23,8 +23,7 @@ from datassay.collect.gradients.outputs import targets_of, to_model
 from datassay.collect.gradients.per_sample import Gradients
 from datassay.progress import Progress, silent
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
-from datassay.score.influence.first_order import each_token
-from datassay.score.influence.measure import Measure
+from datassay.score.influence.first_order import Measure, each_token
 from datassay.score.influence.trained_network import TrainedNetwork
 
 

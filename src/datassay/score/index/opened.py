@@ -33,9 +33,9 @@ from datassay.score.index.segment import (
     fill,
     segment_store,
 )
+from datassay.score.influence.first_order import measure_of
 from datassay.score.influence.given import coding_of, query_set
 from datassay.score.influence.gradient_methods import Prepared, queries_of
-from datassay.score.influence.measure import measure_of
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
     temperatures,

@@ -116,11 +116,7 @@ class Segment:
     """Rows of some training samples, read checked; held in memory where asked to."""
 
     def __init__(self, store: FeatureStore):
-        """Look at a store whose chunks are all there.
-
-        Args:
-            store: from `segment_store`.
-        """
+        """Look at a store whose chunks are all there."""
         self.store = store
         self.n = store.layout.sizes["train"]
         self._held: dict[int, Tensor] = {}

@@ -166,17 +166,7 @@ def _trainer_state(folder: Any) -> dict[str, Any]:
 
 
 def learning_rates(checkpoints: Any) -> list[float]:
-    """Learning rate at each checkpoint of a Trainer, the last that it logged until then.
-
-    Args:
-        checkpoints: folders of checkpoints, or of a run.
-
-    Returns:
-        One a checkpoint.
-
-    Raises:
-        SettingError: a folder has no such record, or the rate is 0.
-    """
+    """Learning rate at each checkpoint of a Trainer, the last that it logged until then."""
     rates = []
     for one in _each(checkpoints):
         found = _trainer_state(one)

@@ -19,10 +19,6 @@ FACTORED, EXACT, ENOUGH = 0.1, 1.0, 1000
 def auto_damping(n: int, *, is_exact: bool) -> float:
     """Damping of a block where the user gives none.
 
-    Args:
-        n: samples that the network was trained on.
-        is_exact: whether the block's Hessian is.
-
     Returns:
         The share of its mean eigenvalue: 0.1 where it is factored, else max(1, 1000/n). Added to
         the Hessian of the summed loss the latter stays the same below 1000 samples, as a prior

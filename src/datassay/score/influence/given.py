@@ -119,17 +119,7 @@ def _indexed(samples: SampleSet, coding: Coding, *, beside_loader: bool = False)
 
 
 def label_doubts(network: TrainedNetwork) -> list[str]:
-    """Tell a network that does not know its own training labels: they may be coded otherwise.
-
-    Args:
-        network: with its training samples.
-
-    Returns:
-        A warning where it predicts the given label no more often than chance would; or none, as
-        with fewer than FEWEST samples, with several labels or places, and of values.
-
-    Cost: a few samples are read and predicted.
-    """
+    """A warning where few given labels are predicted, no more often than by chance; or none."""
     k, samples = network.n_outputs, network.train
     if k is None or samples.subset is None or network.n < FEWEST:
         return []

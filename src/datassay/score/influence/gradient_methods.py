@@ -27,13 +27,14 @@ from datassay.score.influence.exact_blocks import (
 )
 from datassay.score.influence.first_order import (
     Directions,
+    Measure,
     averaged,
     directions,
+    measure_of,
     removal_effects,
     too_far,
 )
 from datassay.score.influence.given import label_doubts
-from datassay.score.influence.measure import Measure, measure_of
 from datassay.score.influence.request import Request
 from datassay.score.influence.segments import (
     TrainingSegment,
@@ -191,21 +192,7 @@ def with_curvature(
     place: int,
     part: TrainingSegment | None = None,
 ) -> Prepared:
-    """Fit the Hessian of a network by blocks.
-
-    Args:
-        network: at its weights.
-        measure: of the queries.
-        request: with curvature, damping, weight decay and seed.
-        place: of the network among several; each draws its own.
-        part: of the run, that ends here; damping is then 0 where it is "auto": t stands for it.
-
-    Returns:
-        The network, ready.
-
-    Raises:
-        SettingError: it needs more memory than there is, or a block cannot be inverted.
-    """
+    """A network with its Hessian by blocks, ready; of a run's part "auto" damping is 0."""
     exact = exact_rule(request.curvature, network.n, network.per_sample.blocks)
     check_curvature_memory(network.per_sample.blocks, exact)
     seed, given = request.seed + place, request.damping
@@ -255,20 +242,7 @@ def attributed(
     own: np.ndarray | None,
     adds: bool = False,
 ) -> Attribution:
-    """Effects, averaged over networks (or added over checkpoints), queries in groups that fit.
-
-    Args:
-        each: networks with the same training samples.
-        queries: m of them.
-        ids: [n], of the training samples.
-        method: noted in the result.
-        top: as in `attribution`.
-        own: each sample's place among the queries, where they are the same.
-        adds: add the networks' effects up instead of averaging them.
-
-    Returns:
-        The attribution.
-    """
+    """Effects, averaged over networks (or added over checkpoints), queries in groups that fit."""
     share = 1.0 if adds else 1 / len(each)
     parts = []
     for places, towards in towards_queries(each, queries):

@@ -47,14 +47,7 @@ class TrainingSegment:
     update: Update | None = None
 
     def of_loss(self, unit: float) -> TrainingSegment:
-        """The same, where losses here are larger than the training's.
-
-        Args:
-            unit: how many times: t (H + λ) stays what it was.
-
-        Returns:
-            t over the unit, and decay times it.
-        """
+        """The same where losses are `unit` times the training's: t (H + λ) stays what it was."""
         update = self.update
         if update is not None and unit != 1:
             decay = {name: unit * d for name, d in update.decay.items()}

@@ -76,13 +76,7 @@ class TrainedNetwork:
             yield len(ids), next(found)
 
     def both_gradients(self) -> Iterator[tuple[int, Gradients, Gradients | None]]:
-        """Gradients by two losses.
-
-        Yields:
-            Like `loss_gradients`, and the gradients of `own_loss`; None where that is the loss.
-
-        Cost: one pass forward, and one back for each of the two.
-        """
+        """Gradients by both losses in one pass; None where self-influence's is the other."""
         if self.own_loss is None:
             yield from ((size, gradients, None) for size, gradients in self.loss_gradients())
             return
@@ -267,14 +261,7 @@ def softened(loss: Objective, temperature: float | str) -> Objective:
 
 
 def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
-    """Let a network attribute by the softened loss.
-
-    Args:
-        network: with the loss of its training; changed.
-        temperature: T of effects and of self-influence; "auto" softens effects alone: what a
-            sample that the network fits did to others is in its softened gradient, but a wrong
-            label stands out by its own (`bench/attribution/wrong_labels.py`).
-    """
+    """Let a network attribute by the softened loss; "auto" softens effects alone."""
     plain, network.loss = network.loss, softened(network.loss, temperature)
     if not isinstance(temperature, str) and network.loss.temperature != temperature:
         network.warnings.append(

@@ -11,15 +11,15 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
-from datassay.score.information.weights import INTERPOLATED, check_batch_size
-from datassay.score.linear.dynamics import Dynamics, filter_values
-from datassay.score.linear.eigenbasis import check_not_null, null_to_zero
-from datassay.score.linear.smoothing import (
+from datassay.score.information.weights import (
+    INTERPOLATED,
     NULL_FRACTION,
+    check_batch_size,
     gradient_covariance,
     steady_state_covariance,
 )
-from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.linear.eigenbasis import check_not_null, null_to_zero
+from datassay.score.linear.training_run import Dynamics, TrainingRun, filter_values, training_run
 
 
 def gaussian_kl(

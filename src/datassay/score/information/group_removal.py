@@ -16,7 +16,6 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.linear.dynamics import Dynamics, filter_values, resolvents
 from datassay.score.linear.eigenbasis import null_to_zero
 from datassay.score.linear.removal import (
     Penalised,
@@ -27,7 +26,7 @@ from datassay.score.linear.removal import (
     penalised_fits,
     takes_few_steps,
 )
-from datassay.score.linear.training_run import TrainingRun
+from datassay.score.linear.training_run import Dynamics, TrainingRun, filter_values, resolvents
 
 # Operations of an eigendecomposition, and of solving one complex block, over the cube of its size,
 # in units of a matrix product's; as timed on one core at sizes 100 to 1000.
@@ -107,13 +106,6 @@ def _cheapest(training: TrainingRun, run: Dynamics, size: int):
 
 def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:
     """Operations for leaving out groups, each in its cheaper way.
-
-    Args:
-        n: samples.
-        b: rows per sample.
-        p: size of the eigenproblem.
-        sizes: samples of each group.
-        shifts: of the contour.
 
     Returns:
         Additions and multiplications.

@@ -1,4 +1,4 @@
-"""Who judges the labels: another model's class probabilities, alone or beside ridge outputs."""
+"""Who judges labels beside the fit: checked probabilities, and how much they count."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import Tensor
 
-from datassay.errors import DataError, SettingError
-from datassay.models.estimators import no_probabilities
+from datassay.data.arguments import checks_arguments
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError, ModelError, SettingError
+from datassay.models.estimators import checked_estimator, no_probabilities
+from datassay.progress import Progress, silent
+from datassay.train.folds import check_classes, held_out_outputs
 
 # Smaller probabilities count as this: folds of a few thousand samples know no smaller ones.
 LEAST_PROBABILITY = 1e-4
@@ -70,10 +75,6 @@ def judge_warnings(
 ) -> tuple[str, ...]:
     """What the user should know of probabilities that judge alone.
 
-    Args:
-        probabilities: held out, as is said of them.
-        labels: given.
-
     Returns:
         A line where some are too small to count as they are, and one where next to all labels are
         the likeliest, as after training on these very samples.
@@ -105,11 +106,6 @@ def judge_weight(
 
     softmax(a f + w log p + c log π), π the shares of the classes, is fitted to the labels; both
     judges are held out, so the fit says what each adds to the other.
-
-    Args:
-        held_out: outputs f of the ridge fit.
-        log_p: of the other model.
-        labels: given.
 
     Returns:
         w / a: 0 where the other model adds nothing, infinite where the outputs add nothing.
@@ -144,3 +140,38 @@ def judge_weight(
     if w <= 0:
         return 0.0
     return w / a if a > 0 else float("inf")
+
+
+@checks_arguments
+def held_out_probabilities(
+    samples: SampleSet, model: Any = None, *, seed: int = 0, progress: Progress = silent
+) -> Float[np.ndarray, "n k"]:
+    """What a classifier says of each sample after it was fitted to the other folds.
+
+    Args:
+        samples: n labelled samples; what follows the first axis of x is flattened.
+        model: a scikit-learn classifier with predict_proba, cloned for each fold; None: histogram
+            gradient boosting, stopped early.
+        seed: of the folds, and the model's random state.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        Class probabilities; 0 for a class that the other folds do not hold. Samples are put into an
+        order of their own, by values and label, before they are folded, so that the order in which
+        they come does not matter.
+
+    Raises:
+        DataError: these are no classes, or each has fewer samples than there are folds.
+        ModelError: the model gives no probabilities, or cannot be fitted.
+
+    Cost: five fits to four fifths of the samples.
+    """
+    if model is None:
+        model = HistGradientBoostingClassifier().set_params(early_stopping=True)
+    check_classes(samples)
+    model = checked_estimator(model, is_classification=True)
+    if not hasattr(model, "predict_proba"):
+        raise ModelError(
+            f"model must have predict_proba; {type(model).__name__} has none. Give another."
+        )
+    return held_out_outputs(model, samples, seed, progress)

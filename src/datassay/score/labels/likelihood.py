@@ -186,11 +186,6 @@ def polished(
 ) -> Calibrated:
     """The same maximum by Newton's method, to the last digits: then the order of rows is no matter.
 
-    Args:
-        fit: near its maximum.
-        outputs: that were calibrated.
-        labels: given.
-
     Returns:
         The fit where the gradient vanishes; the given one where Newton's steps do not come nearer,
         or where the Hessian would take more than `MOST_WORK` operations.
@@ -335,10 +330,6 @@ def first_guess(
     outputs: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> tuple[float, Float[Tensor, "k k"]]:
     """A scale a and transition matrix to start from: EM of the full form at a few scales.
-
-    Args:
-        outputs: held out.
-        labels: given.
 
     Returns:
         Those of the highest likelihood.

@@ -60,18 +60,7 @@ class RidgeFit:
 
 
 def ridge_fit(lin: Linearization, progress: Progress) -> RidgeFit:
-    """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error.
-
-    Args:
-        lin: the linearisation.
-        progress: called with (step, samples done, samples in all).
-
-    Returns:
-        The fit.
-
-    Raises:
-        ModelError: the kernel is 0.
-    """
+    """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
     basis = eigenbasis(lin, progress)
     check_not_null(basis)
     shifts = _fractions(lin) * basis.largest

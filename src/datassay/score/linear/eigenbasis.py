@@ -191,16 +191,7 @@ class Eigenbasis:
         return self.rows.whole() if isinstance(self.rows, FeatureRows) else self.rows
 
     def leading(self, count: int) -> Float[Tensor, "n b c"]:
-        """Coordinates of the samples in the modes of the largest eigenvalues.
-
-        Args:
-            count: how many modes; at most p are given.
-
-        Returns:
-            Largest first; over all modes their inner products are the kernel.
-
-        Cost: n b p count operations (primal), or none (dual).
-        """
+        """Coordinates in the modes of the `count` largest eigenvalues, largest first."""
         which = self.eigenvalues.argsort(descending=True)[:count]
         if isinstance(self.rows, FeatureRows):
             return self.rows.modes(which)

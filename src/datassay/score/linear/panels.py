@@ -156,13 +156,7 @@ def _panel_products(
 def add_products(
     rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"], products: Products = "float64"
 ) -> None:
-    """Add the upper half of the rows' products: blocks of columns, each from its diagonal on.
-
-    Args:
-        rows: a panel, from `operand`.
-        into: changed in place; below the diagonal it is left incomplete.
-        products: as the panel was made.
-    """
+    """Add the upper half of the rows' products to `into`; below it stays incomplete."""
     for start in range(0, rows.shape[1], SYMMETRIC_ROWS):
         stop = start + SYMMETRIC_ROWS
         left, right = rows[:, start:stop].T, rows[:, start:]
@@ -176,11 +170,6 @@ def transposed_product(
     features: Rows, columns: Float[Tensor, "rows c"], device: str = "cpu"
 ) -> Float[Tensor, "p c"]:
     """Φᵀ Y in float64, a panel at a time.
-
-    Args:
-        features: Φ.
-        columns: Y.
-        device: where the products are computed.
 
     Returns:
         The product, in main memory.
@@ -196,14 +185,7 @@ def transposed_product(
 
 
 def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
-    """A symmetric matrix whose blocks right of the diagonal stand for their mirror images too.
-
-    Args:
-        matrix: symmetric.
-
-    Returns:
-        Twice the matrix, but once in the diagonal blocks of SYMMETRIC_ROWS.
-    """
+    """Twice a symmetric matrix whose upper blocks stand for both; once on the diagonal."""
     doubled = 2 * matrix
     for start in range(0, len(matrix), SYMMETRIC_ROWS):
         part = slice(start, start + SYMMETRIC_ROWS)

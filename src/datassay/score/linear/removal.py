@@ -14,14 +14,14 @@ from jaxtyping import Complex, Float, Inexact, Int
 from torch import Tensor
 
 from datassay.results import result
-from datassay.score.linear.dynamics import (
+from datassay.score.linear.eigenbasis import Eigenbasis
+from datassay.score.linear.training_run import (
     FEWEST_CONTOUR_STEPS,
     Dynamics,
     Resolvents,
     filter_values,
     resolvents,
 )
-from datassay.score.linear.eigenbasis import Eigenbasis
 
 # Rows of a system that is solved alone, its own threads busy; MKL's trouble begins above.
 ONE_BY_ONE = 64
@@ -204,12 +204,6 @@ def deleted(
 ) -> Float[Tensor, "p chunk c"]:
     """Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], the sum over q before the product.
 
-    Args:
-        rows: of a chunk of blocks.
-        eigenvalues: ℓ.
-        terms: the resolvents.
-        v: from `deletion`, of the same blocks.
-
     Returns:
         W of w − w₋ᵢ, both under the run without the block.
 
@@ -225,15 +219,7 @@ def deleted(
 
 
 def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Float[Tensor, "p q2"]:
-    """The resolvents at every eigenvalue, as real columns for the real and imaginary parts of v.
-
-    Args:
-        eigenvalues: ℓ.
-        terms: the resolvents.
-
-    Returns:
-        K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v).
-    """
+    """Real columns K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v)."""
     poles = terms.shifts + eigenvalues[:, None]  # [p, q]
     # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes stay fixed.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
@@ -295,10 +281,6 @@ def weighted_blocks(
 ) -> Tensor:
     """rows_i diag(weights_q) rows_iᵀ for every sample and weight vector.
 
-    Args:
-        rows: of the eigenbasis.
-        weights: one diagonal a resolvent, real or complex.
-
     Returns:
         [q, n, b, b], real or complex as the weights.
 
@@ -357,12 +339,6 @@ def iterate(
     gone: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
     """Descent step by step, each column of a chunk without its own samples.
-
-    Args:
-        basis: the eigenbasis of all samples.
-        residual: Y − f₀.
-        run: the run without them.
-        gone: the samples that each column lacks.
 
     Returns:
         Coordinates of the weights trained without them, from w₀.

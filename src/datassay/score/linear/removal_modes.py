@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from datassay.score.linear.dynamics import Resolvents
 from datassay.score.linear.eigenbasis import Eigenbasis, FeatureRows
 from datassay.score.linear.panels import SYMMETRIC_ROWS, Products, doubled_upper, operand, product
 from datassay.score.linear.removal import resolvent_values
+from datassay.score.linear.training_run import Resolvents
 
 # Singular values of a block below this share of its largest are left out.
 RANK_CUT = 1e-12
@@ -33,10 +33,6 @@ class ModeRemovals:
     def __init__(self, basis: Eigenbasis, terms: Resolvents):
         """Prepare for many panels.
 
-        Args:
-            basis: for which `has_modes` holds.
-            terms: resolvents of the run without a sample.
-
         Cost: the validation rows' products, 1.1 m p² operations, and 4 p³; p² values.
         """
         self._products: Products = basis.products
@@ -52,10 +48,6 @@ class ModeRemovals:
         self, rows: Float[Tensor, "g p"], v: Complex[Tensor, "q g 1 c"]
     ) -> tuple[Float[Tensor, "g c"], Float[Tensor, " g"], Float[Tensor, " g"]]:
         """Changes of some samples.
-
-        Args:
-            rows: in the basis.
-            v: from `deletion`.
 
         Returns:
             f(x_i) − f₋ᵢ(x_i), ‖w − w₋ᵢ‖² and Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² over the queries.

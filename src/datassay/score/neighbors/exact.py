@@ -21,10 +21,6 @@ RECALL_QUERIES = 500
 def nearest_approximate(x: Float[Tensor, "n d"], k: int) -> Nearest:
     """The k nearest among the rows of the nearest cells, ranked by differences in float64.
 
-    Args:
-        x: different rows, float64, finite.
-        k: at most n.
-
     Returns:
         Positions and squared distances of each row, itself among them.
 
@@ -51,17 +47,7 @@ def nearest_approximate(x: Float[Tensor, "n d"], k: int) -> Nearest:
 
 
 def measured_recall(x: Float[Tensor, "n d"], nearest: Nearest, k: int) -> float:
-    """Share of the exact k nearest that were found, over a random 500 rows.
-
-    Args:
-        x: the rows.
-        nearest: of all rows.
-        k: neighbours.
-
-    Returns:
-        Between 0 and 1; the row itself does not count. A farther row at the very same distance
-        counts as found.
-    """
+    """Share of the exact k nearest found, over 500 rows; itself not, ties at a distance count."""
     n = len(x)
     size = min(n, RECALL_QUERIES)
     some = torch.from_numpy(np.random.default_rng(0).choice(n, size, replace=False))
@@ -143,11 +129,6 @@ class NeighborCandidates:
 def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -> Nearest:
     """The k nearest rows of some rows, these included.
 
-    Args:
-        x: different rows, float64, finite.
-        queries: positions in x.
-        k: at most n.
-
     Returns:
         Positions and squared distances, exact but for rounding of the differences in float64.
 
@@ -176,17 +157,7 @@ def ranked(
     candidates: Int[Tensor, "q c"],
     k: int,
 ) -> Nearest:
-    """The k nearest of each query's candidates, by differences in float64, ties by index.
-
-    Args:
-        x: the rows.
-        queries: positions in x.
-        candidates: positions in x, each query's all different.
-        k: at most c.
-
-    Returns:
-        The k nearest, none redone.
-    """
+    """The k nearest of each query's candidates, by differences in float64, ties by index."""
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)
     step = max(1, BLOCK_VALUES // (4 * candidates.shape[1] * x.shape[1]))

@@ -14,7 +14,7 @@ from datassay.score.compare.retraining_check import FEWEST
 from datassay.score.effects import OUTCOMES, check_top
 from datassay.score.information.average import FEWEST_DRAWS, check_memory
 from datassay.score.labels.noise import NOISES
-from datassay.score.linear.dynamics import check_dynamics
+from datassay.score.linear.training_run import check_dynamics
 from datassay.score.sample_information import check_smoothing
 from datassay.store.location import check_place
 

@@ -23,7 +23,7 @@ from datassay.commands.run.findings import HIGHEST_FIRST, ISSUES_FIRST, LOWEST_F
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.score.compare.baselines import Baselines, baselines
+from datassay.score.compare.retraining_check import Baselines, baselines
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import SampleInformation
 from datassay.store.results import ResultStore

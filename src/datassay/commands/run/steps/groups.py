@@ -15,7 +15,7 @@ from datassay.score.compare.aggregate import aggregate
 from datassay.score.information.group_removal import removal_work
 from datassay.score.information.groups import SMOOTHINGS, GroupInformation, group_information
 from datassay.score.information.pairs import PairInformation, nearest_pairs, pair_information
-from datassay.score.linear.dynamics import N_NODES
+from datassay.score.linear.training_run import N_NODES
 from datassay.score.sample_information import SampleInformation
 
 # Beyond so many operations (about 4 seconds) whole groups, or pairs, are left out.

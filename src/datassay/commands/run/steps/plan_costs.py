@@ -33,7 +33,7 @@ from datassay.score.influence.block_basis import LARGEST_EXACT
 from datassay.score.information.average import FRACTIONS
 from datassay.score.label_issues import LARGEST_KERNEL
 from datassay.score.labels.ridge import RIDGES
-from datassay.score.linear.dynamics import N_NODES
+from datassay.score.linear.training_run import N_NODES
 from datassay.train.retrain import BATCH_BYTES
 
 # All constants here were measured on two cores. `python -m bench speed/plan` plans and runs several

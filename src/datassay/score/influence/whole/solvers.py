@@ -65,15 +65,7 @@ class Problem:
 
 
 def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
-    """Infinitesimal removal of every sample: Δ_i = −(1/n) (H + penalty I)⁻¹ ∇ℓ_i.
-
-    Args:
-        problem: the network, samples and queries.
-        solve: applies the inverse to several gradients.
-
-    Yields:
-        Chunks in sample order; output changes are first order in Δ.
-    """
+    """Output changes, to first order, of Δ_i = −(1/n) (H + penalty I)⁻¹ ∇ℓ_i, in chunks."""
     for start, gradients in gradient_chunks(problem):
         moves = solve(gradients) / -len(problem.mean_loss)
         own = -(gradients * moves).sum(1).double().cpu()

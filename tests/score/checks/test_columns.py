@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from datassay.score.checks.telling_columns import telling_columns
+from datassay.score.checks.columns import telling_columns
 
 
 def test_columns_are_ordered_by_what_they_tell():
