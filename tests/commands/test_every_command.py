@@ -25,7 +25,7 @@ def test_interrupting_leaves_earlier_results(here, monkeypatch, name):
     def stopped(*args, **kwargs):
         raise KeyboardInterrupt
 
-    names = [*import_module(f"datassay.commands.{name}.files").FILES, "index.html"]
+    names = [*COMMANDS[name].part("files").FILES, "index.html"]
     planted("out", names)
     before = contents(here)
     monkeypatch.setattr(import_module(f"datassay.commands.{name}.job"), "run", stopped)

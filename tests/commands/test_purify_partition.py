@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.blocks import two_rules
 from helpers.command_line import columns, listed, refusals, succeed, summary
-from helpers.mixtures import two_rules
 
 PURIFIED = ["index.html", "keep.parquet", "purified.parquet", "summary.json", "trace.parquet"]
 BLOCKS = ["blocks.parquet", "index.html", "summary.json"]

@@ -1,15 +1,7 @@
-"""How far scores move when the rows of the training or validation set come in another order.
+"""How far scores move when the rows of the training or validation set come in another order."""
 
-    python tests/helpers/permuted_scores.py [family ...]
-
-prints a line a family and form: the largest difference of each score, sample by sample, relative
-to the score's largest value.
-"""
-
-import sys
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +9,6 @@ import numpy as np
 from datassay.act.purify.loop import purify
 from datassay.act.weigh.features import standardized_inputs
 from datassay.act.weigh.weights import local_variance_weights
-from datassay.collect import choose_form as forms
 from datassay.collect.collection import collect
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
@@ -139,22 +130,3 @@ def differences(sets: Sets, compute: Callable[[Sets], dict], seed: int = 0) -> d
             apart = np.abs(values.astype(float) - before).max()
             worst[name] = max(worst[name], float(apart / (np.abs(before).max() or 1.0)))
     return worst
-
-
-def printed(precision: str, family: str) -> None:
-    """A line a form."""
-    sets = samples(family)
-    jobs = {form: partial(all_scores, form=of) for form, of in forms_of(family).items()}
-    for form, job in (jobs | {"decisions": decisions}).items():
-        found = differences(sets, job)
-        line = ", ".join(f"{name} {value:.1e}" for name, value in found.items())
-        worst = max(found.values(), default=0.0)
-        sys.stdout.write(f"{precision} {family}, {form}: {worst:.1e} ({line})\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    for precision, work in (("float64", 2e10), ("float32", 0)):
-        forms.FLOAT64_WORK = work
-        for family in sys.argv[1:] or FAMILIES:
-            printed(precision, family)

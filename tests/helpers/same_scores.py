@@ -1,12 +1,7 @@
-"""How far scores move when nothing but where and in what pieces they are computed changes.
-
-    python tests/helpers/same_scores.py
-
-prints a line a form: the largest relative difference of each score over threads, chunks, engines,
-ids, and with a store, whose features fit the memory or not.
+"""How far scores move when nothing but where and in what pieces they are computed changes: over
+threads, chunks, engines, ids, and with a store, whose features fit the memory or not.
 """
 
-import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
@@ -94,12 +89,3 @@ def differences(settings, n=150, engines=("processes",)):
         with changed(1, 2**16):
             compare(computed(settings, n, engine=engine_named(engine)))
     return worst
-
-
-if __name__ == "__main__":
-    for precision, work in (("float64", 2e10), ("float32", 0)):
-        forms.FLOAT64_WORK = work
-        for form, settings in FORMS.items():
-            found = differences(settings)
-            line = ", ".join(f"{name} {value:.1e}" for name, value in found.items())
-            sys.stdout.write(f"{precision} {form}: {max(found.values()):.1e} ({line})\n")

@@ -11,27 +11,15 @@ from datassay.act.weigh.weights import weights_of_variance
 from datassay.commands.weigh.findings import (
     WeighFindings,
 )
-from datassay.data.samples import SampleSet
 from datassay.score.neighbors.local_variance import local_variance
-from helpers.blocks import NAMES
-from helpers.findings import EVIL
-from helpers.mixtures import two_rules
+from helpers import blocks
 
 K = 12
 
 
-def samples(n=160, minority=0.1, seed=0):
-    """Two rules, and every name that a user could write wants to be markup."""
-    x, y, source = two_rules(n, minority, seed)
-    return SampleSet(
-        x,
-        y.astype(np.int64),
-        np.array([f"<i>{i}</i>" for i in range(n)]),
-        NAMES,
-        feature_names=("<b>a", "c&d"),
-        source=np.where(source == "ours", "<u>ours", f"{EVIL}theirs"),
-        name="mixed & <friends>",
-    )
+def samples(n=160, seed=0):
+    """Two rules, of which one is rare."""
+    return blocks.samples(n, seed, minority=0.1)
 
 
 def gain(changes=(0.0, 0.05, 0.01), n_seeds=4, n_val=60):

@@ -65,6 +65,25 @@ def lost(before: dict[str, bytes], folder: Path) -> str | None:
     return next((f"lost: {f}" for f, content in before.items() if after.get(f) != content), None)
 
 
+WAYS = ("flip", "flip", "flip", "cut", "append", "zero")
+
+
+def damaged(draw: random.Random, content: bytes, ways=WAYS) -> tuple[str, bytes]:
+    """What was done to the bytes, and the bytes: bits flipped, an end cut, more added, zeros."""
+    how, changed = draw.choice(ways), bytearray(content)
+    if how == "flip":
+        for _ in range(draw.choice([1, 1, 4, 40]) if content else 0):
+            changed[draw.randrange(len(changed))] ^= 1 << draw.randrange(8)
+    elif how == "cut":
+        changed = changed[: draw.randrange(len(changed) or 1)]
+    elif how == "append":
+        changed += draw.randbytes(draw.choice([1, 99, 1000]))
+    else:
+        start = draw.randrange(len(changed) or 1)
+        changed[start : start + 64] = bytes(len(changed[start : start + 64]))
+    return how, bytes(changed)
+
+
 def table(draw: random.Random, rows: int = 48) -> list[list[str]]:
     """A table as a user has it: an id, numbers, a category, a text, a label; the header first."""
     numbers = np.random.default_rng(draw.randrange(2**32))

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from helpers.attack.attempt import Attempt
-from helpers.attack.case import Case, loading
+from helpers.attack.case import Case, damaged, loading
 
 
 def case(draw: random.Random, folder: Path) -> Case:
@@ -45,18 +45,7 @@ def _judged(ended: Attempt, kept: Path, path: Path) -> str | None:
 
 
 def _damaged(draw: random.Random, path: Path) -> str:
-    content = bytearray(path.read_bytes())
-    how = draw.choice(["flip", "flip", "cut", "append", "zero"])
-    if how == "flip":
-        for _ in range(draw.choice([1, 1, 4, 40])):
-            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-    elif how == "cut":
-        content = content[: draw.randrange(len(content))]
-    elif how == "append":
-        content += draw.randbytes(draw.choice([1, 1000]))
-    else:
-        start = draw.randrange(len(content))
-        content[start : start + 64] = bytes(len(content[start : start + 64]))
+    how, content = damaged(draw, path.read_bytes())
     path.write_bytes(content)
     return how
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from helpers.attack.attempt import Attempt, attempt, command
-from helpers.attack.case import Case, table, write_csv
+from helpers.attack.case import Case, damaged, table, write_csv
 from helpers.attack.stores import different_tables
 
 HEAD = """
@@ -226,10 +226,7 @@ def _weights(draw: random.Random, folder: Path, planted: Path) -> tuple[str, lis
     else:
         path.write_bytes(pickle.dumps(_Planted(planted)))
     if name == "damaged":
-        content = bytearray(path.read_bytes())
-        for _ in range(draw.choice([1, 1, 5, 50])):
-            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-        path.write_bytes(content[: draw.choice([len(content), draw.randrange(len(content))])])
+        path.write_bytes(damaged(draw, path.read_bytes())[1])
     if name == "text":
         path.write_text("weights")
     if name == "header":

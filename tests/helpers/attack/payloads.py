@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import random
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from helpers.attack.attempt import Attempt, command
 from helpers.attack.case import Case, table, write_csv
+from helpers.browser import severe, started
 
 RUN = "window.ran=1"
 PAYLOADS = (
@@ -109,7 +110,7 @@ def _opened(page: Path) -> str | None:
     browser = _browser()
     browser.get(page.resolve().as_uri())
     seen = browser.execute_async_script(HOVER)
-    told = [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+    told = [entry["message"] for entry in severe(browser)]
     if seen["ran"]:
         return "a script ran"
     if seen["foreign"]:
@@ -120,15 +121,7 @@ def _opened(page: Path) -> str | None:
 @functools.cache
 def _browser() -> Any:
     """One Chromium for all cases."""
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-    profile = tempfile.mkdtemp(prefix="profile-")
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    browser.set_script_timeout(60)
-    atexit.register(lambda: (browser.quit(), shutil.rmtree(profile, ignore_errors=True)))
-    return browser
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    profile = stack.enter_context(tempfile.TemporaryDirectory(prefix="profile-"))
+    return stack.enter_context(started(profile))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from helpers.attack.attempt import Attempt, attempt, command
-from helpers.attack.case import Case, empty
+from helpers.attack.case import Case, damaged, empty
 
 PLAIN = [
     *("run", "iris", "--model", "mlp:width=8", "--projection", "20", "--outputs", "joint"),
@@ -26,7 +26,7 @@ def case(draw: random.Random, folder: Path) -> Case:
     victim = folder / "mine.txt"
     victim.write_text("a file of the user")
     files = sorted(f for f in (folder / "store").rglob("*") if f.is_file())
-    damage = draw.choice([*[_flip] * 6, _cut, _append, _empty, _remove, _swap, *PLANTS])
+    damage = draw.choice([*[_damaged] * 8, _empty, _remove, _swap, *PLANTS])
     file = draw.choice(files)
     damage(draw, folder, file)
     arguments = [*PLAIN, "--store", "store"]
@@ -80,19 +80,8 @@ def _finished(folder: Path) -> Path:
     return folder
 
 
-def _flip(draw, folder, file):
-    content = bytearray(file.read_bytes() or b"\0")
-    for _ in range(draw.choice([1, 1, 3, 20])):
-        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-    file.write_bytes(content)
-
-
-def _cut(draw, folder, file):
-    file.write_bytes(file.read_bytes()[: draw.randrange(file.stat().st_size or 1)])
-
-
-def _append(draw, folder, file):
-    file.write_bytes(file.read_bytes() + draw.randbytes(draw.choice([1, 99])))
+def _damaged(draw, folder, file):
+    file.write_bytes(damaged(draw, file.read_bytes())[1])
 
 
 def _empty(draw, folder, file):
@@ -131,23 +120,12 @@ def _planted_part(draw, folder, file):
 
 def _foreign(draw, folder, file):
     """A file that is not ours, where ours are."""
-    (file.parent / draw.choice(["notes.txt", "x.partial", "x.part", "zarr.json.bak"])).write_text(
-        ""
-    )
+    (file.parent / draw.choice(["notes.txt", "x.partial", "x.part", "zarr.json.bak"])).touch()
 
 
 def _other_json(draw, folder, file):
-    texts = [
-        "[]",
-        "null",
-        "1",
-        '""',
-        "{}",
-        "[" * 100_000,
-        '{"run": NaN}',
-        '{"a": 1, "a": 2}',
-        "\xff",
-    ]
+    texts = ["[]", "null", "1", '""', "{}", "[" * 100_000, '{"run": NaN}', '{"a": 1, "a": 2}']
+    texts += ["\xff"]
     file = draw.choice(sorted((folder / "store").rglob("*.json")))
     file.write_bytes(draw.choice(texts).encode("latin-1"))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from helpers.attack.attempt import Attempt
-from helpers.attack.case import Case, loading, table, write_csv
+from helpers.attack.case import Case, damaged, loading, table, write_csv
 
 NUMBERS = (1, 2, 3)  # places of the columns of numbers
 STRAY = (
@@ -57,7 +57,9 @@ def _judged(ended: Attempt, kept: Path, path: Path) -> str | None:
         text = text.decode("utf-16" if text[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
     except UnicodeDecodeError:
         text = text.decode("cp1252")
-    lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
+    separator = max(",;\t| ", key=text.partition("\n")[0].count)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    lines = [line for line in lines if line]
     header, rows = lines[0], lines[1:]
     names, read = sets[0]["names"], sets[0]["read"]
     ids = np.concatenate([s["ids"] for s in sets])
@@ -106,10 +108,7 @@ def _written(draw: random.Random, folder: Path, lines: list[list[str]]) -> Path:
     path = folder / "table.parquet"
     pq.write_table(pa.table(dict(zip(lines[0], columns, strict=True))), path)
     if draw.random() < 0.3:
-        content = bytearray(path.read_bytes())
-        for _ in range(draw.choice([1, 5, 50])):
-            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-        path.write_bytes(content[: draw.choice([len(content), draw.randrange(len(content))])])
+        path.write_bytes(damaged(draw, path.read_bytes())[1])
     return path
 
 
@@ -247,15 +246,8 @@ SHAPES = (
 )
 
 
-def _flipped(draw, content):
-    content = bytearray(content)
-    for _ in range(draw.choice([1, 3, 30])):
-        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-    return bytes(content)
-
-
-def _cut(draw, content):
-    return content[: draw.randrange(len(content))]
+def _damaged(draw, content):
+    return damaged(draw, content, ("flip", "cut"))[1]
 
 
 def _inserted(draw, content):
@@ -281,4 +273,4 @@ def _noise(draw, content):
     return draw.randbytes(draw.choice([0, 1, 100, 10_000]))
 
 
-BYTES = (_flipped, _cut, _inserted, _other_lines, _other_encoding, _other_separator, _noise)
+BYTES = (_damaged, _damaged, _inserted, _other_lines, _other_encoding, _other_separator, _noise)
