@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from datassay.act.partition.block_count import fold_numbers, held_out_log_likelihood
 from datassay.act.partition.mixture import MixtureProblem, fit_mixture, log_densities
-from datassay.collect.curvature.output_features import SharedFeatures
+from datassay.collect.curvature.output_geometry import SharedFeatures
 from datassay.data.synthetic.mixtures import routable_mixture
 from datassay.errors import SettingError
 from datassay.train.convex import fit_convex

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from datassay.act.sample.taylor import taylor_index, taylor_terms
-from datassay.collect.curvature.derivatives import derivatives
-from datassay.collect.curvature.point_function import point_function
+from datassay.collect.curvature.derivatives import derivatives, point_function
 from datassay.errors import SettingError
 
 BOX = np.array([[-1.0, 1.0]] * 3)

@@ -8,9 +8,8 @@ from dataclasses import fields
 import pytest
 
 from datassay.collect.choose_form import FLOAT64_WORK, MOST_SECONDS, choose_form
-from datassay.collect.form import within_memory
+from datassay.collect.form import nominal_seconds, within_memory
 from datassay.collect.jacobian.per_sample import Layers
-from datassay.collect.predicted import nominal_seconds
 from datassay.errors import SettingError
 
 

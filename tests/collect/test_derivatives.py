@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from datassay.collect.curvature.derivatives import derivatives
-from datassay.collect.curvature.point_function import point_function
+from datassay.collect.curvature.derivatives import derivatives, point_function
 from datassay.errors import DataError, SettingError
 
 BOX = np.array([[-1.0, 1.0], [0.0, 2.0]])

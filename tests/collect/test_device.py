@@ -9,7 +9,7 @@ import torch
 
 import datassay as da
 from datassay.collect import choose_form as form_module
-from datassay.collect.jacobian.device import check_device
+from datassay.collect.jacobian.inputs import check_device
 from datassay.collect.jacobian.kernel import kernel
 from datassay.collect.jacobian.per_sample import factored_jacobian, inspect_layers
 from datassay.collect.jacobian.projection import project, projector

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.collect.jacobian.landmarks import landmark_positions
+from datassay.collect.jacobian.kernel import landmark_positions
 from datassay.errors import SettingError
 
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
+from datassay.collect import fingerprint
 from datassay.collect.collection import collect
 from datassay.collect.model_code import code_fingerprint
 from datassay.errors import DatassayError, ModelError, SettingError
-from datassay.store import fingerprint
 from datassay.train.retrain import retrain
 from helpers.collecting import classes
 from helpers.networks_in_files import COMMENTED, EDITS, MUTATIONS, EditedNetwork

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datassay.collect.curvature import output_features as module
-from datassay.collect.curvature.output_features import DenseFeatures, SharedFeatures
+from datassay.collect.curvature import output_geometry as module
+from datassay.collect.curvature.output_geometry import DenseFeatures, SharedFeatures
 
 
 def both(n, d, k, seed):

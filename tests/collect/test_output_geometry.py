@@ -8,8 +8,12 @@ import torch
 from torch import nn
 from torch.func import functional_call, jacrev, vmap
 
-from datassay.collect.curvature.output_features import DenseFeatures, SharedFeatures
-from datassay.collect.curvature.output_geometry import output_geometry, with_weights
+from datassay.collect.curvature.output_geometry import (
+    DenseFeatures,
+    SharedFeatures,
+    output_geometry,
+    with_weights,
+)
 from datassay.collect.curvature.output_loss import curvature_root, loss_derivatives, output_losses
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError

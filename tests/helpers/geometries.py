@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from datassay.collect.curvature.output_features import DenseFeatures, SharedFeatures
-from datassay.collect.curvature.output_geometry import OutputGeometry
+from datassay.collect.curvature.output_geometry import DenseFeatures, OutputGeometry, SharedFeatures
 from datassay.train.convex import fit_convex
 
 SHAPES = [("cross_entropy", 3), ("cross_entropy", 1), ("mse", 2)]

@@ -3,11 +3,10 @@
 import torch
 from torch import nn
 
-from datassay.collect.gradients.batches import rows
+from datassay.collect.gradients.batches import rows, to_model
 from datassay.collect.gradients.blocks import chosen_parameters
 from datassay.collect.gradients.criteria import objective
-from datassay.collect.gradients.factors import matrix
-from datassay.collect.gradients.outputs import to_model
+from datassay.collect.gradients.layers import matrix
 from datassay.collect.gradients.per_sample import PerSample
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import datassay as da
-from datassay.collect.gradients.outputs import LOSS_WEIGHT
+from datassay.collect.gradients.batches import LOSS_WEIGHT
 from datassay.collect.gradients.reading import batches
 from datassay.lm.places import place_effects
 from datassay.score.influence.gradient_methods import attributed, prepared

@@ -13,8 +13,7 @@ from scipy.optimize import root
 from scipy.stats import spearmanr
 from torch import nn
 
-from datassay.collect.curvature.output_features import SharedFeatures
-from datassay.collect.curvature.output_geometry import with_weights
+from datassay.collect.curvature.output_geometry import SharedFeatures, with_weights
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import LETTERS, letter_samples, sd_mixture
 from datassay.errors import DataError, SettingError

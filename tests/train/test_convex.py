@@ -6,7 +6,7 @@ import torch
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from datassay.collect.curvature.output_features import DenseFeatures, SharedFeatures
+from datassay.collect.curvature.output_geometry import DenseFeatures, SharedFeatures
 from datassay.errors import SettingError
 from datassay.train import convex as module
 from datassay.train.convex import fit_convex

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from datassay.collect.backbone import Backbone as Backbone
     from datassay.collect.collection import collect as collect
     from datassay.collect.curvature.derivatives import derivatives as derivatives
+    from datassay.collect.curvature.derivatives import point_function as point_function
     from datassay.collect.curvature.hessian import LossAt as LossAt
     from datassay.collect.curvature.hessian import hessian as hessian
     from datassay.collect.curvature.hessian import hessian_products as hessian_products
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from datassay.collect.curvature.hessian import loss_at as loss_at
     from datassay.collect.curvature.output_geometry import OutputGeometry as OutputGeometry
     from datassay.collect.curvature.output_geometry import output_geometry as output_geometry
-    from datassay.collect.curvature.point_function import point_function as point_function
     from datassay.collect.engine.choose import engine_named as engine_named
     from datassay.collect.form import Form as Form
     from datassay.collect.jacobian.per_sample import frozen_copy as frozen_copy

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from datassay.collect.embedding_pass import embedded
-from datassay.collect.jacobian.device import check_device
+from datassay.collect.jacobian.inputs import check_device
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.assemble import plain

@@ -10,15 +10,16 @@ from typing import cast
 
 from datassay.collect.form import (
     EIGEN_MATRICES,
+    EIGEN_WORK,
     LARGEST_EIGENPROBLEM,
     Form,
     ProductPrecision,
     ProductSettings,
+    nominal_seconds,
 )
 from datassay.collect.jacobian.kernel import PART_BYTES, Outputs
 from datassay.collect.jacobian.per_sample import Layers, parameter_name
 from datassay.collect.jacobian.projection import ProjectionKind
-from datassay.collect.predicted import EIGEN_WORK, nominal_seconds
 from datassay.errors import SettingError
 from datassay.machine import available_memory
 
@@ -297,15 +298,7 @@ def _landmark_form(layers: Layers, sizes, candidate: _Candidate, precision: str)
 
 
 def coordinates_for(layers: Layers, n_features: int) -> int:
-    """Coordinates a tensor that make so many features.
-
-    Args:
-        layers: the model's collected tensors.
-        n_features: wanted in all, p.
-
-    Returns:
-        The least limit a tensor that keeps at least p in all, or everything.
-    """
+    """The least limit of coordinates a tensor that keeps so many features in all, or everything."""
     return _each_for(n_features, _tensors(layers))
 
 

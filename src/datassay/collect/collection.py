@@ -18,14 +18,11 @@ from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
 from datassay.collect.form import Form, within_memory
 from datassay.collect.jacobian.blocks import Block, allocate, named_tensors, take
-from datassay.collect.jacobian.device import check_device
-from datassay.collect.jacobian.inputs import network_inputs
-from datassay.collect.jacobian.kernel import kernel
-from datassay.collect.jacobian.landmarks import landmark_positions
+from datassay.collect.jacobian.inputs import check_device, network_inputs
+from datassay.collect.jacobian.kernel import kernel, landmark_positions
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers
 from datassay.collect.jacobian.projection import projector
-from datassay.collect.jacobian.suitable import check_apart, probability_warning
-from datassay.collect.jacobian.trained import check_initial_fit
+from datassay.collect.jacobian.suitable import check_apart, check_initial_fit, probability_warning
 from datassay.collect.jacobian_pass import (
     OUTPUTS,
     PROJECTED,
@@ -237,16 +234,7 @@ def _kept(
 
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
-    """Check that the sets can be learned from and belong together.
-
-    Args:
-        train: the training samples.
-        val: the validation samples, or None.
-
-    Raises:
-        DataError: not a SampleSet, fewer than 2 samples, one class only, an empty val, or shapes or
-            classes that differ between the sets.
-    """
+    """Refuse sets that cannot be learned from or do not belong together."""
     for name, samples in (("train", train), ("val", train if val is None else val)):
         check_kind(name, samples, SampleSet)
     if len(train) < 2:
@@ -272,18 +260,7 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
 
 
 def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
-    """The layers of a network that are collected, inspected on the first samples.
-
-    Args:
-        model: the network; left untouched.
-        samples: inputs for the network.
-
-    Returns:
-        Its layers, from `inspect_layers`.
-
-    Raises:
-        ModelError: as `inspect_layers` raises, or samples influence each other's outputs.
-    """
+    """The layers of a network that are collected, inspected on the first samples."""
     probe = frozen_copy(model, torch.float32)
     x = network_inputs(samples.x[:4], probe, torch.float32)
     layers = inspect_layers(probe, x[:1])

@@ -45,20 +45,7 @@ def embedded(
     progress: Progress,
     only_plan: bool,
 ) -> tuple[SampleSet, SampleSet | None]:
-    """Both sets with an encoder's embeddings as x, beside the columns of numbers that texts have.
-
-    Args:
-        encoder: reads what the sets hold.
-        train: the training samples.
-        val: the validation samples, or None.
-        store: keeps finished chunks; None: nothing is kept.
-        device: where the encoder runs.
-        progress: called with (step, samples done, samples in all).
-        only_plan: embed one batch and repeat it for all samples.
-
-    Returns:
-        Both sets.
-    """
+    """The sets with an encoder's embeddings as x, beside the columns of numbers that texts have."""
     sets = (train,) if val is None else (train, val)
     work = _Pass(encoder, sets, store, torch.device(device), progress)
     made = work.planned() if only_plan else work.sets()

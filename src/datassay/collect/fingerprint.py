@@ -15,14 +15,7 @@ from datassay.store.manifest import CODE, digest
 
 
 def model_fingerprint(model: nn.Module) -> dict[str, object]:
-    """A network's architecture as it prints, its weights and buffers, and its code.
-
-    Args:
-        model: at the weights that count.
-
-    Returns:
-        Plain JSON values, one entry a cause.
-    """
+    """A network's architecture as it prints, weights and buffers, and code: one entry a cause."""
     model = unwrapped(model)
     # A function kept in a module prints with its place in memory.
     printed = re.sub(r" at 0x[0-9a-f]+", "", str(model))
@@ -30,14 +23,7 @@ def model_fingerprint(model: nn.Module) -> dict[str, object]:
 
 
 def weights_digest(model: nn.Module) -> str:
-    """SHA-256 of a network's weights and buffers.
-
-    Args:
-        model: at the weights that count.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+    """SHA-256 of a network's weights and buffers, 64 hexadecimal digits."""
     state = unwrapped(model).state_dict()
     return digest({name: _values(t.detach().cpu()) for name, t in state.items()})
 
@@ -48,28 +34,14 @@ def _values(tensor: Tensor) -> np.ndarray:
 
 
 def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
-    """Which of a network's parameters training leaves as they are.
-
-    Args:
-        model: with its requires_grad.
-
-    Returns:
-        Plain JSON values, one entry; none where all of them train.
-    """
+    """Which parameters training leaves as they are: one entry, or none where all of them train."""
     named = unwrapped(model).named_parameters()
     frozen = [name for name, p in named if not p.requires_grad]
     return {"frozen tensors": frozen} if frozen else {}
 
 
 def machine_fingerprint(model: nn.Module) -> dict[str, object]:
-    """Library and machine facts that may change the last bits of a network's derivatives.
-
-    Args:
-        model: on its device.
-
-    Returns:
-        Plain JSON values, one entry a cause.
-    """
+    """Library and machine facts that may change the last bits of a network's derivatives."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     return {
         "torch": torch.__version__,
@@ -79,14 +51,7 @@ def machine_fingerprint(model: nn.Module) -> dict[str, object]:
 
 
 def samples_fingerprint(samples: SampleSet | None) -> str:
-    """Inputs, targets and ids of a set.
-
-    Args:
-        samples: the set, or None.
-
-    Returns:
-        64 hexadecimal digits, or "none".
-    """
+    """Inputs, targets and ids of a set: 64 hexadecimal digits, or "none"."""
     if samples is None:
         return "none"
     ids = samples.ids if samples.ids.dtype.kind in "iuSU" else samples.ids.astype(str)

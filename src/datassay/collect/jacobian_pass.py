@@ -14,7 +14,7 @@ from torch.backends import cudnn
 from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import Block, DenseFactors, allocate, named_tensors, values
 from datassay.collect.jacobian.inputs import network_inputs
-from datassay.collect.jacobian.landmarks import Landmarks, landmarks
+from datassay.collect.jacobian.kernel import Landmarks, landmarks
 from datassay.collect.jacobian.per_sample import Layers, factored_jacobian, jacobian
 from datassay.collect.jacobian.projection import Projector, project
 from datassay.data.samples import SampleSet
@@ -71,18 +71,7 @@ class JacobianPass:
         return empty(k), blocks
 
     def arrays(self, chunk: Chunk) -> dict[str, Tensor]:
-        """Outputs and (projected) Jacobian blocks of a chunk's samples, computed.
-
-        Args:
-            chunk: one of `chunks`.
-
-        Returns:
-            Name → [samples of the chunk, ...], names and shapes as `template` has them, in main
-            memory.
-
-        Raises:
-            ModelError: they are not finite, or the model fails on a sample.
-        """
+        """Outputs and (projected) Jacobian blocks of a chunk, by `template`'s names."""
         samples = self.sets[chunk.part]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(
@@ -110,18 +99,7 @@ class JacobianPass:
 
 
 def seen_from_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) -> JacobianPass:
-    """The same pass, whose samples are seen from some of the training samples.
-
-    Args:
-        work: a pass whose form has landmarks.
-        positions: of the landmarks among the training samples, ascending.
-
-    Returns:
-        The pass, the landmarks' own Jacobians collected.
-
-    Raises:
-        ModelError: they are not finite.
-    """
+    """The same pass, its samples seen from the training samples at these ascending positions."""
     train, form = work.sets["train"], work.form
     alone = replace(form, representation="kernel", landmarks=0)
     own = replace(work, form=alone, sets={"train": train.subset(positions)})

@@ -109,14 +109,7 @@ class Linearization:
         return left @ right.T / b
 
     def subset(self, indices: np.ndarray) -> Linearization:
-        """The same linearisation with only the training samples at `indices`.
-
-        Args:
-            indices: [s] positions.
-
-        Returns:
-            The smaller linearisation; the validation samples stay.
-        """
+        """The same linearisation with the training samples at [s] positions only."""
         keep = torch.as_tensor(indices)
         b = self.rows_per_sample
         rows = (keep[:, None] * b + torch.arange(b)).flatten()

@@ -92,24 +92,13 @@ class KeptPass:
             yield {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
 
     def features(self, part: str) -> StoredFeatures | None:
-        """The features of a part, left in the store.
-
-        Args:
-            part: "train" or "val".
-
-        Returns:
-            Their rows; None where the part has no samples.
-        """
+        """The features of a part, left in the store; None where the part has no samples."""
         if part not in self.work.sets:
             return None
         return StoredFeatures(self.store, part, f"jacobian.{PROJECTED}")
 
     def compute(self, chunk: Chunk) -> None:
-        """Compute and store a chunk; repeating it changes nothing.
-
-        Args:
-            chunk: one of the pass's.
-        """
+        """Compute and store a chunk; repeating it changes nothing."""
         values = self._computed(chunk)
         known = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
         self.store.put(chunk.number, values | known)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.gradients.outputs import to_model
+from datassay.collect.gradients.batches import to_model
 from datassay.collect.gradients.reading import batches
 from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from datassay.collect.gradients.batches import outputs_of
 from datassay.collect.gradients.objective import Objective
-from datassay.collect.gradients.outputs import outputs_of
 from datassay.errors import ModelError
 from datassay.lm.tokens import NO_LIMIT
 from datassay.models.user_code import user_code

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch.utils.data import Subset
 
-from datassay.collect.gradients.outputs import IGNORED
+from datassay.collect.gradients.batches import IGNORED
 from datassay.collect.gradients.reading import batches
 from datassay.data.arguments import check_kind
 from datassay.errors import DataError, SettingError

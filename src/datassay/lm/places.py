@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp
 
 from datassay.collect.curvature.hessian import load_forward_mode
-from datassay.collect.gradients.batches import Batches
+from datassay.collect.gradients.batches import Batches, to_model
 from datassay.collect.gradients.objective import Objective
-from datassay.collect.gradients.outputs import to_model
 from datassay.collect.gradients.per_sample import as_tensors
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.models.user_code import user_code

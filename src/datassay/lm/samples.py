@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Int
 from torch.utils.data import Dataset
 
-from datassay.collect.gradients.outputs import IGNORED, LOSS_WEIGHT
+from datassay.collect.gradients.batches import IGNORED, LOSS_WEIGHT
 from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.lm.causal import embedding_rows, longest_context

@@ -165,15 +165,7 @@ class FeatureStore:
         self._digests = self._open(DIGESTS, shape, np.dtype(np.uint8), one_a_chunk=True)
 
     def put(self, number: int, values: Mapping[str, np.ndarray]) -> None:
-        """Write a chunk; it counts as complete once all of it is written. Idempotent.
-
-        Args:
-            number: of the chunk.
-            values: every array's [samples of the chunk, ...].
-
-        Raises:
-            DataError: the store cannot be written: full, read-only, out of reach.
-        """
+        """Write a chunk's arrays; it counts as complete once all is written. Idempotent."""
         chunk = self.chunks[number]
         digests = np.stack([self._digest(number, name, values[name]) for name in self._names])
         try:
@@ -189,18 +181,7 @@ class FeatureStore:
         self._seen[number] = digests
 
     def get(self, number: int, name: str) -> np.ndarray:
-        """One array's part of a chunk, checked.
-
-        Args:
-            number: of the chunk.
-            name: of the array.
-
-        Returns:
-            [samples of the chunk, ...].
-
-        Raises:
-            DamagedChunk: it is missing or is not what was written.
-        """
+        """One array's part of a chunk; DamagedChunk where it is missing or not what was written."""
         written = self._written(number)
         if written is None:
             raise DamagedChunk(number, "missing", self.location)
@@ -214,24 +195,11 @@ class FeatureStore:
         return values
 
     def unfinished(self) -> tuple[int, ...]:
-        """Which chunks were never finished; their bytes are not read.
-
-        Returns:
-            Their numbers.
-
-        Raises:
-            DamagedChunk: a chunk's digests do not read.
-        """
+        """Numbers of the chunks that were never finished; their bytes are not read."""
         return tuple(n for n in range(len(self.chunks)) if self._written(n) is None)
 
     def survey(self) -> Survey:
-        """Read and check every chunk.
-
-        Returns:
-            The complete, missing and damaged chunks.
-
-        Cost: every byte is read once.
-        """
+        """Read and check every byte of every chunk."""
         complete, missing, damaged = [], [], {}
         for number in range(len(self.chunks)):
             try:
@@ -313,18 +281,7 @@ class FeatureStore:
 
 
 def features_manifest(location: str | Path) -> dict[str, Any] | None:
-    """What the chunks of a store belong to.
-
-    Args:
-        location: path or URL.
-
-    Returns:
-        Its manifest ("run", "free" and "versions"), or None where there is no store yet.
-
-    Raises:
-        DataError: the manifest is damaged or cannot be read.
-        SettingError: there is something else.
-    """
+    """The manifest of a store ("run", "free" and "versions"), or None where there is none yet."""
     return read_manifest(location, GROUP, _unpacked)
 
 

@@ -29,15 +29,7 @@ from datassay.store.atomic import (
 
 
 def written(folder: Path, part: str = "files") -> dict[str, str]:
-    """What we wrote to a folder.
-
-    Args:
-        folder: any; need not exist.
-        part: "files", all of them, or "latest", those that were written together last.
-
-    Returns:
-        File name → SHA-256 as we wrote it; empty where no manifest of ours stands.
-    """
+    """File name → SHA-256 of what we wrote to a folder: all "files", or the "latest" together."""
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[part]
         return {str(name): str(digest) for name, digest in files.items()}
@@ -46,12 +38,7 @@ def written(folder: Path, part: str = "files") -> dict[str, str]:
 
 
 def write_manifest(folder: Path, earlier: Mapping[str, str]) -> None:
-    """Write the manifest of a folder whose files were all written now.
-
-    Args:
-        folder: with the finished files.
-        earlier: file name → digest of what will stand beside them.
-    """
+    """The manifest of a folder of finished files; `earlier` will stand beside them."""
     latest = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     made_by = f"datassay {version('datassay')}"
     kept = {"made_by": made_by, "files": {**earlier, **latest}, "latest": latest}
@@ -68,15 +55,7 @@ def sha256(path: Path) -> str:
 
 
 def foreign(folder: Path, names: Iterable[str]) -> list[str]:
-    """Files of these names that we did not write, or that were changed since.
-
-    Args:
-        folder: any; need not exist.
-        names: of files.
-
-    Returns:
-        Those of the names.
-    """
+    """Those of the names that stand there and that we did not write, or that were changed since."""
     ours = written(folder)
     there = [name for name in (*names, MANIFEST) if os.path.lexists(folder / name)]
     return [n for n in there if (sha256(folder / n) != ours.get(n) if n != MANIFEST else not ours)]
@@ -114,15 +93,7 @@ def place(folder: Path, out: Path, overwrite: bool) -> None:
 
 
 def refuse_foreign(out: Path, names: list[str]) -> None:
-    """Refuse to replace what we did not write, or what was changed since.
-
-    Args:
-        out: the folder.
-        names: of files that will go there.
-
-    Raises:
-        SettingError: one of them stands there and is not ours.
-    """
+    """Refuse to replace files of these names that we did not write, or that were changed since."""
     if others := foreign(out, names):
         raise SettingError(
             f"out must not replace files that datassay did not write, or that were changed since; "

@@ -64,15 +64,7 @@ def shown(location: str | Path) -> str:
 
 
 def shown_error(error: BaseException, location: str | Path) -> str:
-    """What an error says, without the credentials of a location.
-
-    Args:
-        error: of a file system.
-        location: path or URL that it may quote, in whole or in part.
-
-    Returns:
-        One line.
-    """
+    """One line of what a file system's error says, without the credentials of the location."""
     text = str(error).replace(str(location), shown(location))
     for secret in sorted(_secrets(str(location)), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
@@ -92,18 +84,7 @@ def _secrets(location: str) -> set[str]:
 
 
 def inside(location: str | Path, name: str) -> str:
-    """A folder in a location.
-
-    Args:
-        location: path or URL.
-        name: of the folder.
-
-    Returns:
-        Its path or URL.
-
-    Raises:
-        SettingError: the location names no folder, or the folder in it is a link to elsewhere.
-    """
+    """A folder in a location; refused where it is a link to elsewhere."""
     place = f"{normal(location)}/{name}"
     if is_local(location) and os.path.islink(place):
         raise SettingError(
@@ -114,14 +95,7 @@ def inside(location: str | Path, name: str) -> str:
 
 
 def is_local(location: str | Path) -> bool:
-    """Whether a location is a path on this machine.
-
-    Args:
-        location: path or URL.
-
-    Returns:
-        True for anything but a URL of another protocol than file.
-    """
+    """Whether a location is a path on this machine: no URL of another protocol than file."""
     return "://" not in normal(location)
 
 
@@ -153,30 +127,12 @@ def check_place(location: str | Path) -> None:
 
 
 def failures(location: str | Path) -> tuple[type[Exception], ...]:
-    """What reading and writing there may raise.
-
-    Args:
-        location: path or URL.
-
-    Returns:
-        OSError; of URLs any exception, for each protocol has its own.
-    """
+    """What reading and writing there may raise: of URLs anything, each protocol has its own."""
     return (OSError,) if is_local(location) else FAILURES
 
 
 def file_system(location: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:
-    """The file system of a location, and the path there.
-
-    Args:
-        location: path or URL.
-
-    Returns:
-        Both, with nothing remembered of earlier listings.
-
-    Raises:
-        SettingError: the protocol is unknown, its package is not installed, or it does not take the
-            URL.
-    """
+    """The file system of a location and the path there, nothing remembered of earlier listings."""
     try:
         files, root = fsspec.core.url_to_fs(normal(location))
     except SettingError:

@@ -39,14 +39,7 @@ NO_MANIFEST = (ValueError, LookupError, TypeError, AttributeError, RecursionErro
 
 
 def digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of named arrays: names, types, shapes and every byte.
-
-    Args:
-        arrays: of numbers or fixed-width strings.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+    """SHA-256 of named arrays, 64 hexadecimal digits: names, types, shapes and every byte."""
     sha = hashlib.sha256()
     for name, array in arrays.items():
         sha.update(f"{name} {array.dtype} {array.shape} ".encode())
@@ -55,41 +48,17 @@ def digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def digest_of_values(values: Mapping[str, object]) -> str:
-    """SHA-256 of plain JSON values, whatever their order.
-
-    Args:
-        values: by name.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+    """SHA-256 of plain JSON values, whatever their order, 64 hexadecimal digits."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def sealed(values: Mapping[str, object]) -> dict[str, object]:
-    """Values with their digest, as manifests are kept.
-
-    Args:
-        values: plain JSON values.
-
-    Returns:
-        The same and "digest".
-    """
+    """Plain JSON values with their digest, as manifests are kept."""
     return {**values, "digest": digest_of_values(values)}
 
 
 def unsealed(kept: Any) -> dict[str, Any]:
-    """The values of a manifest.
-
-    Args:
-        kept: what a file holds.
-
-    Returns:
-        Them, without their digest.
-
-    Raises:
-        ValueError: they are not those that were written.
-    """
+    """The values of a manifest; ValueError where they are not those that were written."""
     values = dict(kept)
     if values.pop("digest") != digest_of_values(values) or not isinstance(values["run"], dict):
         raise ValueError
@@ -155,17 +124,7 @@ def _check_run(location: str | Path, there: dict[str, Any], here: dict[str, Any]
 
 
 def write_new(location: str | Path, file: str, content: bytes, *, replace: bool = False) -> None:
-    """Write a file of a store, whole.
-
-    Args:
-        location: path or URL of the folder.
-        file: name, with slashes.
-        content: all of it.
-        replace: whether to write where there is one already; of a URL it always is.
-
-    Raises:
-        OSError: the file system refuses.
-    """
+    """Write a file of a store, whole; over an earlier one where that is said, or of a URL."""
     if is_local(location):
         path = Path(normal(location), file)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -232,20 +191,7 @@ def _check_empty(
 
 @contextmanager
 def reading(location: str | Path) -> Iterator[None]:
-    """Refuse a store that cannot be read.
-
-    Args:
-        location: path or URL of the folder.
-
-    Yields:
-        Nothing; read inside the block.
-
-    Raises:
-        DataError: the file system refuses.
-        DatassayError: as raised inside.
-        FileNotFoundError: nothing is there.
-        NotADirectoryError: a file is in the way.
-    """
+    """Refuse a store that cannot be read, in a line; what is not there is FileNotFoundError."""
     try:
         yield
     except (DatassayError, FileNotFoundError, NotADirectoryError):
@@ -258,17 +204,7 @@ def reading(location: str | Path) -> Iterator[None]:
 
 @contextmanager
 def writing(location: str | Path) -> Iterator[None]:
-    """Refuse a store that cannot be written to.
-
-    Args:
-        location: path or URL of the folder.
-
-    Yields:
-        Nothing; write inside the block.
-
-    Raises:
-        DataError: the file system refuses.
-    """
+    """Refuse a store that cannot be written to, in a line with the remedy."""
     try:
         yield
     except failures(location) as error:
@@ -280,15 +216,7 @@ def writing(location: str | Path) -> Iterator[None]:
 
 
 def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
-    """The entries in which two manifests differ.
-
-    Args:
-        there: plain JSON values of the store.
-        here: those of this run.
-
-    Returns:
-        One text an entry that differs, with both values where they are short.
-    """
+    """The entries in which two manifests differ, with both values where they are short."""
     texts = []
     for name in sorted({*there, *here}):
         if there.get(name) != here.get(name):

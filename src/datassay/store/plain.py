@@ -57,14 +57,7 @@ def opened_plain(path: Path, most: int | None = None) -> Iterator[BinaryIO]:
 
 
 def check_plain(folder: Path) -> None:
-    """Refuse a folder that holds anything but folders and plain files, at any depth.
-
-    Args:
-        folder: of a store; may be missing.
-
-    Raises:
-        DataError: it, or something in it, is a link, a pipe or a device, or cannot be read.
-    """
+    """Refuse a folder that holds anything but folders and plain files, at any depth."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise DataError(_not_plain(folder))
     waiting = [folder] if folder.exists() else []

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.curvature.output_features import OutputFeatures
+from datassay.collect.curvature.output_geometry import OutputFeatures
 from datassay.collect.curvature.output_loss import loss_derivatives, output_losses
 from datassay.errors import SettingError
 from datassay.results import result

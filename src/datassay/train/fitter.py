@@ -13,8 +13,12 @@ from jaxtyping import Float, Int
 from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
-from datassay.collect.curvature.output_features import OutputFeatures
-from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry, with_weights
+from datassay.collect.curvature.output_geometry import (
+    OutputFeatures,
+    OutputGeometry,
+    output_geometry,
+    with_weights,
+)
 from datassay.collect.curvature.output_loss import output_losses, task_loss
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.data.samples import SampleSet

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.collect.curvature.output_features import CHUNK_VALUES, SharedFeatures
+from datassay.collect.curvature.output_geometry import CHUNK_VALUES, SharedFeatures
 from datassay.collect.curvature.output_loss import LOSSES, output_losses
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent

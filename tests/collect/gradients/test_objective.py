@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
 from datassay.collect.gradients.criteria import check_classes, check_logits, objective
 from datassay.collect.gradients.objective import DRAWS, MOST_SUMMED, Objective
-from datassay.collect.gradients.outputs import IGNORED, outputs_of, targets_of
 from datassay.errors import DataError, ModelError, SettingError
 
 N, K = 4, 3

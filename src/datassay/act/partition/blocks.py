@@ -15,8 +15,11 @@ from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK, influence_bl
 from datassay.act.partition.mixture import Mixture, MixtureProblem
 from datassay.act.partition.settings import Division
 from datassay.collect.collection import check_sets
-from datassay.collect.curvature.output_features import SharedFeatures
-from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
+from datassay.collect.curvature.output_geometry import (
+    OutputGeometry,
+    SharedFeatures,
+    output_geometry,
+)
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError

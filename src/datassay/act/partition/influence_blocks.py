@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from datassay.act.partition.mixture import Mixture, log_densities
 from datassay.act.purify.loop import purify
-from datassay.collect.curvature.output_features import SharedFeatures
-from datassay.collect.curvature.output_geometry import OutputGeometry
+from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
 from datassay.collect.curvature.output_loss import output_losses
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from datassay.collect.curvature.output_features import OutputFeatures, SharedFeatures
+from datassay.collect.curvature.output_geometry import OutputFeatures, SharedFeatures
 from datassay.collect.curvature.output_loss import output_losses
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent

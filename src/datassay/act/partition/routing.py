@@ -16,8 +16,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from datassay.act.partition.block_count import fold_numbers
 from datassay.act.partition.blocks import Partition, gate_inputs, geometry_partition
 from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK
-from datassay.collect.curvature.output_features import SharedFeatures
-from datassay.collect.curvature.output_geometry import OutputGeometry
+from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.models.estimators import class_probabilities

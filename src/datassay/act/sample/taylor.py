@@ -20,7 +20,7 @@ from datassay.act.sample.density import (
 )
 from datassay.act.sample.settings import Sampling
 from datassay.collect.curvature.derivatives import derivatives as derivatives_of
-from datassay.collect.curvature.point_function import point_function
+from datassay.collect.curvature.derivatives import point_function
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError

@@ -106,31 +106,12 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
 
 
 def inputs(template: nn.Module, samples: SampleSet) -> Num[Tensor, "n ..."]:
-    """The samples' inputs as the network takes them, on its device.
-
-    Args:
-        template: the network.
-        samples: n samples.
-
-    Returns:
-        A copy: networks that work in place must not change the samples.
-    """
+    """The samples' inputs as the network takes them, on its device; a copy."""
     return network_inputs(samples.x, template, next(template.parameters()).dtype)
 
 
 def outputs_at(objective: LossAt, x: Num[Tensor, "m ..."]) -> Float[Tensor, "m k"]:
-    """Outputs on any inputs.
-
-    Args:
-        objective: the network.
-        x: m inputs.
-
-    Returns:
-        f(x).
-
-    Raises:
-        ModelError: an output is not finite.
-    """
+    """Outputs on any inputs, [m, k], checked to be finite."""
     rows = max(1, ACTIVATION_VALUES // objective.activations)
     with torch.no_grad():
         outputs = torch.cat([_call(objective, objective.weights, part) for part in x.split(rows)])
@@ -143,21 +124,7 @@ def outputs_at(objective: LossAt, x: Num[Tensor, "m ..."]) -> Float[Tensor, "m k
 
 
 def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "chunk d"]:
-    """Gradient of each sample's own loss.
-
-    Args:
-        objective: the loss.
-        start: first sample.
-        stop: one after the last.
-
-    Returns:
-        ∇ℓ_i, loss unit per weight unit.
-
-    Raises:
-        ModelError: torch.func cannot vectorise the model.
-
-    Cost: two passes a sample; the gradients, twice.
-    """
+    """Gradients ∇ℓ_i of the samples from start to stop, [chunk, d]; two passes a sample."""
     each = vmap(grad(partial(_mean_loss, objective)), in_dims=(None, 0, 0))
     with _vectorized():
         gradients = each(
@@ -167,19 +134,7 @@ def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "c
 
 
 def mean_gradient(objective: LossAt) -> Float[Tensor, " d"]:
-    """Gradient of the mean loss of all samples.
-
-    Args:
-        objective: the loss.
-
-    Returns:
-        ∇L, loss unit per weight unit.
-
-    Raises:
-        ModelError: torch.func cannot differentiate the model.
-
-    Cost: two passes over the samples.
-    """
+    """Gradient ∇L of the mean loss of all samples, [d]; two passes over them."""
     rows = max(1, ACTIVATION_VALUES // objective.activations)
     total = torch.zeros_like(flat_weights(objective))
     for x, y in zip(objective.x.split(rows), objective.y.split(rows), strict=True):
@@ -190,27 +145,12 @@ def mean_gradient(objective: LossAt) -> Float[Tensor, " d"]:
 
 
 def flat_weights(objective: LossAt) -> Float[Tensor, " d"]:
-    """The weights that train, flat.
-
-    Args:
-        objective: the network.
-
-    Returns:
-        w, in the order of `named_parameters`.
-    """
+    """The weights that train, flat, in the order of `named_parameters`."""
     return torch.cat([w.flatten() for w in objective.weights.values()])
 
 
 def with_weights(objective: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
-    """The same loss around other weights.
-
-    Args:
-        objective: the loss.
-        weights: flat.
-
-    Returns:
-        The loss there.
-    """
+    """The same loss around other weights, given flat."""
     return replace(
         objective, weights={n: w[0] for n, w in _named(objective, weights[None]).items()}
     )
@@ -296,21 +236,7 @@ def hessian(
 def output_changes(
     objective: LossAt, x: Num[Tensor, "m ..."], moves: Float[Tensor, "s d"]
 ) -> Float[Tensor, "s m k"]:
-    """First-order change of the outputs when the weights move.
-
-    Args:
-        objective: the network.
-        x: m inputs.
-        moves: s weight changes.
-
-    Returns:
-        J(x_j) Δ, for each Δ.
-
-    Raises:
-        ModelError: torch.func cannot vectorise the model.
-
-    Cost: one pass over the inputs for the weights and one for each change.
-    """
+    """First-order changes J(x_j) Δ of the outputs, for each of the moves Δ of the weights."""
     tangents = _named(objective, moves)
     rows = max(1, ACTIVATION_VALUES // (len(moves) * objective.activations))
     changes = []

@@ -35,15 +35,7 @@ def task_loss(samples: SampleSet, loss: str = "auto") -> str:
 
 
 def check_loss(loss: str, is_classification: bool) -> None:
-    """Check that the loss suits the task.
-
-    Args:
-        loss: its name.
-        is_classification: whether the targets are classes.
-
-    Raises:
-        SettingError: it is unknown, or cross-entropy for a regression.
-    """
+    """Refuse a loss that is unknown, or cross-entropy for a regression."""
     allowed = LOSSES if is_classification else ("mse",)
     if loss not in allowed:
         task = "classes" if is_classification else "a regression"
@@ -52,15 +44,7 @@ def check_loss(loss: str, is_classification: bool) -> None:
 
 
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
-    """Check that the number of outputs fits the targets.
-
-    Args:
-        samples: of the task.
-        n_outputs: k.
-
-    Raises:
-        ModelError: k is neither one a class (or 1 for two classes) nor one a target.
-    """
+    """Refuse k that is neither one a class (or 1 for two classes) nor one a target."""
     if samples.is_classification:
         allowed = {samples.n_classes} | ({1} if samples.n_classes == 2 else set())
         rule = f"{samples.n_classes} outputs, one a class" + " (or 1 for two classes)" * (
@@ -152,15 +136,7 @@ def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n
 
 
 def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
-    """Accuracy of the outputs' classes, or R² averaged over targets.
-
-    Args:
-        outputs: of m samples.
-        samples: those.
-
-    Returns:
-        Accuracy in [0, 1], or R².
-    """
+    """Accuracy of the outputs' classes, in [0, 1], or R² averaged over targets."""
     samples = indexed(samples, outputs.shape[1], own=True)
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
@@ -193,14 +169,7 @@ def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.n
 
 
 def predicted_class(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
-    """The class of the largest output; one output decides between two classes at ½.
-
-    Args:
-        outputs: of a network trained on squared error.
-
-    Returns:
-        Class indices.
-    """
+    """Index of the largest output's class; one output decides between two classes at ½."""
     if outputs.shape[1] == 1:
         return (outputs[:, 0] > 0.5).astype(np.int64)
     return outputs.argmax(1)

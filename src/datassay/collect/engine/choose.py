@@ -41,16 +41,7 @@ def engine_named(
 
 
 def check_engine(name: str, workers: int | None, address: str | None) -> None:
-    """Check the engine's settings without starting anything.
-
-    Args:
-        name: as in `engine_named`.
-        workers: as there.
-        address: as there.
-
-    Raises:
-        SettingError: the name is unknown, or workers or address does not belong to it.
-    """
+    """Check the settings of `engine_named` without starting anything."""
     if name not in ENGINES:
         raise SettingError(f"engine must be one of {', '.join(ENGINES)}; got {name!r}.")
     if address is not None and name != "ray":

@@ -43,18 +43,7 @@ class Parcel:
 
 
 def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
-    """A function and its shared values, to be sent.
-
-    Args:
-        function: of (shared, piece).
-        shared: picklable; networks of a script travel with their code.
-
-    Returns:
-        The parcel, and the arrays that go with it.
-
-    Raises:
-        SettingError: something in it, of a network as a rule, cannot be pickled.
-    """
+    """A function of (shared, piece) and its shared values to be sent, and arrays beside them."""
     of = Parcel(uuid.uuid4().hex, torch.get_num_threads(), _machine())
     try:
         return of, pack((function, shared))
@@ -63,20 +52,7 @@ def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
 
 
 def compute(of: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """One piece, in a worker.
-
-    Args:
-        of: from `parcel`.
-        piece: which.
-        arrays: the parcel's, read-only or private to the worker.
-
-    Returns:
-        What the function gives, packed.
-
-    Raises:
-        SettingError: this machine may round otherwise than the one that packed, or lacks a module
-            that the shared values need.
-    """
+    """One piece, in a worker, packed; refused where this machine may round otherwise."""
     torch.set_num_threads(of.threads)
     if _Held.name != of.name:
         if (here := _machine()) != of.machine:
@@ -103,14 +79,7 @@ def _unsent(error: Exception) -> str:
 
 
 def pack(value: Any) -> list[np.ndarray]:
-    """A value as arrays of plain numbers.
-
-    Args:
-        value: picklable.
-
-    Returns:
-        Its pickle without the large arrays in it, and these.
-    """
+    """A value's pickle without the large arrays in it, and these."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     pickler.dump(value)
@@ -118,14 +87,7 @@ def pack(value: Any) -> list[np.ndarray]:
 
 
 def unpack(arrays: Sequence[np.ndarray]) -> Any:
-    """What was packed.
-
-    Args:
-        arrays: from `pack`; the value looks at them and copies none.
-
-    Returns:
-        The value.
-    """
+    """What was packed; the value looks at the arrays and copies none."""
     return _Unpickler(arrays[0].tobytes(), arrays[1:]).load()
 
 

@@ -23,11 +23,7 @@ class Processes(Engine):
     """Local worker processes; large shared arrays are mapped by all of them."""
 
     def __init__(self, workers: int | None = None):
-        """Choose how many.
-
-        Args:
-            workers: processes; None: one for each group of cores that a piece's threads take.
-        """
+        """So many processes; None: one for each group of cores that a piece's threads take."""
         self.workers = workers or max(1, joblib.cpu_count() // torch.get_num_threads())
 
     def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Batches of samples that can be gone through again and again, and what a batch holds."""
+"""Batches of samples that can be gone through again and again, and what a model gives for one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import default_collate
 
-from datassay.errors import DataError
+from datassay.errors import DataError, ModelError
 from datassay.results import result
 
 ID_FIELDS = ("id", "ids", "idx")
@@ -54,17 +54,7 @@ class Batches:
 
 
 def batch_size(batch: Any) -> int:
-    """How many samples a batch holds.
-
-    Args:
-        batch: a tensor, or a tuple, list or dictionary of them.
-
-    Returns:
-        The length of its first tensor.
-
-    Raises:
-        DataError: there is no tensor in it.
-    """
+    """How many samples a batch holds: the length of its first tensor, however deep."""
     for leaf in _leaves(batch):
         if isinstance(leaf, Tensor) and leaf.ndim:
             return len(leaf)
@@ -75,15 +65,7 @@ def batch_size(batch: Any) -> int:
 
 
 def grouped(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]:
-    """Batches that are held together.
-
-    Args:
-        parts: to go through.
-        size: samples of a group, unless a batch alone has more.
-
-    Yields:
-        Some batches in a row, and the positions of their samples.
-    """
+    """Batches held together, up to `size` samples of them, and the positions of their samples."""
     group: list[Any] = []
     start = count = 0
     for _, batch in parts:
@@ -97,15 +79,7 @@ def grouped(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]
 
 
 def mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The batch with each of its tensors changed.
-
-    Args:
-        batch: a tensor, or tuples, lists and dictionaries of them; other values stay.
-        change: of one tensor.
-
-    Returns:
-        A batch of the same form; a dictionary of any kind becomes a plain one.
-    """
+    """A batch of the same form, tensors changed; a dictionary of any kind becomes a plain one."""
     if isinstance(batch, Tensor):
         return change(batch)
     if isinstance(batch, Mapping):
@@ -116,28 +90,13 @@ def mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def rows(batch: Any, chosen: slice | list[int]) -> Any:
-    """Some samples of a batch.
-
-    Args:
-        batch: as in `batch_size`.
-        chosen: which.
-
-    Returns:
-        A batch of these; tensors that do not have one row a sample stay.
-    """
+    """Some samples of a batch; tensors that do not have one row a sample stay."""
     size = batch_size(batch)
     return mapped(batch, lambda t: t[chosen] if t.ndim and len(t) == size else t)
 
 
 def digest_of(value: Any) -> bytes:
-    """What tells one sample or batch from another.
-
-    Args:
-        value: tensors, arrays, images, words and numbers, in tuples, lists and dictionaries.
-
-    Returns:
-        32 bytes; objects of other kinds are told by their class alone.
-    """
+    """32 bytes that tell a sample or batch from another; of objects of other kinds their class."""
     sha = hashlib.sha256()
     for leaf in _leaves(value):
         sha.update(_content(leaf))
@@ -158,14 +117,7 @@ def _content(leaf: Any) -> bytes:
 
 
 def tensor_content(tensor: Tensor) -> bytes:
-    """Type, shape and values of a tensor.
-
-    Args:
-        tensor: on any device.
-
-    Returns:
-        Bytes that are the same only where all of these are.
-    """
+    """Type, shape and values of a tensor as bytes."""
     values = tensor.detach().cpu()
     values = values.float() if values.dtype == torch.bfloat16 else values
     return f"{values.dtype} {tuple(values.shape)} ".encode() + values.numpy().tobytes()
@@ -181,14 +133,7 @@ def _leaves(batch: Any) -> Iterator[Any]:
 
 
 def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
-    """A batch's own ids.
-
-    Args:
-        batch: of samples.
-
-    Returns:
-        The ids, where a field is called so, and the batch without them; else None and the batch.
-    """
+    """A batch's own ids, where a field is called so, and the batch without them."""
     if not isinstance(batch, Mapping):
         return None, batch
     name = next((field for field in ID_FIELDS if field in batch), None)
@@ -229,3 +174,90 @@ def _stacked(values: list[Tensor], fill: int) -> Tensor:
     if len({v.shape for v in values}) == 1:
         return torch.stack(values)
     return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=fill)
+
+
+IGNORED = -100  # a token's label that does not count, as in torch
+TARGETS = ("labels", "label")
+LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch has this field
+
+
+def outputs_of(model: nn.Module, batch: Any) -> Tensor:
+    """What the model gives for a batch: its logits.
+
+    Args:
+        model: called with the batch's tensors, targets left out; by name where it is a dictionary.
+        batch: (x, ..., targets), or a dictionary with "labels".
+
+    Returns:
+        Its output, its `.logits`, or the first of several; one axis more where it is [b].
+
+    Raises:
+        ModelError: there is no tensor in what it gives.
+    """
+    if isinstance(batch, Mapping):
+        left_out = {*TARGETS, LOSS_WEIGHT}
+        given = {key: value for key, value in batch.items() if key not in left_out}
+        shifted = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+        if shifted is not None and "decoder_input_ids" not in given:  # an encoder and a decoder
+            given["decoder_input_ids"] = shifted(labels=targets_of(batch))
+        found = model(**given)
+    else:
+        parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+        found = model(*(parts[:-1] if len(parts) > 1 else parts))
+    found = getattr(found, "logits", found)
+    if isinstance(found, Mapping):  # "out" of torchvision's segmentation
+        found = found.get("logits", found.get("out"))
+    if isinstance(found, tuple | list):
+        found = found[0]
+    if not isinstance(found, Tensor):
+        raise ModelError(
+            f"the model must give a tensor, or logits; got {type(found).__name__}. Pass loss= and "
+            "measure= as functions of the model and a batch."
+        )
+    return found[:, None] if found.ndim == 1 else found
+
+
+def targets_of(batch: Any) -> Tensor | None:
+    """The batch's targets.
+
+    Args:
+        batch: as in `outputs_of`.
+
+    Returns:
+        The last of a tuple; of a dictionary its "labels", or its input_ids where there are none,
+        padding not counted; None where there are none, or no numbers.
+    """
+    if isinstance(batch, Mapping):
+        for name in TARGETS:
+            if batch.get(name) is not None:
+                return _as_tensor(batch[name])
+        ids, mask = batch.get("input_ids"), batch.get("attention_mask")
+        if ids is None or mask is None:
+            return ids
+        return ids.masked_fill(mask == 0, IGNORED)
+    return _as_tensor(batch[-1]) if isinstance(batch, tuple | list) and len(batch) > 1 else None
+
+
+def labels_by_name(batch: Any) -> list[str]:
+    """A batch's labels where they are words; mostly empty."""
+    if isinstance(batch, Mapping):
+        given = next((batch[name] for name in TARGETS if name in batch), None)
+    else:
+        given = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+    return [v for v in given if isinstance(v, str)] if isinstance(given, tuple | list) else []
+
+
+def _as_tensor(given: Any) -> Tensor | None:
+    return given if isinstance(given, Tensor) else None  # names of classes, say
+
+
+def weights_of(batch: Any, like: Tensor) -> Tensor:
+    """The samples' own weights in the training loss, [b] of "loss_weight"; else a 1."""
+    given = batch.get(LOSS_WEIGHT) if isinstance(batch, Mapping) else None
+    return torch.ones(()).to(like) if given is None else given.to(like)
+
+
+def to_model(batch: Any, model: nn.Module) -> Any:
+    """The batch on the model's device and in its precision; whole numbers stay what they are."""
+    like = next(p for p in model.parameters() if p.is_floating_point())
+    return mapped(batch, lambda t: t.to(like) if t.is_floating_point() else t.to(like.device))

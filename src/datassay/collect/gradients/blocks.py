@@ -1,4 +1,4 @@
-"""Which weights form a block: those of one layer, or one tensor that no known layer owns."""
+"""Which weights gradients are taken of, in blocks by layer."""
 
 from __future__ import annotations
 
@@ -84,16 +84,7 @@ def _fits(name: str, pattern: str) -> bool:
 def blocks_of(
     model: nn.Module, chosen: dict[str, nn.Parameter], direct: frozenset[str] = frozenset()
 ) -> list[Block]:
-    """Blocks by layer; tensors that two layers share are one block with both.
-
-    Args:
-        model: the network.
-        chosen: from `chosen_parameters`.
-        direct: tensors that must be differentiated directly.
-
-    Returns:
-        The blocks, in the order of the model's parameters.
-    """
+    """Blocks by layer in the parameters' order; tensors in `direct` are differentiated directly."""
     names = {id(p): n for n, p in chosen.items()}
     owners: dict[str, list[str]] = {}  # weight → layers
     for place, layer in model.named_modules():

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
 from datassay.collect.gradients.objective import OF_CLASSES, Objective
-from datassay.collect.gradients.outputs import IGNORED, outputs_of, targets_of
 from datassay.errors import DataError, SettingError
 from datassay.models.user_code import user_code
 
@@ -82,14 +82,7 @@ def objective(
 
 
 def ignored_label(loss: Any) -> int:
-    """The label of samples that do not count.
-
-    Args:
-        loss: as in `objective`.
-
-    Returns:
-        Torch's own where the loss says none.
-    """
+    """The label of samples that do not count; torch's own where the loss says none."""
     loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
     if isinstance(loss, Objective):
         return loss.ignored
@@ -97,15 +90,7 @@ def ignored_label(loss: Any) -> int:
 
 
 def kind_of_loss(loss: Any) -> str:
-    """What a loss compares.
-
-    Args:
-        loss: as in `objective`.
-
-    Returns:
-        "values", "own" of a function of the user's, or "classes", also of "auto", which asks the
-        targets.
-    """
+    """What a loss compares: "values", "classes" (also "auto"), or "own" of a user's function."""
     loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
     if isinstance(loss, nn.Module):
         of_classes = isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss | nn.BCEWithLogitsLoss)
@@ -116,14 +101,7 @@ def kind_of_loss(loss: Any) -> str:
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
-    """The function behind a loss that has no name here.
-
-    Args:
-        loss: the user's own, or a criterion of torch.
-
-    Returns:
-        (model, batch) → [b].
-    """
+    """The function (model, batch) → [b] behind a loss that has no name here."""
     loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
     if isinstance(loss, nn.Module):
         return of_criterion(loss).function or loss
@@ -147,18 +125,7 @@ class OfCriterion:
     averaged: bool
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
-        """Each sample's loss.
-
-        Args:
-            model: the network.
-            batch: of b samples.
-
-        Returns:
-            [b].
-
-        Raises:
-            SettingError: the batch has no targets.
-        """
+        """Each sample's loss, [b]."""
         outputs, targets = outputs_of(model, batch), targets_of(batch)
         if targets is None:
             raise SettingError(
@@ -172,17 +139,7 @@ class OfCriterion:
 
 
 def of_criterion(loss: nn.Module) -> Objective:
-    """The loss of a criterion of torch.
-
-    Args:
-        loss: with its settings.
-
-    Returns:
-        Per sample: where it averages over a sample's outputs, so does this.
-
-    Raises:
-        SettingError: it is no criterion of torch.
-    """
+    """The loss of a criterion of torch, with its settings, of each sample."""
     averaged = getattr(loss, "reduction", "mean") != "sum"
     if isinstance(loss, nn.CrossEntropyLoss):
         smoothing = loss.label_smoothing
@@ -276,16 +233,7 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
 
 
 def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None) -> None:
-    """Refuse labels that are no outputs of the network.
-
-    Args:
-        loss: of the training.
-        targets: of a batch; None: it has none.
-        n_outputs: k; None: the targets are no classes.
-
-    Raises:
-        DataError: a label is below 0 or above k − 1, and not the one that does not count.
-    """
+    """Refuse labels of a batch that are none of the network's k outputs (None: no classes)."""
     if n_outputs is None or targets is None:
         return
     k = max(n_outputs, 2)  # one output is of two classes
@@ -367,14 +315,7 @@ def _outputs(model: nn.Module, batch: Any) -> Tensor:
 
 
 def ran_not(error: str) -> str:
-    """What to tell where the model or the loss raised.
-
-    Args:
-        error: its kind and first line.
-
-    Returns:
-        One line with the remedy.
-    """
+    """One line with the remedy, where the model or the loss raised."""
     return (
         f"the model and loss must run on the batches given; that raised {error} Check what the "
         "loader gives, or pass loss=lambda model, batch: [b] losses."

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from datassay.collect.gradients.outputs import IGNORED, outputs_of, targets_of, weights_of
+from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of, weights_of
 from datassay.errors import ModelError, SettingError
 
 # Of classes, whose outputs are logits; of values.
@@ -163,15 +163,7 @@ class Objective:
     def by_place(
         self, outputs: Tensor, places: tuple[int, ...] | None
     ) -> Float[Tensor, "b places k"]:
-        """Outputs with their classes last.
-
-        Args:
-            outputs: [b, k], [b, *places, k] or [b, k, *places].
-            places: their shape, by which the classes' axis is told where it is not known.
-
-        Returns:
-            One row a place.
-        """
+        """Outputs [b, k], [b, *places, k] or [b, k, *places] with their classes last."""
         if outputs.ndim == 2:
             return outputs[:, None]
         second = self.classes_second
@@ -180,15 +172,7 @@ class Objective:
         return (outputs.movedim(1, -1) if second else outputs).flatten(1, -2)
 
     def of_outputs(self, f: Float[Tensor, "b places k"], y: Tensor) -> Float[Tensor, "b places"]:
-        """The loss at each place.
-
-        Args:
-            f: outputs.
-            y: targets, as `placed` gives them.
-
-        Returns:
-            0 where the label is one that does not count.
-        """
+        """The loss at each place; 0 where the label is one that does not count."""
         weight = None if self.class_weight is None else self.class_weight.to(f)
         scale = self._factor(f.shape[-1])
         if self.name == "mse":
@@ -298,14 +282,7 @@ class Objective:
 
 
 def is_one_hot(y: Tensor) -> bool:
-    """Whether targets are classes, each a row of one 1 and zeros.
-
-    Args:
-        y: [..., k].
-
-    Returns:
-        False of one output.
-    """
+    """Whether targets, [..., k], are classes, a row of one 1 and zeros each."""
     if y.ndim < 2 or y.shape[-1] == 1:
         return False
     return bool(((y == 0) | (y == 1)).all() and (y.sum(-1) == 1).all())

@@ -18,12 +18,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from datassay.collect.gradients.batches import batch_size, mapped, rows
+from datassay.collect.gradients.batches import batch_size, mapped, rows, to_model
 from datassay.collect.gradients.blocks import Block, blocks_of
 from datassay.collect.gradients.criteria import ran_not
-from datassay.collect.gradients.factors import Use, matrix, tensors_of
-from datassay.collect.gradients.layers import Given, kind_of
-from datassay.collect.gradients.outputs import to_model
+from datassay.collect.gradients.layers import Given, Use, kind_of, matrix, tensors_of
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
@@ -233,15 +231,7 @@ def _change(model: nn.Module, few: Any, values: Values, floor: float = 1e-30) ->
 
 
 def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows columns"]:
-    """The block's tensors, or gradients of their shapes, as its matrix.
-
-    Args:
-        block: of the weights.
-        tensors: one for each of its parameters.
-
-    Returns:
-        The weight as a matrix, with its bias as the last column (or row).
-    """
+    """The block's tensors as its matrix: the weight, its bias as the last column (or row)."""
     weight = tensors[0]
     if not block.has_bias:
         return weight.reshape(block.shape)
@@ -253,16 +243,7 @@ def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows column
 def as_tensors(
     block: Block, matrices: Float[Tensor, "m rows columns"], shapes: Sequence[torch.Size]
 ) -> list[Tensor]:
-    """Matrices of a block as its tensors: the inverse of `as_matrix`.
-
-    Args:
-        block: of the weights.
-        matrices: m of them.
-        shapes: of the block's tensors.
-
-    Returns:
-        One tensor a parameter, [m, ...].
-    """
+    """Matrices of a block, [m, rows, columns], as its tensors: the inverse of `as_matrix`."""
     m = len(matrices)
     if not block.has_bias:
         return [matrices.reshape(m, *shapes[0])]

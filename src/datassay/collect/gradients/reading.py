@@ -22,8 +22,14 @@ from datassay.collect.gradients.batches import (
     rows,
     with_ids,
 )
-from datassay.collect.gradients.draws import collates_alike, fixed_draws, generators_kept, settled
-from datassay.collect.gradients.order import Order, order_of
+from datassay.collect.gradients.order import (
+    Order,
+    collates_alike,
+    fixed_draws,
+    generators_kept,
+    order_of,
+    settled,
+)
 from datassay.data.arguments import check_kind
 from datassay.data.memory.convert import as_samples, unlabelled
 from datassay.data.outputs import Coding
@@ -71,14 +77,7 @@ class Loaded:
     warnings: tuple[str, ...] = ()
 
     def batches(self, size: int) -> Batches:
-        """The samples in batches.
-
-        Args:
-            size: of a batch, where the loader does not say.
-
-        Returns:
-            In their order, with positions in the Dataset as ids where they have none of their own.
-        """
+        """The samples in batches of `size`, where the loader does not say; positions as ids."""
         indices = self.order.indices
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
@@ -107,16 +106,7 @@ class Streamed:
     """Samples that are iterated, the same in every pass: their digest is compared each time."""
 
     def __init__(self, units: Callable[[], Iterable[Any]], name: str, *, batched: bool):
-        """Go through the samples twice.
-
-        Args:
-            units: called for a pass over samples, or batches.
-            name: of the argument, for errors.
-            batched: whether it gives batches.
-
-        Raises:
-            DataError: the second pass gives others, there are none, or reading them raised.
-        """
+        """Go through the samples, or batches, twice; refuse a second pass that gives others."""
         self.name, self._batched = name, batched
         self.warnings: tuple[str, ...] = ()
         self._units = units
@@ -146,14 +136,7 @@ class Streamed:
             )
 
     def batches(self, size: int) -> Batches:
-        """The samples in batches.
-
-        Args:
-            size: of a batch, where samples come one by one.
-
-        Returns:
-            In their order, counted where they have no ids.
-        """
+        """The samples in batches of `size`, where they come one by one; counted without ids."""
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
             sha, n = hashlib.sha256(), 0

@@ -51,44 +51,21 @@ Block = DenseFactors | Float[Tensor, "_ _ _"]
 
 
 def allocate(block: Block, n: int) -> Block:
-    """Room in main memory for n samples of this block's kind.
-
-    Args:
-        block: of any number of samples, on any device.
-        n: samples to hold.
-
-    Returns:
-        A block of n samples, not yet written.
-    """
+    """Room in main memory for n samples of this block's kind, not yet written."""
     if isinstance(block, DenseFactors):
         return DenseFactors(_room(block.inputs, n), _room(block.gradients, n), block.bias)
     return _room(block, n)
 
 
 def take(block: Block, samples: slice) -> Block:
-    """The block of some of the samples, a view.
-
-    Args:
-        block: of all samples.
-        samples: which.
-
-    Returns:
-        Their block.
-    """
+    """The block of some of the samples, a view."""
     if isinstance(block, DenseFactors):
         return DenseFactors(block.inputs[samples], block.gradients[samples], block.bias)
     return block[samples]
 
 
 def values(blocks: Mapping[str, Block]) -> list[Tensor]:
-    """The tensors that hold the blocks.
-
-    Args:
-        blocks: by tensor name.
-
-    Returns:
-        Each [n, ...].
-    """
+    """The tensors that hold the blocks, each [n, ...]."""
     tensors: list[Tensor] = []
     for block in blocks.values():
         tensors += [block.inputs, block.gradients] if isinstance(block, DenseFactors) else [block]
@@ -96,14 +73,7 @@ def values(blocks: Mapping[str, Block]) -> list[Tensor]:
 
 
 def named_tensors(blocks: Mapping[str, Block]) -> dict[str, Tensor]:
-    """The tensors that hold the blocks, by names of their own.
-
-    Args:
-        blocks: by tensor name.
-
-    Returns:
-        Name → [n, ...], the blocks' own memory.
-    """
+    """The tensors that hold the blocks, [n, ...], by names of their own; the same memory."""
     tensors: dict[str, Tensor] = {}
     for name, block in blocks.items():
         if isinstance(block, DenseFactors):

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Num, Shaped
 from torch import Tensor, nn
 
-from datassay.errors import ModelError
+from datassay.errors import ModelError, SettingError
 from datassay.models.user_code import user_code
 
 # What torch says where it was given floating-point numbers and looks up rows.
@@ -79,3 +79,33 @@ def _failure(model: nn.Module, x: Tensor) -> str:
     except ModelError as error:
         return str(error)
     return ""
+
+
+def check_device(device: str) -> str:
+    """Check that the device exists before any work is done.
+
+    Args:
+        device: "cpu", "cuda" or "cuda:1" and so on.
+
+    Returns:
+        The same.
+
+    Raises:
+        SettingError: not such a name, or this machine has no such device that torch can use.
+    """
+    try:
+        named = torch.device(device)
+    except (RuntimeError, TypeError):
+        named = torch.device("meta")
+    if named.type not in {"cpu", "cuda"}:
+        raise SettingError(
+            f"device must be 'cpu', 'cuda' or one of several as 'cuda:0'; got {device!r}. Others "
+            "lack float64."
+        )
+    there = torch.cuda.device_count()
+    if named.type == "cuda" and (named.index or 0) >= there:
+        raise SettingError(
+            f"device must be one that torch finds here; got {device!r} and {there} CUDA devices. "
+            "Set 'cpu', or install the driver and a torch that was built for it."
+        )
+    return device

@@ -34,15 +34,7 @@ from datassay.models.user_code import user_code
 
 
 def parameter_name(module: str, parameter: str) -> str:
-    """The name, in the whole model, of a layer's parameter.
-
-    Args:
-        module: the layer's name; empty for the model itself.
-        parameter: its name in the layer.
-
-    Returns:
-        The name as `named_parameters` gives it.
-    """
+    """The name, in the whole model, of a layer's parameter."""
     return f"{module}.{parameter}" if module else parameter
 
 

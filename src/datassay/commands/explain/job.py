@@ -13,10 +13,9 @@ from rich.console import RenderableType
 from torch import Tensor, nn
 
 from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class
+from datassay.collect.gradients.batches import outputs_of
 from datassay.collect.gradients.criteria import LOSSES
-from datassay.collect.gradients.outputs import outputs_of
-from datassay.collect.jacobian.device import check_device
-from datassay.collect.jacobian.inputs import network_inputs, takes_integers
+from datassay.collect.jacobian.inputs import check_device, network_inputs, takes_integers
 from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.explain.kept import check_index, opened
 from datassay.commands.facts import closing_facts, data_facts, model_facts

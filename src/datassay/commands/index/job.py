@@ -11,7 +11,7 @@ from torch import nn
 
 from datassay.collect.engine.choose import check_engine, engine_named
 from datassay.collect.gradients.criteria import LOSSES
-from datassay.collect.jacobian.device import check_device
+from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.index.command import IndexSettings
 from datassay.commands.terminal import block_table, plain_text, warned
 from datassay.commands.trained import INITIAL, check_left_to_index, check_weights, loss_of, networks

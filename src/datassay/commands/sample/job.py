@@ -13,8 +13,7 @@ from datassay.act.sample.comparison import SamplingComparison, compare_designs
 from datassay.act.sample.density import checked_domain
 from datassay.act.sample.generalization_bound import bound_reductions, generalization_bound
 from datassay.act.sample.taylor import TaylorSample, taylor_index, taylor_sample
-from datassay.collect.curvature.derivatives import derivatives
-from datassay.collect.curvature.point_function import PointFunction, point_function
+from datassay.collect.curvature.derivatives import PointFunction, derivatives, point_function
 from datassay.commands.facts import closing_facts
 from datassay.commands.sample.command import SampleSettings
 from datassay.commands.sample.findings import TAYLOR, UNIFORM, Bounds, ErrorCurve, SamplingFindings

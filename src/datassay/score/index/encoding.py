@@ -17,9 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.collect.gradients.batches import Batches
+from datassay.collect.gradients.batches import Batches, targets_of, to_model
 from datassay.collect.gradients.criteria import check_classes
-from datassay.collect.gradients.outputs import targets_of, to_model
 from datassay.collect.gradients.per_sample import Gradients
 from datassay.progress import Progress, silent
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates

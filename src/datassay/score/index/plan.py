@@ -13,8 +13,8 @@ import pyarrow as pa
 import torch
 from torch import nn
 
+from datassay.collect.form import EIGEN_WORK
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.predicted import EIGEN_WORK
 from datassay.data.arguments import checks_arguments
 from datassay.machine import available_memory, matrix_rate
 from datassay.progress import silent

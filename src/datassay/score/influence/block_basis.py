@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.factors import (
+from datassay.collect.gradients.layers import (
     Use,
     matrix,
     restricted,

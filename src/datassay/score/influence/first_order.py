@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of, to_model
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
-from datassay.collect.gradients.outputs import IGNORED, outputs_of, targets_of, to_model
 from datassay.errors import SettingError
 from datassay.score.effects import OUTCOMES, Attribution, Effects, outcome
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of, to_model
 from datassay.collect.gradients.criteria import ignored_label, kind_of_loss
-from datassay.collect.gradients.outputs import IGNORED, outputs_of, targets_of, to_model
 from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy

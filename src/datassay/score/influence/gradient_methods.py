@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.gradients.batches import Batches, grouped
+from datassay.collect.gradients.batches import Batches, grouped, labels_by_name, targets_of
 from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.criteria import check_classes
-from datassay.collect.gradients.outputs import labels_by_name, targets_of
 from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.data.samples import SampleSet

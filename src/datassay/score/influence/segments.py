@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from datassay.collect.gradients.batches import to_model
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.factors import matrix
-from datassay.collect.gradients.outputs import to_model
+from datassay.collect.gradients.layers import matrix
 from datassay.errors import SettingError
 from datassay.score.influence.block_basis import BlockBasis
 from datassay.score.influence.first_order import Directions, each_token

@@ -9,11 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from datassay.collect.gradients.batches import Batches, rows
+from datassay.collect.gradients.batches import (
+    Batches,
+    outputs_of,
+    rows,
+    targets_of,
+    to_model,
+    weights_of,
+)
 from datassay.collect.gradients.blocks import chosen_parameters
 from datassay.collect.gradients.criteria import check_classes, check_logits, objective
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
-from datassay.collect.gradients.outputs import outputs_of, targets_of, to_model, weights_of
 from datassay.collect.gradients.per_sample import Gradients, PerSample
 from datassay.collect.gradients.reading import batches
 from datassay.collect.jacobian.inputs import takes_integers

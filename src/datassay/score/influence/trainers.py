@@ -11,9 +11,8 @@ from typing import Any
 from torch import nn
 from torch.utils.data import DataLoader
 
-from datassay.collect.gradients.batches import ID_FIELDS
+from datassay.collect.gradients.batches import ID_FIELDS, TARGETS
 from datassay.collect.gradients.objective import Objective
-from datassay.collect.gradients.outputs import TARGETS
 from datassay.errors import SettingError
 
 

@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.curvature.output_features import SharedFeatures
-from datassay.collect.curvature.output_geometry import OutputGeometry
+from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
 from datassay.collect.curvature.output_loss import loss_derivatives
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent

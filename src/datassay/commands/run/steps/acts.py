@@ -13,8 +13,8 @@ from datassay.act.choose.compare import compare_acts
 from datassay.act.choose.gains import ActGain, ActTable
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
+from datassay.collect.form import NOMINAL_RATE
 from datassay.collect.linearization import Linearization
-from datassay.collect.predicted import NOMINAL_RATE
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work
 from datassay.commands.run.steps.scores import issues_of

@@ -12,7 +12,7 @@ import numpy as np
 
 from datassay.act.review.decisions import KEEP, label_word
 from datassay.act.review.gain import BeforeAfter, Mended, ReviewGain, Trial, review_gain
-from datassay.collect.predicted import NOMINAL_RATE
+from datassay.collect.form import NOMINAL_RATE
 from datassay.commands.finished import FinishedRun, finished_run, sets_of
 from datassay.commands.inputs import DataInputs
 from datassay.commands.run.settings import RunSettings

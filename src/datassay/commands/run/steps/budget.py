@@ -11,9 +11,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from datassay.act.choose.registry import most_fits
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
+from datassay.collect.form import NOMINAL_RATE
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
-from datassay.collect.predicted import NOMINAL_RATE
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
 from datassay.train.folds import judging

@@ -6,7 +6,7 @@ import math
 import sys
 
 from datassay.collect.engine.choose import check_engine
-from datassay.collect.jacobian.device import check_device
+from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.run.settings import RunSettings
 from datassay.errors import SettingError
 from datassay.score.compare.projection_quality import check_correlation

@@ -11,9 +11,16 @@ from torch import nn
 from datassay.act.choose.registry import most_fits
 from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import plan_collection
-from datassay.collect.form import MOST_PARTNERS, Form, removal_bytes, step_bytes
+from datassay.collect.form import (
+    EIGEN_WORK,
+    MOST_PARTNERS,
+    NOMINAL_RATE,
+    SYMMETRIC_WORK,
+    Form,
+    removal_bytes,
+    step_bytes,
+)
 from datassay.collect.gradients.objective import MOST_SUMMED
-from datassay.collect.predicted import EIGEN_WORK, NOMINAL_RATE, SYMMETRIC_WORK
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import (
     RANKINGS,
@@ -72,11 +79,9 @@ class PlanStep:
     """One step of a run, before it runs.
 
     Attributes:
-        name: of the step.
         detail: what it works on and what was chosen.
         bytes: most memory it holds, beyond the program and its samples.
         flops: additions and multiplications.
-        seconds: expected on this machine.
     """
 
     name: str
