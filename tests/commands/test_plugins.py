@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from datassay.commands import Command
@@ -41,6 +42,17 @@ def test_the_example_of_the_documentation_installs_and_runs(tmp_path):
     assert (ran.returncode, ran.stdout) == (0, "class_1: 57\n"), ran.stderr
     bad = datassay(tmp_path, "classes", "nowhere.csv")
     assert bad.returncode == 2 and bad.stderr.count("Error: ") == 1
+
+
+def test_the_score_of_the_documentation_installs_and_runs(tmp_path):
+    score = PAGE.split("## A score")[1]
+    (code,) = re.findall(r"```py\n(.*?)```", score, re.S)[:1]
+    (entry,) = re.findall(r'```toml\n\[project.entry-points.(".*?)```', score, re.S)[:1]
+    installed(tmp_path, "datassay_rarity", code, f"[{entry}")
+    ran = datassay(tmp_path, "score", "iris", "--out", str(tmp_path / "out"))
+    assert ran.returncode == 0, ran.stderr
+    table = pq.read_table(tmp_path / "out" / "scores.parquet")
+    assert table["rarity"].to_pylist() == pytest.approx([2 / 3] * len(table))
 
 
 def test_a_broken_one_is_named_and_leaves_ours_alone(tmp_path):

@@ -89,6 +89,8 @@ if TYPE_CHECKING:
     from datassay.score.neighbors.local_variance import local_variance as local_variance
     from datassay.score.neighbors.search import Neighbors as Neighbors
     from datassay.score.neighbors.search import nearest_neighbors as nearest_neighbors
+    from datassay.score.registry import Context as Context
+    from datassay.score.registry import Score as Score
     from datassay.score.removal_effects import RemovalEffects as RemovalEffects
     from datassay.score.removal_effects import geometry_effects as geometry_effects
     from datassay.score.removal_effects import removal_effects as removal_effects

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
+from typing import Any, TypeVar
 
 from datassay.errors import SettingError
-from datassay_lab.experiment import Experiment
+from datassay_lab.experiment import Experiment, Plot
+
+R = TypeVar("R")
 
 
 def _read() -> dict[str, tuple[Experiment, ...]]:
@@ -19,11 +23,11 @@ def _read() -> dict[str, tuple[Experiment, ...]]:
     }
 
 
-def _experiment(folder: str, texts: dict[str, str]) -> Experiment:
+def _experiment(folder: str, texts: dict[str, Any]) -> Experiment:
     # Lines count in formulas only.
-    whole = {k: text if k == "formula" else " ".join(text.split()) for k, text in texts.items()}
+    prose = {k: " ".join(texts[k].split()) for k in ("statement", "look_for", "source")}
     module = f"datassay_lab.{folder}.{texts['name'].replace('-', '_')}"
-    return Experiment(**whole, module=module)
+    return Experiment(**texts | prose, module=module)
 
 
 # Chapter → its experiments.
@@ -56,3 +60,15 @@ def experiment(name: str) -> Experiment:
             f"{hint}"
         )
     return known[name]
+
+
+def titled(draw: Callable[[R], tuple[Any, ...]]) -> Callable[[R], tuple[Plot, ...]]:
+    """A function NAME_plots that draws figures, and their titles and texts from course.toml."""
+
+    @wraps(draw)
+    def plots(result: R) -> tuple[Plot, ...]:
+        texts = experiment(draw.__name__.removesuffix("_plots").replace("_", "-")).figures
+        drawn = zip(draw(result), texts, strict=True)
+        return tuple(Plot(title, f, text, bool(wide)) for f, (title, text, *wide) in drawn)
+
+    return plots

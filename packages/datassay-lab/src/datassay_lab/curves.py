@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 Values = Sequence[float] | np.ndarray
+Figures = tuple[Any, ...]
+"""Plotly figures, in the order of their titles in course.toml."""
 COLOURS = (BLUE, VERMILION, "#009e73", "#cc79a7", SKY, "#b8860b", "#6a5acd", GREY)
 # Most points of one line: a screen has no more columns.
 MOST_POINTS = 600

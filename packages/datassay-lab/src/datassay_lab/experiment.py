@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,6 +70,7 @@ class Experiment:
         look_for: what the figures show when the statement holds, and what breaks it.
         source: class of S2 and original paper.
         module: dotted name of the module with its function, and one that draws its figures.
+        figures: (title, alt text) of each figure, and "wide" where it takes the page's width.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Experiment:
     look_for: str
     source: str
     module: str
+    figures: Sequence[Sequence[str]] = ()
 
     @property
     def run(self) -> Callable[..., Any]:

@@ -50,16 +50,11 @@ def wide_network(
 
 @dataclass(frozen=True, slots=True)
 class LimitKernels:
-    """Kernels of pairs of inputs at infinite width.
+    """Kernels of pairs of inputs at infinite width."""
 
-    Attributes:
-        tangent: [n, n'], Θ = |x||x'| (κ₁ + cos θ κ₀) / 2.
-        outputs: [n, n'], E f(x) f(x') = |x||x'| κ₁ / 2.
-        variance: [n, n'], of one unit's share of Θ; a network of width m has 1/m of that.
-    """
-
-    tangent: Float[np.ndarray, "n other"]
-    outputs: Float[np.ndarray, "n other"]
+    tangent: Float[np.ndarray, "n other"]  # Θ = |x||x'| (κ₁ + cos θ κ₀) / 2
+    outputs: Float[np.ndarray, "n other"]  # E f(x) f(x') = |x||x'| κ₁ / 2
+    # of one unit's share of Θ; a network of width m has 1/m of that.
     variance: Float[np.ndarray, "n other"]
 
 
@@ -110,17 +105,11 @@ def sphere_samples(
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """A training run with outputs kept at some steps.
+    """A training run with outputs kept at some steps."""
 
-    Attributes:
-        steps: [t], updates made before each record; starts at 0.
-        outputs: [t, n], outputs at these steps.
-        networks: networks with the weights after the last step.
-    """
-
-    steps: np.ndarray
-    outputs: Float[np.ndarray, "t n"]
-    networks: TrainedNetworks
+    steps: np.ndarray  # updates made before each record; starts at 0
+    outputs: Float[np.ndarray, "t n"]  # outputs at these steps
+    networks: TrainedNetworks  # networks with the weights after the last step
 
 
 def train_watched(

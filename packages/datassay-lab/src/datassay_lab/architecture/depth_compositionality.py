@@ -13,9 +13,10 @@ from torch import nn
 from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe, train_networks
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, refuse_if, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.wide_network import regression
 
 GRID = 512  # points of [0, 1]: 8 a piece at most depth
@@ -107,7 +108,8 @@ def depth_compositionality(
     )  # fmt: skip
 
 
-def depth_compositionality_plots(result: DepthCompositionality) -> tuple[Plot, ...]:
+@titled
+def depth_compositionality_plots(result: DepthCompositionality) -> Figures:
     """Units needed against depth, and what training reached."""
     units = axes("compositions k", "hidden units", log="y")
     measured(units, result.depths, result.deep_units, "deep, exact", place=0)
@@ -125,19 +127,7 @@ def depth_compositionality_plots(result: DepthCompositionality) -> tuple[Plot, .
         measured(error, depths, result.errors[place], label, place=place)
     theory(error, depths, np.zeros(len(depths)), "deep network as built")
     error.update_xaxes(dtick=1)
-    return (
-        Plot(
-            "Depth: 2 units more double the pieces",
-            units,
-            "Units of the deep network grow by 2 with each composition; those of a shallow one "
-            "double, along the dashed line",
-        ),
-        Plot(
-            "What depth can do, training need not find",
-            error,
-            "Training reaches a small error for few compositions only, deep or shallow",
-        ),
-    )
+    return units, error
 
 
 def _composed(x: np.ndarray, slope: float, k: int) -> np.ndarray:

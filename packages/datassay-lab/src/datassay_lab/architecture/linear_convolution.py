@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, part_of, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_count, checked, positive, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import spread_counts
 
 MARKS = 40  # updates at which the predictors are kept, at most
@@ -116,7 +117,8 @@ def max_margin(signed: Float[np.ndarray, "n D"], *, fourier: bool) -> Float[np.n
     return np.asarray(beta.value, float)
 
 
-def linear_convolution_plots(result: LinearConvolution) -> tuple[Plot, ...]:
+@titled
+def linear_convolution_plots(result: LinearConvolution) -> Figures:
     """Fourier coefficients of the two predictors, and how the directions converge."""
     spectrum = axes("frequency k, cycles per input", "|β̂<sub>k</sub>| at margin 1")
     networks = (
@@ -142,11 +144,7 @@ def linear_convolution_plots(result: LinearConvolution) -> tuple[Plot, ...]:
         measured(angle, result.steps, np.maximum(1 - cosine, 1e-12), name, place=place)
     apart = np.full(2, 1 - result.cross_cosine)
     theory(angle, result.steps[[0, -1]], apart, "between the two theories")
-    sparse = "Fourier coefficients of both predictors: few for convolution, all for dense layers"
-    return (
-        Plot("Convolution leaves few frequencies", spectrum, sparse),
-        Plot("Each network finds its own margin", angle, "Angles fall with the steps"),
-    )
+    return spectrum, angle
 
 
 def _dense(weights: list[Tensor]) -> Float[Tensor, " D"]:

@@ -12,9 +12,10 @@ from jaxtyping import Float
 
 from datassay.models import PermutationEquivariant, seeded
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, refuse_if, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import relative_error
 
 # Below 3 every circulant has the form; 8! = 40320 matrices still average within a second.
@@ -99,18 +100,15 @@ def permutation_equivariance(
     )  # fmt: skip
 
 
-def permutation_equivariance_plots(result: PermutationEquivariance) -> tuple[Plot, ...]:
+@titled
+def permutation_equivariance_plots(result: PermutationEquivariance) -> Figures:
     """The matrix before and after averaging, and how averages approach the form."""
     images = np.array([result.theta, result.average, result.expected])
     titles = ("random Θ", "mean of πᵀΘπ", "λI + γ11ᵀ")
     figure = axes("random permutations averaged", "distance from the group's mean", log="xy")
     measured(figure, result.drawn, result.distance, "measured", mode="markers")
     theory(figure, result.drawn, result.predicted, "1 / √draws")
-    return (
-        Plot("Averaging leaves two numbers", pictures(images, titles, columns=3, signed=True),
-             "A random matrix, its group average, and the form of the lemma: the last two equal"),
-        Plot("Random permutations get there slowly", figure, "Distance against draws"),
-    )  # fmt: skip
+    return pictures(images, titles, columns=3, signed=True), figure
 
 
 def _group(size: int, group: str) -> np.ndarray:

@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, refuse_if, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import digit_images, relative_error
 
 
@@ -104,7 +105,8 @@ def shift_equivariance(
     )  # fmt: skip
 
 
-def shift_equivariance_plots(result: ShiftEquivariance) -> tuple[Plot, ...]:
+@titled
+def shift_equivariance_plots(result: ShiftEquivariance) -> Figures:
     """Errors by shift and by angle, and one image on its way."""
     figure = axes("shift, pixels", "error relative to the output")
     for place, (name, error) in enumerate((
@@ -120,11 +122,7 @@ def shift_equivariance_plots(result: ShiftEquivariance) -> tuple[Plot, ...]:
     measured(angle, result.angles, result.isotropic_error, "filters with quarter-turn symmetry")
     theory(angle, result.angles, np.zeros(len(result.angles)), "if it commuted")
     titles = ("image x", "φ(x)", "φ(gx), g a shift", "|φ(gx) − gφ(x)|")
-    return (
-        Plot("A circular network moves with its image", figure, "Errors by shift"),
-        Plot("It does not turn with it", angle, "Errors by angle of rotation"),
-        Plot("One image", pictures(result.images, titles, columns=4), "Image, maps, difference"),
-    )
+    return figure, angle, pictures(result.images, titles, columns=4)
 
 
 def _filters(rng: np.random.Generator, n_out: int, n_in: int) -> Float[np.ndarray, "o i 3 3"]:

@@ -12,6 +12,7 @@ from datassay.progress import Progress, silent
 from datassay_lab.checks import checked, one_of, positive, rising, whole
 from datassay_lab.curves import axes, measured, theory
 from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import tracked
 
 TARGETS = ("fresh", "training")
 
@@ -90,7 +91,7 @@ def bias_variance(
     t = h + noise * rng.normal(size=(draws, n_samples))
     tested = h + noise * rng.normal(size=(draws, n_samples)) if targets == "fresh" else t
     error, parts, expected, fits = [], [], [], []
-    for place, penalty in enumerate(penalties):
+    for penalty in tracked(penalties, progress, "bias and variance"):
         smoother = _smoother(features, penalty)
         f = t @ smoother.T
         middle = f[:half].mean(axis=0)
@@ -99,7 +100,6 @@ def bias_variance(
         expected.append([missed, noise**2 * (smoother**2).sum() / n_samples])
         error.append(((tested[half:] - f[half:]) ** 2).mean())
         fits.append(f[:8])
-        progress("bias and variance", place + 1, len(penalties))
     return BiasVariance(
         np.array(penalties, float), np.array(error), np.array(parts).T, np.array(expected).T,
         float(noise) ** 2, x, h, np.array([fits[0], fits[-1]]),
@@ -128,8 +128,7 @@ def bias_variance_plots(result: BiasVariance) -> tuple[Plot, ...]:
 
 def _fits(result: BiasVariance, which: int, title: str) -> Plot:
     figure = axes("x", "target and fits", height=300)
-    for place, fit in enumerate(result.fits[which]):
-        measured(figure, result.x, fit, "" if place else "one data set each", mode="lines")
+    measured(figure, result.x, result.fits[which], "one data set each", mode="lines")
     theory(figure, result.x, result.target, "h(x)")
     penalty = result.penalties[-which]
     return Plot(title, figure, f"Eight fits at penalty {penalty:g} around the dashed target")

@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_sizes, checked, positive, refuse_if, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
 
 N_TEST = 500
 PENALTIES = np.geomspace(1e-4, 1e4, 33)  # tried by the tuned ridge, in units of p / n
@@ -113,7 +114,8 @@ def double_descent(
     return DoubleDescent(counts / n_samples, errors, norms, plain, predicted)
 
 
-def double_descent_plots(result: DoubleDescent) -> tuple[Plot, ...]:
+@titled
+def double_descent_plots(result: DoubleDescent) -> Figures:
     """Test error with and without a tuned ridge, its norm, and the case known in closed form."""
     error = axes("features per sample, p / n", "mean squared test error", log="xy")
     for place, name in enumerate(("as given", "ridge, tuned")):
@@ -127,23 +129,7 @@ def double_descent_plots(result: DoubleDescent) -> tuple[Plot, ...]:
     risk = result.plain.mean(axis=0)
     measured(known, result.ratios, risk, "Gaussian features, mean", mode="markers")
     theory(known, result.ratios, result.predicted, "Belkin, Hsu and Xu")
-    return (
-        Plot(
-            "Worst where features equal samples",
-            error,
-            "Test error falls, peaks at p = n and falls again; with a tuned ridge it only falls",
-        ),
-        Plot(
-            "There the weights must be largest",
-            norm,
-            "The norm of the weights peaks at p = n as well",
-        ),
-        Plot(
-            "The same where theory is exact",
-            known,
-            "Risk on independent Gaussian features on the dashed closed form, infinite at p = n",
-        ),
-    )
+    return error, norm, known
 
 
 def _at_one(figure, values: np.ndarray) -> None:

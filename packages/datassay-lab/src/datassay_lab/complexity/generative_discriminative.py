@@ -10,9 +10,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, positive, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import tracked
 
 NAMES = ("naive Bayes", "logistic regression")
 PENALTY = 0.01  # of the logistic loss, so that separable samples have a minimum
@@ -84,19 +86,18 @@ def generative_discriminative(
     covariance[:half, :half] += correlation * (1 - np.eye(half))
     root = np.linalg.cholesky(covariance)
     errors = np.empty((2, len(sizes), repeats))
-    for m, n in enumerate(sizes):
-        for repeat in range(repeats):
-            y = np.where(np.arange(n) % 2, 1.0, -1.0)
-            x = y[:, None] * mean + rng.normal(size=(n, len(mean))) @ root.T
-            for place, fit in enumerate((_naive_bayes, _logistic)):
-                errors[place, m, repeat] = _error(*fit(x, y), mean, covariance)
-            progress("train classifiers", m * repeats + repeat + 1, len(sizes) * repeats)
+    for m, repeat in tracked(np.ndindex(errors.shape[1:]), progress, "train classifiers"):
+        y = np.where(np.arange(sizes[m]) % 2, 1.0, -1.0)
+        x = y[:, None] * mean + rng.normal(size=(len(y), len(mean))) @ root.T
+        for place, fit in enumerate((_naive_bayes, _logistic)):
+            errors[place, m, repeat] = _error(*fit(x, y), mean, covariance)
     best = [mean, np.linalg.solve(covariance, mean)]
     limits = np.array([_error(w, 0.0, mean, covariance) for w in best])
     return GenerativeDiscriminative(np.array(sizes, float), errors, limits)
 
 
-def generative_discriminative_plots(result: GenerativeDiscriminative) -> tuple[Plot, ...]:
+@titled
+def generative_discriminative_plots(result: GenerativeDiscriminative) -> Figures:
     """Errors against the samples, and their distance from each limit."""
     error = axes("training samples", "error on fresh samples", log="x")
     excess = axes("training samples", "error above its own limit", log="xy")
@@ -111,19 +112,7 @@ def generative_discriminative_plots(result: GenerativeDiscriminative) -> tuple[P
         # A draw may do better than naive Bayes' limit, which is not the least error.
         above = np.where(mean > limit, mean - limit, np.nan)
         measured(excess, result.sizes, above, name, place=place)
-    return (
-        Plot(
-            "First one, then the other",
-            error,
-            "Naive Bayes falls fast to its dashed limit; logistic regression crosses it later, on "
-            "the way to a lower one",
-        ),
-        Plot(
-            "Naive Bayes is there sooner",
-            excess,
-            "Distance from the own limit: naive Bayes' is smaller at every size",
-        ),
-    )
+    return error, excess
 
 
 def _naive_bayes(

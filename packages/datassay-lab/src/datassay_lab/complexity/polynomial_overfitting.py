@@ -9,9 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_count, checked, positive, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import tracked
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -81,7 +83,7 @@ def polynomial_overfitting(
     t = np.sin(2 * np.pi * x) + noise * rng.normal(size=(draws, n_samples))
     train, test = np.empty((draws, top + 1)), np.empty((draws, top + 1))
     ridge, kept = np.empty(draws), np.empty((draws, len(degrees) + 1, top + 1))
-    for draw in range(draws):
+    for draw in tracked(range(draws), progress, "fit polynomials"):
         weights = [_fit(rows[:, : m + 1], t[draw], 0.0, top) for m in range(top + 1)]
         weights.append(_fit(rows, t[draw], penalty, top))
         w = np.array(weights)
@@ -89,7 +91,6 @@ def polynomial_overfitting(
         test[draw], ridge[draw] = np.sqrt(squares[:-1]), np.sqrt(squares[-1])
         train[draw] = np.sqrt(((w[:-1] @ rows.T - t[draw]) ** 2).mean(axis=1))
         kept[draw] = w[[*degrees, top + 1]]
-        progress("fit polynomials", draw + 1, draws)
     typical = int(np.argsort(test[:, top])[draws // 2])
     samples = np.array([x, t[typical]])
     return PolynomialOverfitting(
@@ -97,7 +98,8 @@ def polynomial_overfitting(
     )
 
 
-def polynomial_overfitting_plots(result: PolynomialOverfitting) -> tuple[Plot, ...]:
+@titled
+def polynomial_overfitting_plots(result: PolynomialOverfitting) -> Figures:
     """Fits of a typical draw, errors against the degree, and the coefficients."""
     fits = axes("x", "target and fits")
     names = [*(f"degree {m}" for m in result.degrees), f"degree {result.degrees[-1]}, penalised"]
@@ -113,24 +115,7 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> tuple[Plot, .
     for place, name in enumerate(names):
         w = np.abs(result.coefficients[place])
         measured(size, degrees[w > 0], w[w > 0], name, place=place + 1)
-    return (
-        Plot(
-            "The highest degree passes through every sample",
-            fits,
-            "Fits of several degrees through ten samples; the highest swings between them",
-        ),
-        Plot(
-            "Less error on the samples, more on fresh ones",
-            _errors(result, degrees),
-            "Error on the samples falls with the degree; on fresh ones it rises again at the end",
-        ),
-        Plot(
-            "The coefficients explode",
-            size,
-            "Coefficients of the highest degree are thousands of times larger than those of lower "
-            "ones, and small with the penalty",
-        ),
-    )
+    return fits, _errors(result, degrees), size
 
 
 def _errors(result: PolynomialOverfitting, degrees: np.ndarray) -> Figure:

@@ -14,10 +14,11 @@ from datassay.data import SampleSet, load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe, taken_network, train_networks
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, refuse_if, rising_whole, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import fit_by_lbfgs
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import fit_by_lbfgs, tracked
 from datassay_lab.generative.latent_map import latent_map
 
 HIDDEN = 128
@@ -88,7 +89,7 @@ def autoencoder(
     x, x_new = _flat(train) - mean, _flat(held_out) - mean
     basis = np.linalg.svd(x, full_matrices=False)[2]
     angles, lost, back, codes = [], [], [], x_new[:, :2]
-    for place, size in enumerate(bottlenecks):
+    for place, size in enumerate(tracked(bottlenecks, progress, "bottlenecks")):
         subspace = basis[:size]
         linear = _linear(x, size, iterations, seed)
         curved = _curved(x, size, steps, seed)
@@ -97,7 +98,6 @@ def autoencoder(
         angles.append(_sine(subspace, linear.state_dict()["1.weight"].numpy()))
         back = [out[:SHOWN] for out in returned] if size < 10 or not back else back
         codes = _through(curved[: len(curved) // 2], x_new) if not place else codes
-        progress("bottlenecks", place + 1, len(bottlenecks))
     shown = np.array([x_new[:SHOWN], *back]) + mean
     return Autoencoder(
         np.array(bottlenecks), np.array(angles), np.array(lost), codes,
@@ -105,7 +105,8 @@ def autoencoder(
     )  # fmt: skip
 
 
-def autoencoder_plots(result: Autoencoder) -> tuple[Plot, ...]:
+@titled
+def autoencoder_plots(result: Autoencoder) -> Figures:
     """Losses, reconstructed digits, and the plane of codes."""
     figure = axes("size of the bottleneck", "lost, squared ink a digit", log="xy")
     measured(figure, result.bottlenecks, result.lost[:, 1], "linear", mode="markers")
@@ -117,14 +118,7 @@ def autoencoder_plots(result: Autoencoder) -> tuple[Plot, ...]:
     names[::count] = ["digit", "components", "linear", "curved"]
     images = np.clip(result.shown.reshape(-1, SIDE, SIDE), 0, 1)
     back = pictures(images, names, columns=count, side=120)
-    return (
-        Plot("What is lost of held-out digits", figure,
-             "Loss over bottleneck: linear on the principal components' line, curved below"),
-        Plot("What comes back", back, "Digits, and what each kind brings back"),
-        Plot("Code of the curved autoencoder, k = 2",
-             latent_map(result.codes, result.labels, "first code", "second code"),
-             "Held-out digits in the code's plane, one colour a class"),
-    )  # fmt: skip
+    return figure, back, latent_map(result.codes, result.labels, "first code", "second code")
 
 
 def _flat(samples: SampleSet) -> Float[np.ndarray, "n 64"]:

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from datassay.data import load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_count, checked, one_of, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import spread_counts
 from datassay_lab.generative.gan_training import (
     AdversarialRecipe,
@@ -99,7 +100,8 @@ def gan(
     return Gan(checks, best, trained, middles, data, early, late, fakes, nearest)
 
 
-def gan_plots(result: Gan) -> tuple[Plot, ...]:
+@titled
+def gan_plots(result: Gan) -> Figures:
     """Values over training, histograms, and digits."""
     values = axes("steps of the generator", "value V, nats", log="x")
     measured(values, result.steps, result.best, "best discriminator")
@@ -114,15 +116,7 @@ def gan_plots(result: Gan) -> tuple[Plot, ...]:
     images = np.concatenate([result.fakes, result.nearest])
     names = [""] * len(images)
     names[0], names[count] = "generated", "nearest"
-    return (
-        Plot("The value falls to −2 ln 2", values,
-             "V of the best discriminator falls to −2 ln 2, that of the trained one is near it"),
-        Plot("Generated samples on the line", densities,
-             "Density of generated samples early and late, and of the data"),
-        Plot("Generated digits, and the nearest of the data",
-             pictures(images, names, columns=10, side=120), "Generated digits and nearest samples",
-             wide=True),
-    )  # fmt: skip
+    return values, densities, pictures(images, names, columns=10, side=120)
 
 
 def best_value(p: Float[np.ndarray, " m"], q: Float[np.ndarray, " m"]) -> float:

@@ -16,22 +16,16 @@ BETAS = (0.5, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class AdversarialRecipe:
-    """How the two networks are trained.
+    """How the two networks are trained."""
 
-    Attributes:
-        steps: updates of the generator.
-        inner: updates of the discriminator before each of them.
-        batch: real samples per update, and as many generated ones.
-        rate: initial step size of the generator's Adam, decaying linearly to 0. The
-            discriminator's is twice that.
-        loss: loss of the generator: "saturating", ln(1 − D(G(z))), as in S2 and the minimax game,
-            or "non-saturating", −ln D(G(z)).
-    """
-
-    steps: int
-    inner: int
-    batch: int
+    steps: int  # updates of the generator
+    inner: int  # updates of the discriminator before each of them
+    batch: int  # real samples per update, and as many generated ones
+    # initial step size of the generator's Adam, decaying linearly to 0. The discriminator's is
+    # twice that.
     rate: float
+    # loss of the generator: "saturating", ln(1 − D(G(z))), as in S2 and the minimax game, or
+    # "non-saturating", −ln D(G(z)).
     loss: str
 
 

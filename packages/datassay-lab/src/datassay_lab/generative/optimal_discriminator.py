@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, whole
-from datassay_lab.curves import COLOURS, axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import COLOURS, Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import tracked
 from datassay_lab.generative.gan_training import tanh_network, value
 
 # Name → the two densities, each a mixture of normals: (weight, centre, width).
@@ -79,7 +81,7 @@ def optimal_discriminator(
     """
     learnt, values = [], []
     p, q = (np.array([_density(pair[i]) for pair in PAIRS.values()]) for i in (0, 1))
-    for place, (real, fake) in enumerate(PAIRS.values()):
+    for place, (real, fake) in enumerate(tracked(PAIRS.values(), progress, "pairs")):
         generator = torch.Generator().manual_seed(seed * len(PAIRS) + place)
         with seeded(seed):
             network = tanh_network(1, width, 1)
@@ -89,7 +91,6 @@ def optimal_discriminator(
             learnt.append(logits.sigmoid().numpy().astype(float))
             fresh = (network(_draw(mixture, JUDGED, generator)) for mixture in (real, fake))
             values.append(float(value(*fresh)))
-        progress("pairs", place + 1, len(PAIRS))
     ratio, middle = p / (p + q), (p + q) / 2
     square = (np.array(learnt) - ratio) ** 2
     floor, step = 2 * np.log(2), PLACES[1] - PLACES[0]
@@ -103,7 +104,8 @@ def optimal_discriminator(
     )  # fmt: skip
 
 
-def optimal_discriminator_plots(result: OptimalDiscriminator) -> tuple[Plot, ...]:
+@titled
+def optimal_discriminator_plots(result: OptimalDiscriminator) -> Figures:
     """Discriminators over x, and values."""
     figure = axes("x", "D(x), probability of being real")
     for place, name in enumerate(result.pairs):
@@ -122,12 +124,7 @@ def optimal_discriminator_plots(result: OptimalDiscriminator) -> tuple[Plot, ...
     values.update_xaxes(tickvals=columns, ticktext=list(result.pairs), range=[-0.5, 2.5])
     printed: Any = values.data[1]
     printed.marker.update(symbol="x-thin-open", line={"width": 2, "color": COLOURS[1]})
-    return (
-        Plot("The discriminator becomes the ratio of densities", figure,
-             "Trained discriminators lie on p / (p + q) of their pairs"),
-        Plot("Its value is 2 JS − 2 ln 2", values,
-             "Values of the trained discriminators on the predicted ones; S2's formula off"),
-    )  # fmt: skip
+    return figure, values
 
 
 def _density(mixture: tuple[tuple[float, float, float], ...]) -> Float[np.ndarray, " m"]:

@@ -14,9 +14,10 @@ from torch import Tensor
 from datassay.data import load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, positive, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import relative_error, spread_counts
 from datassay_lab.generative.latent_map import latent_map
 from datassay_lab.generative.variational_bound import (
@@ -121,7 +122,8 @@ def variational_autoencoder(
     )  # fmt: skip
 
 
-def variational_autoencoder_plots(result: VariationalAutoencoder) -> tuple[Plot, ...]:
+@titled
+def variational_autoencoder_plots(result: VariationalAutoencoder) -> Figures:
     """Bounds over training, gradients, the plane of codes, and decoded digits."""
     bounds = axes("steps of training", "nats a held-out digit", log="x")
     measured(bounds, result.steps, result.bound, "ELBO")
@@ -139,14 +141,7 @@ def variational_autoencoder_plots(result: VariationalAutoencoder) -> tuple[Plot,
         ("decoded from a grid of codes", "decoded from draws of N(0, I)"), columns=2, side=430,
     )  # fmt: skip
     codes = latent_map(result.codes, result.labels, "mean of the first code", "of the second")
-    return (
-        Plot("The bound rises, and stays below log p(x)", bounds,
-             "ELBO and the importance-weighted bound over training, below log p(x)"),
-        Plot("Gradients go through the sample", gradients,
-             "Derivatives through z lie on the diagonal, those of the score function scatter"),
-        Plot("Codes of held-out digits", codes, "Means of the codes, one colour a class"),
-        Plot("Digits from codes", images, "Digits decoded from a grid and from the prior"),
-    )  # fmt: skip
+    return bounds, gradients, codes, images
 
 
 def _black_and_white(x: np.ndarray) -> Float[np.ndarray, "n d"]:

@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_count, checked, positive, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import exponent
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import exponent, tracked
 
 # Ali, Kolter and Tibshirani (2019), Theorem 2: risk of gradient flow at t over ridge at 1/t.
 RISK_BOUND = 1.6862
@@ -115,7 +116,8 @@ def early_stopping(
     )
 
 
-def early_stopping_plots(result: EarlyStopping) -> tuple[Plot, ...]:
+@titled
+def early_stopping_plots(result: EarlyStopping) -> Figures:
     """Best penalties, shares along the eigenvectors, risks."""
     best = axes("time τε of descent", "best matching penalty α", log="xy")
     measured(best, result.times, result.best_alphas, "nearest weight decay", mode="markers")
@@ -129,14 +131,7 @@ def early_stopping_plots(result: EarlyStopping) -> tuple[Plot, ...]:
     measured(risk, result.times, result.ridge_risk, "weight decay, α = 1/(τε)", place=1)
     bound = RISK_BOUND * result.ridge_risk
     theory(risk, result.times, bound, f"bound, {RISK_BOUND:g} × weight decay")
-    return (
-        Plot("Longer descent is less weight decay", best,
-             "Penalty that best matches the weights after τ steps, near 1 / (τ ε)"),
-        Plot("The same directions are learned, not by the same amount", share,
-             "Share of the minimum along each eigenvector, stopped and with weight decay"),
-        Plot("Both predict about equally well", risk,
-             "Excess error of both along the path, below the bound"),
-    )  # fmt: skip
+    return best, share, risk
 
 
 def _problem(
@@ -154,12 +149,11 @@ def _path(
     hessian: np.ndarray, moment: np.ndarray, steps: tuple[int, ...], rate: float, progress: Progress
 ) -> Float[np.ndarray, "t d"]:
     weights, done, path = np.zeros(len(moment)), 0, []
-    for place, wanted in enumerate(steps):
+    for wanted in tracked(steps, progress, "stopped descent"):
         for _ in range(wanted - done):
             weights = weights - rate * (hessian @ weights - moment)
         done = wanted
         path.append(weights)
-        progress("stopped descent", place + 1, len(steps))
     return np.array(path)
 
 

@@ -14,6 +14,7 @@ from datassay.progress import Progress, silent
 from datassay_lab.checks import checked, positive, refuse_if, rising_whole, whole
 from datassay_lab.curves import axes, measured, theory
 from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import tracked
 
 # Below 2 / λ₁ of the loss at its minimum for up to 5 factors, as the target has norm 1.
 RATE = 0.3
@@ -90,9 +91,8 @@ def matrix_completion(
     generator = torch.Generator().manual_seed(seed)
     targets, seen = _problems(size, rank, observed, matrices, generator)
     nuclear = []
-    for place, (target, mask) in enumerate(zip(targets, seen, strict=True)):
+    for target, mask in tracked(zip(targets, seen, strict=True), progress, "nuclear norm"):
         nuclear.append(_least_nuclear_norm(cvxpy, target.numpy(), mask.numpy()))
-        progress("nuclear norm", place + 1, len(targets))
     convex = torch.from_numpy(np.stack(nuclear))
     products = []
     for depth in range(2, deepest + 1):

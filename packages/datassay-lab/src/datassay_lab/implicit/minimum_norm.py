@@ -10,9 +10,11 @@ import torch
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_count, checked, one_of, rising, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import tracked
 
 KEPT = 200  # moments of the paths that are kept
 ADAM_RATE = 0.01
@@ -79,11 +81,10 @@ def minimum_norm(
     direction /= np.linalg.norm(direction)
     moments = np.unique(np.geomspace(1, steps + 1, KEPT).astype(int)) - 1
     paths, ends = [], []
-    for place, start in enumerate(starts):
+    for start in tracked(starts, progress, "starts"):
         first = start * size * direction
         paths.append(_path(a, b, first, moments, method))
         ends.append(null.T @ (null @ first) + least)
-        progress("starts", place + 1, len(starts))
     path, end = np.array(paths), np.array(ends)  # [s, k, n], [s, n]
     return MinimumNorm(
         np.array(starts, float),
@@ -96,7 +97,8 @@ def minimum_norm(
     )
 
 
-def minimum_norm_plots(result: MinimumNorm) -> tuple[Plot, ...]:
+@titled
+def minimum_norm_plots(result: MinimumNorm) -> Figures:
     """Norm and null-space part along the paths."""
     size = axes("steps of descent + 1", "‖x‖, least norm = 1", log="x")
     null = axes("steps of descent + 1", "null-space part of x, least norm = 1", log="x")
@@ -110,12 +112,7 @@ def minimum_norm_plots(result: MinimumNorm) -> tuple[Plot, ...]:
         # By Pythagoras: x_LN is orthogonal to the null space.
         part = np.sqrt(max(result.predicted_norms[place] ** 2 - 1, 0.0))
         theory(null, ends, np.full(2, part), "V₂ᵀx₀" if place == 0 else "")
-    return (
-        Plot("From zero: the least norm. From elsewhere: more", size,
-             "Norm along each path, ending on the dashed line predicted from its start"),
-        Plot("The part of the start that no equation sees never moves", null,
-             "Norm of the null-space part along each path, constant"),
-    )  # fmt: skip
+    return size, null
 
 
 def _path(

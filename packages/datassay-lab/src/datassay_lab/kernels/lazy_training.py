@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import exponent
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import exponent, tracked
 from datassay_lab.wide_network import (
     SCALINGS,
     LimitKernels,
@@ -90,37 +91,30 @@ def lazy_training(
     x, y = sphere_samples(n_samples, n_inputs, rng)
     limit = limit_kernels(x, x)
     rate = 1 / np.linalg.eigvalsh(limit.tangent)[-1]
-    cells = [(s, w, r) for s in range(2) for w in range(len(widths)) for r in range(repeats)]
     movement = np.empty((2, len(widths), repeats))
     loss = np.empty_like(movement)
-    for done, cell in enumerate(cells):
+    for cell in tracked(np.ndindex(movement.shape), progress, "train networks"):
         kind, width = SCALINGS[cell[0]], widths[cell[1]]
         model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling=kind)
         eta = rate * (width if kind == "mean field" else 1)
         run = train_watched(model, x, y, rate=eta, looks=np.array([0, steps]))
         movement[cell] = _movement(model.state_dict(), run.networks.state)
         loss[cell] = ((run.outputs[-1] - y) ** 2).sum() / (y**2).sum()
-        progress("train networks", done + 1, len(cells))
     sizes = np.array(widths, float)
     length = np.sqrt(_expected_square(limit, y, rate, steps))
     predicted = length / np.sqrt(sizes * (n_inputs + 1))
     return LazyTraining(sizes, movement, loss, predicted, scaling)
 
 
-def lazy_training_plots(result: LazyTraining) -> tuple[Plot, ...]:
+@titled
+def lazy_training_plots(result: LazyTraining) -> Figures:
     """Movement against width, for both factors."""
     figure = axes("width m", "relative movement of the weights", log="xy")
     for place, name in enumerate(NAMES):
-        repeats = result.movement[place].T
-        for repeat, values in enumerate(repeats):
-            label = "" if repeat else name
-            measured(figure, result.widths, values, label, place=place, mode="markers")
+        values = result.movement[place].T
+        measured(figure, result.widths, values, name, place=place, mode="markers")
     theory(figure, result.widths, result.predicted, "linearised network, ∝ m<sup>−1/2</sup>")
-    text = (
-        "Relative movement falling along a dashed line of slope −1/2 for the factor of the tangent "
-        "kernel, and staying level for the mean-field factor"
-    )
-    return (Plot("Lazy or not: the factor before the sum decides", figure, text),)
+    return (figure,)
 
 
 def _movement(start: dict, end: dict) -> float:

@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import exponent, relative_error
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import exponent, relative_error, tracked
 from datassay_lab.wide_network import (
     OUTPUT_WEIGHTS,
     limit_kernels,
@@ -82,12 +83,10 @@ def ntk_width(
     x /= np.linalg.norm(x, axis=1)[:, None]
     limit = limit_kernels(x, x)
     errors = np.empty((len(widths), repeats))
-    for place, width in enumerate(widths):
-        for repeat in range(repeats):
-            start = int(rng.integers(2**31))
-            model = wide_network(n_inputs, width, start, output_weights=output_weights)
-            errors[place, repeat] = relative_error(tangent_kernel(model, x)[0], limit.tangent)
-            progress("tangent kernels", place * repeats + repeat + 1, len(widths) * repeats)
+    for cell in tracked(np.ndindex(errors.shape), progress, "tangent kernels"):
+        start = int(rng.integers(2**31))
+        model = wide_network(n_inputs, widths[cell[0]], start, output_weights=output_weights)
+        errors[cell] = relative_error(tangent_kernel(model, x)[0], limit.tangent)
     sizes = np.array(widths, float)
     predicted = np.sqrt(limit.variance.sum() / sizes) / np.linalg.norm(limit.tangent)
     cosines, fan = _fan(n_inputs)
@@ -100,12 +99,11 @@ def ntk_width(
     return NtkWidth(sizes, errors, predicted, cosines, profile, narrow, wide)
 
 
-def ntk_width_plots(result: NtkWidth) -> tuple[Plot, ...]:
+@titled
+def ntk_width_plots(result: NtkWidth) -> Figures:
     """Error against width, and the kernel as a function of the angle."""
     error = axes("width m", "relative error of the kernel", log="xy")
-    for repeat in range(result.errors.shape[1]):
-        name = "" if repeat else "one network each"
-        measured(error, result.widths, result.errors[:, repeat], name, mode="markers")
+    measured(error, result.widths, result.errors.T, "one network each", mode="markers")
     theory(error, result.widths, result.predicted, "predicted, ∝ m<sup>−1/2</sup>")
     shape = axes("cosine between two inputs of length 1", "tangent kernel Θ(x, x')")
     measured(
@@ -113,18 +111,7 @@ def ntk_width_plots(result: NtkWidth) -> tuple[Plot, ...]:
     )
     measured(shape, result.cosines, result.wide, f"m = {result.widths[-1]:g}", mode="lines")
     theory(shape, result.cosines, result.profile, "m → ∞")
-    return (
-        Plot(
-            "The kernel's error falls with the root of the width",
-            error,
-            "Marks of single networks around a dashed line of slope −1/2",
-        ),
-        Plot(
-            "A wide network has the kernel of the limit",
-            shape,
-            "Kernel against cosine: a wide network's lies on the limit's, a narrow one's beside it",
-        ),
-    )
+    return error, shape
 
 
 def _fan(n_inputs: int) -> tuple[np.ndarray, Float[np.ndarray, "c d"]]:

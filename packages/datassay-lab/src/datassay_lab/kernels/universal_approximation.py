@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import (
     check_count,
     check_positive,
@@ -19,8 +20,8 @@ from datassay_lab.checks import (
     rising_whole,
     whole,
 )
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import exponent
 
 # Discriminatory (Cybenko) is what no polynomial is: sums of squares z² stay quadratic.
@@ -113,7 +114,8 @@ def universal_approximation(
     )
 
 
-def universal_approximation_plots(result: UniversalApproximation) -> tuple[Plot, ...]:
+@titled
+def universal_approximation_plots(result: UniversalApproximation) -> Figures:
     """Errors against the number of units, and how many units a bump needs."""
     error = axes("hidden units N", "largest error over the cube", log="xy")
     for place, width in enumerate(result.widths):
@@ -126,18 +128,7 @@ def universal_approximation_plots(result: UniversalApproximation) -> tuple[Plot,
     measured(need, 1 / result.widths, result.needed, "random units, fitted output")
     enough = (result.bound / NEEDED / result.size) ** 2
     theory(need, 1 / result.widths, enough, "always enough (Barron)")
-    return (
-        Plot(
-            "More units, less error",
-            error,
-            "The largest error of each bump falls faster than the dashed slope −1/2",
-        ),
-        Plot(
-            "How many: the theorem does not say",
-            need,
-            "Units needed grow with the sharpness of the bump, far below Barron's dashed bound",
-        ),
-    )
+    return error, need
 
 
 def _draw(n_inputs: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, positive, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import fit_by_lbfgs
 from datassay_lab.laws.law_figures import law_table
 from datassay_lab.laws.pde_simulation import Solution, burgers
@@ -103,9 +104,6 @@ def network_dictionary(
     Returns:
         Laws through the network and through differences of the same data.
 
-    Raises:
-        SettingError: a parameter is out of range, or PySINDy is not installed.
-
     Cost: about 4 seconds for each of three systems, most of it L-BFGS.
     Source: S2 class 5, "Suppose we learnt a φ_W …", which compares φ_W itself with a combination
         of its derivatives; a law needs a derivative on the left, so here it is ∂_t φ_W (∂_tt of
@@ -138,7 +136,8 @@ def network_dictionary(
     )  # fmt: skip
 
 
-def network_dictionary_plots(result: NetworkDictionary) -> tuple[Plot, ...]:
+@titled
+def network_dictionary_plots(result: NetworkDictionary) -> Figures:
     """The second time derivative of the wave by both routes, and the laws."""
     figure = axes("place x", "u_tt of the wave, middle time")
     measured(figure, result.x, result.by_differences, "differences", place=1, mode="markers")
@@ -149,11 +148,7 @@ def network_dictionary_plots(result: NetworkDictionary) -> tuple[Plot, ...]:
     cases = [f"{system}, {route}" for system in result.systems for route in result.routes]
     rights = [bool(right) for right in result.right.ravel()]
     rows = list(zip(cases, result.laws, rights, strict=True))
-    text = "u_tt of network and exact solution agree; differences of noisy data scatter around"
-    return (
-        Plot("A derivative of noisy data, by both routes", figure, text),
-        Plot("Laws found", law_table(rows), "The law of each system by each route"),
-    )
+    return figure, law_table(rows)
 
 
 def _modes(moves: Callable[[int, np.ndarray, float], np.ndarray]) -> Solution:

@@ -90,7 +90,7 @@ def pde_discovery(
         Laws and their errors, beside those of S2's table.
 
     Raises:
-        SettingError: a parameter is out of range, a file is missing, or PySINDy is not installed.
+        SettingError: a file of the folder is missing.
 
     Cost: about 15 seconds; most of it is the dictionaries.
     Source: S2 class 5, "Data-driven discovery"; Rudy et al. (2017), table 1. S2's own list

@@ -23,17 +23,12 @@ YOSHIDA = 1 / (2 - 2 ** (1 / 3))
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A field on a periodic grid at several times.
+    """A field on a periodic grid at several times."""
 
-    Attributes:
-        x: [n], of every axis in space, equally spaced; its period ends one step after the last.
-        t: [m], times, equally spaced.
-        values: [n, ..., m, v], of the v fields; a complex u is its real and imaginary part.
-    """
-
+    # of every axis in space, equally spaced; its period ends one step after the last.
     x: Float[np.ndarray, " n"]
-    t: Float[np.ndarray, " m"]
-    values: Float[np.ndarray, "..."]
+    t: Float[np.ndarray, " m"]  # times, equally spaced
+    values: Float[np.ndarray, "..."]  # of the v fields; a complex u is its real and imaginary part
 
 
 def burgers(*, n: int = 256, m: int = 101, viscosity: float = 0.1) -> Solution:

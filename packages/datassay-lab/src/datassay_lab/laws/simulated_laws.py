@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, positive, whole
-from datassay_lab.curves import pictures
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, pictures
+from datassay_lab.experiment import Agreement
 from datassay_lab.laws.law_figures import error_bars, field_picture, law_table
 from datassay_lab.laws.pde_simulation import (
     navier_stokes,
@@ -98,9 +99,6 @@ def simulated_laws(
     Returns:
         Laws and their errors, beside those of S2's table.
 
-    Raises:
-        SettingError: a parameter is out of range, or PySINDy is not installed.
-
     Cost: about 20 seconds; most of it is the dictionaries.
     Source: S2 class 5, the table; Rudy et al. (2017), table 1. Complex u is its real part u and
         its imaginary part v here, so that each law is two. The potential V = x²/2 is given as a
@@ -133,7 +131,8 @@ def simulated_laws(
     )
 
 
-def simulated_laws_plots(result: SimulatedLaws) -> tuple[Plot, ...]:
+@titled
+def simulated_laws_plots(result: SimulatedLaws) -> Figures:
     """Errors beside S2's table, the laws, and the data."""
     ours = {"weak form": (result.error, result.right)}
     bars = error_bars(result.equations, ours, result.published, float(result.noise[1]))
@@ -144,10 +143,4 @@ def simulated_laws_plots(result: SimulatedLaws) -> tuple[Plot, ...]:
     ends = 2 * ("x down, t right",) + 2 * ("x and y, at the end",)
     titles = [f"{name}: {end}" for name, end in zip(result.equations, ends, strict=True)]
     seen = pictures(result.fields, titles, columns=4, signed=True, side=240)
-    return (
-        Plot("Errors of the coefficients, beside S2's table", bars,
-             "Mean coefficient errors, ours and those of S2's table, per equation", wide=True),
-        Plot("Laws found", law_table(rows), "The law of each field in each case", wide=True),
-        Plot("The data: first field", seen, "Two quantum waves over time, a spiral wave and a flow",
-             wide=True),
-    )  # fmt: skip
+    return bars, law_table(rows), seen

@@ -27,67 +27,44 @@ SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True, slots=True)
 class KnownLaw:
-    """A known equation, and its errors in S2's table.
+    """A known equation, and its errors in S2's table."""
 
-    Attributes:
-        name: of the equation.
-        simulate: () → its solution.
-        truth: coefficients of each field's time derivative, by PySINDy's names of terms.
-        order: highest derivative in the dictionary.
-        degree: highest power of the fields.
-        window: half lengths of the weak form's windows, space axes first, time last.
-        published: mean error in percent, without and with noise.
-        published_spread: its ± in percent.
-        potential: known function of x, used as one more field, or None.
-        letters: what the fields are called in the law that is shown. Those beyond the laws' are
-            known, as velocities or a potential: no law of theirs is sought, and their derivatives
-            are no terms.
-        products: whether the dictionary has products of fields and derivatives.
-    """
-
-    name: str
-    simulate: Callable[[], Solution]
+    name: str  # of the equation
+    simulate: Callable[[], Solution]  # () → its solution
+    # coefficients of each field's time derivative, by PySINDy's names of terms.
     truth: tuple[Mapping[str, float], ...]
-    order: int
-    degree: int
+    order: int  # highest derivative in the dictionary
+    degree: int  # highest power of the fields
+    # half lengths of the weak form's windows, space axes first, time last.
     window: tuple[float, ...]
-    published: tuple[float, float]
-    published_spread: tuple[float, float]
+    published: tuple[float, float]  # mean error in percent, without and with noise
+    published_spread: tuple[float, float]  # its ± in percent
+    # known function of x, used as one more field, or None.
     potential: Callable[[np.ndarray], np.ndarray] | None = None
+    # what the fields are called in the law that is shown. Those beyond the laws' are known, as
+    # velocities or a potential: no law of theirs is sought, and their derivatives are no terms.
     letters: str = "uv"
-    products: bool = True
+    products: bool = True  # whether the dictionary has products of fields and derivatives
 
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """Candidate terms of a time derivative.
+    """Candidate terms of a time derivative."""
 
-    Attributes:
-        names: [p], PySINDy's names of the terms.
-        terms: [s, p], their values.
-        target: [s, v], time derivatives of the v fields.
-    """
-
-    names: tuple[str, ...]
-    terms: Float[np.ndarray, "s p"]
-    target: Float[np.ndarray, "s v"]
+    names: tuple[str, ...]  # [p], PySINDy's names of the terms
+    terms: Float[np.ndarray, "s p"]  # their values
+    target: Float[np.ndarray, "s v"]  # time derivatives of the v fields
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredLaw:
-    """A discovered law, compared with the true one.
+    """A discovered law, compared with the true one."""
 
-    Attributes:
-        error: mean relative error of the true coefficients in percent; a missing one counts 100.
-        spread: its standard deviation over the coefficients, percent.
-        right: whether exactly the true terms were found.
-        text: the law, one equation per field.
-    """
-
+    # mean relative error of the true coefficients in percent; a missing one counts 100.
     error: float
-    spread: float
-    right: bool
-    text: str
+    spread: float  # its standard deviation over the coefficients, percent
+    right: bool  # whether exactly the true terms were found
+    text: str  # the law, one equation per field
 
 
 def noisy(solution: Solution, noise: float, seed: int) -> Solution:

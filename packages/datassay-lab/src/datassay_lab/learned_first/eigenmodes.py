@@ -9,9 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import tracked
 from datassay_lab.wide_network import (
     limit_kernels,
     sphere_samples,
@@ -90,15 +92,15 @@ def eigenmodes(
     values, vectors = values[::-1], vectors[:, ::-1]
     rate, looks = 0.1 / values[0], spread_steps(steps)
     left = np.empty((repeats, len(looks), n_samples))
-    for repeat in range(repeats):
+    for repeat in tracked(range(repeats), progress, "train networks"):
         model = wide_network(n_inputs, width, int(rng.integers(2**31)))
         outputs = train_watched(model, x, y, rate=rate, looks=looks).outputs
         left[repeat] = (outputs - y) @ vectors
-        progress("train networks", repeat + 1, repeats)
     return Eigenmodes(values.copy(), rate * looks, left[:, 0], left)
 
 
-def eigenmodes_plots(result: Eigenmodes) -> tuple[Plot, ...]:
+@titled
+def eigenmodes_plots(result: Eigenmodes) -> Figures:
     """Share left over time of some modes, and the time at which each mode is half learned."""
     over = axes("time τ = η · steps", "share of the mode's error left", log="x")
     shown = np.geomspace(1, len(result.eigenvalues), SHOWN).round().astype(int) - 1
@@ -114,18 +116,7 @@ def eigenmodes_plots(result: Eigenmodes) -> tuple[Plot, ...]:
     reached = _half_times(result)
     measured(half, result.eigenvalues, reached, "one mode each", mode="markers")
     theory(half, result.eigenvalues, np.log(2) / result.eigenvalues, "ln 2 / λ")
-    return (
-        Plot(
-            "Large eigenvalues are learned first",
-            over,
-            "The error left in five modes over time, on dashed exponentials",
-        ),
-        Plot(
-            "The eigenvalue says when",
-            half,
-            "Time to half the error against the eigenvalue, on a dashed line of slope −1",
-        ),
-    )
+    return over, half
 
 
 def _half_times(result: Eigenmodes) -> Float[np.ndarray, " n"]:

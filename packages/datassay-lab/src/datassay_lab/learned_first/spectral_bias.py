@@ -13,9 +13,10 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_count, checked, one_of, positive, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.wide_network import regression, spread_steps, tangent_kernel, watch
 
 INPUTS = ("coordinate", "waves")
@@ -112,7 +113,8 @@ def spectral_bias(
     return SpectralBias(k.astype(float), looks + 1.0, mean, times, scale / rates)
 
 
-def spectral_bias_plots(result: SpectralBias) -> tuple[Plot, ...]:
+@titled
+def spectral_bias_plots(result: SpectralBias) -> Figures:
     """Amplitudes as a map of frequency and step, and time to learn against frequency."""
     over = axes("steps of Adam", "frequency k", log="x")
     over.add_heatmap(
@@ -125,22 +127,9 @@ def spectral_bias_plots(result: SpectralBias) -> tuple[Plot, ...]:
     theory(over, result.predicted, result.frequencies, "∝ 1 / eigenvalue")
     over.update_xaxes(range=[0, float(np.log10(result.steps[-1]))])
     when = axes("frequency k", "steps until half is learned", log="xy")
-    for repeat, times in enumerate(result.times):
-        name = "" if repeat else "one network each"
-        measured(when, result.frequencies, times, name, mode="markers")
+    measured(when, result.frequencies, result.times, "one network each", mode="markers")
     theory(when, result.frequencies, result.predicted, "∝ 1 / eigenvalue of the tangent kernel")
-    return (
-        Plot(
-            "Low frequencies first",
-            over,
-            "A map that darkens from the low frequencies up as training goes on",
-        ),
-        Plot(
-            "The higher the frequency, the later",
-            when,
-            "Time to learn a sine rises with its frequency, as the tangent kernel's spectrum says",
-        ),
-    )
+    return over, when
 
 
 def _network(n_inputs: int, width: int, depth: int, seed: int) -> nn.Module:

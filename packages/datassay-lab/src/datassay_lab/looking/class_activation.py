@@ -13,9 +13,10 @@ from torch import nn
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, positive, refuse_if, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import digit_images
 from datassay_lab.looking.image_training import trained
 
@@ -96,7 +97,8 @@ def class_activation(
     )  # fmt: skip
 
 
-def class_activation_plots(result: ClassActivation) -> tuple[Plot, ...]:
+@titled
+def class_activation_plots(result: ClassActivation) -> Figures:
     """Some images with their maps, and the share inside the box over all."""
     # Each picture fills its own scale; maps are signed, and so images go from white to orange.
     both = np.concatenate([result.images, result.maps])
@@ -107,10 +109,7 @@ def class_activation_plots(result: ClassActivation) -> tuple[Plot, ...]:
     measured(figure, result.untrained, rank, "before training", place=1, mode="lines")
     measured(figure, result.inside, rank, "trained", mode="lines")
     theory(figure, [result.area] * 2, [0, 1], "share of the area")
-    return (
-        Plot("Orange speaks for the class, blue against", shown, "Canvases above their maps"),
-        Plot("The map finds the digit", figure, "Distribution of the share in the box"),
-    )
+    return shown, figure
 
 
 def _network() -> nn.Sequential:

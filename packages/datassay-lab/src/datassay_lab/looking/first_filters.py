@@ -14,9 +14,10 @@ from torch import nn
 from datassay.models import seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, positive, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import digit_images
 from datassay_lab.looking.image_training import accuracy, trained
 
@@ -113,7 +114,8 @@ def first_filters(
     )  # fmt: skip
 
 
-def first_filters_plots(result: FirstFilters) -> tuple[Plot, ...]:
+@titled
+def first_filters_plots(result: FirstFilters) -> Figures:
     """Filters before and after training, their smoothness and their spectrum."""
     half = len(result.filters) // 2
     titles = ["random"] * half + ["trained"] * half
@@ -128,11 +130,7 @@ def first_filters_plots(result: FirstFilters) -> tuple[Plot, ...]:
     measured(energy, radius, result.spectrum, "trained")
     theory(energy, radius, result.random_spectrum, "random weights")
     shown = pictures(result.filters, titles, columns=half, signed=True, shared=False, side=130)
-    return (
-        Plot("Filters before and after training", shown, "Random weights above, trained below"),
-        Plot("Training makes neighbours alike", figure, "Distribution of smoothness"),
-        Plot("Low frequencies grow", energy, "Energy of the filters by frequency"),
-    )
+    return shown, figure, energy
 
 
 def _network(width: int, start: float) -> nn.Sequential:

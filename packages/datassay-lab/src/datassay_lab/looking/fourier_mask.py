@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from datassay.models import mlp
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, positive, refuse_if, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import digit_images
 from datassay_lab.looking.image_training import accuracy, trained
 
@@ -113,7 +114,8 @@ def fourier_mask(
     )  # fmt: skip
 
 
-def fourier_mask_plots(result: FourierMask) -> tuple[Plot, ...]:
+@titled
+def fourier_mask_plots(result: FourierMask) -> Figures:
     """Accuracy by the number of frequencies, the mask, and what it leaves."""
     figure = axes("pairs of frequencies kept, of 34", "test accuracy")
     measured(figure, result.sizes, result.learned, "learned mask")
@@ -122,14 +124,7 @@ def fourier_mask_plots(result: FourierMask) -> tuple[Plot, ...]:
     theory(figure, result.sizes, np.full(len(result.sizes), result.full), "all of them")
     titles = ["image"] * 3 + [f"{result.kept} pairs"] * 3
     left = pictures(result.images, titles, columns=6, shared=False)
-    return (
-        Plot("Few frequencies suffice if chosen well", figure, "Accuracy by mask size"),
-        Plot(
-            "The mask, frequency 0 in the middle",
-            pictures(result.mask[None], [""], side=240), "Mask entries, dark where needed",
-        ),
-        Plot("What the kept frequencies leave", left, "Three digits before and after the mask"),
-    )  # fmt: skip
+    return figure, pictures(result.mask[None], [""], side=240), left
 
 
 def _network() -> nn.Module:

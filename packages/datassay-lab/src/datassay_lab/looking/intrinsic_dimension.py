@@ -14,17 +14,11 @@ KEPT = 0.9  # share of the ratios; the largest depend on the manifold's edge and
 
 @dataclass(frozen=True, slots=True)
 class IntrinsicDimension:
-    """An estimated dimension and the line whose slope it is.
+    """An estimated dimension and the line whose slope it is."""
 
-    Attributes:
-        log_ratio: [m], ln(r₂ / r₁) of the samples, rising.
-        log_left: [m], −ln(1 − F), F the share of samples with a smaller ratio.
-        dimension: slope of the line through 0.
-    """
-
-    log_ratio: Float[np.ndarray, " m"]
-    log_left: Float[np.ndarray, " m"]
-    dimension: float
+    log_ratio: Float[np.ndarray, " m"]  # ln(r₂ / r₁) of the samples, rising
+    log_left: Float[np.ndarray, " m"]  # −ln(1 − F), F the share of samples with a smaller ratio
+    dimension: float  # slope of the line through 0
 
 
 def intrinsic_dimension(x: Float[np.ndarray, "n d"]) -> IntrinsicDimension:

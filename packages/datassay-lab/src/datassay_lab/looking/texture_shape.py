@@ -12,9 +12,10 @@ from torch import nn
 from datassay.progress import Progress, part_of, silent
 from datassay.report import BLUE, VERMILION
 from datassay.train import Recipe
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, whole
-from datassay_lab.curves import axes, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, pictures, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.looking.image_training import accuracy, outputs, trained
 
 SIDE = 24  # of the images, pixels
@@ -100,7 +101,8 @@ def texture_shape(
     )  # fmt: skip
 
 
-def texture_shape_plots(result: TextureShape) -> tuple[Plot, ...]:
+@titled
+def texture_shape_plots(result: TextureShape) -> Figures:
     """Answers on cue conflicts by training, and some images."""
     figure = axes("", "share of answers on cue conflicts")
     places = np.arange(len(result.networks))
@@ -114,10 +116,7 @@ def texture_shape_plots(result: TextureShape) -> tuple[Plot, ...]:
     figure.update_xaxes(tickvals=places, ticktext=labels, range=[-0.5, len(places) - 0.5])
     figure.update_layout(bargap=0.4)
     shown = pictures(result.images, result.titles, columns=4, side=150)
-    return (
-        Plot("What decides when the cues conflict", figure, "Bars by network"),
-        Plot("Agreeing cues above, conflicts below", shown, "Striped shapes", wide=True),
-    )
+    return figure, shown
 
 
 def _body() -> list[nn.Module]:

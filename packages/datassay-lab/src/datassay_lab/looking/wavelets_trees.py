@@ -12,10 +12,11 @@ from jaxtyping import Float
 from datassay.models import mlp
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import digit_images
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import digit_images, tracked
 from datassay_lab.looking.image_training import accuracy, trained
 
 SIDE = 8  # of the digits, pixels
@@ -85,11 +86,10 @@ def wavelets_trees(
     norms = np.square(x).sum(axis=1)
     network = _network_accuracy(images, labels, seed)
     scores = []
-    for draw in range(draws):
+    for draw in tracked(range(draws), progress, "trees"):
         order = np.arange(len(x)) if draw == 0 else rng.permutation(len(x))
         ways = (f[order] for f in (coefficients, x))
         scores.append([_tree_scores(f, labels[order], leaves, seed) for f in ways])
-        progress("trees", draw + 1, draws)
     tree, pixel_tree = np.mean(scores, axis=0)
     rules, best, shares = _smallest_tree(coefficients, labels, leaves[0], seed)
     energy, pixel_energy = _energy(coefficients), _energy(x)
@@ -119,7 +119,8 @@ def haar_basis(side: int) -> Float[np.ndarray, "p p"]:
     return np.array(images).reshape(len(images), -1)
 
 
-def wavelets_trees_plots(result: WaveletsTrees) -> tuple[Plot, ...]:
+@titled
+def wavelets_trees_plots(result: WaveletsTrees) -> Figures:
     """Accuracy by leaves, energy by coefficients, and the wavelets of the smallest tree."""
     figure = axes("leaves of the tree", "test accuracy", log="x")
     measured(figure, result.leaves, result.tree, "tree on coefficients")
@@ -130,11 +131,7 @@ def wavelets_trees_plots(result: WaveletsTrees) -> tuple[Plot, ...]:
     measured(energy, result.kept, result.pixel_energy, "brightest pixels", place=1)
     theory(energy, [1, 64], [1, 1], "all (Parseval)")
     shown = pictures(result.wavelets, result.names, columns=SHOWN, signed=True, shared=False)
-    return (
-        Plot("Small trees read wavelets better than pixels", figure, "Accuracy by leaves"),
-        Plot("Few wavelets hold most of an image", energy, "Energy by numbers kept"),
-        Plot("What the smallest tree asks for", shown, "Basis images and their importance"),
-    )
+    return figure, energy, shown
 
 
 def _network_accuracy(images: np.ndarray, labels: np.ndarray, seed: int) -> float:

@@ -15,10 +15,11 @@ from torch.nn.functional import softplus
 from datassay.data import SampleSet, load
 from datassay.models import linear, mlp, seeded
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, positive, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import relative_error
+from datassay_lab.curves import COLOURS, Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import relative_error, tracked
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
@@ -85,7 +86,7 @@ def adversarial_training(
     )
     train, held_out = (_even_or_odd(part) for part in load("digits", seed=seed))
     rows = []
-    for place, size in enumerate(trained):
+    for size in tracked(trained, progress, "training"):
         unit, exact, network = _starts(train[0].shape[1], width, seed)
         attacked = _attacked_loss(size, attack)
         _train(unit, train, attacked, steps, learning_rate)
@@ -98,12 +99,12 @@ def adversarial_training(
             relative_error(_weights(unit), _weights(exact)),
             float(np.abs(_weights(unit)).sum()),
         ))
-        progress("training", place + 1, len(trained))
     columns = [np.array(part) for part in zip(*rows, strict=True)]
     return AdversarialTraining(np.array(trained, float), np.array(attacks, float), *columns)
 
 
-def adversarial_training_plots(result: AdversarialTraining) -> tuple[Plot, ...]:
+@titled
+def adversarial_training_plots(result: AdversarialTraining) -> Figures:
     """Accuracy under attack of both, and the price."""
     unit = axes("ε of the attack, pixel units", "held-out accuracy, linear unit")
     network = axes("ε of the attack, pixel units", "held-out accuracy, network")
@@ -117,14 +118,7 @@ def adversarial_training_plots(result: AdversarialTraining) -> tuple[Plot, ...]:
     price = axes("ε in training, pixel units", "held-out accuracy without attack")
     measured(price, result.trained, result.network_accuracy[:, 0], "network")
     measured(price, result.trained, result.linear_accuracy[:, 0], "linear unit", place=1)
-    return (
-        Plot("A linear unit: robust as its margin and ‖w‖₁ say", unit,
-             "Accuracy of the linear unit by strength of the attack, on its closed form"),
-        Plot("A network: attacked in training, robust afterwards", network,
-             "Accuracy of the network by strength of the attack, one line a training"),
-        Plot("The price: accuracy on clean digits", price,
-             "Clean accuracy by strength of the attack in training"),
-    )  # fmt: skip
+    return unit, network, price
 
 
 def _even_or_odd(samples: SampleSet) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:

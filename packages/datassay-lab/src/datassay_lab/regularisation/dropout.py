@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_count, checked, positive, refuse_if, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import relative_error
 
 MOST_MASKS = 2**20
@@ -112,7 +113,8 @@ def dropout(
     )
 
 
-def dropout_plots(result: Dropout) -> tuple[Plot, ...]:
+@titled
+def dropout_plots(result: Dropout) -> Figures:
     """Ensemble against scaled network, for one layer and the deepest, and linear regression."""
     both = axes("probability by the scaled network", "geometric mean over all masks")
     for place in sorted({0, len(result.depths) - 1}, reverse=True):
@@ -129,14 +131,7 @@ def dropout_plots(result: Dropout) -> tuple[Plot, ...]:
     places = np.arange(1.0, 1 + len(result.shrinking))
     measured(shrunk, places, result.shrinking, "mean over all masks", mode="markers")
     theory(shrunk, places, result.ridge_shrinking, "ridge with (1 − p)/p · diag(XᵀX)")
-    return (
-        Plot("One network stands for the ensemble", both,
-             "Probabilities of the ensemble against those of the scaled network"),
-        Plot("Exact for one layer, approximate for more", deeper,
-             "Difference by depth: rounding for one layer, percents for more"),
-        Plot("Linear regression: dropout is ridge", shrunk,
-             "Weights under dropout over those without, on those of ridge"),
-    )  # fmt: skip
+    return both, deeper, shrunk
 
 
 def _regression(

@@ -9,9 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_count, checked, positive, rising, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import tracked
 
 # Quadrature nodes an input: exact for the noise of polynomials of degree 59.
 NODES = 30
@@ -105,7 +107,8 @@ def input_noise(
     )
 
 
-def input_noise_plots(result: InputNoise) -> tuple[Plot, ...]:
+@titled
+def input_noise_plots(result: InputNoise) -> Figures:
     """Weights that are left, how fast the fits meet, and the network."""
     left = axes("noise σ on the input", "weight over weight without noise")
     most = f"fit to {result.copies[-1]:g} noisy copies"
@@ -120,14 +123,7 @@ def input_noise_plots(result: InputNoise) -> tuple[Plot, ...]:
     measured(net, sigma, result.increase, "network", mode="markers")
     measured(net, sigma, result.slope_term, "slope term alone", place=1, mode="lines")
     theory(net, sigma, result.second_order, "slope and curvature terms")
-    return (
-        Plot("Noisy inputs lose their weight as ridge says", left,
-             "Weights of the noisy fit against the noise of their input, on the ridge curve"),
-        Plot("More noisy copies, closer to ridge", meet,
-             "Distance from ridge falling with the root of the number of copies"),
-        Plot("A network: the same to second order, for its slope", net,
-             "Rise of the error with the noise, on the second-order line for small noise"),
-    )  # fmt: skip
+    return left, meet, net
 
 
 def _noisy_fits(
@@ -139,7 +135,7 @@ def _noisy_fits(
     progress: Progress,
 ) -> Float[np.ndarray, "c d"]:
     gram, moment, done, fits = np.zeros((len(x.T), len(x.T))), np.zeros(len(x.T)), 0, []
-    for place, wanted in enumerate(copies):
+    for wanted in tracked(copies, progress, "noisy copies"):
         while done < wanted:
             many = min(wanted - done, 200)
             noisy = x + deviations * rng.normal(size=(many, *x.shape))
@@ -148,7 +144,6 @@ def _noisy_fits(
             moment += rows.T @ np.tile(y, many)
             done += many
         fits.append(np.linalg.solve(gram, moment))
-        progress("noisy copies", place + 1, len(copies))
     return np.array(fits)
 
 

@@ -11,9 +11,11 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.report import GREY
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, positive, rising, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import tracked
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -90,14 +92,13 @@ def normalization(
     base = rng.normal(size=(n_samples, n_features)) @ mixing
     base /= base.std(0)
     counts, drawn = [], []
-    for place, spread in enumerate(spreads):
+    for spread in tracked(spreads, progress, "normalisation"):
         scales = np.geomspace(1, spread, n_features)
         x = (base + mean) * scales
         for data in (x, (x - x.mean(0)) / x.std(0)):
             hessian = _hessian(np.column_stack([data, np.ones(n_samples)]))
             counts.append(_steps(hessian, tolerance, step_scale, starts, rng))
             drawn.append(_hessian(data[:, [0, -1]]))
-        progress("normalisation", place + 1, len(spreads))
     table, middle = np.array(counts).reshape(len(spreads), 2, 2), len(spreads) // 2
     return Normalization(
         np.array(spreads, float),
@@ -117,7 +118,8 @@ def predicted_steps(
     return np.ceil(math.log(1 / tolerance) / np.log((condition + 1) / (condition - 1)))
 
 
-def normalization_plots(result: Normalization) -> tuple[Plot, ...]:
+@titled
+def normalization_plots(result: Normalization) -> Figures:
     """Steps against κ, and the loss surface before and after."""
     steps = axes("condition number κ of the Hessian", "steps of descent", log="xy")
     measured(steps, result.raw_condition, result.raw_steps, "raw data", mode="markers", place=1)
@@ -125,14 +127,7 @@ def normalization_plots(result: Normalization) -> tuple[Plot, ...]:
     every = np.concatenate([result.raw_condition, result.normal_condition])
     line = np.geomspace(every.min(), every.max(), 60)
     theory(steps, line, predicted_steps(line, result.tolerance), "log(1/tol) / log((κ+1)/(κ−1))")
-    return (
-        Plot("Steps grow with κ; normalised data have a small one", steps,
-             "Steps against condition number, on the line of theory"),
-        Plot("Two raw features: a valley", _contours(result.raw_hessian),
-             "Contour lines of the raw loss, long and thin, and descent zigzagging"),
-        Plot("The same, normalised: a bowl", _contours(result.normal_hessian),
-             "Contour lines of the normalised loss, nearly round, and descent going straight"),
-    )  # fmt: skip
+    return steps, _contours(result.raw_hessian), _contours(result.normal_hessian)
 
 
 def _hessian(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:

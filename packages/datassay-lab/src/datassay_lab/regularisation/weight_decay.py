@@ -9,9 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_count, checked, rising, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import tracked
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +69,17 @@ def weight_decay(
     values, vectors = values[::-1], vectors[:, ::-1]
     minimum = vectors.T @ np.linalg.solve(hessian, moment)  # Qᵀ w*, [d]
     ratios = []
-    for place, alpha in enumerate(alphas):
+    for alpha in tracked(alphas, progress, "weight decay"):
         weights = _descend(hessian + alpha * np.eye(n_features), moment, steps)
         ratios.append(vectors.T @ weights / minimum)
-        progress("weight decay", place + 1, len(alphas))
     penalties = np.array(alphas, float)
     return WeightDecay(
         values.copy(), penalties, np.array(ratios), values / (values + penalties[:, None])
     )
 
 
-def weight_decay_plots(result: WeightDecay) -> tuple[Plot, ...]:
+@titled
+def weight_decay_plots(result: WeightDecay) -> Figures:
     """Shrinking against the eigenvalue, one line per penalty."""
     figure = axes("eigenvalue λ of the Hessian", "share of the minimum left, q·w̃ / q·w*", log="x")
     for place, alpha in enumerate(result.alphas):
@@ -89,8 +91,7 @@ def weight_decay_plots(result: WeightDecay) -> tuple[Plot, ...]:
             figure, result.eigenvalues, result.predicted[place],
             "λ / (λ + α)" if place == 0 else "",
         )  # fmt: skip
-    text = "Share of the unpenalised minimum left along each eigenvector, falling where λ < α"
-    return (Plot("Directions of little curvature are given up first", figure, text),)
+    return (figure,)
 
 
 def _descend(hessian: np.ndarray, moment: np.ndarray, steps: int) -> Float[np.ndarray, " d"]:

@@ -19,6 +19,7 @@ from datassay.train import Recipe, TrainedNetworks, sample_losses, train_network
 from datassay_lab.checks import checked, positive, refuse_if, rising_whole, whole
 from datassay_lab.curves import axes, measured, theory
 from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import tracked
 
 PROBES = 30  # random signs a trace: its relative error is about 2 %
 POWER_STEPS = 20  # products with the Hessian for its largest eigenvalue
@@ -90,14 +91,13 @@ def flat_minima(
     sizes = (*batch_sizes, n_samples)
     rows = torch.arange(n_samples).repeat(networks, 1)
     measures = []
-    for place, size in enumerate(sizes):
+    for size in tracked(sizes, progress, "batch sizes"):
         recipe = Recipe(
             "sgd", learning_rate, updates, size if size < n_samples else None, "mse",
             precision="float64",
         )  # fmt: skip
         trained = train_networks(starts, samples, rows, recipe, seed=seed)
         measures.append(_measure(trained, samples, held_out, recipe, seed))
-        progress("batch sizes", place + 1, len(sizes))
     trace, top, loss, accuracy = (np.array(part) for part in zip(*measures, strict=True))
     return FlatMinima(
         np.array(sizes, float),

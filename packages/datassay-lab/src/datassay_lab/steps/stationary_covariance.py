@@ -14,7 +14,7 @@ from datassay.score import gradient_covariance, steady_state_covariance
 from datassay_lab.checks import check_count, check_positive, checked, rising, whole
 from datassay_lab.curves import axes, measured, pictures, theory
 from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import relative_error
+from datassay_lab.fits import relative_error, tracked
 
 # A run forgets its start within this many time constants of its slowest direction.
 WARM = 5
@@ -82,13 +82,12 @@ def stationary_covariance(
     x, residual, values = _problem(rng, n_features, n_samples)
     noise = gradient_covariance(torch.from_numpy(-(x * residual[:, None]).T))
     sampled, limits, exact = [], [], []
-    for place, share in enumerate(step_sizes):
+    for share in tracked(step_sizes, progress, "step sizes"):
         rate = share / values[0]
         curvature = torch.from_numpy(values)
         limits.append(steady_state_covariance(noise, curvature, rate / batch_size).numpy())
         exact.append(_fixed_point(x, values, noise.numpy(), rate, batch_size))
         sampled.append(_sample(x, residual, values, rate, batch_size, runs, records, rng))
-        progress("step sizes", place + 1, len(step_sizes))
     pairs = list(zip(sampled, limits, exact, strict=True))
     return StationaryCovariance(
         np.array(step_sizes, float),

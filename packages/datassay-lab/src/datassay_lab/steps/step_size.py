@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, positive, refuse_if, whole
-from datassay_lab.curves import COLOURS, axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import exponent, spread_counts
+from datassay_lab.curves import COLOURS, Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import exponent, spread_counts, tracked
 
 SCHEDULES = ("small", "large", "step decay", "cosine", "1/t")
 KEPT = 120  # moments of the loss that are kept
@@ -94,9 +95,8 @@ def step_size(
     rules = schedules(small, large, steps, condition)
     moments = spread_counts(1, steps, KEPT)
     loss = []
-    for place, rule in enumerate(rules):
+    for rule in tracked(rules, progress, "schedules"):
         loss.append(_run(values, first, noise, rule, moments, runs, rng))
-        progress("schedules", place + 1, len(rules))
     sizes = 2 * SHARES[:-1]
     floors = [_floor(values, noise, size, runs, momentum, rng) for size in sizes]
     late = moments >= steps / 10
@@ -132,7 +132,8 @@ def schedules(
     )
 
 
-def step_size_plots(result: StepSize) -> tuple[Plot, ...]:
+@titled
+def step_size_plots(result: StepSize) -> Figures:
     """Loss under the schedules, and floors by step size."""
     way = axes("step t", "excess loss, mean of the runs", log="xy", height=420)
     for place, name in enumerate(result.schedules):
@@ -148,12 +149,7 @@ def step_size_plots(result: StepSize) -> tuple[Plot, ...]:
         x=[1, 1], y=[low, high], mode="lines", name="edge of stability",
         line={"color": COLOURS[1], "width": 2, "dash": "dot"},
     )  # fmt: skip
-    return (
-        Plot("Large steps are fast, small ones end low; schedules do both", way,
-             "Loss over steps of five schedules on their expectations"),
-        Plot("The floor grows with the step size, without limit at the edge", floor,
-             "Floor against step size on the line of theory, rising to the edge"),
-    )  # fmt: skip
+    return way, floor
 
 
 def _run(

@@ -13,6 +13,7 @@ from datassay.progress import Progress, silent
 from datassay_lab.checks import checked, refuse_if, rising, whole
 from datassay_lab.curves import COLOURS, axes, measured, theory
 from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.fits import tracked
 
 Activation = Callable[[np.ndarray], np.ndarray]
 ACTIVATIONS: dict[str, Activation] = {
@@ -82,12 +83,11 @@ def xavier(
     )
     rng = np.random.default_rng(seed)
     moment = np.zeros((len(ACTIVATIONS), len(gains), depth + 1))
-    for network in range(networks):
+    for _ in tracked(range(networks), progress, "networks"):
         first = rng.standard_normal((width, SAMPLES))
         weights = [_weights(rng, width, shared_variance) for _ in range(depth + 1)]
         for a, activation in enumerate(ACTIVATIONS.values()):
             moment[a] += _moments(weights, first, activation, gains) / networks
-        progress("networks", network + 1, networks)
     return Xavier(
         tuple(ACTIVATIONS),
         np.array(gains, float),

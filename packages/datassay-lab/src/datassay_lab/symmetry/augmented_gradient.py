@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, share, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import digit_images, relative_error
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import digit_images, relative_error, tracked
 from datassay_lab.symmetry.orbits import GROUPS, pixel_orders
 
 SIDE = 8  # of the digits, pixels
@@ -85,9 +86,8 @@ def augmented_gradient(
     shuffled = rng.permutation(whole)
     used = max(1, round(share * whole))
     counts = sorted({max(1, round(used * part)) for part in PARTS})
-    for place, count in enumerate(counts):
+    for count in tracked(counts, progress, "parts of the orbit"):
         by_count.append(errors(shuffled[:count]))
-        progress("parts of the orbit", place + 1, len(counts))
     half = errors(shuffled[: whole // 2])
     return AugmentedGradient(
         np.array(counts) / whole, np.array([f.max() for f in by_count]), by_count[-1],
@@ -95,7 +95,8 @@ def augmented_gradient(
     )  # fmt: skip
 
 
-def augmented_gradient_plots(result: AugmentedGradient) -> tuple[Plot, ...]:
+@titled
+def augmented_gradient_plots(result: AugmentedGradient) -> Figures:
     """The error by share of the orbit, and by member."""
     share = axes("share of the orbit used", "largest error of ∇L(gW) = g∇L(W)")
     measured(share, result.shares, result.largest, "random part of the orbit")
@@ -106,10 +107,7 @@ def augmented_gradient_plots(result: AugmentedGradient) -> tuple[Plot, ...]:
     measured(member, positions, result.subgroup, "subgroup: every second", place=2, mode="markers")
     measured(member, positions, result.errors, "as set", mode="markers")
     theory(member, positions, np.zeros(len(positions)), "full orbit")
-    return (
-        Plot("Only the full orbit is equivariant", share, "Error by share of the orbit"),
-        Plot("Member by member", member, "Error by member: a subgroup serves its own"),
-    )
+    return share, member
 
 
 def _gradient(

@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import check_positive, checked, positive, rising, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
 from datassay_lab.fits import exponent
 
 
@@ -97,7 +98,8 @@ def invariant_loss(
     )  # fmt: skip
 
 
-def invariant_loss_plots(result: InvariantLoss) -> tuple[Plot, ...]:
+@titled
+def invariant_loss_plots(result: InvariantLoss) -> Figures:
     """Slope by the number of angles, drift by the rate, and paths in the plane."""
     slope = axes("equal angles in the average", "|cosine| of ∇L with the rotation", log="xy")
     measured(slope, result.angles, np.maximum(result.rotation_slope, 1e-18), "rotated samples")
@@ -119,11 +121,7 @@ def invariant_loss_plots(result: InvariantLoss) -> tuple[Plot, ...]:
     drift = axes("step size ε", "drift of ‖w<sub>1</sub>‖² − w<sub>2</sub>²", log="xy")
     measured(drift, result.rates, result.drift, "descent for the same time", mode="markers")
     theory(drift, result.rates, result.drift[0] * result.rates / result.rates[0], "∝ ε")
-    return (
-        Plot("Full orbits leave no slope along the orbit", slope, "Slope by angles"),
-        Plot("So descent only moves radially", paths, "Paths of the weights"),
-        Plot("Scale: what flow conserves drifts by O(ε)", drift, "Drift by step size"),
-    )
+    return slope, paths, drift
 
 
 def _plane_gradient(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> np.ndarray:

@@ -9,9 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, rising, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.curves import Figures, axes, measured, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import tracked
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +78,10 @@ def shift_averaging(
 
     points, weight = np.polynomial.legendre.leggauss(nodes)
     before, means, transfer = np.fft.rfft(signal(w))[k], [], []
-    for place, a in enumerate(half_widths):
+    for a in tracked(half_widths, progress, "average"):
         after = np.tensordot(signal(w[:, None] - a * points), a * weight, axes=1)
         means.append(after / (2 * a))
         transfer.append((np.fft.rfft(after)[k] / before).real)
-        progress("average", place + 1, len(half_widths))
     widths = np.array(half_widths, float)[:, None]
     rules = [2 * widths * np.sinc(k * widths / np.pi), 2 * widths * np.sinc(2 * k * widths)]
     predicted, other = rules if convention == "angular" else rules[::-1]
@@ -90,7 +91,8 @@ def shift_averaging(
     )  # fmt: skip
 
 
-def shift_averaging_plots(result: ShiftAveraging) -> tuple[Plot, ...]:
+@titled
+def shift_averaging_plots(result: ShiftAveraging) -> Figures:
     """The transfer by frequency, and the signal before and after."""
     figure = axes("frequency k, radians per unit", "transfer / 2a")
     fine = np.linspace(result.frequencies[0], result.frequencies[-1], 300)
@@ -105,7 +107,4 @@ def shift_averaging_plots(result: ShiftAveraging) -> tuple[Plot, ...]:
     measured(line, result.w, result.signal, "f", place=7, mode="lines")
     for place, a in enumerate(result.half_widths):
         measured(line, result.w, result.averaged[place], f"a = {a:g}", place=place, mode="lines")
-    return (
-        Plot("Averaging over shifts removes high frequencies", figure, "Transfer by k"),
-        Plot("The signal gets smoother", line, "A random signal and its averages"),
-    )
+    return figure, line

@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
+from datassay_lab.catalog import titled
 from datassay_lab.checks import checked, one_of, positive, share, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.fits import digit_images
+from datassay_lab.curves import Figures, axes, measured, pictures, theory
+from datassay_lab.experiment import Agreement
+from datassay_lab.fits import digit_images, tracked
 from datassay_lab.symmetry.orbits import GROUPS, pixel_orders
 
 SIDE = 8  # of the digits, pixels
@@ -86,9 +87,8 @@ def symmetric_weights(
     even = even * np.linalg.norm(start[0]) / np.linalg.norm(even)
     runs = (even, orbits), (even, (x, np.eye(10)[labels])), (start[0], orbits)
     paths = []
-    for place, (w, samples) in enumerate(runs):
+    for w, samples in tracked(runs, progress, "train"):
         paths.append(_descend(w, start[1], samples, steps, step_size))
-        progress("train", place + 1, len(runs))
     asymmetry = [np.array([_asymmetry(w, orders) for w in path]) for path, _ in paths]
     full = x[:, orders].reshape(-1, SIDE**2), np.repeat(np.eye(10)[labels], len(orders), 0)
     gradient = _gradients(start[0], start[1], *full)[0]
@@ -99,7 +99,8 @@ def symmetric_weights(
     )  # fmt: skip
 
 
-def symmetric_weights_plots(result: SymmetricWeights) -> tuple[Plot, ...]:
+@titled
+def symmetric_weights_plots(result: SymmetricWeights) -> Figures:
     """Asymmetry in training, and weights at its end."""
     figure = axes("gradient steps", "asymmetry ‖W − PW‖ / ‖W‖")
     measured(figure, result.steps, result.random_start, "random start, orbits", place=1)
@@ -108,13 +109,8 @@ def symmetric_weights_plots(result: SymmetricWeights) -> tuple[Plot, ...]:
     theory(figure, result.steps, np.zeros(len(result.steps)), "stays symmetric")
     half = len(result.filters) // 2
     titles = ["symmetric start"] * half + ["random start"] * (len(result.filters) - half)
-    return (
-        Plot("Symmetry survives training on orbits", figure, "Asymmetry by step"),
-        Plot(
-            "Weights of some hidden units at the end",
-            pictures(result.filters, titles, columns=half, signed=True, shared=False, side=140),
-            "Weights as images: the first row is symmetric, the second is not",
-        ),
+    return figure, pictures(
+        result.filters, titles, columns=half, signed=True, shared=False, side=140
     )
 
 
