@@ -9,8 +9,8 @@ import datassay as da
 from datassay.collect import choose_form
 from datassay.collect.collection import collect
 from datassay.collect.jacobian.blocks import DenseFactors
-from datassay.collect.jacobian.per_sample import Layers
 from datassay.collect.jacobian.projection import project, projector
+from datassay.collect.layers import Layers
 from datassay.score.leave_one_out import leave_one_out
 
 N, K = 6, 3

@@ -9,7 +9,7 @@ import pytest
 
 from datassay.collect.choose_form import FLOAT64_WORK, MOST_SECONDS, choose_form
 from datassay.collect.form import nominal_seconds, within_memory
-from datassay.collect.jacobian.per_sample import Layers
+from datassay.collect.layers import Layers
 from datassay.errors import SettingError
 
 

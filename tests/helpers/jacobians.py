@@ -6,11 +6,7 @@ from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional
 
 from datassay.collect.jacobian.blocks import DenseFactors
-from datassay.collect.jacobian.per_sample import (
-    frozen_copy,
-    inspect_layers,
-    jacobian,
-)
+from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers, jacobian
 from datassay.models.networks import cnn, lenet5, linear, mlp
 
 

@@ -6,8 +6,8 @@ from torch import nn
 from datassay.collect.gradients.batches import rows, to_model
 from datassay.collect.gradients.blocks import chosen_parameters
 from datassay.collect.gradients.criteria import objective
-from datassay.collect.gradients.layers import matrix
 from datassay.collect.gradients.per_sample import PerSample
+from datassay.collect.layers import matrix
 
 
 def by_autograd(model, batch, values, n, names):

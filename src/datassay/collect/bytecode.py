@@ -33,26 +33,12 @@ IMPORTED = ""
 
 @lru_cache(maxsize=4096)
 def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
-    """The instructions of a function, as they were compiled.
-
-    Args:
-        code: of the function.
-
-    Returns:
-        In order; those of functions inside are not among them.
-    """
+    """The instructions of a function, as compiled; those of functions inside are not among them."""
     return tuple(dis.get_instructions(code))
 
 
 def inner(code: CodeType) -> list[CodeType]:
-    """A function's code and that of the functions inside it.
-
-    Args:
-        code: of the function.
-
-    Returns:
-        All of them, this one first.
-    """
+    """A function's code, and that of the functions inside it."""
     codes = [code]
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -61,15 +47,7 @@ def inner(code: CodeType) -> list[CodeType]:
 
 
 def described(code: CodeType) -> list[object]:
-    """What a function does, as plain values.
-
-    Args:
-        code: of the function.
-
-    Returns:
-        Instructions with the values that they use, arguments and flags; equal for equal source,
-        whatever its comments and place.
-    """
+    """What a function does as plain values, equal for equal source whatever its comments."""
     lines = [
         [of.opname, _argument(of)] for of in instructions(code) if of.opname not in {"CACHE", "NOP"}
     ]
@@ -91,26 +69,12 @@ def _argument(of: dis.Instruction) -> object:
 
 
 def attributes_read(code: CodeType) -> set[str]:
-    """Names of attributes that a function reads, of whatever object.
-
-    Args:
-        code: of the function.
-
-    Returns:
-        Names.
-    """
+    """Names of attributes that a function reads, of whatever object."""
     return {of.argval for c in inner(code) for of in instructions(c) if of.opname in LOADS}
 
 
 def names_written(code: CodeType) -> set[str]:
-    """Names of attributes and globals that a function itself changes as it runs.
-
-    Args:
-        code: of the function.
-
-    Returns:
-        Names that it assigns to, or of whose value it assigns, appends or removes an item.
-    """
+    """Names that a function assigns to, or of whose value it changes, adds or removes items."""
     names: set[str] = set()
     for each in inner(code):
         steps = instructions(each)
@@ -131,15 +95,7 @@ def _start(of: dis.Instruction) -> tuple[int | None, int | None]:
 
 
 def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Values outside a function that it names: globals, and what it takes from modules.
-
-    Args:
-        function: any.
-
-    Yields:
-        Its name there, and the value. What it changes itself, and names that are not defined, are
-        left out.
-    """
+    """Names and values of what a function takes from outside and does not change itself."""
     written = names_written(function.__code__)
     for code in inner(function.__code__):
         steps, modules = instructions(code), {}

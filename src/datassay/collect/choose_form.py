@@ -18,8 +18,8 @@ from datassay.collect.form import (
     nominal_seconds,
 )
 from datassay.collect.jacobian.kernel import PART_BYTES, Outputs
-from datassay.collect.jacobian.per_sample import Layers, parameter_name
 from datassay.collect.jacobian.projection import ProjectionKind
+from datassay.collect.layers import Layers, parameter_name
 from datassay.errors import SettingError
 from datassay.machine import available_memory
 
@@ -173,7 +173,7 @@ class _Candidate:
 
 
 def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]:
-    tensors = _tensors(layers)
+    tensors = [*layers.sizes.values()]
     few = max(1, LARGEST_EIGENPROBLEM // len(tensors))
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
@@ -219,7 +219,7 @@ def _form(
         return _landmark_form(layers, sizes, candidate, precision)
     outputs: Outputs = "joint" if k == 1 else candidate.outputs
     projection, b = candidate.projection, k if outputs == "joint" else 1
-    n_features = sum(t if projection is None else min(t, projection) for t in _tensors(layers))
+    n_features = sum(min(t, projection or t) for t in layers.sizes.values())
     shared = outputs == "averaged"
     # A mean over output blocks has no features of its own; those that stand in for it err more than
     # projecting alone, so they wait until the kernel's decomposition is the dearer.
@@ -299,14 +299,7 @@ def _landmark_form(layers: Layers, sizes, candidate: _Candidate, precision: str)
 
 def coordinates_for(layers: Layers, n_features: int) -> int:
     """The least limit of coordinates a tensor that keeps so many features in all, or everything."""
-    return _each_for(n_features, _tensors(layers))
-
-
-def _tensors(layers: Layers) -> list[int]:
-    sizes = [*layers.direct.values()]
-    for n_in, n_out, bias in layers.dense.values():
-        sizes += [n_in * n_out, n_out] if bias else [n_in * n_out]
-    return sizes
+    return _each_for(n_features, [*layers.sizes.values()])
 
 
 def _each_for(total: int, tensors: list[int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,18 +17,19 @@ from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
 from datassay.collect.form import Form, within_memory
-from datassay.collect.jacobian.blocks import Block, allocate, named_tensors, take
+from datassay.collect.jacobian.blocks import Block, take
 from datassay.collect.jacobian.inputs import check_device, network_inputs
 from datassay.collect.jacobian.kernel import kernel, landmark_positions
-from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers
+from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, check_initial_fit, probability_warning
 from datassay.collect.jacobian_pass import (
-    OUTPUTS,
     PROJECTED,
     JacobianPass,
+    collected,
     seen_from_landmarks,
 )
+from datassay.collect.layers import Layers
 from datassay.collect.linearization import Linearization
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
@@ -37,9 +38,6 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent
-
-if TYPE_CHECKING:  # imported where a store is asked for: Zarr takes a second
-    from datassay.collect.resume import KeptPass
 
 logger = logging.getLogger(__name__)
 
@@ -126,9 +124,19 @@ def collect(
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
     n = len(train)
     with within_memory(form):
-        kept = None if store is None else _kept(store, work, model, all_targets, seed)
-        f0, blocks = _pass(work, kept, by, progress)
-        collected = _kernel_or_features(blocks, n, form, val is not None)
+        if store is None:
+            stored = None
+            f0, blocks = collected(
+                work, lambda _: by.map(JacobianPass.arrays, work, work.chunks), progress
+            )
+        else:
+            from datassay.collect.resume import StoredPass
+
+            stored = StoredPass(store, work, model, all_targets, seed)
+            f0, blocks = collected(work, lambda names: stored.arrays(names, by), progress)
+        parts = _kernel_or_features(blocks, n, form, val is not None)
+        if stored is not None and form.products.in_store:
+            parts |= {"features": stored.features("train"), "val_features": stored.features("val")}
     val_targets = all_targets.get("val")
     notes += probability_warning(f0[:n], train.is_classification)
     notes += check_initial_fit(
@@ -147,7 +155,7 @@ def collect(
         class_names=train.class_names,
         label_type=train.label_type,
         val_outputs=None if val is None else f0[n:],
-        **(collected | _left_in(kept, form)),
+        **parts,
         form=form,
         warnings=notes,
         val_targets=val_targets,
@@ -223,14 +231,6 @@ def _plan(
         stays = form.representation == "features" and form.peak_bytes > free
         form = replace(form, products=replace(form.products, in_store=stays))
     return layers, targets, form, (train, val)
-
-
-def _kept(
-    store: str | Path, work: JacobianPass, model: nn.Module, targets: dict[str, Tensor], seed: int
-) -> KeptPass:
-    from datassay.collect.resume import KeptPass
-
-    return KeptPass(store, work, model, targets, seed)
 
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
@@ -317,27 +317,6 @@ def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
     return (message,)
 
 
-def _pass(
-    work: JacobianPass, kept: KeptPass | None, engine: Engine, progress: Progress
-) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
-    n_all, done = sum(work.sizes.values()), 0
-    outputs, blocks = work.template()
-    wanted = {} if work.form.products.in_store else blocks
-    held = {name: allocate(block, n_all) for name, block in wanted.items()}
-    filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
-    if kept is None:
-        results = engine.map(JacobianPass.arrays, work, work.chunks)
-    else:
-        results = kept.arrays(filled, engine)
-    for chunk, arrays in zip(work.chunks, results, strict=True):
-        for name, tensor in filled.items():
-            tensor[done : done + len(chunk)] = arrays[name]
-        done += len(chunk)
-        progress("collect Jacobians", done, n_all)
-    return filled[OUTPUTS], held
-
-
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
 ) -> dict[str, Any]:
@@ -353,12 +332,6 @@ def _kernel_or_features(
         return dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))
     phi, val_phi = (None if part is None else _features(part) for part in (train, val))
     return {"kernel": None, "val_kernel": None, "features": phi, "val_features": val_phi}
-
-
-def _left_in(kept: KeptPass | None, form: Form) -> dict[str, Any]:
-    if kept is None or not form.products.in_store:
-        return {}
-    return {"features": kept.features("train"), "val_features": kept.features("val")}
 
 
 def _features(blocks: dict[str, Block]) -> Float[Tensor, "rows p"]:

@@ -23,7 +23,7 @@ from datassay.models.backbones.encoder import Encoder
 from datassay.progress import Progress
 from datassay.store.chunks import PARTS, Chunk, chunks_of
 from datassay.store.features import FeatureStore, Layout
-from datassay.store.location import EMBEDDINGS, inside, shown
+from datassay.store.location import EMBEDDINGS, inside
 from datassay.store.manifest import digest
 
 logger = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class _Pass:
     def _chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
         """Each chunk's embeddings, from the store where they are there, and which were cut."""
         store = self._store()
-        complete = set() if store is None else set(_found(store))
+        complete = set() if store is None else store.complete()
         for chunk in chunks_of(self.sizes, CHUNK):
             if store is not None and chunk.number in complete:
                 yield chunk, store.get(chunk.number, "embedding"), store.get(chunk.number, "cut")
@@ -208,13 +208,6 @@ def _batch(encoder: Encoder, device: torch.device) -> int:
     if device.type != "cpu":
         return ON_DEVICE
     return TEXTS if encoder.reads == "text" else torch.get_num_threads()
-
-
-def _found(store: FeatureStore) -> tuple[int, ...]:
-    survey = store.survey()
-    log = logger.warning if survey.damaged else logger.info
-    log("%s: %s.", shown(store.location), survey.sentence)
-    return survey.complete
 
 
 def _raw(samples: SampleSet) -> Any:

@@ -272,15 +272,7 @@ CONTOUR_COLUMNS = 120
 
 
 def nominal_seconds(form: Form, n_queries: int) -> float:
-    """Seconds that collecting and scoring take at the nominal rate, beside fixed costs.
-
-    Args:
-        form: of n training samples.
-        n_queries: m, validation samples; 0 where there are none.
-
-    Returns:
-        Seconds; without effects on single predictions and without retraining.
-    """
+    """Seconds of collecting and scoring at the nominal rate, for m queries, beside fixed costs."""
     b = form.n_outputs if form.outputs == "joint" else 1
     n, p, columns = form.n_rows // b, form.eigenproblem, form.n_outputs // b
     each = n * p * (CONTOUR_COLUMNS * columns * b + 2.0 * N_RIDGES * b * (b + columns))

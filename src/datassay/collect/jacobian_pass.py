@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +15,12 @@ from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import Block, DenseFactors, allocate, named_tensors, values
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.kernel import Landmarks, landmarks
-from datassay.collect.jacobian.per_sample import Layers, factored_jacobian, jacobian
+from datassay.collect.jacobian.per_sample import factored_jacobian, jacobian
 from datassay.collect.jacobian.projection import Projector, project
+from datassay.collect.layers import Layers
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
+from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.store.chunks import Chunk, chunks_of
 
@@ -101,16 +103,39 @@ class JacobianPass:
 def seen_from_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) -> JacobianPass:
     """The same pass, its samples seen from the training samples at these ascending positions."""
     train, form = work.sets["train"], work.form
-    alone = replace(form, representation="kernel", landmarks=0)
+    products = replace(form.products, in_store=False)
+    alone = replace(form, representation="kernel", landmarks=0, products=products)
     own = replace(work, form=alone, sets={"train": train.subset(positions)})
-    template = own.template()[1]
-    held = {name: allocate(block, len(positions)) for name, block in template.items()}
-    into = named_tensors(held)
-    for chunk in own.chunks:
-        arrays = own.arrays(chunk)
-        for name, tensor in into.items():
-            tensor[chunk.samples] = arrays[name]
-    return replace(work, landmarks=landmarks(held, device=form.products.device))
+    _, blocks = collected(own, lambda _: map(own.arrays, own.chunks))
+    return replace(work, landmarks=landmarks(blocks, device=form.products.device))
+
+
+def collected(
+    work: JacobianPass,
+    arrays: Callable[[Iterable[str]], Iterable[Mapping[str, Tensor]]],
+    progress: Progress = silent,
+) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
+    """Outputs and (projected) Jacobian blocks of all samples, in the order of their chunks.
+
+    Args:
+        work: the pass.
+        arrays: from the names that are wanted to each chunk's arrays, in order.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        f₀, and the blocks; none where they stay in a store.
+    """
+    n_all, done = sum(work.sizes.values()), 0
+    outputs, blocks = work.template()
+    wanted = {} if work.form.products.in_store else blocks
+    held = {name: allocate(block, n_all) for name, block in wanted.items()}
+    filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
+    for chunk, values_of in zip(work.chunks, arrays(filled), strict=True):
+        for name, tensor in filled.items():
+            tensor[done : done + len(chunk)] = values_of[name]
+        done += len(chunk)
+        progress("collect Jacobians", done, n_all)
+    return filled[OUTPUTS], held
 
 
 def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np.ndarray) -> None:

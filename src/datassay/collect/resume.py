@@ -33,7 +33,7 @@ N_AGAIN = 8
 SAME = {"float64": 1e-9, "float32": 1e-4}
 
 
-class KeptPass:
+class StoredPass:
     """A pass that reads stored chunks, and computes and stores the missing ones."""
 
     def __init__(
@@ -68,24 +68,13 @@ class KeptPass:
         form = {name: v for name, v in asdict(work.form).items() if name != "products"}
         free = {"form": form, "threads": torch.get_num_threads()}
         self.store = FeatureStore(location, run, self._layout(), free)
-        survey = self.store.survey()
-        self._there = set(survey.complete)
-        log = logger.warning if survey.damaged else logger.info
-        log("%s: %s.", shown(self.store.location), survey.sentence)
+        self._there = self.store.complete()
         self._check_rows()
 
     def arrays(self, names: Iterable[str], engine: Engine) -> Iterator[dict[str, Tensor]]:
-        """Named arrays of every chunk, in order; each chunk is stored before it is yielded.
-
-        Args:
-            names: of the arrays.
-            engine: computes the missing chunks; each is written by the process that computes it.
-
-        Yields:
-            Name → [samples of the chunk, ...].
-        """
+        """Named arrays of every chunk, in order; each is stored before it is yielded."""
         missing = [chunk for chunk in self.work.chunks if chunk.number not in self._there]
-        computed = engine.map(KeptPass.compute, self, missing)
+        computed = engine.map(StoredPass.compute, self, missing)
         for chunk in self.work.chunks:
             if chunk.number not in self._there:
                 next(computed)

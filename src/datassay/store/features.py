@@ -213,6 +213,13 @@ class FeatureStore:
                 damaged[number] = error.what
         return Survey(tuple(complete), tuple(missing), damaged)
 
+    def complete(self) -> set[int]:
+        """Numbers of the chunks that are there; what is missing or damaged is logged."""
+        survey = self.survey()
+        log = logger.warning if survey.damaged else logger.info
+        log("%s: %s.", shown(self.location), survey.sentence)
+        return set(survey.complete)
+
     def _written(self, number: int) -> UInt8[np.ndarray, "arrays 32"] | None:
         """The chunk's digests, read once; None where it was never finished."""
         if number not in self._seen:

@@ -25,17 +25,7 @@ FAILURES = (Exception,)
 
 
 def normal(location: str | Path) -> str:
-    """A location as text, local files as plain paths.
-
-    Args:
-        location: path or URL.
-
-    Returns:
-        The same place; no slash at its end.
-
-    Raises:
-        SettingError: it names no folder: it is empty, the file system's root, or a protocol only.
-    """
+    """A location as text, local files as plain paths; refused where it names no folder."""
     text = str(location).removeprefix("file://")
     place = text.rpartition("://")[2]
     if not place.strip("/").strip() or "\0" in text:
@@ -51,14 +41,7 @@ def normal(location: str | Path) -> str:
 
 
 def shown(location: str | Path) -> str:
-    """A location as messages, logs and pages show it: without credentials.
-
-    Args:
-        location: path or URL; also a text with spaces that may hold URLs.
-
-    Returns:
-        The same text; of every URL in it what says who asks is ***.
-    """
+    """A location, or a text that holds URLs, as messages show it: without credentials."""
     text = str(location)
     return redacted(text, is_url=" " not in text)  # whole: quotes may be part of a password
 

@@ -132,14 +132,7 @@ def _reserve(file: int) -> None:
 
 
 def check_name(out: Path) -> None:
-    """Refuse what names no folder that could be made.
-
-    Args:
-        out: the folder.
-
-    Raises:
-        SettingError: it starts with ~, holds a null byte, or is too long for the file system.
-    """
+    """Refuse what names no folder that could be made: ~, a null byte, too long a name."""
     if str(out).startswith("~"):
         raise SettingError(
             f"out must be a path; ~ is for the shell to replace; got {out}. Write the folder in "

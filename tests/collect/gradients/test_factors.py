@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from datassay.collect.gradients.layers import (
+from datassay.collect.layers import (
     Factors,
     matrix,
     restricted,

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.layers import Factors, matrix
+from datassay.collect.layers import Factors, matrix
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.score.influence.block_basis import block_bases

@@ -14,8 +14,9 @@ from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import loss_derivatives, task_loss
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.inputs import network_inputs
-from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers, jacobian
+from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers, jacobian
 from datassay.collect.jacobian.projection import ProjectionKind, project, projector
+from datassay.collect.layers import Layers
 from datassay.collect.settings import Collection
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -213,9 +214,7 @@ def _features_a_tensor(layers: Layers, n: int, projection: int | str | None) -> 
     most = int(min(LARGEST_EIGENPROBLEM, max(1, room)))
     if layers.n_parameters <= most:
         return None
-    sizes = list(layers.direct.values())
-    for n_in, n_out, bias in layers.dense.values():
-        sizes += [n_in * n_out] + [n_out] * bias
+    sizes = layers.sizes.values()
     fits = [t for t in range(1, most + 1) if sum(min(size, t) for size in sizes) <= most]
     return max(fits, default=1)
 

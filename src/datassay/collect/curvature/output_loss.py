@@ -16,18 +16,7 @@ LOSSES = ("cross_entropy", "mse")
 
 
 def task_loss(samples: SampleSet, loss: str = "auto") -> str:
-    """The loss of a task, by its name.
-
-    Args:
-        samples: of the task.
-        loss: "auto", "cross_entropy" or "mse".
-
-    Returns:
-        The loss named; "auto" is "cross_entropy" for classes and "mse" for targets.
-
-    Raises:
-        SettingError: the loss is unknown, or cross-entropy for a regression.
-    """
+    """The loss of a task: "auto" is "cross_entropy" for classes and "mse" for targets."""
     if loss == "auto":
         return "cross_entropy" if samples.is_classification else "mse"
     check_loss(loss, samples.is_classification)

@@ -9,7 +9,7 @@ from math import prod
 
 from torch import nn
 
-from datassay.collect.gradients.layers import kind_of
+from datassay.collect.layers import kind_of
 from datassay.errors import ModelError, SettingError
 
 

@@ -189,20 +189,7 @@ def _with_axis(
 
 
 def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> list[str]:
-    """Refuse or tell outputs that are probabilities where the loss takes logits.
-
-    Args:
-        loss: as the user gave it.
-        bound: from `objective`.
-        model: the network.
-        batch: a first one.
-
-    Returns:
-        A warning where the loss was named by the user, who may have trained that way; or none.
-
-    Raises:
-        SettingError: "auto" cannot know, or nn.NLLLoss does not get log-probabilities.
-    """
+    """Warn of outputs that are probabilities where the loss takes logits, or refuse them."""
     if bound.name != "cross_entropy":
         return []
     outputs = _outputs(model, batch)

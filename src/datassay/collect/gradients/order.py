@@ -300,22 +300,7 @@ def fixed_draws(*seeds: Any) -> Iterator[None]:
 
 
 def settled(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tuple[str, ...]]:
-    """A Dataset that gives the same samples each time it is read.
-
-    Args:
-        dataset: by index.
-        indices: of its samples.
-        name: of the argument, for errors.
-
-    Returns:
-        It, or one draw of each sample; and a warning where it is that.
-
-    Raises:
-        DataError: samples differ from one reading to the next whatever the seeds of torch, NumPy
-            and Python are; or the Dataset raised.
-
-    Cost: a few samples are read twice.
-    """
+    """A Dataset that gives the same samples each time, or one draw of each, and a warning then."""
     places = np.linspace(0, len(indices) - 1, min(LOOKED_AT, len(indices))).astype(int)
     few = [indices[place] for place in places.tolist()]
     if not _differ(lambda i: dataset[i], few, name):

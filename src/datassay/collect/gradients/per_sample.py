@@ -21,8 +21,8 @@ from torch.func import functional_call, grad, vmap
 from datassay.collect.gradients.batches import batch_size, mapped, rows, to_model
 from datassay.collect.gradients.blocks import Block, blocks_of
 from datassay.collect.gradients.criteria import ran_not
-from datassay.collect.gradients.layers import Given, Use, kind_of, matrix, tensors_of
 from datassay.collect.jacobian.suitable import plain_attention
+from datassay.collect.layers import Given, Use, kind_of, matrix, tensors_of
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
 
@@ -53,19 +53,7 @@ class PerSample:
         values: Values,
         alone: Values | None = None,
     ):
-        """Find the layers that hand out factors, and check them on a few samples.
-
-        Args:
-            model: in evaluation mode, in the precision and on the device to compute with.
-            chosen: the weights, from `chosen_parameters`.
-            few: a batch of one or two samples.
-            values: of a sample, as in `gradients`.
-            alone: what shows whether samples mix, such as the outputs; None: the values.
-
-        Raises:
-            ModelError: the model fails on the batch, its values depend on other samples of the
-                batch, or no gradient reaches the weights.
-        """
+        """Find the layers that hand out factors and check them on a batch of one or two samples."""
         self.model, self.warnings = model, []
         self.blocks = blocks_of(model, chosen)
         self._vectorised = True

@@ -82,17 +82,7 @@ def _failure(model: nn.Module, x: Tensor) -> str:
 
 
 def check_device(device: str) -> str:
-    """Check that the device exists before any work is done.
-
-    Args:
-        device: "cpu", "cuda" or "cuda:1" and so on.
-
-    Returns:
-        The same.
-
-    Raises:
-        SettingError: not such a name, or this machine has no such device that torch can use.
-    """
+    """Refuse a device that is no "cpu", "cuda" or "cuda:1", or that torch does not find here."""
     try:
         named = torch.device(device)
     except (RuntimeError, TypeError):

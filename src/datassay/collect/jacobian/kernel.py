@@ -160,19 +160,7 @@ class Landmarks:
 
 
 def landmarks(blocks: Mapping[str, Block], *, device: str = "cpu") -> Landmarks:
-    """Make samples landmarks.
-
-    Args:
-        blocks: Jacobian blocks of m samples.
-        device: where products with them are computed.
-
-    Returns:
-        The landmarks.
-
-    Cost: their kernel, and 15 m³ operations.
-    Source: Williams and Seeger (2001). Exact for the landmarks themselves, and for all samples
-    where m reaches the kernel's rank.
-    """
+    """Make samples landmarks (Nyström; Williams and Seeger 2001), by their kernel, decomposed."""
     within = kernel(dict(blocks), dict(blocks), "averaged", device=device)
     eigenvalues, vectors = torch.linalg.eigh((within + within.T) / 2)
     is_kept = eigenvalues > RANK_CUT * eigenvalues[-1].clamp_min(0)

@@ -13,7 +13,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -21,7 +21,6 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vjp, vmap
-from torch.nn.functional import unfold
 
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
 from datassay.collect.jacobian.suitable import (
@@ -29,42 +28,9 @@ from datassay.collect.jacobian.suitable import (
     plain_attention,
     unwrapped,
 )
+from datassay.collect.layers import Layers, parameter_name, patches
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
-
-
-def parameter_name(module: str, parameter: str) -> str:
-    """The name, in the whole model, of a layer's parameter."""
-    return f"{module}.{parameter}" if module else parameter
-
-
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """Which parameters are collected as factors and which as full Jacobians.
-
-    Attributes:
-        dense: module name → (n_in, n_out, has_bias) of the dense layers collected as factors.
-        direct: parameter name → number of entries, everything else that trains.
-        n_outputs: k.
-        convolutions: module name → shape of its output for one sample, [n_out, height, width], of
-            the convolutions whose weight and bias, both in `direct`, are differentiated as factors.
-        last: the one of `dense` whose output is the network's, whose gradient is the identity;
-            empty where there is none.
-        integers: whether the network takes whole numbers as integers.
-    """
-
-    dense: dict[str, tuple[int, int, bool]]
-    direct: dict[str, int]
-    n_outputs: int
-    convolutions: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    last: str = ""
-    integers: bool = False
-
-    @property
-    def n_parameters(self) -> int:
-        """Trained parameters in all."""
-        dense = sum(n_out * (n_in + bias) for n_in, n_out, bias in self.dense.values())
-        return dense + sum(self.direct.values())
 
 
 def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
@@ -271,10 +237,8 @@ def _convolution(name: str, layer: nn.Module, inputs: Tensor, gradients: Tensor)
     """Blocks of a convolution from its inputs [n, c, h, w] and gradients [n, k, n_out, h', w']."""
     assert isinstance(layer, nn.Conv2d)
     by_position = gradients.flatten(3)
-    patches = unfold(
-        inputs, layer.kernel_size, layer.dilation, cast("tuple", layer.padding), layer.stride
-    )
-    blocks: dict = {parameter_name(name, "weight"): ConvolutionFactors(patches, by_position)}
+    factors = ConvolutionFactors(patches(layer, inputs), by_position)
+    blocks: dict = {parameter_name(name, "weight"): factors}
     if layer.bias is not None:
         blocks[parameter_name(name, "bias")] = by_position.sum(3)
     return blocks

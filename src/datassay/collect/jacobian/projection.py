@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
-from datassay.collect.jacobian.per_sample import Layers
+from datassay.collect.layers import Layers
 
 ProjectionKind = Literal["coordinates", "sparse_sign"]
 # Signs draw from seeds of their own, so that they say nothing about which coordinates are kept.
@@ -114,12 +114,9 @@ def projector(
     Returns:
         The projector.
     """
-    sizes = dict(layers.direct)
-    for name, (n_in, n_out, bias) in layers.dense.items():
-        sizes |= {f"{name}.weight": n_in * n_out} | ({f"{name}.bias": n_out} if bias else {})
     tensors = {
         name: tensor_projection(size, n_features, kind, 1_000_003 * seed + j)
-        for j, (name, size) in enumerate(sizes.items())
+        for j, (name, size) in enumerate(layers.sizes.items())
     }
     if not averaged:
         return Projector(n_features, kind, tensors)

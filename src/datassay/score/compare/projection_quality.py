@@ -20,9 +20,10 @@ from datassay.collect.choose_form import choose_form, coordinates_for
 from datassay.collect.collection import collect, plan_collection, sample_layers
 from datassay.collect.form import LARGEST_EIGENPROBLEM, Form
 from datassay.collect.jacobian.blocks import named_tensors
-from datassay.collect.jacobian.per_sample import Layers, frozen_copy
+from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian_pass import JacobianPass
+from datassay.collect.layers import Layers
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet

@@ -22,7 +22,7 @@ from datassay.score.index.encoding import GradientEncoding
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 from datassay.store.chunks import Chunk, decoded, encoded
 from datassay.store.features import FeatureStore, Layout, features_manifest
-from datassay.store.location import file_system, shown
+from datassay.store.location import file_system
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +35,8 @@ Work = Callable[[Chunk], dict[str, np.ndarray]]
 
 def fill(store: FeatureStore, work: Work, engine: Engine, progress: Progress, step: str) -> None:
     """Compute and store the missing and the damaged chunks, each written where it is computed."""
-    survey = store.survey()
-    log = logger.warning if survey.damaged else logger.info
-    log("%s: %s.", shown(store.location), survey.sentence)
-    missing = [chunk for chunk in store.chunks if chunk.number not in set(survey.complete)]
+    complete = store.complete()
+    missing = [chunk for chunk in store.chunks if chunk.number not in complete]
     total = sum(map(len, store.chunks))
     done = total - sum(map(len, missing))
     results = engine.map(_put, (store, work), missing)

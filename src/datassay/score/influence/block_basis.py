@@ -17,7 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.layers import (
+from datassay.collect.gradients.per_sample import Gradients
+from datassay.collect.layers import (
     Use,
     matrix,
     restricted,
@@ -25,7 +26,6 @@ from datassay.collect.gradients.layers import (
     second_moments,
     touched,
 )
-from datassay.collect.gradients.per_sample import Gradients
 from datassay.errors import SettingError
 from datassay.score.influence.optimizer_state import Metric
 

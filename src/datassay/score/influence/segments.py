@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from datassay.collect.gradients.batches import to_model
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.layers import matrix
+from datassay.collect.layers import matrix
 from datassay.errors import SettingError
 from datassay.score.influence.block_basis import BlockBasis
 from datassay.score.influence.first_order import Directions, each_token

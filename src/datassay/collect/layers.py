@@ -1,19 +1,62 @@
-"""How each kind of layer turns its input and its output's gradient into gradients by its weights.
+"""What a layer is: which weights it has, and how their gradients come of its input and output.
 
-A new kind is one function and one line in `KINDS`; weights of other layers are differentiated
-directly, which is slower.
+`Layers` says how a network's Jacobian is collected, by factors where a layer allows it. A kind of
+layer turns its input and its output's gradient into gradients by its weights: a new kind is one
+function and one line in `KINDS`; weights of other layers are differentiated directly, which is
+slower.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+
+
+def parameter_name(module: str, parameter: str) -> str:
+    """The name, in the whole model, of a layer's parameter."""
+    return f"{module}.{parameter}" if module else parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Which parameters are collected as factors and which as full Jacobians.
+
+    Attributes:
+        dense: module name → (n_in, n_out, has_bias) of the dense layers collected as factors.
+        direct: parameter name → number of entries, everything else that trains.
+        n_outputs: k.
+        convolutions: module name → shape of its output for one sample, [n_out, height, width], of
+            the convolutions whose weight and bias, both in `direct`, are differentiated as factors.
+        last: the one of `dense` whose output is the network's, whose gradient is the identity;
+            empty where there is none.
+        integers: whether the network takes whole numbers as integers.
+    """
+
+    dense: dict[str, tuple[int, int, bool]]
+    direct: dict[str, int]
+    n_outputs: int
+    convolutions: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    last: str = ""
+    integers: bool = False
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Entries of each collected tensor; a dense layer has "name.weight" and "name.bias"."""
+        sizes = dict(self.direct)
+        for name, (n_in, n_out, bias) in self.dense.items():
+            sizes |= {f"{name}.weight": n_in * n_out} | ({f"{name}.bias": n_out} if bias else {})
+        return sizes
+
+    @property
+    def n_parameters(self) -> int:
+        """Trained parameters in all."""
+        return sum(self.sizes.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +211,11 @@ def _transposed(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
 def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     """A dense layer on the patch at each place; with groups, one for each of them."""
     assert isinstance(layer, nn.Conv2d | nn.Conv1d)
-    patches = _patches(layer, x)  # [b, channels · kernel, places]
+    seen = patches(layer, x)  # [b, channels · kernel, places]
     if layer.groups == 1:
-        inputs = _with_bias(patches.mT, bias)
+        inputs = _with_bias(seen.mT, bias)
         return lambda gradient: Factors(gradient.reshape(b, gradient.shape[1], -1).mT, inputs)
-    split = patches.reshape(b, layer.groups, -1, patches.shape[-1])
+    split = seen.reshape(b, layer.groups, -1, seen.shape[-1])
 
     def whole(gradient: Tensor) -> Use:
         gradient = gradient.reshape(b, gradient.shape[1], -1)
@@ -183,7 +226,8 @@ def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     return whole
 
 
-def _patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Tensor:
+def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size places"]:
+    """What a convolution's kernel sees at each place: channels · kernel, in the weight's order."""
     sizes = [layer.kernel_size, layer.dilation, layer.padding, layer.stride]
     if isinstance(layer.padding, str):
         spread = [d * (k - 1) for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
