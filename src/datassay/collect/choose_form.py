@@ -53,19 +53,9 @@ def choose_form(
     products: str = "auto",
     device: str = "cpu",
 ) -> Form:
-    """The form that fits the memory, exact where it can be.
+    """The form that fits the memory, exact where it can be; settings are those of `collect`.
 
-    Args:
-        layers: the model's collected tensors.
-        sizes: (n, m, k): training samples, validation samples, outputs.
-        projection: "auto", None (exact) or features a tensor; of "landmarks" their number.
-        outputs: "auto", "joint", "averaged", "mixed": averaged, over projected features also where
-            n is small; or "landmarks": averaged, as seen from some of the samples.
-        projection_kind: of projection.
-        memory: bytes to stay within; None takes what is available.
-        precision: of the Jacobians, "float64", "float32", or "auto", float64 where that is quick.
-        products: "auto", "float64", "float32" or "bfloat16".
-        device: where to compute; not checked here.
+    `sizes` are (n, m, k): training samples, validation samples, outputs.
 
     Returns:
         The form. "auto" takes the first that fits the memory and `MOST_SECONDS` at a nominal rate
@@ -96,18 +86,15 @@ def choose_form(
     best, last = next(iter(allowed), forms[-1][0]), forms[-1][0]
     form = next((form for form in allowed if form.peak_bytes <= SHARE * free), last)
     if form is not best:
-        form = replace(form, passed_over=_passed_over(best, free))
+        need, share = best.peak_bytes / 1e9, SHARE * free / 1e9
+        needs = f"which needs {need:.3g} GB of {share:.3g} GB that may be taken"
+        form = replace(form, passed_over=f"{best.summary}, {needs}")
     if projection == "auto" and (best.landmarks or best.projection is not None):
         form = replace(form, instead_of=_instead_of([f for f, _ in forms], sizes[1]))
     if products == "auto":
         work = form.n_rows * form.n_features**2 if form.representation == "features" else 0
         products = "float32" if work > FLOAT64_PRODUCTS else "float64"
     return replace(form, products=ProductSettings(cast(ProductPrecision, products), device, memory))
-
-
-def _passed_over(best: Form, free: float) -> str:
-    need, share = best.peak_bytes / 1e9, SHARE * free / 1e9
-    return f"{best.summary}, which needs {need:.3g} GB of {share:.3g} GB that may be taken"
 
 
 def _allowed(forms: list[tuple[Form, _Candidate]], layers: Layers, sizes) -> list[Form]:
@@ -233,8 +220,8 @@ def _form(
     a_sample += 0 if factored else k * (n_features + 2 * _expanded(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
     jacobians, calls = item * (n + m) * held, item * chunk * a_sample
-    result = _result_size(dual, n * b, m * b, n_features, item)
-    products = _kernel_working(n, b, item, _largest_dense(layers, k) if factored else 0)
+    result = (8.0 * n * b if dual else float(item) * n_features) * (n + m) * b
+    products = _kernel_working(layers, sizes, b, item, factored)
     multiplied = 2.0 * n * (n + m) * _products(layers, k, b, None if factored else n_features)
     return Form(
         representation="kernel" if dual else "features",
@@ -344,18 +331,11 @@ def _products(layers: Layers, k: int, b: int, n_features: int | None) -> int:
     return dense + b * k * sum(layers.direct.values())
 
 
-def _largest_dense(layers: Layers, k: int) -> int:
-    """Values a sample of the dense layer whose factors are most."""
-    return max((n_in + k * n_out for n_in, n_out, _ in layers.dense.values()), default=0)
-
-
-def _kernel_working(n: int, b: int, item: int, dense: int) -> float:
+def _kernel_working(layers: Layers, sizes, b: int, item: int, factored: bool) -> float:
     """Two panels, and where Jacobians are no float64 what is so for a product."""
+    n, _, k = sizes
     panel = min(WORKING_BYTES, 8 * (n * b) ** 2)
-    return panel * (1 + 1 / b**2) + (0 if item == 8 else 8 * n * dense + 2 * PART_BYTES)
-
-
-def _result_size(dual: bool, rows: int, val_rows: int, features: int, item: int) -> float:
-    if dual:
-        return 8.0 * rows * (rows + val_rows)
-    return float(item) * (rows + val_rows) * features
+    if item == 8:
+        return panel * (1 + 1 / b**2)
+    dense = max((n_in + k * n_out for n_in, n_out, _ in layers.dense.values()), default=0)
+    return panel * (1 + 1 / b**2) + 8 * n * (dense if factored else 0) + 2 * PART_BYTES

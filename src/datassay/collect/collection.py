@@ -120,7 +120,10 @@ def collect(
     notes = _form_warning(form) + _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
-    work = _work(frozen, layers, sets, form, seed)
+    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
+    work = JacobianPass(frozen, layers, sets, form, to)
+    if form.landmarks:
+        work = seen_from_landmarks(work, landmark_positions(train.ids, form.landmarks, seed))
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
     n = len(train)
     with within_memory(form):
@@ -163,16 +166,6 @@ def collect(
     )
 
 
-def _work(
-    frozen: nn.Module, layers: Layers, sets: dict[str, SampleSet], form: Form, seed: int
-) -> JacobianPass:
-    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
-    work = JacobianPass(frozen, layers, sets, form, to)
-    if not form.landmarks:
-        return work
-    return seen_from_landmarks(work, landmark_positions(sets["train"].ids, form.landmarks, seed))
-
-
 def plan_collection(
     model: nn.Module,
     train: SampleSet,
@@ -182,14 +175,6 @@ def plan_collection(
     **settings,
 ) -> Form:
     """The form that `collect` would choose, without collecting.
-
-    Args:
-        model: as for `collect`.
-        train: as for `collect`.
-        val: as for `collect`.
-        store: as for `collect`; is not changed.
-        settings: projection, outputs, projection_kind, memory, precision, products and device,
-            as for `collect`.
 
     Returns:
         The form with its sizes, bytes and flops.
@@ -271,10 +256,6 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     """Training targets for a network with k outputs.
 
-    Args:
-        samples: n samples.
-        n_outputs: k.
-
     Returns:
         Targets in float64; classes are one-hot, two classes with one output are {0, 1}.
 
@@ -320,21 +301,19 @@ def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
 ) -> dict[str, Any]:
+    parts = dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))
+    if form.products.in_store and form.representation == "features":
+        return parts
     train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
-    val = {name: take(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
-    if form.representation == "kernel":
-        theta = kernel(train, train, form.outputs, device=form.products.device)
-        val_theta = None
-        if val is not None:
-            val_theta = kernel(val, train, form.outputs, device=form.products.device)
-        return {"kernel": theta, "val_kernel": val_theta, "features": None, "val_features": None}
-    if form.products.in_store:
-        return dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))
-    phi, val_phi = (None if part is None else _features(part) for part in (train, val))
-    return {"kernel": None, "val_kernel": None, "features": phi, "val_features": val_phi}
-
-
-def _features(blocks: dict[str, Block]) -> Float[Tensor, "rows p"]:
-    projected = blocks[PROJECTED]
-    assert isinstance(projected, Tensor)
-    return projected.flatten(0, 1)
+    ends = {"": train}
+    if with_val:
+        ends["val_"] = {name: take(b, slice(n, None)) for name, b in blocks.items()}
+    for part, own in ends.items():
+        if form.representation == "kernel":
+            device = form.products.device
+            parts[f"{part}kernel"] = kernel(own, train, form.outputs, device=device)
+        else:
+            projected = own[PROJECTED]
+            assert isinstance(projected, Tensor)
+            parts[f"{part}features"] = projected.flatten(0, 1)
+    return parts

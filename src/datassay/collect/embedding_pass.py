@@ -186,7 +186,11 @@ class _Pass:
             values[some - chunk.start], cut[some - chunk.start] = self._embed(chunk.part, some)
             self.done += len(some)
             if self.done - len(some) < FIRST <= self.done:
-                self._say_how_long((time.perf_counter() - self.started) / self.done * self.total)
+                seconds = (time.perf_counter() - self.started) / self.done * self.total
+                keep = "" if self.place else "; --store keeps the embeddings for the next run"
+                what = f"{self.total:,} samples with {self.encoder.name}"
+                if seconds > LONG_SECONDS:
+                    logger.warning("embedding %s takes about %.0f s%s.", what, seconds, keep)
         return values, cut
 
     def _embed(self, part: str, rows: Any) -> tuple[Float[np.ndarray, "b width"], np.ndarray]:
@@ -194,12 +198,6 @@ class _Pass:
         with torch.no_grad():
             batch = self.encoder.embed(prepared, self.device)
         return batch.values.float().cpu().numpy(), batch.cut
-
-    def _say_how_long(self, seconds: float) -> None:
-        if seconds > LONG_SECONDS:
-            keep = "" if self.place else "; --store keeps the embeddings for the next run"
-            what = f"{self.total:,} samples with {self.encoder.name}"
-            logger.warning("embedding %s takes about %.0f s%s.", what, seconds, keep)
 
 
 def _batch(encoder: Encoder, device: torch.device) -> int:

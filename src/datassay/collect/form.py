@@ -145,9 +145,6 @@ class Form:
 def step_bytes(form: Form) -> dict[str, float]:
     """Most memory that each step holds at once, beyond the program itself.
 
-    Args:
-        form: of the linearisation.
-
     Returns:
         Step → bytes. Every step after the first holds what was collected and, from the
         decomposition on, the eigenbasis: of a kernel the vectors and the queries' rows, of features
@@ -227,9 +224,6 @@ def _rows_per_sample(form: Form) -> int:
 @contextmanager
 def within_memory(form: Form) -> Iterator[None]:
     """Say in one line that collecting or scoring a form found no memory.
-
-    Args:
-        form: of the linearisation.
 
     Yields:
         Nothing; allocate inside the block.

@@ -117,11 +117,6 @@ def collected(
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and (projected) Jacobian blocks of all samples, in the order of their chunks.
 
-    Args:
-        work: the pass.
-        arrays: from the names that are wanted to each chunk's arrays, in order.
-        progress: called with (step, samples done, samples in all).
-
     Returns:
         f₀, and the blocks; none where they stay in a store.
     """

@@ -148,10 +148,6 @@ def _formed(use: Use, rows: int) -> Tensor:
 def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor | None]:
     """Σ over samples and places of left leftᵀ and of right rightᵀ: Kronecker factors.
 
-    Args:
-        uses: of a block.
-        largest: rows or columns that a factor may have.
-
     Returns:
         [rows, rows] and [columns, columns], in float64; of whole gradients Σ G Gᵀ and Σ Gᵀ G. None
         where it would be larger, or where left factors are single rows.

@@ -128,10 +128,6 @@ class Linearization:
     def held_out(self, indices: np.ndarray, held: np.ndarray) -> Linearization:
         """The same linearisation on some training samples, with others as its validation samples.
 
-        Args:
-            indices: [s] positions that stay training samples.
-            held: [m] positions of the new validation samples; the old ones are left out.
-
         Returns:
             The smaller linearisation; nothing is collected anew.
         """

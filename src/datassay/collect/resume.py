@@ -46,13 +46,6 @@ class StoredPass:
     ):
         """Open or create the store, and check every chunk that it holds.
 
-        Args:
-            location: path or fsspec URL.
-            work: the pass.
-            model: the network as given, whose fingerprint counts.
-            targets: part → [n, k].
-            seed: of the projection.
-
         Raises:
             SettingError: the store belongs to something else, each difference named.
             DataError: it is damaged at its head, or can be neither read nor written.
@@ -147,10 +140,6 @@ class StoredPass:
 
 def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | None:
     """The form that a store holds, if it is one that these settings allow.
-
-    Args:
-        location: path or fsspec URL.
-        settings: projection, outputs, projection_kind and precision, as for `collect`.
 
     Returns:
         The form; None where there is no store, or it holds what the settings rule out.

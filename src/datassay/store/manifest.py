@@ -139,12 +139,6 @@ def read_manifest(
 ) -> dict[str, Any] | None:
     """The manifest of a store.
 
-    Args:
-        location: path or URL of the folder.
-        file: name of the manifest's file.
-        unpack: manifest of the file's JSON value; may raise what `NO_MANIFEST` names where that
-            value is not one.
-
     Returns:
         The manifest, or None where there is no store yet.
 

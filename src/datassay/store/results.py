@@ -53,8 +53,11 @@ class ResultStore:
             DataError: its manifest is damaged, or it can be neither read nor written.
         """
         self._held: dict[str, dict[str, np.ndarray]] = {}
-        self._folder = None if folder is None else _local_path(folder)
-        if self._folder is not None:
+        self._folder = None
+        if folder is not None:
+            if not is_local(folder):
+                raise SettingError(f"store must be a folder on this machine; got {shown(folder)}.")
+            self._folder = Path(normal(folder))
             run = {"format": FORMAT, **manifest}
             claim(self._folder, run, MANIFEST, unsealed, lambda: _manifest(run))
             self._key = digest_of_values(run)
@@ -123,12 +126,6 @@ class ResultStore:
             return None
         logger.warning("%s is damaged (not what was written) and is computed again.", path)
         return None
-
-
-def _local_path(folder: str | Path) -> Path:
-    if not is_local(folder):
-        raise SettingError(f"store must be a folder on this machine; got {shown(folder)}.")
-    return Path(normal(folder))
 
 
 def _manifest(run: Mapping[str, object]) -> bytes:

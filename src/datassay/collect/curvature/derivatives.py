@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations_with_replacement, permutations, product
 from math import comb
 from typing import Any
@@ -73,11 +73,10 @@ def derivatives(
         raise SettingError(f"derivatives must be one of {', '.join(METHODS)}; got {method!r}.")
     if method == "auto":
         method = "autograd" if _autograd_agrees(f, x, bounds) else "finite"
-    exact = method == "autograd"
     parts, done = [], 0
     size = max(1, PASS_VALUES // (f.n_outputs * x.shape[1] ** order))
-    for part in _split(x, size):
-        if exact:
+    for part in np.split(x, range(size, len(x), size)):
+        if method == "autograd":
             parts.append(_checked_autograd(f, part, order))
         else:
             parts.append(_finite(f, part, order, bounds))
@@ -86,11 +85,6 @@ def derivatives(
     tensors = tuple(np.concatenate(pieces) for pieces in zip(*parts, strict=True))
     _check_finite(tensors, x)
     return method, tensors
-
-
-def _split(x: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    for start in range(0, len(x), size):
-        yield x[start : start + size]
 
 
 def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:

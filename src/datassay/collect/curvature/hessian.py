@@ -161,11 +161,6 @@ def hessian_products(
 ) -> Float[Tensor, "s d"]:
     """Hessian of the mean loss times several vectors: forward over reverse, all vectors at once.
 
-    Args:
-        objective: the loss.
-        vectors: s weight vectors.
-        subset: positions of the samples to average over; None is all of them.
-
     Returns:
         H v, for each v.
 

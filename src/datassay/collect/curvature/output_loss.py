@@ -139,10 +139,6 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
 def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
     """Margin of each prediction.
 
-    Args:
-        outputs: one a class or target, or one for two classes.
-        samples: with their labels or targets.
-
     Returns:
         By how much the given label leads the outputs, below 0 where another is predicted; of a
         regression minus the largest absolute error.

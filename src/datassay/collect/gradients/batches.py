@@ -182,11 +182,7 @@ LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch
 
 
 def outputs_of(model: nn.Module, batch: Any) -> Tensor:
-    """What the model gives for a batch: its logits.
-
-    Args:
-        model: called with the batch's tensors, targets left out; by name where it is a dictionary.
-        batch: (x, ..., targets), or a dictionary with "labels".
+    """What the model gives for a batch, (x, ..., targets) or a dictionary: its logits.
 
     Returns:
         Its output, its `.logits`, or the first of several; one axis more where it is [b].
@@ -219,9 +215,6 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
 
 def targets_of(batch: Any) -> Tensor | None:
     """The batch's targets.
-
-    Args:
-        batch: as in `outputs_of`.
 
     Returns:
         The last of a tuple; of a dictionary its "labels", or its input_ids where there are none,

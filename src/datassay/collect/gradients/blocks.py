@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from glob import escape
 from math import prod
 
 from torch import nn
@@ -68,17 +69,14 @@ def chosen_parameters(
             )
         return found
     patterns = [pattern] if isinstance(pattern, str) else list(pattern)
-    found = {n: p for n, p in named.items() if any(_fits(n, one) for one in patterns)}
+    patterns = [one if set(one) & set("*?[") else f"*{escape(one)}*" for one in patterns]
+    found = {n: p for n, p in named.items() if any(fnmatchcase(n, one) for one in patterns)}
     if not found:
         raise SettingError(
             f"parameters must be part of a parameter's name; none has {pattern!r}. The model has "
             f"{', '.join(list(named)[:3])}, ... ({len(named)} in all)."
         )
     return found
-
-
-def _fits(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) if set(pattern) & set("*?[") else pattern in name
 
 
 def blocks_of(

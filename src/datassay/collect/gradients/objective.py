@@ -70,10 +70,6 @@ class Objective:
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
         """Each sample's loss.
 
-        Args:
-            model: the network.
-            batch: of b samples.
-
         Returns:
             Loss unit: nats, or half squared output unit; times a sample's own weight, where the
             batch says one.
@@ -94,10 +90,6 @@ class Objective:
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
         """Each sample's loss at each of its places: their sum is its loss.
-
-        Args:
-            model: the network.
-            batch: of b samples.
 
         Returns:
             Loss unit; of next tokens, the loss of token t + 1 stands at t.

@@ -55,12 +55,6 @@ class Order:
 def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
     """The samples of a loader of a Dataset that has indices.
 
-    Args:
-        loader: with batches of its own making, or a batch sampler.
-        name: of the argument, for errors.
-        queries: whether each index that is drawn is a query, repeated ones too; else they are
-            training samples, which weigh as often as they are drawn.
-
     Returns:
         Their order. A sampler in random order stands for all samples that it draws from, in
         theirs.

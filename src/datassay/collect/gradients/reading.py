@@ -191,12 +191,6 @@ Read = SampleSet | Unlabelled | Loaded | Streamed
 def batches(data: Any, size: int, name: str = "train", *, integers: bool = False) -> Batches:
     """Read samples in batches, in the order in which they are held.
 
-    Args:
-        data: a SampleSet (batches are pairs of tensors x, y), or what `samples_or_batches` takes.
-        size: samples a batch, where data is no loader.
-        name: of the argument, for errors.
-        integers: whether x of a SampleSet is to be whole numbers, as `takes_integers` says.
-
     Returns:
         The batches.
 

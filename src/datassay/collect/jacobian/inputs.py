@@ -25,12 +25,6 @@ def network_inputs(
 ) -> Num[Tensor, "n ..."]:
     """Samples as a network takes them: a copy, for networks that work in place.
 
-    Args:
-        x: [n, *input_shape].
-        model: says which device.
-        dtype: precision.
-        integers: whether the network takes whole numbers, as `takes_integers` says; None: ask it.
-
     Returns:
         [n, *input_shape], int64 where the network takes integers, else in that precision.
     """
@@ -46,10 +40,6 @@ def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) 
 
     It does where it runs on int64 and fails on floating-point numbers: the first layers decide, and
     the type in which the samples are kept does not matter.
-
-    Args:
-        model: the network; left untouched.
-        x: a sample or some.
 
     Returns:
         False also where it fails on both, unless it then asks for integers.

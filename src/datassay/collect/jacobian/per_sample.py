@@ -144,11 +144,6 @@ def jacobian(
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and parameter Jacobian of each sample, at the model's present weights.
 
-    Args:
-        model: the network from `frozen_copy`.
-        layers: from `inspect_layers`.
-        x: inputs, from `network_inputs`.
-
     Returns:
         f₀, and per dense layer its factors, per other parameter its Jacobian [n, k, size].
 
@@ -170,11 +165,6 @@ def factored_jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."]
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block | ConvolutionFactors]]:
     """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from.
-
-    Args:
-        model: the network from `frozen_copy`.
-        layers: from `inspect_layers`.
-        x: inputs, from `network_inputs`.
 
     Returns:
         f₀, and per dense layer and weight of a convolution its factors, per other parameter its

@@ -137,10 +137,6 @@ def project(
 ) -> Float[Tensor, "n rows p"]:
     """Features of a chunk: the projected tensors side by side.
 
-    Args:
-        blocks: the chunk's Jacobian, from `jacobian` or `factored_jacobian`.
-        projector: one projection a tensor.
-
     Returns:
         Φ for the chunk, in the blocks' precision; k rows a sample, or 1 where outputs are mixed.
 

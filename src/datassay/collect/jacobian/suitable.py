@@ -32,9 +32,6 @@ ROUNDING = 1e-4
 def unwrapped(model: M) -> M:
     """The network itself, where torch.compile or a data-parallel wrapper was put around it.
 
-    Args:
-        model: the network, wrapped or not.
-
     Returns:
         What is inside, the same weights.
 
@@ -225,14 +222,6 @@ def check_initial_fit(
     0.99 to 0.78. Such weights fit their training labels better than the validation labels. The
     fit is 1 − loss / loss of a constant guess; of squared error and, for classes, cross-entropy
     the one that the weights fit better, because outputs trained by the one miss the other's scale.
-
-    Args:
-        outputs: f₀ on the training samples.
-        targets: their targets.
-        val_outputs: f₀ on the validation samples; [0, k] when there are none.
-        val_targets: their targets, or None without validation samples.
-        is_classification: whether the targets are classes.
-        allow_trained: warn instead of raising.
 
     Returns:
         One warning, or none: that the weights already predict these labels.
