@@ -128,7 +128,7 @@ def test_float32_for_large_work():
         ),
         (
             {"projection_kind": "gaussian"},
-            "projection_kind must be one of coordinates, sparse_sign; got 'gaussian'",
+            "projection_kind must be 'coordinates' or 'sparse_sign'; got 'gaussian'",
         ),
         ({"memory": 0.0}, "memory must be a positive number of bytes; got 0.0"),
         ({"memory": float("nan")}, "memory must be a positive number of bytes; got nan"),

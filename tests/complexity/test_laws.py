@@ -102,7 +102,7 @@ def test_bad_input_is_named():
         fit_laws(T - 1, good)
     with pytest.raises(DataError, match="at least three sizes"):
         fit_joint_law(T, T, np.full_like(good, np.inf))
-    with pytest.raises(SettingError, match="level must be inside"):
+    with pytest.raises(SettingError, match="level must lie in"):
         fit_laws(T, good, level=1.0)
     with pytest.raises(SettingError, match="n_resamples must be at least 1"):
         fit_laws(T, good, n_resamples=0)

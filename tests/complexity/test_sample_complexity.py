@@ -156,7 +156,7 @@ def test_a_store_of_other_settings_is_refused(tmp_path):
         ({"n_students": 0}, "n_students must be at least 1"),
         ({"depth": -1}, "depth must be at least 0"),
         ({"max_samples": 0}, "max_samples must be at least 1"),
-        ({"probability": 0.0}, r"probability must be in \(0, 1\]"),
+        ({"probability": 0.0}, r"probability must lie in \(0, 1\]"),
         ({"recovery_r2": 1.0}, "recovery_r2 must be below 1"),
         ({"recipe": StudentRecipe(lr=-1.0)}, "lr must be positive"),
     ],

@@ -74,7 +74,7 @@ def test_features_are_those_of_scikit_learn_with_their_weights():
         ({"window": 3, "image_shape": (3, 5)}, "one pixel a column of X, 4"),
         ({"window": 3, "image_shape": (2, 2)}, "window must fit into the image"),
         ({"degree": 0}, "degree must be at least 1"),
-        ({"solver": "quick"}, "solver must be one of exact, batched; got 'quick'"),
+        ({"solver": "quick"}, "solver must be 'exact' or 'batched'; got 'quick'"),
         ({"solver": "batched"}, "batch_size must be between 2 and the 20 samples"),
         ({"ridge": -1.0}, "ridge must be 'auto' or a number of at least 0; got -1"),
     ],

@@ -103,8 +103,8 @@ def test_relu_under_the_whole_normal_law():
         ({"activation": np.log}, r"finite number for each"),
         ({"activation": lambda u: 1.0}, r"got shape \(\)"),
         ({"degree": 21}, r"degree must be from 0 to 20; got 21"),
-        ({"half_width": 0.0}, r"half_width must be above 0 and finite; got 0.0"),
-        ({"scale": -1.0}, r"scale must be above 0"),
+        ({"half_width": 0.0}, r"half_width must be finite and positive; got 0.0"),
+        ({"scale": -1.0}, r"scale must be finite and positive"),
         ({"scale": 0.1}, r"at most 20 times the scale"),
     ],
 )

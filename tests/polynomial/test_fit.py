@@ -235,7 +235,7 @@ def test_r_squared_of_one_target():
         (DataError, r"the 2 inputs .* got 1", {"monomials": all_monomials(2, 2)}),
         (SettingError, r"ridge must be .* got -1", {"ridge": -1.0}),
         (SettingError, r"ridge must be .* got 'best'", {"ridge": "best"}),
-        (SettingError, r"solver must be one of", {"solver": "fast"}),
+        (SettingError, r"solver must be 'exact' or 'batched'", {"solver": "fast"}),
         (SettingError, r"precision must be one of", {"precision": "float16"}),
         (SettingError, r"between 2 and the 20 samples .* got 21", {"solver": "batched"}),
         (SettingError, r"n_batches must be at least 1", {"solver": "batched", "n_batches": 0}),

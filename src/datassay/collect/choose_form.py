@@ -22,6 +22,7 @@ from datassay.collect.jacobian.projection import ProjectionKind
 from datassay.collect.layers import Layers, parameter_name
 from datassay.errors import SettingError
 from datassay.machine import available_memory
+from datassay.rules import at_least, one_of, require
 
 # Random coordinates a tensor that S1 found sufficient.
 S1_COORDINATES = 2000
@@ -127,20 +128,15 @@ def _check_settings(projection, outputs, projection_kind, memory, precision, pro
             raise SettingError(
                 f"projection must be 'auto', None or a whole number; got {projection!r}."
             )
-        if projection < 1:
-            raise SettingError(
-                f"projection must be at least 1 feature a tensor; got {projection}. None is exact."
-            )
-    if memory is not None and not memory > 0:
-        raise SettingError(f"memory must be a positive number of bytes; got {memory}.")
+        at_least("projection", projection, 1, why=" feature a tensor", remedy="None is exact.")
+    require(memory is None or memory > 0, "memory", "be a positive number of bytes", memory)
     for name, value, allowed in (
         ("outputs", outputs, ("auto", "joint", "averaged", "mixed", "landmarks")),
         ("projection_kind", projection_kind, ("coordinates", "sparse_sign")),
         ("precision", precision, ("auto", "float64", "float32")),
         ("products", products, ("auto", "float64", "float32", "bfloat16")),
     ):
-        if value not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+        one_of(name, value, allowed)
     if outputs in {"mixed", "landmarks"} and projection is None:
         needs = "projected features" if outputs == "mixed" else "a number of landmarks"
         raise SettingError(

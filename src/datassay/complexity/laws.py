@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Float, Real
 
 from datassay.complexity.settings import Curve
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError
 from datassay.results import result
+from datassay.rules import at_least, fraction
 
 # Exponents tried, 0.01 apart; the best is refined by a parabola through three points.
 EXPONENTS = np.linspace(-3, 6, 901)
@@ -86,7 +87,8 @@ def fit_laws(
     say how it chose it), and "log" has a constant.
     """
     size, n_opt = np.asarray(size, dtype=float), np.asarray(n_opt, dtype=float)
-    _check_bootstrap(n_resamples, level)
+    at_least("n_resamples", n_resamples, 1)
+    fraction("level", level, "()")
     finite = np.isfinite(_median(n_opt))
     if finite.sum() < 3 or size.min() < 2:
         raise DataError(
@@ -129,7 +131,8 @@ def fit_joint_law(
 
     Source: S3 eq. (2.14). Deviation: with a constant.
     """
-    _check_bootstrap(n_resamples, level)
+    at_least("n_resamples", n_resamples, 1)
+    fraction("level", level, "()")
     t = np.asarray(n_inputs, dtype=float) * np.log(np.asarray(width, dtype=float))
     n_opt = np.asarray(n_opt, dtype=float)
     finite = np.isfinite(_median(n_opt))
@@ -240,10 +243,3 @@ def _written(kind: str, name: str, coef: dict[str, float]) -> str:
         text = text.replace(f"{letter}·", f"{number}·").replace(f"= {letter} ", f"= {number} ")
         text = text.replace(f"^{letter}", f"^{number}")
     return text.replace("+ -", "− ").replace("-", "−")
-
-
-def _check_bootstrap(n_resamples: int, level: float) -> None:
-    if n_resamples < 1:
-        raise SettingError(f"n_resamples must be at least 1; got {n_resamples}.")
-    if not 0 < level < 1:
-        raise SettingError(f"level must be inside (0, 1); got {level}.")

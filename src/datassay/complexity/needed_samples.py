@@ -12,6 +12,7 @@ from datassay.complexity.curve_law import LAWS, CurveLaws, fit_curve_laws, joine
 from datassay.complexity.settings import Curve
 from datassay.errors import SettingError
 from datassay.results import result
+from datassay.rules import fraction
 
 # Relative error that even the right law may have at one size; it bounds the weight of a size.
 TOLERANCE = 0.02
@@ -60,8 +61,7 @@ class Extrapolation:
         Raises:
             SettingError: the score is outside (0, 1).
         """
-        if not 0 < score < 1:
-            raise SettingError(f"the accuracy wanted must lie in (0, 1); got {score}.")
+        fraction("the accuracy wanted", score, "()")
         n = np.sort(self.draws.samples(1 - score))
         last = len(n) - 1
         low, median, high = (float(n[round(end * last)]) for end in self._ends)

@@ -12,9 +12,9 @@ from jaxtyping import Float, Int
 from datassay.complexity.settings import Recovery
 from datassay.complexity.teacher_student import StudentRecipe, check_recipe
 from datassay.complexity.training_procedure import Teachers, student_losses
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
+from datassay.rules import at_least, fraction, require
 
 STEP = "sample complexity"
 
@@ -221,8 +221,7 @@ def recovery_r2(
     search = Search(n_teachers, n_students, recipe=recipe or StudentRecipe(), seed=seed)
     check_search(search)
     check_size(n_inputs, width)
-    if n_samples < 1:
-        raise SettingError(f"n_samples must be at least 1; got {n_samples}.")
+    at_least("n_samples", n_samples, 1)
     teachers = Teachers(n_inputs, width, seed)
     return 1 - student_losses(teachers, range(n_teachers), n_samples, n_students, search.recipe)
 
@@ -289,9 +288,8 @@ def check_size(n_inputs: int, width: int) -> None:
     Raises:
         SettingError: one of them is less than 1.
     """
-    for name, value in (("n_inputs", n_inputs), ("width", width)):
-        if value < 1:
-            raise SettingError(f"{name} must be at least 1; got {value}.")
+    at_least("n_inputs", n_inputs, 1)
+    at_least("width", width, 1)
 
 
 def check_search(search: Search) -> None:
@@ -305,13 +303,7 @@ def check_search(search: Search) -> None:
     """
     check_recipe(search.recipe)
     for name, least in (("n_teachers", 1), ("n_students", 1), ("depth", 0), ("max_samples", 1)):
-        value = getattr(search, name)
-        if value < least:
-            raise SettingError(f"{name} must be at least {least}; got {value}.")
-    if not 0 < search.probability <= 1:
-        raise SettingError(f"probability must be in (0, 1]; got {search.probability}.")
-    if not search.recovery_r2 < 1:
-        raise SettingError(
-            f"recovery_r2 must be below 1, which no trained student reaches; got "
-            f"{search.recovery_r2}."
-        )
+        at_least(name, getattr(search, name), least)
+    fraction("probability", search.probability)
+    why = ", which no trained student reaches"
+    require(search.recovery_r2 < 1, "recovery_r2", "be below 1", search.recovery_r2, why=why)

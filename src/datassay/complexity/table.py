@@ -17,9 +17,9 @@ from datassay.complexity.sample_complexity import (
     check_size,
     search_samples,
 )
-from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
+from datassay.rules import require
 from datassay.store.results import ResultStore
 
 KEPT = (
@@ -96,8 +96,7 @@ def complexity_table(
     """
     sizes = list(dict.fromkeys((int(d), int(m)) for d, m in sizes))
     search = search or Search()
-    if not sizes:
-        raise SettingError("sizes must name at least one (n_inputs, width); got none.")
+    require(sizes, "sizes", "name at least one (n_inputs, width)", "none")
     check_search(search)
     for d, m in sizes:
         check_size(d, m)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.errors import SettingError
+from datassay.rules import one_of, positive
 
 # From this width on the innermost axis is the units of a student, below it the students.
 WIDE = 64
@@ -73,13 +73,10 @@ def check_recipe(recipe: StudentRecipe) -> None:
         SettingError: a number is not positive, or a name is unknown.
     """
     for name in ("lr", "epochs", "n_test"):
-        value = getattr(recipe, name)
-        if value is not None and not value > 0:
-            raise SettingError(f"{name} must be positive; got {value}.")
+        if (value := getattr(recipe, name)) is not None:
+            positive(name, value)
     for name, known in NAMES.items():
-        value = getattr(recipe, name)
-        if value not in known:
-            raise SettingError(f"{name} must be {' or '.join(map(repr, known))}; got {value!r}.")
+        one_of(name, getattr(recipe, name), known)
 
 
 def draw_networks(

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from datassay.act.partition.routing import compact, fit_experts, linear_partition
 from datassay.act.partition.settings import Division
-from datassay.errors import SettingError
 from datassay.estimators.validation import validated, validated_classes
 from datassay.models.estimators import class_probabilities
+from datassay.rules import one_of
 
 
 class _Partitioned(BaseEstimator):
@@ -44,8 +44,7 @@ class _Partitioned(BaseEstimator):
         self.random_state = random_state
 
     def _fit(self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, loss: str) -> None:
-        if self.routing not in {"soft", "hard"}:
-            raise SettingError(f"routing must be 'soft' or 'hard'; got {self.routing!r}.")
+        one_of("routing", self.routing, ("soft", "hard"))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.partition_ = linear_partition(
             X.astype(np.float64),

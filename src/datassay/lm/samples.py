@@ -21,6 +21,7 @@ from datassay.errors import DataError, SettingError
 from datassay.lm.causal import embedding_rows, longest_context
 from datassay.lm.settings import TextReading
 from datassay.lm.tokens import check_tokenizer, token_ids
+from datassay.rules import one_of
 
 TOO_LONG = ("split", "truncate", "refuse")
 
@@ -155,8 +156,7 @@ def token_samples(
     """
     words = texts_of(texts)
     names = _ids(ids, len(words))
-    if reduction not in ("sum", "mean"):
-        raise SettingError(f"reduction must be 'sum' or 'mean'; got {reduction!r}.")
+    one_of("reduction", reduction, ("sum", "mean"))
     rows = embedding_rows(model)
     check_tokenizer(tokenizer, rows)
     length = _context(context, longest_context(model, tokenizer))
@@ -231,8 +231,7 @@ def _apart(
     lengths: list[int], context: int | None, too_long: str, overlap: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Each text in a sequence of its own, or in several windows."""
-    if too_long not in TOO_LONG:
-        raise SettingError(f"too_long must be one of {TOO_LONG}; got {too_long!r}.")
+    one_of("too_long", too_long, TOO_LONG)
     longest = max(lengths)
     context = longest if context is None else context
     shared = context // 4 if overlap is None else whole_number("overlap", overlap, 1)

@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from datassay.errors import SettingError
 from datassay.results import result
+from datassay.rules import one_of, positive, require
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": lambda u: np.maximum(u, 0.0),
@@ -218,11 +219,9 @@ def _values(
 def _checked(
     activation: Activation, degree: int, half_width: float, scale: float
 ) -> Callable[[np.ndarray], np.ndarray]:
-    if not 0 <= degree <= MAX_DEGREE:
-        raise SettingError(f"degree must be from 0 to {MAX_DEGREE}; got {degree}.")
+    require(0 <= degree <= MAX_DEGREE, "degree", f"be from 0 to {MAX_DEGREE}", degree)
     for name, value in {"half_width": half_width, "scale": scale}.items():
-        if not 0 < value < np.inf:
-            raise SettingError(f"{name} must be above 0 and finite; got {value}.")
+        positive(name, value, finite=True)
     if half_width > 20 * scale:
         raise SettingError(
             f"half_width must be at most 20 times the scale, beyond which the density is 0; got "
@@ -230,9 +229,5 @@ def _checked(
         )
     if callable(activation):
         return activation
-    if activation not in ACTIVATIONS:
-        raise SettingError(
-            f"activation must be one of {', '.join(ACTIVATIONS)}, or a function; got "
-            f"'{activation}'."
-        )
+    one_of("activation", activation, ACTIVATIONS, also="a function")
     return ACTIVATIONS[activation]

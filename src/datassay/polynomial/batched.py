@@ -13,6 +13,7 @@ from datassay.polynomial.normal_equations import chosen_dtype
 from datassay.polynomial.ridge_solvers import minimum_norm
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import at_least
 
 CURVE_ROWS = 2000  # samples that each score of the curves is averaged over, as in Fig. 3.11
 STEP = "polynomial: batches"
@@ -191,8 +192,7 @@ def score(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) 
 
 
 def _check(n_batches: int, batch_size: int, n: int) -> None:
-    if n_batches < 1:
-        raise SettingError(f"n_batches must be at least 1; got {n_batches}.")
+    at_least("n_batches", n_batches, 1)
     if not 2 <= batch_size <= n:
         raise SettingError(
             f"batch_size must be between 2 and the {n} samples there are; got {batch_size}. "

@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from datassay.errors import SettingError
 from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import Monomials
 from datassay.results import result
+from datassay.rules import at_least
 
 
 @result
@@ -69,8 +69,7 @@ class Contributions:
         Raises:
             SettingError: n_top is less than 1.
         """
-        if n_top < 1:
-            raise SettingError(f"n_top must be at least 1; got {n_top}.")
+        at_least("n_top", n_top, 1)
         size = np.abs(self.value[sample, :, output])
         size[0] = 0
         order = np.argsort(-size, kind="stable")[:n_top]

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.fft import dctn, idctn
 
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError
 from datassay.results import result
+from datassay.rules import at_least, fraction
 
 CHUNK = 4000  # images per chunk
 
@@ -176,7 +177,6 @@ def largest(coef: Float[np.ndarray, "n d"], share: float) -> Bool[np.ndarray, "n
 
 def _check_settings(share: float, min_frequency: float, n_coordinates: int | None) -> None:
     for name, value in (("share", share), ("min_frequency", min_frequency)):
-        if not 0 < value <= 1:
-            raise SettingError(f"{name} must lie in (0, 1]; got {value}.")
-    if n_coordinates is not None and n_coordinates < 1:
-        raise SettingError(f"n_coordinates must be at least 1, or None; got {n_coordinates}.")
+        fraction(name, value)
+    if n_coordinates is not None:
+        at_least("n_coordinates", n_coordinates, 1, why=", or None")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError
 from datassay.polynomial.normal_equations import FEW, NormalEquations
 from datassay.polynomial.ridge_solvers import (
     Centred,
@@ -19,6 +19,7 @@ from datassay.polynomial.ridge_solvers import (
 from datassay.polynomial.settings import Regression
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import require
 
 SPECTRUM = FEW  # features up to which all eigenvalues cost less than a few factors
 PER_DECADE = 4  # ridges; one a decade loses up to 0.4 points of accuracy on Fashion-MNIST
@@ -108,8 +109,8 @@ def exact_fit(
     system = centred(normal)
     if ridge == "auto":
         return _automatic(system, progress)
-    if isinstance(ridge, str) or not (ridge >= 0 and np.isfinite(ridge)):
-        raise SettingError(f"ridge must be 'auto' or a number of at least 0; got {ridge!r}.")
+    usable = not isinstance(ridge, str) and ridge >= 0 and np.isfinite(ridge)
+    require(usable, "ridge", "be 'auto' or a number of at least 0", repr(ridge))
     if ridge == 0:
         return _minimum_norm(system)
     return ExactFit(_coef(system, float(ridge)), float(ridge), None, None, ())

@@ -23,6 +23,7 @@ from datassay.polynomial.normal_equations import (
 from datassay.polynomial.settings import Regression
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import one_of
 
 SOLVERS = ("exact", "batched")
 # Largest ratio of sums of squares without a note: the smallest ridge tried is 1e-12 of the largest
@@ -100,8 +101,7 @@ def fit_polynomial(
     Cost: that of `normal_equations` and `exact_fit`, or of `batched_fit`.
     Source: S3 eqs. (3.9), (3.13)-(3.15).
     """
-    if solver not in SOLVERS:
-        raise SettingError(f"solver must be one of {', '.join(SOLVERS)}; got {solver!r}.")
+    one_of("solver", solver, SOLVERS)
     checked_samples(x, targets, monomials)
     check_spread(targets)
     if solver == "exact":

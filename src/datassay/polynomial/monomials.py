@@ -14,6 +14,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.settings import Regression
 from datassay.results import result
+from datassay.rules import at_least
 
 # 0.5 million features are a Gram matrix of 1 TB in float32: nothing here could use more.
 MAX_FEATURES = 500_000
@@ -102,9 +103,8 @@ def all_monomials(n_inputs: int, degree: int) -> Monomials:
 
     Source: S3 eq. (3.4), each multi-index once.
     """
-    _check_degree(degree)
-    if n_inputs < 1:
-        raise SettingError(f"n_inputs must be at least 1; got {n_inputs}.")
+    at_least("degree", degree, 1)
+    at_least("n_inputs", n_inputs, 1)
     _check_number(comb(n_inputs + degree, degree))
     return _monomials(
         (combinations_with_replacement(range(n_inputs), t) for t in range(1, degree + 1)),
@@ -133,7 +133,7 @@ def local_monomials(
     Source: S3 eq. (3.13). Its 18 740 features hold both orders of each pair and no constant; its
     "L1 distance ≤ 4" means the same pairs only inside the window.
     """
-    _check_degree(degree)
+    at_least("degree", degree, 1)
     height, width = _checked_image(image_shape)
     if window < 1 or window % 2 == 0:
         raise SettingError(
@@ -237,11 +237,6 @@ def _checked_image(image_shape: tuple[int, ...]) -> tuple[int, int]:
         )
     height, width = image_shape
     return int(height), int(width)
-
-
-def _check_degree(degree: int) -> None:
-    if degree < 1:
-        raise SettingError(f"degree must be at least 1; got {degree}.")
 
 
 def _check_number(features: int) -> None:

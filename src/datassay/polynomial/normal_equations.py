@@ -15,6 +15,7 @@ from datassay.polynomial.monomials import Monomials
 from datassay.polynomial.settings import Regression
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import at_least, one_of
 
 CHUNK = 2000  # samples per chunk of features
 KEEP_EVERY = 10_000  # samples between two checkpoints, each a third of a gigabyte on MNIST
@@ -363,7 +364,5 @@ def _check_sums(sums: _Sums) -> None:
 
 
 def _check(precision: str, chunk: int) -> None:
-    if precision not in PRECISIONS:
-        raise SettingError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
-    if chunk < 1:
-        raise SettingError(f"chunk must be at least 1; got {chunk}.")
+    one_of("precision", precision, PRECISIONS)
+    at_least("chunk", chunk, 1)

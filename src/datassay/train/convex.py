@@ -14,6 +14,7 @@ from datassay.collect.curvature.output_geometry import OutputFeatures
 from datassay.collect.curvature.output_loss import loss_derivatives, output_losses
 from datassay.errors import SettingError
 from datassay.results import result
+from datassay.rules import positive
 
 # Up to here a Newton step costs less than the hundreds of gradients that L-BFGS takes instead.
 LARGEST_NEWTON = 1600
@@ -69,10 +70,7 @@ def fit_convex(
     Cost: a Newton step is 2 B n k p² operations for dense features, 2 B n k² d² for shared ones,
     and B p³/3; beyond 1600 weights L-BFGS, 4 n p operations a step.
     """
-    if not ridge > 0:
-        raise SettingError(
-            f"ridge must be positive so that the fit has one minimum; got {ridge}. Try 0.0001."
-        )
+    positive("ridge", ridge, why=" so that the fit has one minimum", remedy="Try 0.0001.")
     n, p = len(features), features.n_parameters
     weight = targets.new_ones(1, n) if sample_weight is None else sample_weight
     weight = weight / weight.sum(1, keepdim=True)

@@ -22,9 +22,10 @@ from datassay.collect.curvature.output_geometry import (
 from datassay.collect.curvature.output_loss import output_losses, task_loss
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError, SettingError
+from datassay.errors import ModelError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import result
+from datassay.rules import one_of
 from datassay.train.convex import fit_convex
 from datassay.train.recipe import Recipe
 from datassay.train.training import TrainedNetworks, train_networks
@@ -190,8 +191,7 @@ def fitter(
         SettingError: the loss, the layers or the projection does not suit.
         ModelError: outputs do not fit the targets.
     """
-    if layers not in {"last", "all"}:
-        raise SettingError(f"layers must be 'last' or 'all'; got {layers!r}.")
+    one_of("layers", layers, ("last", "all"))
     loss = task_loss(train, loss)
     probe = train.subset(torch.arange(min(2, len(train))).numpy())
     if not output_geometry(model, probe, loss, projection=1).is_linear:

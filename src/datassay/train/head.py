@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from datassay.collect.jacobian.inputs import network_inputs, takes_integers
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError, SettingError
+from datassay.errors import ModelError
 from datassay.models.networks import Affine
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import at_least
 
 CHUNK = 512
 
@@ -64,8 +65,7 @@ class Head:
 
         Cost: one forward pass; n d values and one chunk's activations.
         """
-        if chunk < 1:
-            raise SettingError(f"chunk must be at least 1; got {chunk}.")
+        at_least("chunk", chunk, 1)
         frozen = copy.deepcopy(self.model).eval()
         integers = takes_integers(frozen, samples.x[:1])
         seen: list[Tensor] = []

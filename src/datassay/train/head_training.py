@@ -20,6 +20,7 @@ from datassay.collect.curvature.output_loss import LOSSES, output_losses
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import one_of, positive
 from datassay.train.convex import fit_convex
 
 BETAS = (0.9, 0.999)
@@ -298,12 +299,10 @@ def _check(features: Tensor, sample_weight: np.ndarray, loss: str, recipe: HeadR
         ("start", recipe.start, ("fresh", "trained")),
         ("loss", loss, LOSSES),
     ):
-        if value not in allowed:
-            raise SettingError(f"{name} must be {' or '.join(map(repr, allowed))}; got {value!r}.")
+        one_of(name, value, allowed)
     for name in ("lr", "epochs", "batch_size", "patience"):
-        value = getattr(recipe, name)
-        if value is not None and not value > 0:
-            raise SettingError(f"{name} must be positive; got {value}.")
+        if (value := getattr(recipe, name)) is not None:
+            positive(name, value)
     if sample_weight.shape[1] != len(features):
         raise DataError(
             f"weights must hold one number for each of the {len(features)} samples; got "

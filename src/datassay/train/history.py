@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError
+from datassay.rules import at_least
 
 
 class PredictionHistory:
@@ -35,8 +36,7 @@ class PredictionHistory:
 
     def __init__(self, n_samples: int, n_networks: int = 1):
         for name, value in (("n_samples", n_samples), ("n_networks", n_networks)):
-            if value < 1:
-                raise SettingError(f"{name} must be at least 1; got {value}.")
+            at_least(name, value, 1)
         self.visits = torch.zeros(n_networks, n_samples, dtype=torch.int64)
         self.mean = torch.zeros(n_networks, n_samples, dtype=torch.float64)
         self.squares = torch.zeros(n_networks, n_samples, dtype=torch.float64)

@@ -26,6 +26,7 @@ from datassay.models.estimators import by_class, class_probabilities, fitted, na
 from datassay.models.reference import is_reference
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
+from datassay.rules import at_least
 from datassay.store.manifest import CODE, digest
 from datassay.train.recipe import Recipe, network_recipe
 from datassay.train.retrain import CONVOLUTIONS, fingerprint
@@ -228,8 +229,7 @@ class Estimators(_Learner):
                 "the estimator must have fit and predict; got "
                 f"{type(estimator).__name__}. Give a classifier or a regressor."
             )
-        if repeats < 1:
-            raise SettingError(f"repeats must be at least 1; got {repeats}.")
+        at_least("repeats", repeats, 1)
         self.estimator, self._repeats, self.seed, self.dtype = estimator, repeats, seed, dtype
 
     @property
@@ -314,8 +314,7 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
         ModelError: the name or the module cannot be used.
         SettingError: repeats is below 1.
     """
-    if repeats < 1:
-        raise SettingError(f"repeats must be at least 1; got {repeats}.")
+    at_least("repeats", repeats, 1)
     if is_reference(name):
         estimator = named_estimator(name)
         if estimator is not None:

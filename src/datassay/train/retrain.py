@@ -22,6 +22,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
+from datassay.rules import one_of
 from datassay.store.manifest import digest
 from datassay.store.results import ResultStore
 from datassay.train.recipe import Recipe
@@ -186,8 +187,7 @@ def _recipes(
     n: int, lr: float, steps: int, weight_decay: float, reduction: str, loss: str, precision: str
 ) -> tuple[Recipe, Recipe]:
     """The runs on n and on n − 1 samples, both as Recipe counts: of the averaged loss."""
-    if reduction not in {"sum", "mean"}:
-        raise SettingError(f"reduction must be 'sum' or 'mean'; got {reduction!r}.")
+    one_of("reduction", reduction, ("sum", "mean"))
     per_sample = n if reduction == "sum" else 1
     full = Recipe("sgd", lr * per_sample, steps, None, loss, weight_decay / per_sample, precision)
     # Sum loss: the step η stays, so the averaged loss steps by η(n−1). Mean loss: it stays as it

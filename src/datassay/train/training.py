@@ -22,6 +22,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import at_least, one_of, positive
 from datassay.train.batches import Batch, batches, weighted
 from datassay.train.dense_training import DenseGradients, DenseStack, dense_stack
 from datassay.train.function_space import FunctionSpace
@@ -240,16 +241,12 @@ def _autograd(
 
 
 def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe) -> None:
-    if recipe.optimizer not in {"adam", "sgd"}:
-        raise SettingError(f"optimizer must be 'adam' or 'sgd'; got {recipe.optimizer!r}.")
-    if recipe.precision not in {"float32", "float64"}:
-        raise SettingError(f"precision must be 'float32' or 'float64'; got {recipe.precision!r}.")
-    if not recipe.weight_decay >= 0:
-        raise SettingError(f"weight_decay must be at least 0; got {recipe.weight_decay}.")
+    one_of("optimizer", recipe.optimizer, ("adam", "sgd"))
+    one_of("precision", recipe.precision, ("float32", "float64"))
+    at_least("weight_decay", recipe.weight_decay, 0)
     for name in ("lr", "steps", "batch_size"):
-        value = getattr(recipe, name)
-        if value is not None and not value > 0:
-            raise SettingError(f"{name} must be positive; got {value}.")
+        if (value := getattr(recipe, name)) is not None:
+            positive(name, value)
     if len(models) != len(subsets) or not subsets.numel():
         raise SettingError(
             f"subsets must hold one non-empty row a network; got {list(subsets.shape)} for "

@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.func import jacrev, vmap
 
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import one_of, whole
 
 STEP = "derivatives"
 METHODS = ("auto", "autograd", "finite")
@@ -67,10 +68,8 @@ def derivatives(
     Cost: autograd: d^n evaluations of f a point; finite: Σ_k Π_j (k_j + 1) over the multi-indices
     of each order: 27 a point for n = 2 in 3 dimensions.
     """
-    if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
-        raise SettingError(f"order must be a whole number of at least 1; got {order!r}. Take 2.")
-    if method not in METHODS:
-        raise SettingError(f"derivatives must be one of {', '.join(METHODS)}; got {method!r}.")
+    whole("order", order, remedy="Take 2.")
+    one_of("derivatives", method, METHODS)
     if method == "auto":
         method = "autograd" if _autograd_agrees(f, x, bounds) else "finite"
     parts, done = [], 0

@@ -25,6 +25,7 @@ from datassay.collect.jacobian.suitable import vectorized
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.results import result
+from datassay.rules import one_of
 
 # Values that one batch of flat weight vectors may hold, 128 MiB in float64.
 VECTOR_VALUES = 2**24
@@ -85,8 +86,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
         SettingError: the loss or the precision is unknown or does not suit the targets.
     """
     loss = task_loss(samples, loss)
-    if precision not in {"float32", "float64"}:
-        raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
+    one_of("precision", precision, ("float32", "float64"))
     load_forward_mode()
     dtype = getattr(torch, precision)
     template = frozen_copy(model, dtype)

@@ -11,6 +11,7 @@ from torch.nn import functional
 from datassay.data.outputs import indexed
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
+from datassay.rules import one_of
 
 LOSSES = ("cross_entropy", "mse")
 
@@ -88,8 +89,7 @@ def loss_derivatives(
     if loss == "mse":
         identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
         return outputs - targets, identity.expand(*outputs.shape, k)
-    if loss != "cross_entropy":
-        raise SettingError(f"loss must be 'cross_entropy' or 'mse'; got {loss!r}.")
+    one_of("loss", loss, ("cross_entropy", "mse"))
     if k == 1:
         p = torch.sigmoid(outputs)
         return p - targets, (p * (1 - p))[..., None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.settings import Computing
 from datassay.errors import SettingError
+from datassay.rules import one_of
 
 ENGINES = ("in_process", "processes", "ray")
 
@@ -42,8 +43,7 @@ def engine_named(
 
 def check_engine(name: str, workers: int | None, address: str | None) -> None:
     """Check the settings of `engine_named` without starting anything."""
-    if name not in ENGINES:
-        raise SettingError(f"engine must be one of {', '.join(ENGINES)}; got {name!r}.")
+    one_of("engine", name, ENGINES)
     if address is not None and name != "ray":
         raise SettingError(f"address belongs to engine 'ray'; got {address} beside {name!r}.")
     if workers is not None and (name == "in_process" or workers < 1):
