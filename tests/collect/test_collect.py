@@ -99,11 +99,6 @@ def test_projection_gives_the_same_from_both_forms():
     assert not torch.allclose(other.features, features.features)
 
 
-def test_targets_of_classes_are_one_hot():
-    train = classes()
-    assert torch.equal(collect(network(), train).targets, torch.eye(3)[train.y].double())
-
-
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int64])
 def test_labels_of_any_integer_type(dtype):
     train = classes()
@@ -139,14 +134,6 @@ def test_sample_order_does_not_matter():
     a = collect(network(), train, outputs="averaged")
     b = collect(network(), train.subset(order), outputs="averaged")
     torch.testing.assert_close(b.kernel, a.kernel[order][:, order], rtol=1e-13, atol=1e-13)
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"projection": 4}, {"projection": 4, "projection_kind": "sparse_sign"}]
-)
-def test_reruns_are_bit_identical(settings):
-    a, b = (collect(network(), classes(40), classes(9, seed=1), **settings) for _ in range(2))
-    assert torch.equal(kernel_of(a), kernel_of(b)) and torch.equal(a.outputs, b.outputs)
 
 
 def test_chunks_do_not_matter(monkeypatch):
@@ -317,11 +304,6 @@ def test_jacobians_that_are_not_finite_are_named():
     nn.init.ones_(model.layer.bias)
     with pytest.raises(ModelError, match=r"derivatives must be finite; sample s5 gives NaN or inf"):
         collect(model, train)
-
-
-def test_bad_settings():
-    with pytest.raises(SettingError, match="projection must be at least 1"):
-        collect(network(), classes(), projection=0)
 
 
 def trained_on(samples, train_on, k, recipe, seed=0):
