@@ -301,7 +301,8 @@ def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
 ) -> dict[str, Any]:
-    parts = dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))
+    names = ("kernel", "val_kernel", "features", "val_features")
+    parts: dict[str, Any] = dict.fromkeys(names)
     if form.products.in_store and form.representation == "features":
         return parts
     train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
