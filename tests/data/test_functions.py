@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch.func import jacrev, vmap
 
-from datassay.data.synthetic.bateman import bateman_system
-from datassay.data.synthetic.functions import bateman, function_problem
+from datassay.data.synthetic.functions import bateman, bateman_system, function_problem
 from datassay.errors import DataError, SettingError
 
 

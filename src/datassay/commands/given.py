@@ -64,7 +64,7 @@ class Given:
         Returns:
             The file, and how the samples are read again from `out`.
         """
-        from datassay.data.back.kept import keep
+        from datassay.data.back.origin import keep
 
         roles = {name: self.reading.get(name) for name in ROLES}
         data, val = self.data, self.val

@@ -19,7 +19,7 @@ from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, SourcePart, Task
 from datassay.data.synthetic.builtin import BUILTINS, read_builtin
 from datassay.data.tables.choices import Choices, names_of
-from datassay.data.tables.skewed import skew_warning, with_log_target
+from datassay.data.tables.doubts import skew_warning, with_log_target
 from datassay.data.tables.sources import table_source
 from datassay.errors import DataError
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from datassay.data.samples import LabelType, are_several_labels
 from datassay.data.source import Task
 from datassay.data.strings import as_arrow, compact
-from datassay.data.tables.number_words import number_words, stray_words
+from datassay.data.tables.numeric import number_words, stray_words
 from datassay.errors import DataError
 
 MAX_GUESSED_CLASSES = 20

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from datassay.data import load
-from datassay.data.back.kept import keep
+from datassay.data.back.origin import keep
 from datassay.errors import DataError
 from helpers.same_samples import same_samples
 

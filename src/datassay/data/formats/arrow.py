@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import feather, ipc
 
-from datassay.data.back.columnar import with_rows
-from datassay.data.back.original import Change
+from datassay.data.back.original import Change, with_rows
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits
 

@@ -17,7 +17,7 @@ import pyarrow.csv as arrow_csv
 from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits
-from datassay.data.tables.number_words import CODE, NUMBER
+from datassay.data.tables.numeric import CODE, NUMBER
 from datassay.data.tables.sources import NOTE
 from datassay.errors import DataError
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from datassay.data.back.columnar import with_rows
-from datassay.data.back.original import Change
+from datassay.data.back.original import Change, with_rows
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits
 from datassay.machine import available_memory

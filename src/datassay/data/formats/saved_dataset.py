@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
-from datassay.data.back.columnar import with_rows
-from datassay.data.back.original import Change, files_in, hand_on
+from datassay.data.back.original import Change, files_in, hand_on, with_rows
 from datassay.data.format import TableFormat
 from datassay.data.formats.arrow import read_arrow
 from datassay.data.source import reading

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.data.assemble import one_set
-from datassay.data.memory.arrays import read_arrays, to_numpy
+from datassay.data.memory.arrays import is_dataset, read_arrays, read_datasets, to_numpy
 from datassay.data.memory.frames import check_index, frame_table, plain_column, row_ids
-from datassay.data.memory.torch_dataset import is_dataset, read_datasets
 from datassay.data.outputs import Coding
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source

@@ -18,7 +18,7 @@ from datassay.data.samples import Column
 from datassay.data.source import check_fits
 from datassay.data.tables.choices import SHOWN, Choices, some
 from datassay.data.tables.columns import read_column
-from datassay.data.tables.date_parts import PARTS, DateParts
+from datassay.data.tables.dates import PARTS, DateParts
 from datassay.data.tables.read import ReadColumn
 from datassay.errors import DataError
 from datassay.results import result

@@ -16,7 +16,7 @@ from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
 from datassay.data.tables.choices import SHOWN, Choices, check_choices, some
 from datassay.data.tables.columns import read_column
-from datassay.data.tables.leaks import leak_warning, leaking
+from datassay.data.tables.doubts import leak_warning, leaking
 from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import ReadColumn, rows_of
 from datassay.errors import DataError

@@ -10,8 +10,14 @@ import pyarrow.compute as pc
 
 from datassay.data.samples import Column
 from datassay.data.source import Task
-from datassay.data.tables.number_words import SHARE, NumberWords, number_words, stray_words
-from datassay.data.tables.numeric import checked, with_missing
+from datassay.data.tables.numeric import (
+    SHARE,
+    NumberWords,
+    checked,
+    number_words,
+    stray_words,
+    with_missing,
+)
 from datassay.data.tables.read import ReadColumn, without_values
 from datassay.data.targets import MAX_GUESSED_CLASSES
 

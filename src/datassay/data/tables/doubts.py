@@ -1,15 +1,18 @@
-"""Columns that predict the target almost alone: the answer may have leaked into them."""
+"""What a reader must know of a target: columns that tell it, and a few values that rule it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
+from scipy.stats import rankdata, skew
 
+from datassay.data.source import Source
 from datassay.data.tables.read import ReadColumn
 from datassay.data.targets import MAX_GUESSED_CLASSES
+from datassay.errors import DataError
 
 LEAK = 0.95  # share of the target's variance that one column predicts
 FEW_ROWS = 50
@@ -89,3 +92,66 @@ def _predicted(groups: Int[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> fl
     mean = np.where(counts > 1, (sums - y) / np.maximum(counts - 1, 1), 0.0)
     total = ((y * n / (n - 1)) ** 2).sum()
     return float(1 - ((y - mean) ** 2).sum() / total) if total > 0 else 0.0
+
+
+SKEWED = 1.0  # skewness from which the logarithm is offered, where it halves that
+
+
+def skew_warning(y: np.ndarray) -> tuple[str, ...]:
+    """What the reader must know of a target that is skewed.
+
+    Args:
+        y: [n] numbers.
+
+    Returns:
+        One sentence or two where the skewness m3 / m2^1.5 is above SKEWED, no value is below 0, and
+        the logarithm is at most half as skewed; else none.
+    """
+    if y.ndim > 1 or y.min() < 0 or (before := float(skew(y))) <= SKEWED:
+        return ()
+    after = abs(float(skew(_log(y))))
+    if after > before / 2:
+        return ()
+    return (
+        f"The target is skewed (skewness {before:.1f}, of its logarithm {after:.1f}), so its "
+        "largest values decide most of the fit. Consider log_target.",
+    )
+
+
+def with_log_target(source: Source) -> Source:
+    """The same source with ln y as its target, or ln(1 + y) where some are 0.
+
+    Args:
+        source: as read.
+
+    Returns:
+        The source; the target's column says so. Targets and all that is in their unit, such as
+        residuals, are then logarithms.
+
+    Raises:
+        DataError: targets are no numbers, or some lie below 0.
+    """
+    parts = [part.y for part in (source.train, source.val) if part is not None]
+    if any(y.dtype.kind not in "iuf" or y.min() < 0 for y in parts):
+        raise DataError(
+            "log_target needs targets that are numbers of at least 0; these are not. Leave it out."
+        )
+    shifted = any(y.min() == 0 for y in parts)
+    words = "ln(1 + target)" if shifted else "ln(target)"
+    return replace(
+        source,
+        train=replace(source.train, y=_log(source.train.y, shifted=shifted)),
+        val=source.val and replace(source.val, y=_log(source.val.y, shifted=shifted)),
+        columns=tuple(
+            replace(c, treatment=f"{words} is predicted", note=words)
+            if c.read_as == "target"
+            else c
+            for c in source.columns
+        ),
+    )
+
+
+def _log(y: np.ndarray, *, shifted: bool | None = None) -> np.ndarray:
+    shifted = bool(y.min() == 0) if shifted is None else shifted
+    y = y.astype(np.float64)
+    return np.log1p(y) if shifted else np.log(y)
