@@ -175,9 +175,21 @@ Given = Callable[[Tensor], Use]
 Kind = Callable[[nn.Module, Tensor, int, bool], Given]
 
 
+def is_transposed(layer: nn.Module) -> bool:
+    """Whether the weight is [n_in, n_out]: transformers' Conv1D of GPT-2."""
+    return type(layer).__name__ == "Conv1D" and hasattr(layer, "nf")
+
+
+def matrix_shape(layer: nn.Module, weight: Tensor) -> tuple[int, int]:
+    """Rows and columns of a layer's weight as a matrix, without its bias."""
+    if weight.ndim == 1 or isinstance(layer, nn.LayerNorm):
+        return weight.numel(), 1
+    return len(weight), weight[0].numel()
+
+
 def kind_of(layer: nn.Module) -> Kind | None:
     """How this layer gives gradients by its weights; None where nobody knows."""
-    if type(layer).__name__ == "Conv1D" and hasattr(layer, "nf"):  # of transformers' GPT-2
+    if is_transposed(layer):
         return _transposed
     if type(layer).__name__.endswith(("RMSNorm", "T5LayerNorm")) and _has_one_scale(layer):
         return _root_mean_square

@@ -18,8 +18,8 @@ from torch.func import functional_call, jvp
 
 from datassay.collect.curvature.hessian import load_forward_mode
 from datassay.collect.gradients.batches import Batches, to_model
+from datassay.collect.gradients.blocks import as_tensors
 from datassay.collect.gradients.objective import Objective
-from datassay.collect.gradients.per_sample import as_tensors
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.models.user_code import user_code
 from datassay.score.influence.block_basis import BlockBasis

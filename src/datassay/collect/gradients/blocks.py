@@ -8,9 +8,11 @@ from fnmatch import fnmatchcase
 from glob import escape
 from math import prod
 
-from torch import nn
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from datassay.collect.layers import kind_of
+from datassay.collect.layers import is_transposed, kind_of, matrix_shape
 from datassay.errors import ModelError, SettingError
 
 
@@ -21,15 +23,16 @@ class Block:
     Attributes:
         name: of the layer, or of the tensor.
         shape: rows and columns of the gradients.
-        parameters: the tensors: a weight and, as a column (of transformers' Conv1D: a row) more,
-            its bias.
+        parameters: the tensors: a weight and, as a column (transposed: a row) more, its bias.
         layers: names of the layers that use them; empty where they are differentiated directly.
+        transposed: whether the weight is [n_in, n_out].
     """
 
     name: str
     shape: tuple[int, int]
     parameters: tuple[str, ...]
     layers: tuple[str, ...] = ()
+    transposed: bool = False
 
     @property
     def size(self) -> int:
@@ -107,12 +110,32 @@ def _of_layer(model, chosen, names, weight, layers, direct) -> dict[str, Block]:
     bias = names.get(id(getattr(layer, "bias", None)))
     # A bias beside a weight that layers share would be a column of one of them alone.
     has_bias = bias is not None and bias not in direct and len(layers) == 1
-    tensor = chosen[weight]
-    shape = (len(tensor), tensor[0].numel())
-    if tensor.ndim == 1 or isinstance(layer, nn.LayerNorm):
-        shape = (tensor.numel(), 1)
-    transposed = type(layer).__name__ == "Conv1D"
-    if has_bias:
-        shape = (shape[0] + 1, shape[1]) if transposed else (shape[0], shape[1] + 1)
+    rows, columns = matrix_shape(layer, chosen[weight])
+    transposed = is_transposed(layer)
+    rows, columns = rows + (has_bias and transposed), columns + (has_bias and not transposed)
     parameters = (weight, bias) if bias is not None and has_bias else (weight,)
-    return {weight: Block(layers[0] or weight, shape, parameters, tuple(layers))}
+    name = layers[0] or weight
+    return {weight: Block(name, (rows, columns), parameters, tuple(layers), transposed)}
+
+
+def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows columns"]:
+    """The block's tensors as its matrix: the weight, its bias as the last column (or row)."""
+    weight = tensors[0]
+    if not block.has_bias:
+        return weight.reshape(block.shape)
+    if block.transposed:
+        return torch.cat([weight, tensors[1][None]])
+    return torch.cat([weight.reshape(block.shape[0], -1), tensors[1].reshape(block.shape[0], 1)], 1)
+
+
+def as_tensors(
+    block: Block, matrices: Float[Tensor, "m rows columns"], shapes: Sequence[torch.Size]
+) -> list[Tensor]:
+    """Matrices of a block, [m, rows, columns], as its tensors: the inverse of `as_matrix`."""
+    m = len(matrices)
+    if not block.has_bias:
+        return [matrices.reshape(m, *shapes[0])]
+    if block.transposed:
+        return [matrices[:, :-1].reshape(m, *shapes[0]), matrices[:, -1].reshape(m, *shapes[1])]
+    weight, bias = matrices[..., :-1], matrices[..., -1]
+    return [weight.reshape(m, *shapes[0]), bias.reshape(m, *shapes[1])]

@@ -8,18 +8,17 @@ factors of the gradients by its weights. Other tensors are differentiated sample
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from datassay.collect.gradients.batches import batch_size, mapped, rows, to_model
-from datassay.collect.gradients.blocks import Block, blocks_of
+from datassay.collect.gradients.blocks import Block, as_matrix, blocks_of
 from datassay.collect.gradients.criteria import ran_not
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.collect.layers import Given, Use, kind_of, matrix, tensors_of
@@ -216,29 +215,6 @@ def _change(model: nn.Module, few: Any, values: Values, floor: float = 1e-30) ->
             "reduction='none' in the loss, and no mean over the batch."
         )
     return float((together - alone).abs().max() / alone.abs().max().clamp_min(floor))
-
-
-def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows columns"]:
-    """The block's tensors as its matrix: the weight, its bias as the last column (or row)."""
-    weight = tensors[0]
-    if not block.has_bias:
-        return weight.reshape(block.shape)
-    if block.shape[0] == len(weight) + 1 and weight.ndim == 2:  # transformers' Conv1D
-        return torch.cat([weight, tensors[1][None]])
-    return torch.cat([weight.reshape(block.shape[0], -1), tensors[1].reshape(block.shape[0], 1)], 1)
-
-
-def as_tensors(
-    block: Block, matrices: Float[Tensor, "m rows columns"], shapes: Sequence[torch.Size]
-) -> list[Tensor]:
-    """Matrices of a block, [m, rows, columns], as its tensors: the inverse of `as_matrix`."""
-    m = len(matrices)
-    if not block.has_bias:
-        return [matrices.reshape(m, *shapes[0])]
-    if block.shape[0] == shapes[0][0] + 1 and len(shapes[0]) == 2:  # transformers' Conv1D
-        return [matrices[:, :-1].reshape(m, *shapes[0]), matrices[:, -1].reshape(m, *shapes[1])]
-    weight, bias = matrices[..., :-1], matrices[..., -1]
-    return [weight.reshape(m, *shapes[0]), bias.reshape(m, *shapes[1])]
 
 
 class _UnfitError(ModelError):

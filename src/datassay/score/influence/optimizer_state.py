@@ -16,8 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.per_sample import as_matrix
+from datassay.collect.gradients.blocks import Block, as_matrix
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import plain_values
