@@ -28,7 +28,7 @@ def case(draw: random.Random, folder: Path) -> Case:
     work = command([*PLAIN, "--seed", "1", "--store", "store"])
 
     def during(pid: int) -> None:
-        while late and _lives(pid) and not [*folder.glob("report/.datassay-*/new/*.parquet")]:
+        while late and _lives(pid) and not _is_writing(folder):
             time.sleep(0.001)
         time.sleep(pause)
         for k in range(1 + again):
@@ -52,6 +52,13 @@ def case(draw: random.Random, folder: Path) -> Case:
     name = f"{which.name}{' twice' * again} {pause:.3f} s after {since}"
     killed = frozenset({-signal.SIGKILL})
     return Case(name, work, judge, killed, during=during)
+
+
+def _is_writing(folder: Path) -> bool:
+    try:
+        return any(folder.glob("report/.datassay-*/new/*.parquet"))
+    except FileNotFoundError:  # the folder that it looked into was just removed
+        return False
 
 
 def _lives(pid: int) -> bool:
