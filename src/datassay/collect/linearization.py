@@ -109,7 +109,14 @@ class Linearization:
         return left @ right.T / b
 
     def subset(self, indices: np.ndarray) -> Linearization:
-        """The same linearisation with the training samples at [s] positions only."""
+        """The same linearisation with only the training samples at `indices`.
+
+        Args:
+            indices: [s] positions.
+
+        Returns:
+            The smaller linearisation; the validation samples stay.
+        """
         keep = torch.as_tensor(indices)
         b = self.rows_per_sample
         rows = (keep[:, None] * b + torch.arange(b)).flatten()
@@ -127,6 +134,10 @@ class Linearization:
 
     def held_out(self, indices: np.ndarray, held: np.ndarray) -> Linearization:
         """The same linearisation on some training samples, with others as its validation samples.
+
+        Args:
+            indices: [s] positions that stay training samples.
+            held: [m] positions of the new validation samples; the old ones are left out.
 
         Returns:
             The smaller linearisation; nothing is collected anew.

@@ -106,7 +106,15 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
 
 
 def inputs(template: nn.Module, samples: SampleSet) -> Num[Tensor, "n ..."]:
-    """The samples' inputs as the network takes them, on its device; a copy."""
+    """The samples' inputs as the network takes them, on its device.
+
+    Args:
+        template: the network.
+        samples: n samples.
+
+    Returns:
+        A copy: networks that work in place must not change the samples.
+    """
     return network_inputs(samples.x, template, next(template.parameters()).dtype)
 
 
@@ -160,6 +168,11 @@ def hessian_products(
     objective: LossAt, vectors: Float[Tensor, "s d"], subset: Int[Tensor, " b"] | None = None
 ) -> Float[Tensor, "s d"]:
     """Hessian of the mean loss times several vectors: forward over reverse, all vectors at once.
+
+    Args:
+        objective: the loss.
+        vectors: s weight vectors.
+        subset: positions of the samples to average over; None is all of them.
 
     Returns:
         H v, for each v.
