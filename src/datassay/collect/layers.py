@@ -191,8 +191,9 @@ def kind_of(layer: nn.Module) -> Kind | None:
     """How this layer gives gradients by its weights; None where nobody knows."""
     if is_transposed(layer):
         return _transposed
-    if type(layer).__name__.endswith(("RMSNorm", "T5LayerNorm")) and _has_one_scale(layer):
-        return _root_mean_square
+    if type(layer).__name__.endswith(("RMSNorm", "T5LayerNorm")):
+        own = [(n, p.ndim) for n, p in layer.named_parameters()]
+        return _root_mean_square if own == [("weight", 1)] else None
     return KINDS.get(type(layer))
 
 
@@ -274,10 +275,6 @@ def _layer_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     size = layer.weight.numel()
     plain = functional.layer_norm(x, layer.normalized_shape, eps=layer.eps).reshape(b, -1, size)
     return lambda gradient: _scale(plain, gradient.reshape(b, -1, size), bias)
-
-
-def _has_one_scale(layer: nn.Module) -> bool:
-    return [(n, p.ndim) for n, p in layer.named_parameters()] == [("weight", 1)]
 
 
 def _root_mean_square(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:

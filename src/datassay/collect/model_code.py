@@ -158,7 +158,8 @@ class _Walk:
             self.digests[name] = _digest([function.__globals__["__name__"], inside])
             return name
         defaults = [function.__defaults__, function.__kwdefaults__]
-        used = dict(names_used(function)) if self._follows(function) else {}
+        is_own = _home(function.__globals__.get("__name__")) == "own"
+        used = dict(names_used(function)) if is_own else {}
         self.digests[name] = _digest([
             described(function.__code__),
             self.described(defaults),
@@ -166,9 +167,6 @@ class _Walk:
             [[n, self.described(v)] for n, v in sorted(used.items(), key=lambda pair: pair[0])],
         ])
         return name
-
-    def _follows(self, function: FunctionType) -> bool:
-        return _home(function.__globals__.get("__name__")) == "own"
 
     def _class(self, cls: type) -> str:
         # exec gives classes of code without a module the name of the built-in one.

@@ -117,18 +117,14 @@ def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) 
             refuse_foreign(out, names)
         # Trying is the only honest test: permission bits say nothing to root or on a full disk.
         with staging(nearest) as folder, (folder / NEW / "room").open("wb") as file:
-            _reserve(file.fileno())
+            if hasattr(os, "posix_fallocate"):  # not on every system
+                os.posix_fallocate(file.fileno(), 0, ROOM)
     except OSError as error:
         raise SettingError(
             f"out must be a folder that can be written, with {ROOM / 1e6:.0f} MB to spare; got "
             f"{out}, and {nearest} refuses: {error.strerror or error}. Free space, choose another "
             "folder or change its permissions."
         ) from error
-
-
-def _reserve(file: int) -> None:
-    if hasattr(os, "posix_fallocate"):  # not on every system
-        os.posix_fallocate(file, 0, ROOM)
 
 
 def check_name(out: Path) -> None:

@@ -152,10 +152,9 @@ def _shared_features(
         inputs.append(torch.cat([block.inputs, ones], 1))
         outputs.append(f)
         progress("collect Jacobians", sum(map(len, outputs)), len(x))
-    features, weights = (
-        SharedFeatures(torch.cat(inputs).cpu(), layers.n_outputs),
-        _last_weights(frozen),
-    )
+    features = SharedFeatures(torch.cat(inputs).cpu(), layers.n_outputs)
+    trained = [p.detach() for p in frozen.parameters() if p.requires_grad]
+    weights = torch.cat([p.reshape(len(p), -1) for p in trained], 1).flatten().cpu()
     all_outputs = torch.cat(outputs).cpu()
     # A derivative of 1 is not enough: something fixed may be added to what the layer gives.
     if not torch.allclose(all_outputs, features.outputs(weights), rtol=1e-9, equal_nan=True):
@@ -182,12 +181,6 @@ def _dense_features(
         rows[start:stop], outputs[start:stop] = project(blocks, to), f
         progress("collect Jacobians", stop, len(x))
     return DenseFeatures(rows), outputs
-
-
-def _last_weights(frozen: nn.Module) -> Float[Tensor, " p"]:
-    """The weights that train, [w_1, b_1, w_2, b_2, ...] by output, as SharedFeatures has them."""
-    trained = [p.detach() for p in frozen.parameters() if p.requires_grad]
-    return torch.cat([p.reshape(len(p), -1) for p in trained], 1).flatten().cpu()
 
 
 def with_weights(model: nn.Module, weights: Float[Tensor, " p"]) -> nn.Module:

@@ -313,10 +313,9 @@ def _loaded(
 ) -> Loaded | Streamed:
     indices = order.indices.tolist()
     dataset, told = settled(dataset, indices, name)
-    found = Loaded(
-        dataset, order, collate, name, _has_ids(dataset[indices[0]]), settings,
-        (*order.warnings, *told),
-    )  # fmt: skip
+    first = dataset[indices[0]]
+    has_ids = isinstance(first, Mapping) and any(field in first for field in ID_FIELDS)
+    found = Loaded(dataset, order, collate, name, has_ids, settings, (*order.warnings, *told))
     if collates_alike(collate, dataset, indices, name):
         return found
     if order.weights is not None:
@@ -332,10 +331,6 @@ def _loaded(
         "taken, the same in every pass, and held in memory.",
     )
     return stream
-
-
-def _has_ids(sample: Any) -> bool:
-    return isinstance(sample, Mapping) and any(field in sample for field in ID_FIELDS)
 
 
 def _read(units: Iterable[Any], name: str) -> Iterator[Any]:

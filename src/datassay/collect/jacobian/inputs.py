@@ -51,14 +51,11 @@ def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) 
     given = torch.as_tensor(x)
     like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
     error = _failure(model, given.to(like.device, like.dtype, copy=True))
-    if not error or not _is_whole(given):
+    is_whole = not given.is_floating_point() or bool((given == given.floor()).all())
+    if not error or not is_whole:
         return False
     asks = any(word in error.lower() for word in LOOKED_UP)
     return asks or not _failure(model, given.to(like.device, torch.int64, copy=True))
-
-
-def _is_whole(x: Tensor) -> bool:
-    return not x.is_floating_point() or bool((x == x.floor()).all())
 
 
 def _failure(model: nn.Module, x: Tensor) -> str:
