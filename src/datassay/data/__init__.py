@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from datassay.face import face
 
 if TYPE_CHECKING:
+    from datassay.data.back.original import Change as Change
     from datassay.data.corrupt.adversarial import AdversarialSamples as AdversarialSamples
     from datassay.data.corrupt.adversarial import add_adversarial as add_adversarial
     from datassay.data.corrupt.images import add_noise as add_noise
     from datassay.data.corrupt.images import add_patches as add_patches
     from datassay.data.corrupt.images import patch_boxes as patch_boxes
     from datassay.data.corrupt.label_noise import add_label_noise as add_label_noise
+    from datassay.data.format import Format as Format
+    from datassay.data.format import TableFormat as TableFormat
     from datassay.data.formats.idx import read_idx as read_idx
     from datassay.data.formats.idx import read_idx_folder as read_idx_folder
     from datassay.data.load import load as load

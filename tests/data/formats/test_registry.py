@@ -1,7 +1,10 @@
 """A format is one module: declared there, it is read, given back and listed everywhere."""
 
 import importlib
+import re
+import sqlite3
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -49,26 +52,56 @@ READ_ONLY = TableFormat(name="read-only toys", suffixes=(".toy.ro",), read=read)
 ROWS = [f"{i * 5 % 11} ; {i * i % 7} ; {'ab'[i % 2]}" for i in range(30)]
 
 
+PAGE = (Path(__file__).parents[3] / "docs/howto/plugins.md").read_text("utf-8")
+
+
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
-    """The toy's distribution installed, and a file of it in the current folder."""
-    home = tmp_path / "site"
-    about = home / "toy-1.0.dist-info"
-    about.mkdir(parents=True)
-    (home / "toy_format.py").write_text(TOY)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(
-        "[datassay.formats]\ntoy = toy_format:FORMAT\nreadonly = toy_format:READ_ONLY\n"
-    )
-    monkeypatch.syspath_prepend(home)
-    importlib.invalidate_caches()
-    plugins.cache_clear()
+def installed(tmp_path, monkeypatch):
+    """A function that installs a distribution with one module of formats."""
     monkeypatch.chdir(tmp_path)
+    modules = []
+
+    def install(module, code, entries):
+        about = tmp_path / "site" / f"{module}-1.0.dist-info"
+        about.mkdir(parents=True)
+        (about.parent / f"{module}.py").write_text(code)
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[datassay.formats]\n{entries}\n")
+        monkeypatch.syspath_prepend(about.parent)
+        importlib.invalidate_caches()
+        plugins.cache_clear()
+        modules.append(module)
+
+    yield install
+    plugins.cache_clear()
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def toy(tmp_path, installed):
+    """The toy's distribution installed, and files of it in the current folder."""
+    installed("toy_format", TOY, "toy = toy_format:FORMAT\nreadonly = toy_format:READ_ONLY")
     for name in ("a.toy", "a.toy.ro"):
         (tmp_path / name).write_text("\n".join(["u ; v ; y", *ROWS]) + "\n")
-    yield tmp_path
-    plugins.cache_clear()
-    sys.modules.pop("toy_format", None)
+    return tmp_path
+
+
+def test_the_format_of_the_documentation_installs_and_runs(tmp_path, installed):
+    section = PAGE.split("## A file format")[1]
+    (code,) = re.findall(r"```py\n(.*?)```", section, re.S)
+    (entry,) = re.findall(r'datassay.formats"\]\n(.*?)```', section, re.S)
+    installed("datassay_sqlite", code, entry.replace('"', ""))
+    with sqlite3.connect("a.sqlite") as file:
+        file.execute("create table samples (u real, v integer, y text)")
+        rows = [tuple(row.split(" ; ")) for row in ROWS]
+        file.executemany("insert into samples values (?, ?, ?)", rows)
+    decided("a.sqlite", "d.parquet", [("1", "relabel", "b", "a"), ("2", "remove", "a", "")])
+    succeed("apply", "a.sqlite", "d.parquet")
+    before, after = (da.load(path)[0] for path in ("a.sqlite", "clean/a.sqlite"))
+    assert after.y.tolist() == [0, 0, *before.y[3:].tolist()]
+    assert after.x.tolist() == [*before.x[:2].tolist(), *before.x[3:].tolist()]
+    assert ".sqlite" in succeed("run", "--help").output
 
 
 def test_a_toy_is_loaded_scored_and_given_back(toy):
