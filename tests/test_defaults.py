@@ -14,7 +14,7 @@ from typer.main import get_command
 
 import datassay
 from datassay.commands import app
-from datassay.commands.app import commands
+from datassay.commands.app import COMMANDS
 from datassay.score.influence.exact_blocks import auto_damping
 from datassay.score.influence.trained_network import PLAIN, SOFTENED
 from datassay.score.settings import DEFAULT_TOP, Influence
@@ -162,7 +162,7 @@ DIFFERENT = {
     "attribution": "a run leaves effects out by itself where they take minutes",
     "top": "a page shows a few samples each; a function returns all that fit",
 }
-GROUPS = {group.__name__: group for command in commands() for group in command.groups}
+GROUPS = {group.__name__: group for command in COMMANDS for group in command.groups}
 OPTIONS = [(group, name) for group in GROUPS.values() for name in options_of(group)]
 
 
@@ -212,7 +212,7 @@ def test_no_two_commands_write_the_same_default():
     assert sorted(literals) == sorted(set(literals))
 
 
-@pytest.mark.parametrize("command", commands(), ids=lambda command: command.name)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_the_command_line_shows_and_uses_the_defaults_of_the_settings(command, monkeypatch):
     calls = []
     monkeypatch.setattr(type(command), "start", lambda self, given, out: calls.append((given, out)))
@@ -264,7 +264,7 @@ FUNCTIONS = {"explain": datassay.influence, "index": datassay.index}
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_options_at_trained_weights_have_the_defaults_of_their_function(name):
     known = inspect.signature(inspect.unwrap(FUNCTIONS[name])).parameters
-    settings = next(c for c in commands() if c.name == name).settings
+    settings = next(c for c in COMMANDS if c.name == name).settings
     seen = set()
     for option, spec in options_of(settings).items():
         if option in NO_PARAMETER or (name, option) == ("index", "workers"):
@@ -282,7 +282,7 @@ def test_options_at_trained_weights_have_the_defaults_of_their_function(name):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_auto_stands_for_is_said_as_it_is(name):
-    options = options_of(next(c for c in commands() if c.name == name).settings)
+    options = options_of(next(c for c in COMMANDS if c.name == name).settings)
     number = r"([\d.]+)"
     pattern = rf"\({number} where it is exact, {number}/n with fewer than {number} samples, "
     text = f"{sentence_of(options['damping'].of)} {options['damping'].help}"
@@ -303,7 +303,7 @@ def test_what_auto_stands_for_is_said_as_it_is(name):
 def test_options_say_what_the_docstrings_of_functions_say():
     shown = {
         name: sentence_of(spec.of)
-        for command in commands()
+        for command in COMMANDS
         for group in command.groups
         for name, spec in options_of(group).items()
         if spec.of
