@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import datassay as da
-from datassay.act.partition import held_out, influence_blocks, mixture
+from datassay.act.partition import block_count, influence_blocks, mixture
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.estimators import PartitionedRegressor
@@ -22,7 +22,7 @@ partition = import_module("datassay.act.partition.blocks")
 @pytest.fixture
 def few_iterations(monkeypatch):
     """Conformance is about how, not how well: no search to the end."""
-    for module in (mixture, held_out):
+    for module in (mixture, block_count):
         monkeypatch.setattr(module, "MAX_ITERATIONS", 4)
     monkeypatch.setattr(mixture, "SURVEY", 2)
     monkeypatch.setattr(mixture, "FITTING_STEPS", 2)
