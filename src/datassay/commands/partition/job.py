@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -119,7 +120,7 @@ def run(
         model, train, n_blocks=settings.blocks, loss=loss, progress=progress, **arguments
     )
     progress("compare", 0, 1)
-    known: dict[str, float] = {}
+    known: Any = {}
     if train.source is not None and len(np.unique(train.source)) > 1:
         known["agreement"] = agreement(partition, train)
         known["oracle"] = oracle_agreement(
