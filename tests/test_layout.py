@@ -25,27 +25,27 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 9_000,  # 5 900
-    "models": 2_400,  # 1 900
-    "store": 1_700,  # 1 600
-    "collect": 7_600,  # 6 800
-    "train": 3_600,  # 2 600
-    "stats.py": 400,  # 300
-    "score": 18_600,  # 15 800
-    "act": 9_200,  # 7 000
-    "polynomial complexity lm estimators": 8_400,  # 8 000
-    "commands": 20_800,  # 10 800
+    "data": 7_600,  # 5 900
+    "models": 2_150,  # 1 900
+    "store": 1_600,  # 1 600
+    "collect": 7_550,  # 6 800
+    "train": 2_850,  # 2 600
+    "stats.py": 300,  # 300
+    "score": 16_450,  # 15 800
+    "act": 8_350,  # 7 000
+    "polynomial complexity lm estimators": 7_800,  # 8 000
+    "commands": 15_750,  # 10 800
     # Everything in the folder, templates of any kind counted.
-    "report": 7_000,  # 5 200
+    "report": 6_300,  # 5 200
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 94_000,  # 66 000
+    "src/datassay": 73_700,  # 66 000
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_600,  # 9 000
-    "bench": 18_300,  # 9 500
-    "tests packages/*/tests": 46_000,  # 32 000
+    "bench": 10_750,  # 9 500
+    "tests packages/*/tests": 45_900,  # 32 000
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
-SHELLS_SHARE = 0.45  # 1/3
+SHELLS_SHARE = 0.435  # 1/3
 SERVING = ("commands", "report", "setting.py")
 CORE = ("score", "act", "collect", "train", "data", "models", "polynomial", "complexity", "lm")
 
