@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from datassay.act.choose.registry import action_kinds, most_fits
 from datassay.commands.app import app
+from datassay.commands.shell import out_console
 from datassay.errors import SettingError
 from datassay.plugins import plugins
 
@@ -16,7 +17,8 @@ def add(tmp_path, monkeypatch):
     """Put a distribution with one entry point of `datassay.actions` on the path."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+    # The console reads COLUMNS once, when it is made: whichever test came first decided.
+    monkeypatch.setattr(out_console, "_width", 200)
 
     def install(target):
         info = tmp_path / "thin-1.0.dist-info"
