@@ -15,7 +15,7 @@ STEPS = [
     *("errors", "plugins", "rules", "progress", "machine", "face", "setting"),
     *("store", "saving", "results", "stats"),
     *("data", "models", "collect", "train", "score", "act"),
-    *("polynomial", "complexity", "report", "lm", "lab"),
+    *("polynomial", "complexity", "report", "lm"),
 ]
 SHELLS = {"commands", "estimators", "__main__", "__init__"}
 MOST_MODULES = 15

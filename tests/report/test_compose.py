@@ -5,7 +5,7 @@ import pytest
 
 from datassay.report import compose as module
 from datassay.report.advice import Advice
-from datassay.report.compose import compose, sentences
+from datassay.report.compose import compose
 from datassay.report.page import Code, Figure, Heading, Pair, Table, Text
 
 TEMPLATE = """\
@@ -119,8 +119,3 @@ def test_what_is_missing_is_named(template, text, error, match):
     template(text)
     with pytest.raises(error, match=match):
         toy()
-
-
-def test_sentences_by_name(template):
-    template("one: {{ n }} is\n  more\n{% if n > 5 %}\ntwo: no\n{% endif %}\nthree: {{ name }}")
-    assert sentences("toy", {"n": 2, "name": HOSTILE}) == {"one": "2 is more", "three": HOSTILE}

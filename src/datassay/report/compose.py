@@ -80,27 +80,6 @@ def compose(
     return Page(**page, **fields)
 
 
-def sentences(template: str, numbers: Mapping[str, object]) -> dict[str, str]:
-    """Short texts of a template: lines `name: text`, and lines below that go on.
-
-    Args:
-        template: name in `text/` without `.md.j2`.
-        numbers: what the template may name.
-
-    Returns:
-        Name → text; those that a condition leaves out are missing.
-    """
-    values, result, name = _Values(), {}, ""
-    for line in _rendered(template, numbers, values.hidden).splitlines():
-        start = re.match(r"(\w+): ?(.*)", line)
-        if start:
-            name, line = start.groups()
-            result[name] = line
-        elif line.strip():
-            result[name] += f" {line.strip()}"
-    return {key: values.shown(text.strip()) for key, text in result.items()}
-
-
 def _rendered(
     template: str, numbers: Mapping[str, object], finalize: Callable[[object], str]
 ) -> str:

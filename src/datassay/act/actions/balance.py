@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.act.choose.action import BALANCE, Action, weighting
-from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.choose.registry import ActionKind, ProposalScores
 from datassay.act.weigh.baseline_weights import class_balanced_weights
 from datassay.data.samples import SampleSet
 
@@ -13,7 +13,7 @@ from datassay.data.samples import SampleSet
 UNEVEN = 1.5
 
 
-def propose(train: SampleSet, scores: Scores) -> Action | str | None:
+def propose(train: SampleSet, scores: ProposalScores) -> Action | str | None:
     """The weights, where classes are uneven and the model's fit takes any."""
     if not scores.takes_weights or not train.is_classification:
         return None

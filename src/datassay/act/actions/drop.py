@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from datassay.act.choose.action import DROP, Action, removal
-from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.choose.registry import ActionKind, ProposalScores
 from datassay.act.remove.summarize import suspects_first
 from datassay.data.samples import SampleSet
 
 FRACTIONS = (0.1, 0.25, 0.5, 0.75)
 
 
-def propose(train: SampleSet, scores: Scores) -> Iterator[Action]:
+def propose(train: SampleSet, scores: ProposalScores) -> Iterator[Action]:
     """Rising fractions, while 8 samples and two classes stay."""
     order = suspects_first(scores.information, scores.issues)
     for fraction in FRACTIONS:

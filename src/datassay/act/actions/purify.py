@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.act.choose.action import PURIFY, Action, removal
-from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.choose.registry import ActionKind, ProposalScores
 from datassay.act.purify.loop import purify
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError
@@ -15,7 +15,7 @@ from datassay.models.build import linear_or_named
 MOST_WORK, STEPS = 1e8, 20
 
 
-def propose(train: SampleSet, scores: Scores) -> Action | str:
+def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     """What `purify` with a linear model leaves, where that takes seconds."""
     weights = (train.x[0].size + 1) * (1 if train.n_classes <= 2 else train.n_classes)
     if train.y.ndim > 1:

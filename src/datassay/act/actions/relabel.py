@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datassay.act.choose.action import MEND, Action, relabelling
-from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.choose.registry import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 
 
-def propose(train: SampleSet, scores: Scores) -> Action | str:
+def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     """The suggested labels, where any label is suspected."""
     issues = scores.issues
     if not issues.is_issue.any():

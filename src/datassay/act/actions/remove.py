@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datassay.act.choose.action import REMOVE, Action, removal
-from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.choose.registry import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 
 
-def propose(train: SampleSet, scores: Scores) -> Action | None:
+def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
     """The removal, where at most half of the labels are suspected."""
     suspects = scores.issues.is_issue
     if not 0 < suspects.sum() <= len(train) // 2:

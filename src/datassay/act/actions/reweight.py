@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.act.choose.action import REWEIGHT, Action, weighting
-from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.choose.registry import ActionKind, ProposalScores
 from datassay.act.weigh.features import standardized_inputs
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.data.samples import SampleSet
@@ -13,7 +13,7 @@ from datassay.data.samples import SampleSet
 NEIGHBORS = 20
 
 
-def propose(train: SampleSet, scores: Scores) -> Action | str | None:
+def propose(train: SampleSet, scores: ProposalScores) -> Action | str | None:
     """The weights, where they differ and the model's fit takes any."""
     if not scores.takes_weights:
         return "Weights: the model's fit takes none."

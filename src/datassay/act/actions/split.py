@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from datassay.act.choose.action import SPLIT, Action, Blocks, splitting
-from datassay.act.choose.registry import ActionKind, Scores
+from datassay.act.choose.registry import ActionKind, ProposalScores
 from datassay.act.partition.routing import compact, fit_router, linear_partition
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError
@@ -18,7 +18,7 @@ MOST_SAMPLES, COLUMNS, RESTARTS = 400, 8, 1
 RIDGE = 1e-3
 
 
-def propose(train: SampleSet, scores: Scores) -> Action | str:
+def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     """Two blocks of linear models, where they explain held-out samples better than one."""
     if train.y.ndim > 1:
         return "Splitting: it is of one target a sample."

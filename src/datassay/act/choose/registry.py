@@ -25,7 +25,7 @@ BUILT_IN = ("relabel", "remove", "drop", "reweight", "balance", "purify", "split
 
 
 @result
-class Scores:
+class ProposalScores:
     """What is known of n training samples when actions are proposed.
 
     Attributes:
@@ -59,7 +59,7 @@ class ActionKind:
 
     name: str
     help: str
-    propose: Callable[[SampleSet, Scores], Action | str | Iterator[Action | str] | None]
+    propose: Callable[[SampleSet, ProposalScores], Action | str | Iterator[Action | str] | None]
     fits: int = 2
     evidence: str = ""
     command: str = ""
@@ -122,7 +122,7 @@ def proposals(
     Raises:
         SettingError: an action is not of the kind that proposes it.
     """
-    scores = Scores(issues, information, takes_weights, seed)
+    scores = ProposalScores(issues, information, takes_weights, seed)
     actions: list[Action] = []
     left_out: list[str] = []
     for kind in action_kinds().values():

@@ -133,12 +133,6 @@ class RunSettings(TrainingSettings):
     )
 
     @property
-    def smoothing_settings(self) -> dict[str, Any]:
-        """The arguments of `sample_information` that say which measure."""
-        names = ("smoothing", "sigma", "batch_size")
-        return {name: getattr(self, name) for name in names}
-
-    @property
     def collection_settings(self) -> dict[str, Any]:
         """The arguments that `collect` and `plan_collection` share."""
         names = ("projection", "outputs", "memory", "products", "device")
