@@ -8,18 +8,18 @@ from datassay.face import face
 
 if TYPE_CHECKING:
     from datassay.act.choose.action import Action as Action
+    from datassay.act.choose.action import ActionKind as ActionKind
     from datassay.act.choose.action import predictions as predictions
+    from datassay.act.choose.action import proposals as proposals
     from datassay.act.choose.action import relabelling as relabelling
     from datassay.act.choose.action import removal as removal
     from datassay.act.choose.action import splitting as splitting
     from datassay.act.choose.action import weighting as weighting
+    from datassay.act.choose.compare import ActGain as ActGain
+    from datassay.act.choose.compare import ActTable as ActTable
     from datassay.act.choose.compare import compare_acts as compare_acts
-    from datassay.act.choose.gains import ActGain as ActGain
-    from datassay.act.choose.gains import ActTable as ActTable
     from datassay.act.choose.parts import Part as Part
     from datassay.act.choose.parts import fifths as fifths
-    from datassay.act.choose.registry import ActionKind as ActionKind
-    from datassay.act.choose.registry import proposals as proposals
     from datassay.act.partition.agreement import agreement as agreement
     from datassay.act.partition.agreement import oracle_agreement as oracle_agreement
     from datassay.act.partition.blocks import Partition as Partition

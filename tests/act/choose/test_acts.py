@@ -13,16 +13,15 @@ from datassay.act.choose.action import (
     Blocks,
     as_it_is,
     predictions,
+    proposals,
     relabelling,
     removal,
     splitting,
     weighting,
 )  # fmt: skip
 from datassay.act.choose.compare import compare_acts
-from datassay.act.choose.parts import Part, fifths
-from datassay.act.choose.registry import proposals
+from datassay.act.choose.parts import BALANCED, Part, fifths, unsuspected, yardstick
 from datassay.act.choose.screen import most_wanted, screen
-from datassay.act.choose.yardstick import BALANCED, unsuspected, yardstick
 from datassay.complexity.more_samples import gain_of_more
 from datassay.score.checks.data_issues import data_issues
 from datassay.train.learner import Estimators

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.act.choose.action import Action
-from datassay.act.choose.yardstick import Yardstick
+from datassay.act.choose.parts import Yardstick
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError

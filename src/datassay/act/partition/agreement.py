@@ -11,7 +11,7 @@ from torch.nn import functional
 from datassay.act.partition.block_count import fold_numbers
 from datassay.act.partition.blocks import Partition, gate_inputs
 from datassay.act.partition.mixture import MixtureProblem, log_densities, log_prior
-from datassay.act.partition.settings import Division
+from datassay.act.settings import Division
 from datassay.collect.curvature.output_geometry import output_geometry
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet

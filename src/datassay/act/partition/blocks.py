@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from datassay.act.partition.block_count import Choice, choose_blocks, fold_numbers, is_better
 from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK, influence_blocks, reassigned
 from datassay.act.partition.mixture import Mixture, MixtureProblem
-from datassay.act.partition.settings import Division
+from datassay.act.settings import Division
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_geometry import (
     OutputGeometry,

@@ -11,7 +11,6 @@ from scipy.stats import chi2
 from torch import Tensor, nn
 
 from datassay.act.purify.result import Purification, PurificationTrace
-from datassay.act.purify.settings import Removal
 from datassay.act.purify.stopping import (
     RULES,
     SMOOTHED,
@@ -20,6 +19,7 @@ from datassay.act.purify.stopping import (
     inflection_stop,
     validation_stop,
 )
+from datassay.act.settings import Removal
 from datassay.collect.collection import check_sets, collect
 from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import output_losses, output_score

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 
 from datassay.act.remove.rules import RULES, Candidates, quota_of, tried
-from datassay.act.remove.settings import Keeping
 from datassay.act.remove.unit_rows import unit_rows
+from datassay.act.settings import Keeping
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.data.settings import check_seed

@@ -15,7 +15,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 
 from datassay.act.choose.action import Action, as_it_is, predictions
-from datassay.act.choose.yardstick import class_shares, yardstick
+from datassay.act.choose.parts import class_shares, yardstick
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result

@@ -18,7 +18,7 @@ from datassay.act.sample.density import (
     initial_points,
     truncated_draws,
 )
-from datassay.act.sample.settings import Sampling
+from datassay.act.settings import Sampling
 from datassay.collect.curvature.derivatives import derivatives as derivatives_of
 from datassay.collect.curvature.derivatives import point_function
 from datassay.data.arguments import checks_arguments

@@ -9,8 +9,8 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 from torch import nn
 
+from datassay.act.settings import Weighting
 from datassay.act.weigh.reweight import HeadProblem, head_problem
-from datassay.act.weigh.settings import Weighting
 from datassay.act.weigh.weights import scaled_variance
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet

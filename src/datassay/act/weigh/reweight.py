@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.act.weigh.settings import Weighting
+from datassay.act.settings import Weighting
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.curvature.output_loss import output_score, task_loss

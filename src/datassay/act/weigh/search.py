@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from torch import nn
 
+from datassay.act.settings import Weighting
 from datassay.act.weigh.grid import Weightings
 from datassay.act.weigh.reweight import HeadProblem, head_problem
-from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.data.split import split_indices

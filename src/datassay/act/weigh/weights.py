@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Shaped
 
-from datassay.act.weigh.settings import Weighting
+from datassay.act.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.memory.arrays import to_numpy
 from datassay.errors import DataError, SettingError
