@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.act.purify.result import Purification
+from datassay.act.purify.loop import Purification
 from datassay.commands.partition.files import block_table
 from datassay.commands.partition.files import files as partition_files
 from datassay.commands.partition.job import PartitionFindings, source_counts

@@ -198,10 +198,7 @@ def _train(
 
 
 def _of_all(networks: TrainedNetworks, queries: SampleSet) -> dict[str, np.ndarray]:
-    return {
-        "outputs": _outputs(networks, queries.x)[0],
-        "weights": _flat(networks)[0].numpy(),
-    }
+    return {"outputs": _outputs(networks, queries.x)[0], "weights": _flat(networks)[0].numpy()}
 
 
 def _without(

@@ -62,40 +62,28 @@ def choose_blocks(
     progress: Progress = silent,
 ) -> Choice:
     """Fit a mixture for each K in turn until one is no better than the one before."""
-    # Cost: for each K one `fit_mixture` and a warm fit for each fold.
     mixtures: dict[int, Mixture] = {}
     held_out: dict[int, Tensor] = {}
     last = None
     for done, k in enumerate(counts):
         own = [starts[k]] if starts and k in starts else []
-        mixtures[k] = fit_mixture(
-            problem.features,
-            problem.targets,
-            problem.loss,
-            k,
-            ridge=problem.ridge,
-            gate_inputs=problem.gate_inputs,
-            restarts=restarts if k > 1 else 1,
-            seed=seed,
-            starts=own,
-        )
-        held_out[k] = held_out_log_likelihood(problem, mixtures[k].responsibility, folds)
+        times = restarts if k > 1 else 1
+        mixtures[k] = fit_mixture(problem, k, restarts=times, seed=seed, starts=own)
+        start = mixtures[k].responsibility
+        held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
         progress("choose the number of blocks", done + 1, len(counts))
         if last is not None and held_out[k].mean() < held_out[last].mean():
             break
         last = k
-    return Choice(mixtures, held_out, _smallest_good(held_out))
+    highest = max(held_out, key=lambda k: float(held_out[k].mean()))
+    best = next(k for k in held_out if not is_better(held_out[highest], held_out[k]))
+    return Choice(mixtures, held_out, best)
 
 
 def is_better(likelihood: Float[Tensor, " n"], than: Float[Tensor, " n"]) -> bool:
     """Whether the first held-out log-likelihood is higher by a standard error and LEAST_GAIN."""
     gain = likelihood - than
     return bool(gain.mean() > max(LEAST_GAIN, float(gain.std() / len(gain) ** 0.5)))
-
-
-def _smallest_good(held_out: dict[int, Float[Tensor, " n"]]) -> int:
-    best = max(held_out, key=lambda k: float(held_out[k].mean()))
-    return next(k for k in held_out if not is_better(held_out[best], held_out[k]))
 
 
 def fold_numbers(
@@ -112,20 +100,21 @@ def fold_numbers(
     return torch.from_numpy(numbers)
 
 
-def held_out_log_likelihood(
+def held_out_joint(
     problem: MixtureProblem,
     responsibility: Float[Tensor, "n K"],
     folds: Int[Tensor, " n"],
-    progress: Progress = silent,
-) -> Float[Tensor, " n"]:
-    """Log p(y_i|x_i) under the mixture that was fitted without the fold of i."""
-    # Cost: one run a fold, all in one batch.
+    iterations: int = 0,
+) -> Float[Tensor, "K n"]:
+    """Log π_k + log p_k(y_i|x_i) under the mixture that was fitted without the fold of i, nats."""
+    # Every fold starts at the responsibilities of the mixture of all samples: cold restarts in each
+    # often end elsewhere, and then compare optima and not numbers of blocks. What the held-out
+    # samples contributed is which optimum, nothing of its weights.
     n_folds = int(folds.max()) + 1
     training = (folds != torch.arange(n_folds)[:, None]).to(problem.targets.dtype)  # [F, n]
     start = responsibility.T.expand(n_folds, -1, -1).contiguous()
-    runs = problem.advance(problem.fitted(start, training), MAX_ITERATIONS, progress)
-    outputs = problem.features.outputs(runs.weights)
+    runs = problem.advance(problem.fitted(start, training), iterations, silent)
     joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
-        outputs, problem.targets, problem.loss, runs.noise
+        problem.features.outputs(runs.weights), problem.targets, problem.loss, runs.noise
     )
-    return joint.logsumexp(1)[folds, torch.arange(len(folds))]
+    return joint[folds, :, torch.arange(len(folds))].T

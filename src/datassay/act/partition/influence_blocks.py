@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -38,25 +38,16 @@ def influence_blocks(
         rest = geometry.subset(left)
         if len(left) < LEAST_IN_BLOCK or (rest.targets == rest.targets[:1]).all():
             break
-        kept = _kept(rest, ridge, damping)
+        model, samples = _as_samples(rest)
+        how = {"loss": geometry.loss, "ridge": ridge, "damping": damping, "order": "fixed"}
+        try:
+            kept = purify(model, samples, **how).keep
+        except DataError:  # all where V is 0, for then none can lower it
+            kept = np.arange(len(rest))
         block[left[kept]] = k
-        left = left[~kept]
+        left = left[np.setdiff1d(np.arange(len(rest)), kept)]
         progress("purify", k + 1, n_blocks)
     return block
-
-
-def _kept(geometry: OutputGeometry, ridge: float, damping: float) -> Bool[Tensor, " n"]:
-    """Which samples `purify` keeps: all where V is 0, for then none can lower it."""
-    mask = torch.zeros(len(geometry), dtype=torch.bool)
-    model, samples = _as_samples(geometry)
-    try:
-        purification = purify(
-            model, samples, loss=geometry.loss, ridge=ridge, damping=damping, order="fixed"
-        )
-    except DataError:
-        return ~mask
-    mask[purification.keep] = True
-    return mask
 
 
 def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
@@ -66,20 +57,14 @@ def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
     with seeded(0):  # fits start at 0: nothing follows from these weights
         model = nn.Linear(x.shape[1], k, bias=False).double()
     names = tuple(map(str, range(max(2, k)))) if geometry.loss == "cross_entropy" else ()
-    y = (
-        geometry.targets
-        if not names
-        else geometry.targets[:, 0]
-        if k == 1
-        else geometry.targets.argmax(1)
-    )
-    y = y.long() if names else y
+    y = geometry.targets
+    if names:
+        y = y[:, 0].long() if k == 1 else y.argmax(1)
     return model, SampleSet(x.numpy(), y.numpy(), np.arange(n), class_names=names)
 
 
 def reassigned(geometry: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mixture:
     """Each sample to the block whose model explains it best, models refitted, until stable."""
-    # Cost: K warm convex fits an iteration, ten or so iterations.
     member = _members(block)
     mixture = None
     for _ in range(MAX_REASSIGNMENTS):

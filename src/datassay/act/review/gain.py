@@ -147,7 +147,6 @@ class BeforeAfter:
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
     """Train the same model on the samples before and after a review, and ask both the same."""
-    # Cost: 2 R fits a trial.
     # Source: ours; the interval is that of `stats.paired`, over seeds and held-out samples.
     said: list[tuple[np.ndarray, np.ndarray]] = []
     for trial in trials:

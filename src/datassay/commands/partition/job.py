@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from datassay.act.partition.agreement import agreement, oracle_agreement
-from datassay.act.partition.blocks import Partition
+from datassay.act.partition.blocks import Partition, agreement, oracle_agreement
 from datassay.act.partition.blocks import partition as divide
 from datassay.act.partition.routing import compact, fit_experts
 from datassay.collect.curvature.output_loss import task_loss

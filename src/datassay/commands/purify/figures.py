@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datassay.act.purify.result import Purification
+from datassay.act.purify.loop import Purification
 from datassay.act.purify.stopping import SMOOTHED
 from datassay.commands.purify.job import Foreign, PurifyFindings
 from datassay.report.plots import chart, level, line, marks

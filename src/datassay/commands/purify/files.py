@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from datassay.act.purify.result import Purification
+from datassay.act.purify.loop import Purification
 from datassay.commands.purify.job import PurifyFindings, before_and_after, foreign
 from datassay.report.page import Page
 from datassay.report.tables import column, labels, standard_json

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datassay.act.sample.comparison import SamplingComparison, mean_interval
+from datassay.act.sample.comparison import SamplingComparison
 from datassay.act.sample.taylor import TaylorSample
 from datassay.commands.sample.findings import TAYLOR, UNIFORM, SamplingFindings
 from datassay.report.plots import chart, level, line, marks
 from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain
+from datassay.stats import mean_interval
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -91,7 +92,7 @@ def error_figure(comparison: SamplingComparison, which: str) -> Figure:
             "%{y:.3g}", width=1, mode="lines+markers", marker={"color": GREY, "size": 7},
         )  # fmt: skip
     for d, (name, colour) in enumerate(zip(comparison.names, (BLUE, VERMILION), strict=True)):
-        mean, half = mean_interval(values[d])
+        mean, half = mean_interval(values[d]).gain, mean_interval(values[d]).half
         bar = {"array": [half if np.isfinite(half) else 0.0], "thickness": 2, "width": 7}
         marks(
             figure, [d + (0.2 if d else -0.2)], [mean], name, colour,

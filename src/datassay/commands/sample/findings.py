@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
-from datassay.act.sample.comparison import SamplingComparison, mean_interval
+from datassay.act.sample.comparison import SamplingComparison
 from datassay.act.sample.generalization_bound import GeneralizationBound
 from datassay.act.sample.taylor import TaylorSample
 from datassay.results import result
@@ -119,5 +119,5 @@ def verdicts(comparison: SamplingComparison) -> tuple[Verdict, Verdict]:
 def _verdict(error: str, values: np.ndarray) -> Verdict:
     uniform, taylor = values
     change = (taylor - uniform) / (uniform.mean() or 1.0)
-    means = (mean_interval(one) for one in (uniform, taylor, change))
+    means = ((one.gain, one.half) for one in map(interval_of, (uniform, taylor, change)))
     return Verdict(error, *means, verdict=interval_of(-change).verdict)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datassay.act.weigh.decision_boundary import Boundary
-from datassay.act.weigh.gain import WeightGain
+from datassay.act.weigh.gain import Boundary, WeightGain
 from datassay.commands.weigh.findings import WeighFindings, concentration, doubtful
 from datassay.report.plots import chart, histogram, level, line, marks
 from datassay.report.style import BLUE, GREY, INK, RULE, VERMILION, plain

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from datassay.act.weigh.decision_boundary import Boundary
-from datassay.act.weigh.gain import WeightGain
+from datassay.act.weigh.gain import Boundary, WeightGain
 from datassay.act.weigh.search import WeightSearch
 from datassay.act.weigh.weights import SampleWeights
 from datassay.data.samples import SampleSet
