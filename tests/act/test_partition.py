@@ -9,9 +9,13 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 import datassay as da
-from datassay.act.partition.block_count import fold_numbers, held_out_joint
+from datassay.act.partition.block_count import (
+    fold_numbers,
+    held_out_joint,
+    influence_blocks,
+    reassigned,
+)
 from datassay.act.partition.blocks import agreement, oracle_agreement
-from datassay.act.partition.influence_blocks import influence_blocks, reassigned
 from datassay.act.partition.mixture import (
     MAX_ITERATIONS,
     MixtureProblem,

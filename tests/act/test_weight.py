@@ -91,21 +91,6 @@ def test_table_and_details():
     np.testing.assert_array_equal(found.weight, local_variance_weights(x, y))
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"max_ratio": 0.5}, SettingError, "max_ratio must be a number of at least 1; got 0.5"),
-        ({"max_ratio": np.nan}, SettingError, "max_ratio.*got nan"),
-        ({"density_clip": 0.9}, SettingError, "density_clip must be.*got 0.9"),
-        ({"n_neighbors": 300}, SettingError, "n_neighbors must be at least 2.*300; got 300"),
-        ({"ids": np.arange(5)}, DataError, r"ids must name every sample, 300; got shape \[5\]"),
-    ],
-)
-def test_bad_settings(settings, error, message):
-    with pytest.raises(error, match=message):
-        sample_weights(*MOONS, **settings)
-
-
 G = np.random.default_rng(0)
 NONE = PredictionHistory(3)
 
@@ -211,9 +196,37 @@ def test_self_paced():
     np.testing.assert_allclose(self_paced_weights(np.zeros(4), is_soft=True), 0.25)
 
 
+def weigh(**settings):
+    return sample_weights(*MOONS, **settings)
+
+
+TWO = np.zeros((2, 3))
+
+
+def recorded(positions=(0, 1), outputs=TWO, y=(0, 1)):
+    PredictionHistory(4).record(*map(torch.tensor, (positions, outputs, y)))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (
+            lambda: weigh(max_ratio=0.5),
+            SettingError,
+            "max_ratio must be a number of at least 1; got 0.5",
+        ),
+        (lambda: weigh(max_ratio=np.nan), SettingError, "max_ratio.*got nan"),
+        (lambda: weigh(density_clip=0.9), SettingError, "density_clip must be.*got 0.9"),
+        (
+            lambda: weigh(n_neighbors=300),
+            SettingError,
+            "n_neighbors must be at least 2.*300; got 300",
+        ),
+        (
+            lambda: weigh(ids=np.arange(5)),
+            DataError,
+            r"ids must name every sample, 300; got shape \[5\]",
+        ),
         (lambda: class_balanced_weights(np.arange(3), 1.5), SettingError, "beta.*got 1.5"),
         (lambda: class_balanced_weights(np.ones(3)), DataError, r"y must be \[n\] classes"),
         (lambda: self_paced_weights(np.array([np.nan])), DataError, "1 of them negative or NaN"),
@@ -222,23 +235,13 @@ def test_self_paced():
         (lambda: active_bias_weights(NONE, -1.0), SettingError, "got -1.0"),
         (lambda: active_bias_weights(NONE, min_visits=1), SettingError, "min_visits.*got 1"),
         (lambda: PredictionHistory(0), SettingError, "n_samples must be at least 1; got 0"),
+        (lambda: recorded([0, 4]), DataError, r"positions must lie in 0..3; got \[0, 4\]"),
+        (lambda: recorded(outputs=np.zeros((3, 3))), DataError, "of the same batch of 1 network"),
+        (lambda: recorded(y=[0, 1, 2]), DataError, r"the batch's labels, \[2\], or all, \[4\]"),
+        (lambda: recorded(y=[0, 3]), DataError, r"y must lie in 0..2; got \[0, 3\]"),
+        (lambda: recorded(outputs=np.nan * TWO), DataError, "outputs must be finite"),
     ],
 )
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
-
-
-@pytest.mark.parametrize(
-    ("positions", "outputs", "y", "message"),
-    [
-        ([0, 4], np.zeros((2, 3)), [0, 1], r"positions must lie in 0..3; got \[0, 4\]"),
-        ([0, 1], np.zeros((3, 3)), [0, 1], "of the same batch of 1 network"),
-        ([0, 1], np.zeros((2, 3)), [0, 1, 2], r"the batch's labels, \[2\], or all, \[4\]"),
-        ([0, 1], np.zeros((2, 3)), [0, 3], r"y must lie in 0..2; got \[0, 3\]"),
-        ([0, 1], np.full((2, 3), np.nan), [0, 1], "outputs must be finite"),
-    ],
-)
-def test_bad_records(positions, outputs, y, message):
-    with pytest.raises(DataError, match=message):
-        PredictionHistory(4).record(torch.tensor(positions), torch.tensor(outputs), torch.tensor(y))

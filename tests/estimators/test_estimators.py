@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import datassay as da
-from datassay.act.partition import block_count, influence_blocks, mixture
+from datassay.act.partition import block_count, mixture
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.estimators import PartitionedRegressor
@@ -31,7 +31,7 @@ def few_iterations(monkeypatch):
     def every_other(model, samples, **_):
         return SimpleNamespace(keep=np.arange(0, len(samples), 2))
 
-    monkeypatch.setattr(influence_blocks, "purify", every_other)
+    monkeypatch.setattr(block_count, "purify", every_other)
 
 
 @pytest.mark.usefixtures("few_iterations")

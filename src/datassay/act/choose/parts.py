@@ -72,27 +72,19 @@ class Yardstick:
 
 
 def yardstick(
-    held_out: SampleSet,
-    shares: Float[np.ndarray, " k"] | None,
-    transition: Float[np.ndarray, "k k"] | None,
+    held_out: SampleSet, train: SampleSet, transition: Float[np.ndarray, "k k"] | None
 ) -> Yardstick:
-    """How to score predictions of held-out samples."""
-    if shares is None:
+    """How to score predictions of held-out samples; the classes of train decide the metric."""
+    if not train.is_classification:
         return Yardstick(held_out, None, None, R2, False)
-    k = len(shares)
+    k = train.n_classes
+    shares = np.bincount(train.y, minlength=k) / len(train)
     is_balanced = bool((shares[shares > 0] < RARE / k).any())
     given = worth = _table(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
         worth = _table(held_out.y, np.linalg.inv(transition), is_balanced)
     metric = BALANCED if is_balanced else ACCURACY
     return Yardstick(held_out, worth, given, metric, worth is not given)
-
-
-def class_shares(train: SampleSet) -> Float[np.ndarray, " k"] | None:
-    """Share of each class among training samples; None for numbers."""
-    if not train.is_classification:
-        return None
-    return np.bincount(train.y, minlength=train.n_classes) / len(train)
 
 
 def _is_invertible(transition: Float[np.ndarray, "k k"]) -> bool:
@@ -153,7 +145,7 @@ class Part:
     @property
     def yardstick(self) -> Yardstick:
         """How predictions of the held-out samples are scored."""
-        return yardstick(self.held_out, class_shares(self.train), self.noise)
+        return yardstick(self.held_out, self.train, self.noise)
 
 
 def fifths(

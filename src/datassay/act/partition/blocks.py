@@ -12,12 +12,14 @@ from torch.nn import functional
 
 from datassay import rules
 from datassay.act.partition.block_count import (
+    LEAST_IN_BLOCK,
     choose_blocks,
     fold_numbers,
     held_out_joint,
+    influence_blocks,
     is_better,
+    reassigned,
 )
-from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK, influence_blocks, reassigned
 from datassay.act.partition.mixture import Mixture, MixtureProblem
 from datassay.act.settings import Division
 from datassay.collect.collection import check_sets

@@ -13,8 +13,8 @@ from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
+from datassay.act.partition.block_count import LEAST_IN_BLOCK
 from datassay.act.partition.blocks import Partition, gate_inputs, geometry_partition
-from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError

@@ -15,7 +15,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 
 from datassay.act.choose.action import Action, as_it_is, predictions
-from datassay.act.choose.parts import class_shares, yardstick
+from datassay.act.choose.parts import yardstick
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
@@ -186,7 +186,7 @@ def _row(
         samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
         if not rows.any():
             continue
-        rule = yardstick(samples.subset(rows), class_shares(train), None)
+        rule = yardstick(samples.subset(rows), train, None)
         each.append(tuple(rule.scores(side[:, rows]) for side in sides))
         units.append(rule.unit)
         metric = rule.metric
