@@ -93,15 +93,18 @@ def test_seeds():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: add_noise(images(), -0.1), r"sigma must be a finite number, at least 0; got -0.1"),
+        (lambda: add_noise(images(), -0.1), r"sigma must be at least 0 and finite; got -0.1"),
         (lambda: add_noise(images(), float("nan")), r"sigma must be .* got nan"),
         (lambda: add_noise(255 * images(), 0.1), r"within the limits 0.0 to 1.0 .* 127.5"),
         (lambda: add_noise(images(), 0.1, limits=(1, 0)), r"low < high; got \(1, 0\)"),
         (lambda: add_noise(images().astype(np.uint8), 0.1), r"got uint8 .* Divide bytes by 255"),
         (lambda: add_noise(np.zeros(3), 0.1), r"got float64 in shape \[3\]"),
-        (lambda: add_noise(images() * np.nan, 0.1), r"x must be finite; 3136 values are not"),
+        (
+            lambda: add_noise(images() * np.nan, 0.1),
+            r"x must be finite; got 3,136 values that are not",
+        ),
         (lambda: add_noise(images(), 0.1, seed=-1), r"seed must be an integer"),
-        (lambda: add_patches(images(), -1), r"area must be a finite number, at least 0; got -1"),
+        (lambda: add_patches(images(), -1), r"area must be at least 0 and finite; got -1"),
         (lambda: add_patches(images(), 800), r"at most the image's 784 pixels; got 800"),
         (lambda: add_patches(np.zeros((2, 784)), 9), r"image_shape must say the rows"),
         (

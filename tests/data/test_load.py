@@ -51,25 +51,12 @@ def test_built_in_sets(name):
     assert sorted([*train.ids, *val.ids]) == list(range(n))
     assert train.kind == kind
     assert len(train.feature_names) == (0 if kind == "image" else shape[0])
-
-
-def test_built_in_digits_are_images_between_0_and_1():
-    train, _ = da.load("digits")
-    assert (train.x.min(), train.x.max(), train.x.dtype) == (0, 1, np.float32)
-    assert train.class_names == tuple("0123456789")
+    assert kind == "row" or (train.x.min(), train.x.max(), train.x.dtype) == (0, 1, np.float32)
 
 
 def test_loading_imports_no_torch():
     code = "import sys, datassay; datassay.load('iris'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-def test_arrays_round_trip():
-    train, val = da.load((X, Y, X[:5] + 1, Y[:5]))
-    assert np.array_equal(train.x, X)
-    assert np.array_equal(val.x, X[:5] + 1)
-    assert train.ids.tolist() == list(range(20))
-    assert train.class_names == ("0", "1")
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -163,12 +150,6 @@ def test_the_targets_say_which_task(y, task):
 def test_the_task_given_wins():
     assert not da.load((X, Y), task="regression")[0].is_classification
     assert da.load((X, Y + 0.5), task="classification")[0].class_names == ("0.5", "1.5")
-
-
-def test_several_outputs():
-    train, val = da.load((X, X / 3))
-    assert train.y.shape == (16, 2) and val.y.shape == (4, 2)
-    assert np.array_equal(train.y, train.x / 3)
 
 
 def test_texts_are_weighed_by_training_words_alone():

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import datassay as da
-from datassay.data.split import split_indices
+from datassay.data.assemble import split_indices
 from datassay.errors import DataError
 
 
@@ -47,18 +47,6 @@ def test_only_a_part_that_was_split_off_says_so(tmp_path):
     assert (train.split_off, val.split_off) == (False, True)
     np.savez(tmp_path / "given.npz", x=x, y=y, x_val=x[:6], y_val=y[:6])
     assert not da.load(tmp_path / "given.npz")[1].split_off
-
-
-def test_the_seed_decides():
-    first, again, other = (da.load("moons", seed=seed)[1].ids for seed in (3, 3, 4))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def test_regression_is_split_at_random():
-    y = np.linspace(0, 1, 50)
-    train, val = split_indices(y, is_classification=False, val_fraction=0.3, seed=0)
-    assert (len(train), len(val)) == (35, 15)
 
 
 @pytest.mark.parametrize(

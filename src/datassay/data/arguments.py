@@ -38,19 +38,10 @@ WORDS = {"SampleSet": "a SampleSet, a pair (x, y), a data frame or a Dataset of 
 
 
 def checks_arguments(function: F) -> F:
-    """Convert samples, and refuse arguments that are plainly not what the annotations name.
-
-    An argument annotated as a SampleSet is converted by `as_samples`; later ones are coded with the
-    classes of the first. Numbers, names, True or False, None, paths, our own classes and unions of
-    them are checked. Arrays, networks, callables and sequences are left to the function, which
-    knows their rules.
-
-    Args:
-        function: annotated.
-
-    Returns:
-        The same, raising DataError where a SampleSet was expected and SettingError otherwise.
-    """
+    """Convert samples, and refuse arguments that are plainly not what the annotations name."""
+    # An argument annotated as a SampleSet is converted by `as_samples`; later ones are coded with
+    # the classes of the first. Numbers, names, True or False, None, paths, our own classes and
+    # unions of them are checked; the rest is left to the function, which knows its rules.
     signature = inspect.signature(function)
     rest = next((n for n, p in signature.parameters.items() if p.kind is p.VAR_KEYWORD), "")
 

@@ -8,7 +8,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -42,50 +42,27 @@ _UNREADABLE = (
 
 @result
 class SourcePart:
-    """The training or the validation part as read, not yet checked.
+    """The training or the validation part as read, not yet checked."""
 
-    Attributes:
-        x: [n, ...] numbers, or [n] strings (texts).
-        y: [n] labels of any type, or [n] or [n, k] numbers.
-        ids: [n]; None: the row number within this part.
-        texts: [n] strings beside the numbers in x; None where there are none.
-        source: [n] names of where each sample came from; None where that is unknown.
-        images: [n] files, x then [n, 0]; None where x holds all there is.
-        rows: [n] rows of a table's own columns, as they came; None of what is no table.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    ids: np.ndarray | None = None
-    texts: Texts | None = None
-    source: np.ndarray | None = None
-    images: Images | None = None
-    rows: pa.Table | None = None
+    x: np.ndarray  # [n, ...] numbers, or [n] strings (texts)
+    y: np.ndarray  # [n] labels of any type, or [n] or [n, k] numbers
+    ids: np.ndarray | None = None  # [n]; None: the row number within this part
+    texts: Texts | None = None  # [n], beside the numbers in x
+    source: np.ndarray | None = None  # [n] names of where each sample came from
+    images: Images | None = None  # [n] files, x then [n, 0]
+    rows: pa.Table | None = None  # [n] rows of a table's own columns, as they came
 
 
 @result
 class Source:
-    """One data source, read but neither checked nor split.
-
-    Attributes:
-        name: what to call it on a page.
-        train: the samples, all of them where val is None.
-        val: the validation part where the source has its own.
-        task: where the source fixes it; None: the targets decide.
-        class_names: where the source names its classes; labels are then names or indices of them.
-        kind: how a sample is shown; None: the shape of x decides.
-        feature_names: one string a column of x; empty means x0, x1, ...
-        columns: how each column of a table was read, or what of a folder was left out.
-        preparation: what makes x of a table's rows; None of what is no table.
-        warnings: what the reader must know before trusting a figure.
-    """
+    """One data source, read but neither checked nor split."""
 
     name: str
     train: SourcePart
     val: SourcePart | None = None
-    task: Task | None = None
-    class_names: tuple[str, ...] = ()
-    kind: Kind | None = None
+    task: Task | None = None  # where the source fixes it; None: the targets decide
+    class_names: tuple[str, ...] = ()  # labels are then these or indices of them
+    kind: Kind | None = None  # None: the shape of x decides
     feature_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     preparation: Preparation | None = None
@@ -138,6 +115,17 @@ def listed(folder: Path) -> list[os.DirEntry[str]]:
             f"{folder} cannot be read: {error.strerror or error}. Allow reading it, or name "
             "another folder."
         ) from error
+
+
+def in_blocks(parse: Callable[[int], pa.Table], size: int, block: int = 2**20) -> pa.Table:
+    """What Arrow parses of so many bytes in blocks, larger ones where a row is longer than one."""
+    while True:
+        try:
+            return parse(block)
+        except pa.ArrowInvalid as error:
+            if "straddling" not in str(error) or block > size:
+                raise
+            block = min(16 * block, 2**31 - 1)
 
 
 def check_fits(n_bytes: float, what: str) -> None:

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from datassay.data.back.origin import Origin, source_digest
+from datassay.data.back.origin import source_digest
 from datassay.errors import DataError
 
 
@@ -22,10 +22,6 @@ def test_a_file_is_its_bytes(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"x,y\r\n1,2\r\n")
     assert source_digest(path) == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_a_built_in_name_stands_for_itself():
-    assert source_digest("digits") == "built-in digits"
 
 
 def test_a_folder_is_the_same_wherever_it_lies(folder, tmp_path):
@@ -69,8 +65,3 @@ def test_what_is_no_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="must be a file"):
         source_digest(tmp_path)
-
-
-def test_an_origin_is_plain_values():
-    told = Origin({"data": "/a.csv", "target": "y"}, "12", 0.1).to_dict()
-    assert told == {"inputs": {"data": "/a.csv", "target": "y"}, "digest": "12", "noise": 0.1}

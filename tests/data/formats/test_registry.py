@@ -126,12 +126,6 @@ def test_what_cannot_be_given_back_is_never_taken_for_another_format(toy):
     assert not (toy / "clean").exists()
 
 
-def test_every_format_is_told_of_where_none_fits(toy):
-    (toy / "a.txt").touch()
-    with pytest.raises(DataError, match=r"must end in .*\.npz, .*\.toy.*; got a\.txt"):
-        da.load("a.txt")
-
-
 def test_a_plugin_that_is_no_format_is_refused(monkeypatch):
     monkeypatch.setattr("datassay.data.format.plugins", lambda _: {"odd": pa.table})
     with pytest.raises(DataError, match="must name a Format or a TableFormat; 'odd'"):

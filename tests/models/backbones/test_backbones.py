@@ -18,7 +18,7 @@ from datassay.collect import Backbone
 from datassay.errors import ModelError
 from datassay.models.backbones import lite0, minilm
 from datassay.models.backbones.choice import encoder_named
-from datassay.models.backbones.installed import WeightsFile, check_installed
+from datassay.models.backbones.encoder import WeightsFile, check_installed
 from datassay.models.backbones.pixels import PixelPreparation
 
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -15,12 +15,11 @@ from datassay.act.review.mending import Mending, mending
 from datassay.commands.apply.settings import ApplySettings
 from datassay.commands.apply.target import check_target, placed
 from datassay.commands.finished import SUMMARY
-from datassay.data.back.changelog import FILES, Changelog
 from datassay.data.back.origin import source_digest
-from datassay.data.back.original import Original
+from datassay.data.back.original import FILES, Changelog, Original
 from datassay.data.load import original
 from datassay.data.source import reading
-from datassay.data.tables.choices import Choices
+from datassay.data.tables.read import Choices
 from datassay.errors import DataError
 from datassay.report.wording import count, shortened
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from datassay.data.back.changelog import read_changelog
 from datassay.data.back.origin import source_digest
+from datassay.data.back.original import read_changelog
 from datassay.data.format import suffixes
 from datassay.errors import DataError, SettingError
 from datassay.store.atomic import whole_folder

@@ -16,7 +16,7 @@ from datassay.data.back.original import Original, ids_after
 from datassay.data.format import Format
 from datassay.data.memory.arrays import to_numpy
 from datassay.data.source import Source, SourcePart, check_fits, reading
-from datassay.data.synthetic.builtin import read_builtin
+from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
@@ -60,7 +60,10 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             keys = [key for key in _KEYS if f"{key}.npy" in there]
             sizes = {key: _stated_size(archive, key, path) for key in keys}
             check_fits(sum(sizes.values()), f"the arrays in {path}")
-            return {key: to_numpy(_array(archive, key), key) for key in keys}
+            return {
+                key: to_numpy(npy.read_array(archive.open(f"{key}.npy"), allow_pickle=False), key)
+                for key in keys
+            }
 
 
 def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
@@ -88,11 +91,6 @@ def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     return read(member)
 
 
-def _array(archive: zipfile.ZipFile, key: str) -> np.ndarray:
-    with archive.open(f"{key}.npy") as member:
-        return npy.read_array(member, allow_pickle=False)
-
-
 def _give_back(path: Path, task: str | None, link: bool) -> Original:
     """X and y as they are stored, x_val and y_val handed on."""
     # Arrays that the archive holds beside those that are read lose the same rows where they have as
@@ -104,7 +102,8 @@ def _give_back(path: Path, task: str | None, link: bool) -> Original:
     is_numbered, others = source.train.ids is None, _others(path, len(y))
 
     def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
-        changed = _as_stored(source, y, np.where(_rows_of(keep, new), new, y), names)
+        stays = keep.reshape(-1, *[1] * (new.ndim - 1))
+        changed = _as_stored(source, y, np.where(stays, new, y), names)
         with reading(path), zipfile.ZipFile(path) as archive, zipfile.ZipFile(
             folder / path.name, "w"
         ) as target:  # fmt: skip
@@ -122,7 +121,7 @@ def _give_back(path: Path, task: str | None, link: bool) -> Original:
 
 def original_builtin(name: str) -> Original:
     """A built-in set, which is given as an .npz file with ids."""
-    source = read_builtin(name)
+    source = BUILTINS[name]()
     y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
     ids = np.arange(len(y))
 
@@ -166,10 +165,6 @@ def _as_stored(
     given = np.array(stored, object if is_text else stored.dtype)
     given[is_new] = values.reshape(given[is_new].shape)
     return given.astype(str) if is_text else given
-
-
-def _rows_of(keep: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return keep.reshape(-1, *[1] * (y.ndim - 1))
 
 
 def _others(path: Path, n: int) -> set[str]:

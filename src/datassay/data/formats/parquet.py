@@ -24,7 +24,10 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     """The table in a file, row labels of pandas with it."""
     with pq.ParquetFile(path, buffer_size=2**20) as file:
         metadata, names = file.metadata, file.schema_arrow.names
-        check_fits(8.0 * _n_values(metadata), f"the values in {path}")
+        groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
+        # Of all columns; of lists what is in them.
+        n_values = sum(g.column(c).num_values for g in groups for c in range(g.num_columns))
+        check_fits(8.0 * n_values, f"the values in {path}")
         long = _long_strings(file)
         table = file.read(columns=[name for name in names if name not in long] if long else None)
         measured = _measured(file, long, path) if long else {}
@@ -33,12 +36,6 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         table = pa.table(columns, names=names, metadata=table.schema.metadata)
     pa.default_memory_pool().release_unused()
     return table
-
-
-def _n_values(metadata: pq.FileMetaData) -> int:
-    """Of all columns; of lists what is in them."""
-    groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
-    return sum(group.column(c).num_values for group in groups for c in range(group.num_columns))
 
 
 def _long_strings(file: pq.ParquetFile) -> list[str]:
@@ -76,18 +73,14 @@ def _measured(file: pq.ParquetFile, names: list[str], path: Path) -> dict[str, p
 def _give_back(path: Path, target: Path, change: Change) -> None:
     """Compressed, and in groups of rows, as the file is."""
     with pq.ParquetFile(path) as file:
-        pq.write_table(with_rows(file.read(), change), target, **_options(file.metadata))
-
-
-def _options(metadata: pq.FileMetaData) -> dict[str, Any]:
-    """How a Parquet file was written: its compression a column, the rows of its groups."""
-    if not metadata.num_row_groups or not metadata.num_columns:
-        return {}
-    group = metadata.row_group(0)
-    columns = [group.column(c) for c in range(metadata.num_columns)]
-    codecs = {c.path_in_schema: c.compression.lower() for c in columns}
-    codecs = {name: "none" if c == "uncompressed" else c for name, c in codecs.items()}
-    return {"compression": codecs, "row_group_size": max(1, group.num_rows)}
+        options: dict[str, Any] = {}
+        if file.metadata.num_row_groups and file.metadata.num_columns:
+            group = file.metadata.row_group(0)
+            columns = [group.column(c) for c in range(file.metadata.num_columns)]
+            codecs = {c.path_in_schema: c.compression.lower() for c in columns}
+            codecs = {name: "none" if c == "uncompressed" else c for name, c in codecs.items()}
+            options = {"compression": codecs, "row_group_size": max(1, group.num_rows)}
+        pq.write_table(with_rows(file.read(), change), target, **options)
 
 
 FORMAT = TableFormat(name="Parquet", suffixes=(".parquet",), read=_read, give_back=_give_back)

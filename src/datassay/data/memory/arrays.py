@@ -17,19 +17,7 @@ from datassay.errors import DataError, DatassayError
 
 
 def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None) -> Source:
-    """A source from (x, y) or (x, y, x_val, y_val).
-
-    Args:
-        arrays: two or four array-likes; x [n, ...] numbers or [n] texts, y [n] or [n, k].
-        ids: [n], one for each sample of x; None: the row number.
-        source: [n], where each sample of x came from; None: unknown.
-
-    Returns:
-        The source, with a validation part when four arrays are given.
-
-    Raises:
-        DataError: not two or four arrays.
-    """
+    """A source from (x, y) or (x, y, x_val, y_val)."""
     if len(arrays) not in {2, 4}:
         raise DataError(
             f"arrays must be (x, y) or (x, y, x_val, y_val); got {len(arrays)} of them. "
@@ -37,42 +25,32 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
         )
     names = ("x", "y", "x_val", "y_val")
     values = [to_numpy(value, name) for value, name in zip(arrays, names, strict=False)]
-    train = SourcePart(
-        values[0],
-        values[1],
-        None if ids is None else to_numpy(ids, "ids"),
-        source=None if source is None else to_numpy(source, "source"),
-    )
-    return Source(
-        name="data",
-        train=train,
-        val=SourcePart(values[2], values[3]) if len(values) == 4 else None,
-        feature_names=tuple(str(column) for column in getattr(arrays[0], "columns", ())),
-    )
+    train, *val = (SourcePart(*values[i : i + 2]) for i in range(0, len(values), 2))
+    columns = tuple(str(column) for column in getattr(arrays[0], "columns", ()))
+    train = _with_names(train, ids, source)
+    return Source("data", train, val[0] if val else None, feature_names=columns)
+
+
+def _with_names(part: SourcePart, ids: object, source: object) -> SourcePart:
+    """Samples with the ids and the sources that the user gives beside them."""
+    named = {"ids": ids, "source": source}
+    return replace(part, **{n: to_numpy(v, n) for n, v in named.items() if v is not None})
 
 
 def to_numpy(values: Any, name: str) -> np.ndarray:
-    """The values as a NumPy array of numbers, booleans or strings.
-
-    Args:
-        values: an array, a tensor on any device, a data frame or nested lists.
-        name: what to call the values in an error.
-
-    Returns:
-        The array; it shares memory with the argument where it can. Strings that are not there in
-        one fixed width stay Python's own, in an array of objects.
-
-    Raises:
-        DataError: ragged, of mixed types, with missing entries, or a tensor without values.
-    """
+    """Arrays, tensors, frames or nested lists as an array of numbers, booleans or strings."""
+    # It shares memory with the argument where it can. Strings that are not there in one fixed width
+    # stay Python's own, in an array of objects.
     if hasattr(values, "toarray") and hasattr(values, "shape"):  # of scipy
         check_fits(2.0 * np.prod(values.shape) * values.dtype.itemsize, f"{name} as a full array")
         values = values.toarray()
     if np.ma.is_masked(values):
         raise DataError(f"{name} must have no missing values; some are masked. Fill them in.")
     values = of_tensor(values, name)
+    # Strings in a list NumPy would make as wide as the longest of them.
+    is_words = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
     try:
-        array = np.asarray(values, dtype=object if _is_words(values) else None)
+        array = np.asarray(values, dtype=object if is_words else None)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(
             f"{name} must be an array whose rows all have one shape; got {type(values).__name__}: "
@@ -81,13 +59,9 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
     if array.dtype.kind == "O":
         return _without_objects(array, name)
     if array.dtype.kind == "S":
-        return _decoded(array, name)
+        words = as_arrow(pa.array(array.ravel().astype(object), pa.large_binary()), name)
+        return words.to_numpy(zero_copy_only=False).astype(object).reshape(array.shape)
     return array.astype(object) if array.dtype.kind == "T" else array
-
-
-def _is_words(values: Any) -> bool:
-    """Whether a list holds strings, which NumPy would make as wide as the longest of them."""
-    return isinstance(values, list | tuple) and any(isinstance(value, str) for value in values)
 
 
 def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
@@ -109,11 +83,6 @@ def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
     )
 
 
-def _decoded(array: np.ndarray, name: str) -> np.ndarray:
-    words = as_arrow(pa.array(array.ravel().astype(object), pa.large_binary()), name)
-    return words.to_numpy(zero_copy_only=False).astype(object).reshape(array.shape)
-
-
 def is_dataset(value: object) -> bool:
     """Whether the value is indexed sample by sample, as a torch Dataset is."""
     if isinstance(value, str | bytes | dict | list | tuple):
@@ -123,23 +92,9 @@ def is_dataset(value: object) -> bool:
 
 
 def read_datasets(train: Any, val: Any = None, ids: object = None, source: object = None) -> Source:
-    """A source from one Dataset, or from a training and a validation Dataset.
-
-    Args:
-        train: yields (x, y) by index; x an array, a tensor, a Pillow image or a string.
-        val: the same for the validation part; None: it is split off train.
-        ids: [n], one for each sample of train; None: its index in the Dataset.
-        source: [n], where each sample of train came from; None: unknown.
-
-    Returns:
-        The source; every item has been read once, in order.
-    """
-    part = _part(train)
-    if ids is not None:
-        part = replace(part, ids=to_numpy(ids, "ids"))
-    if source is not None:
-        part = replace(part, source=to_numpy(source, "source"))
-    return Source(name="data", train=part, val=None if val is None else _part(val))
+    """A source from one Dataset, or from two; every item is read once, in order."""
+    part = _with_names(_part(train), ids, source)
+    return Source("data", part, None if val is None else _part(val))
 
 
 def _part(dataset: Any) -> SourcePart:

@@ -11,31 +11,22 @@ import pyarrow as pa
 from datassay.data.assemble import one_set
 from datassay.data.memory.arrays import is_dataset, read_arrays, read_datasets, to_numpy
 from datassay.data.memory.frames import check_index, frame_table, plain_column, row_ids
-from datassay.data.outputs import Coding
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source
-from datassay.data.tables.choices import Choices
+from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
+from datassay.data.targets import Coding
 from datassay.errors import DataError
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
-    """A source from frames, arrays or Datasets.
-
-    Args:
-        data: (x, y) or (x, y, x_val, y_val), where x of a pair may be a data frame; a Dataset of
-            (x, y), or (train, val) Datasets.
-        ids: [n], one for each training sample; None: the row number.
-        source: [n], where each training sample came from; None: unknown.
-
-    Returns:
-        The source; None where data is neither.
-    """
+    """A source from (x, y) or (x, y, x_val, y_val), one or two Datasets; None of anything else."""
     parts = list(data) if isinstance(data, tuple | list) else []
     if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
         return read_datasets(*parts, ids=ids, source=source)
     if isinstance(data, tuple) and len(parts) == 2 and hasattr(parts[0], "columns"):
-        return _of_frame(*parts, ids=ids, source=source)
+        found = frame_with_targets(*parts, ids, source)
+        return table_source(*found) if isinstance(found, tuple) else found
     if isinstance(data, tuple) or any(hasattr(p, "dtype") for p in parts):
         return read_arrays(parts, ids, source)
     if isinstance(data, list) or is_dataset(data):
@@ -43,29 +34,11 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
     return None
 
 
-def _of_frame(x: Any, y: Any, ids: Any, source: Any) -> Source | None:
-    found = frame_with_targets(x, y, ids, source)
-    return table_source(*found) if isinstance(found, tuple) else found
-
-
 def frame_with_targets(
     x: Any, y: Any, ids: Any = None, source: Any = None
 ) -> tuple[pa.Table, str, Choices] | Source | None:
-    """A data frame with its targets, ids and sources as columns of it.
-
-    Args:
-        x: maybe a data frame.
-        y: [n] or [n, k] targets.
-        ids: [n]; None: the index of pandas, or row numbers.
-        source: [n]; None: unknown.
-
-    Returns:
-        The table, what to call it, and the names of those columns; a source of arrays where there
-        are several targets a sample; None where x is no frame.
-
-    Raises:
-        DataError: lengths or indices differ, or row labels repeat.
-    """
+    """A data frame with its targets, ids and sources as columns of it, its name, and theirs."""
+    # A source of arrays where there are several targets a sample; None where x is no frame.
     table = frame_table(x)
     if table is None:
         return None
@@ -84,13 +57,8 @@ def frame_with_targets(
             ids = table[labels].to_numpy() if ids is None and labels else ids
             return read_arrays((x, targets), ids, source)
         targets = targets[:, 0]
-    return _with_roles(table, {"target": targets, "ids": ids, "source": source})
-
-
-def _with_roles(table: pa.Table, given: dict[str, Any]) -> tuple[pa.Table, str, Choices]:
-    """The table with targets, ids and sources as columns of it."""
     names: dict[str, Any] = {}
-    for role, values in given.items():
+    for role, values in (("target", targets), ("ids", ids), ("source", source)):
         if values is not None:
             name = str(getattr(values, "name", None) or role)
             names[role] = name if name not in table.column_names else f"{name} ({role})"
@@ -107,22 +75,9 @@ def _with_roles(table: pa.Table, given: dict[str, Any]) -> tuple[pa.Table, str, 
 def as_samples(
     value: Any, name: str, like: SampleSet | None = None, coding: Coding | None = None
 ) -> SampleSet | None:
-    """One sample set, of all the samples given.
-
-    Args:
-        value: a SampleSet, which is handed back as it is; (x, y), x a data frame or an array; a
-            data frame whose last column is the target; or a Dataset of (x, y).
-        name: of the argument, for errors.
-        like: the training samples, whose task and classes these follow; None: y says what they are,
-            as in `load`.
-        coding: of y by a network's outputs, where like is None.
-
-    Returns:
-        The set; None where the value is none of these.
-
-    Raises:
-        DataError: the samples are not usable, or there are two sets where one is meant.
-    """
+    """All samples given as one set, a SampleSet as it is; None of what is neither."""
+    # like: the training samples, whose task and classes these follow. coding: of y by a network's
+    # outputs, where like is None.
     if isinstance(value, SampleSet):
         return value
     is_pair = isinstance(value, tuple) and len(value) == 2
@@ -138,7 +93,9 @@ def as_samples(
         )
     if (table := frame_table(value)) is not None:
         check_index(table)
-        choices = Choices(target=_target(table, like), keep=_columns(table, like))
+        name_of = _target_of(like)
+        target = name_of if name_of in table.column_names else None
+        choices = Choices(target=target, keep=_columns(table, like))
         return one_set(table_source(table, name, choices), like, coding)
     source = read_in_memory(value)
     if source is None:
@@ -151,20 +108,8 @@ def as_samples(
 
 
 def unlabelled(value: Any, name: str, like: SampleSet | None) -> SampleSet | None:
-    """Inputs alone, whose targets nobody knows.
-
-    Args:
-        value: an array or a tensor of inputs, [m, ...], or a data frame without the target column
-            of the training's.
-        name: of the argument, for errors.
-        like: the training samples.
-
-    Returns:
-        A set whose targets are all 0; None where the value has targets, or is something else.
-
-    Raises:
-        DataError: the inputs are not usable.
-    """
+    """Inputs alone as a set whose targets are all 0; None where there are targets, or no inputs."""
+    # value: an array or a tensor, [m, ...], or a frame without the target column of the training's.
     if (table := frame_table(value)) is not None:
         target = _target_of(like)
         if target is None or target in table.column_names:
@@ -187,12 +132,6 @@ def _target_of(like: SampleSet | None) -> str | None:
     """The name of the training's target column, where it was a table."""
     columns = () if like is None else like.columns
     return next((column.name for column in columns if column.read_as == "target"), None)
-
-
-def _target(table: pa.Table, like: SampleSet | None) -> str | None:
-    """The same where this table has it; None: its last column."""
-    name = _target_of(like)
-    return name if name in table.column_names else None
 
 
 def _columns(table: pa.Table, like: SampleSet | None) -> tuple[str, ...]:

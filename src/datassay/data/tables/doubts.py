@@ -22,21 +22,10 @@ _BINS = 20
 
 
 def leaking(columns: Sequence[ReadColumn], y: np.ndarray) -> dict[str, float]:
-    """Columns that predict the target almost alone.
-
-    Each row is predicted by the mean target of the others in its group: rows with one category, or
-    within one of 20 ranges of a number or date with about as many rows each. The variance is that
-    of the labels' 0/1 columns, or of the ranks of numbers.
-
-    Args:
-        columns: as read, of n rows.
-        y: [n] labels or numbers, as read.
-
-    Returns:
-        For each such column the share of the variance predicted, above LEAK; none of fewer than 50
-        rows, where little can be told. Of tables larger than 20,000 rows or 2,000 columns, rows at
-        equal distances and the first columns are looked at.
-    """
+    """Columns that predict the target almost alone, with the share of its variance, above LEAK."""
+    # Each row is predicted by the mean target of the others in its group: rows with one category,
+    # or within one of 20 ranges of a number or date with about as many rows each. The variance is
+    # that of the labels' 0/1 columns, or of the ranks of numbers. Large tables are sampled.
     if len(y) < FEW_ROWS:
         return {}
     rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), _ROWS)).astype(np.int64))
@@ -98,15 +87,7 @@ SKEWED = 1.0  # skewness from which the logarithm is offered, where it halves th
 
 
 def skew_warning(y: np.ndarray) -> tuple[str, ...]:
-    """What the reader must know of a target that is skewed.
-
-    Args:
-        y: [n] numbers.
-
-    Returns:
-        One sentence or two where the skewness m3 / m2^1.5 is above SKEWED, no value is below 0, and
-        the logarithm is at most half as skewed; else none.
-    """
+    """That a target is skewed, where its logarithm is at most half as skewed."""
     if y.ndim > 1 or y.min() < 0 or (before := float(skew(y))) <= SKEWED:
         return ()
     after = abs(float(skew(_log(y))))
@@ -119,18 +100,7 @@ def skew_warning(y: np.ndarray) -> tuple[str, ...]:
 
 
 def with_log_target(source: Source) -> Source:
-    """The same source with ln y as its target, or ln(1 + y) where some are 0.
-
-    Args:
-        source: as read.
-
-    Returns:
-        The source; the target's column says so. Targets and all that is in their unit, such as
-        residuals, are then logarithms.
-
-    Raises:
-        DataError: targets are no numbers, or some lie below 0.
-    """
+    """The same source with ln y as its target, ln(1 + y) where some are 0; its column says so."""
     parts = [part.y for part in (source.train, source.val) if part is not None]
     if any(y.dtype.kind not in "iuf" or y.min() < 0 for y in parts):
         raise DataError(
@@ -143,9 +113,9 @@ def with_log_target(source: Source) -> Source:
         train=replace(source.train, y=_log(source.train.y, shifted=shifted)),
         val=source.val and replace(source.val, y=_log(source.val.y, shifted=shifted)),
         columns=tuple(
-            replace(c, treatment=f"{words} is predicted", note=words)
-            if c.read_as == "target"
-            else c
+            c
+            if c.read_as != "target"
+            else replace(c, treatment=f"{words} is predicted", note=words)
             for c in source.columns
         ),
     )
