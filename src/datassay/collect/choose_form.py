@@ -66,12 +66,6 @@ def choose_form(
         4, 16 and 64 times fewer; outputs that must be joint over at most 4096 and so on. A
         projected or joint form is a kernel or features, whichever is smaller; "mixed" is a kernel
         only where that is smaller.
-        Where time decided, the form's `instead_of` says what the exact one is; where the memory
-        did, `passed_over` says what it would have been.
-
-    Raises:
-        SettingError: projection or memory is not positive, or outputs, projection_kind,
-            precision or products is unknown, or mixed outputs are to be exact.
     """
     _check_settings(projection, outputs, projection_kind, memory, precision, products)
     free = available_memory() if memory is None else memory

@@ -174,17 +174,7 @@ def plan_collection(
     store: str | Path | None = None,
     **settings,
 ) -> Form:
-    """The form that `collect` would choose, without collecting.
-
-    Returns:
-        The form with its sizes, bytes and flops.
-
-    Raises:
-        DataError: as `collect` would raise.
-        ModelError: the outputs do not fit the targets, or the model fails on a sample.
-        SettingError: an unknown or impossible projection, outputs, projection_kind, memory,
-            precision or device.
-    """
+    """The form that `collect` would choose, refused as there, without collecting."""
     return _plan(model, train, val, settings, store)[2]
 
 
@@ -254,14 +244,7 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
-    """Training targets for a network with k outputs.
-
-    Returns:
-        Targets in float64; classes are one-hot, two classes with one output are {0, 1}.
-
-    Raises:
-        ModelError: k suits neither the classes nor the regression targets.
-    """
+    """Targets for k outputs, float64: one-hot classes; {0, 1} of two classes by one output."""
     samples = indexed(samples, n_outputs, own=True)  # of a network with more outputs than classes
     check_n_outputs(samples, n_outputs)
     y = torch.as_tensor(samples.y)

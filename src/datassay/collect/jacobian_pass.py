@@ -115,11 +115,7 @@ def collected(
     arrays: Callable[[Iterable[str]], Iterable[Mapping[str, Tensor]]],
     progress: Progress = silent,
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """Outputs and (projected) Jacobian blocks of all samples, in the order of their chunks.
-
-    Returns:
-        f₀, and the blocks; none where they stay in a store.
-    """
+    """f₀ and (projected) Jacobian blocks of all samples; no blocks where they stay in a store."""
     n_all, done = sum(work.sizes.values()), 0
     outputs, blocks = work.template()
     wanted = {} if work.form.products.in_store else blocks

@@ -146,12 +146,9 @@ def _formed(use: Use, rows: int) -> Tensor:
 
 
 def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor | None]:
-    """Σ over samples and places of left leftᵀ and of right rightᵀ: Kronecker factors.
-
-    Returns:
-        [rows, rows] and [columns, columns], in float64; of whole gradients Σ G Gᵀ and Σ Gᵀ G. None
-        where it would be larger, or where left factors are single rows.
-    """
+    """Σ over samples and places of left leftᵀ and of right rightᵀ: Kronecker factors."""
+    # [rows, rows] and [columns, columns], in float64; of whole gradients
+    # Σ G Gᵀ and Σ Gᵀ G. None where it would be larger, or where left factors are single rows.
     sides: list[Tensor | None] = [None, None]
     sparse = any(isinstance(use, Factors) and use.is_sparse for use in uses)
     for use in uses:

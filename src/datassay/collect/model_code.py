@@ -47,16 +47,11 @@ def code_fingerprint(model: object) -> dict[str, str]:
     Of every class in the module tree outside torch and transformers: its methods, and the
     functions, constants and objects that `forward`, and what it calls, name. Of every module: its
     attributes, hooks and buffers that the state dict leaves out. What `forward` itself changes is
-    left out.
-
-    Args:
-        model: a network; or another object, all of whose methods count.
+    left out. Of another object all methods count.
 
     Returns:
         Name of a function, a class, a module's attributes or a package → digest or version. Equal
         in other processes, after a new import, and with other comments.
-
-    Cost: milliseconds a class; every tensor that is no parameter or buffer is read once.
     """
     walk = _Walk()
     if isinstance(model, nn.Module):

@@ -50,17 +50,8 @@ def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
 def output_losses(
     outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
 ) -> Float[Tensor, "*batch n"]:
-    """Loss of each sample.
-
-    Args:
-        outputs: f(x_i), logits for cross-entropy.
-        targets: one-hot (or probabilities), or {0, 1} for two classes with one output; [n, k], or
-            as many sets of them as the batch has.
-        loss: "cross_entropy" (nats) or "mse" (½ squared error, summed over outputs).
-
-    Returns:
-        ℓ_i.
-    """
+    """ℓ_i: "cross_entropy" (nats, of logits) or "mse" (½ squared error, summed over outputs)."""
+    # Targets are one-hot (or probabilities), or {0, 1} for two classes with one output.
     if loss == "mse":
         return 0.5 * (outputs - targets).square().sum(-1)
     if outputs.shape[-1] == 1:  # log(1 + e^f) − y f
@@ -73,17 +64,8 @@ def loss_derivatives(
 ) -> tuple[Float[Tensor, "*batch n k"], Float[Tensor, "*batch n k k"]]:
     """Gradient R and Hessian S of each sample's loss with respect to its outputs.
 
-    Args:
-        outputs: f(x_i), logits for cross-entropy.
-        targets: one-hot (or probabilities), or {0, 1} for two classes with one output; [n, k], or
-            as many sets of them as the batch has.
-        loss: "cross_entropy" or "mse" (½ squared error).
-
     Returns:
         R_i and S_i: p − y and diag(p) − ppᵀ (p (1 − p) for one output), or f − y and I.
-
-    Raises:
-        SettingError: the loss is unknown.
     """
     k = outputs.shape[-1]
     if loss == "mse":
@@ -103,13 +85,8 @@ def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n
     With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
     reflection that takes the first axis to −s has a basis of s's complement as its other columns.
 
-    Args:
-        outputs: f(x_i), logits for cross-entropy.
-        loss: "cross_entropy" or "mse".
-
     Returns:
-        T_i: r = k − 1 for cross-entropy of several outputs, whose S ignores a shift of all of
-        them; r = k otherwise.
+        T_i: r = k − 1 for cross-entropy of several outputs, whose S ignores a shift; else r = k.
     """
     n, k = outputs.shape
     identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
@@ -137,12 +114,7 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
 
 
 def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """Margin of each prediction.
-
-    Returns:
-        By how much the given label leads the outputs, below 0 where another is predicted; of a
-        regression minus the largest absolute error.
-    """
+    """By how much the given label leads the outputs; of a regression −largest absolute error."""
     if not samples.is_classification:
         return -np.abs(outputs - samples.y.reshape(outputs.shape)).max(1)
     if outputs.shape[1] == 1:  # above ½: the second class

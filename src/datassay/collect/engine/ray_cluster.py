@@ -40,17 +40,7 @@ class RayCluster(Engine):
     """Tasks on all nodes; shared arrays lie in the object store, once a node."""
 
     def __init__(self, workers: int | None = None, address: str | None = None):
-        """Connect, or start Ray on this machine.
-
-        Args:
-            workers: pieces at a time, of a Ray that is started here; None: as many as the cores
-                allow.
-            address: of a running cluster, or None.
-
-        Raises:
-            SettingError: it cannot be reached, has its own number of workers, or no node has a core
-                for each thread of a piece.
-        """
+        """Connect to the cluster at an address, or start Ray here with so many workers."""
         threads = torch.get_num_threads()
         _connect(workers, address, threads)
         cores = [int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]]

@@ -143,16 +143,9 @@ def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """Put samples together; fields of different lengths are filled up at their end.
-
-    Args:
-        samples: of one form. Of dictionaries, fields of numbers and the id are taken, others
-            (texts, say) left out; where one is filled up, `attention_mask` says so if it was not
-            there.
-
-    Returns:
-        A batch.
-    """
+    """Put samples of one form together; fields of different lengths are filled up at their end."""
+    # Of dictionaries, fields of numbers and the id are taken, others (texts, say) left out; where
+    # one is filled up, `attention_mask` says so if it was not there.
     if not isinstance(samples[0], Mapping):
         return default_collate(list(samples))
     batch: dict[str, Any] = {}
@@ -182,14 +175,7 @@ LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch
 
 
 def outputs_of(model: nn.Module, batch: Any) -> Tensor:
-    """What the model gives for a batch, (x, ..., targets) or a dictionary: its logits.
-
-    Returns:
-        Its output, its `.logits`, or the first of several; one axis more where it is [b].
-
-    Raises:
-        ModelError: there is no tensor in what it gives.
-    """
+    """What the model gives for a batch, (x, ..., targets) or a dictionary: its logits."""
     if isinstance(batch, Mapping):
         left_out = {*TARGETS, LOSS_WEIGHT}
         given = {key: value for key, value in batch.items() if key not in left_out}
@@ -214,12 +200,7 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
 
 
 def targets_of(batch: Any) -> Tensor | None:
-    """The batch's targets.
-
-    Returns:
-        The last of a tuple; of a dictionary its "labels", or its input_ids where there are none,
-        padding not counted; None where there are none, or no numbers.
-    """
+    """The last of a tuple; of a dictionary its "labels", else its input_ids without padding."""
     if isinstance(batch, Mapping):
         for name in TARGETS:
             if batch.get(name) is not None:

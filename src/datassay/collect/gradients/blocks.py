@@ -48,20 +48,7 @@ class Block:
 def chosen_parameters(
     model: nn.Module, pattern: str | Sequence[str] | None
 ) -> dict[str, nn.Parameter]:
-    """The weights whose gradients are taken.
-
-    Args:
-        model: the network.
-        pattern: a part of their names ("lora_"), a pattern with * and ?, or several of these; None:
-            all that require a gradient.
-
-    Returns:
-        Name → tensor, each tensor once.
-
-    Raises:
-        SettingError: no name fits.
-        ModelError: nothing trains.
-    """
+    """Name → tensor, each once: all that train, or those whose names hold or match a pattern."""
     named = dict(model.named_parameters())
     if pattern is None:
         found = {n: p for n, p in named.items() if p.requires_grad}

@@ -44,23 +44,10 @@ def objective(
     task: str | None = None,
     more: Sequence[Tensor] = (),
 ) -> Objective:
-    """The loss of a task, from what the user calls it.
-
-    Args:
-        loss: "auto", of LOSSES, a criterion of torch (its weights, smoothing, ignore_index and
-            reduction are read from it) or the function of one, or (model, batch) → [b]; an
-            Objective whose name may be "auto".
-        model: the network; "auto" takes next_token for a causal language model.
-        batch: a first one: the type of its targets decides "auto".
-        task: what "auto" is, where the samples say it.
-        more: targets of further batches, where these decide.
-
-    Returns:
-        The loss.
-
-    Raises:
-        SettingError: it is none of these, or "auto" cannot tell which of two it is.
-    """
+    """The loss of a task from a name or 'auto', torch's criterion or (model, batch) → [b]."""
+    # A criterion's weights, smoothing, ignore_index and reduction are read from it; an Objective's
+    # name may be 'auto', which `task` says where the samples do, else the type of the batch's
+    # targets and of `more` of them.
     if isinstance(loss, Objective):
         name = task or _by_targets(model, batch, more) if loss.name == "auto" else loss.name
         return _with_axis(replace(loss, name=name), model, batch)

@@ -68,15 +68,7 @@ class Objective:
         return self.temperature != 1 and self.has_temperature
 
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
-        """Each sample's loss.
-
-        Returns:
-            Loss unit: nats, or half squared output unit; times a sample's own weight, where the
-            batch says one.
-
-        Raises:
-            SettingError: the user's function does not give [b].
-        """
+        """Each sample's loss, in nats or half squared output unit, times its own weight."""
         if self.function is not None:
             found = self.function(model, batch)
             if not isinstance(found, Tensor) or found.ndim != 1:
@@ -89,14 +81,7 @@ class Objective:
         return self.of_outputs(outputs, targets).sum(1) * weights_of(batch, outputs)
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
-        """Each sample's loss at each of its places: their sum is its loss.
-
-        Returns:
-            Loss unit; of next tokens, the loss of token t + 1 stands at t.
-
-        Raises:
-            SettingError: the loss is the user's own, which says nothing of places.
-        """
+        """Each sample's loss at each place; of next tokens, that of token t + 1 stands at t."""
         if self.function is not None:
             raise SettingError("a loss of your own has no places; take a loss by name.")
         outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
@@ -105,19 +90,7 @@ class Objective:
     def placed(
         self, outputs: Tensor, targets: Tensor | None
     ) -> tuple[Float[Tensor, "b places k"], Tensor]:
-        """Outputs and targets by place: one a sample, or one a token.
-
-        Args:
-            outputs: [b, k], or [b, tokens, k].
-            targets: classes [b] or [b, tokens], or their probabilities, of the outputs' shape;
-                values [b, k].
-
-        Returns:
-            [b, places, k], and classes [b, places] or values [b, places, k].
-
-        Raises:
-            ModelError: the targets do not fit the outputs.
-        """
+        """Outputs [b, places, k], and classes [b, places] or values [b, places, k]."""
         if targets is None:
             raise ModelError(
                 "a named loss needs the batch's targets as numbers: the last of a tuple, or a "
@@ -194,16 +167,9 @@ class Objective:
     def roots(
         self, f: Float[Tensor, "b places k"], y: Tensor, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S.
-
-        Args:
-            f: outputs.
-            y: targets.
-            generator: for the draws where outputs are many: then the mean of v vᵀ is S.
-
-        Yields:
-            For up to MOST_SUMMED outputs of one place a sample, all; else drawn ones.
-        """
+        """Vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S."""
+        # Of up to MOST_SUMMED outputs of one place a sample, all; else drawn ones: the mean of v vᵀ
+        # is S.
         weight = self._weights(f, y)  # [b, places, 1 or k]
         if self.is_softened:  # the Hessian of T ℓ(f / T)
             f, weight = f / self.temperature, weight / self.temperature

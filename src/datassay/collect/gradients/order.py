@@ -53,17 +53,8 @@ class Order:
 
 
 def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
-    """The samples of a loader of a Dataset that has indices.
-
-    Returns:
-        Their order. A sampler in random order stands for all samples that it draws from, in
-        theirs.
-
-    Raises:
-        DataError: the sampler draws other samples in each pass, never ends, or gives none.
-
-    Cost: two passes over the indices of a sampler that torch does not have; no sample is read.
-    """
+    """The samples of a loader of a Dataset that has indices; no sample is read."""
+    # A sampler in random order stands for all samples that it draws from, in theirs.
     sampler, size, drop = _parts(loader)
     found = _known(sampler, name, queries=queries)
     if found is None:

@@ -68,23 +68,9 @@ class PerSample:
         batch: Any,
         cotangents: Callable[[Tensor], Iterable[Tensor]] = lambda v: [torch.ones_like(v)],
     ) -> Iterator[Gradients]:
-        """Gradients of every sample, Σ over its values of cotangent times value.
-
-        Args:
-            values: [b, ...] of the model and a batch; a sample's depend on that sample alone.
-            batch: of b samples.
-            cotangents: from the values to weights of them, each of their shape; one pass back each.
-
-        Yields:
-            Per cotangent, each block's uses; their `matrix` is [b, rows, columns].
-
-        Raises:
-            ModelError: the values are not finite, or the model raised.
-
-        Cost: one pass forward, and one back a cotangent that leaves out the weights' own gradients;
-            layers' inputs and their outputs' gradients are held. Tensors without a known layer cost
-            another two passes.
-        """
+        """Gradients of every sample's Σ over its values, [b, ...], of cotangent times value."""
+        # One pass back a cotangent, for which each block's uses are yielded: their `matrix` is
+        # [b, rows, columns]. Tensors without a known layer cost another two passes.
         size = batch_size(batch)
         # Not while the caller runs: a generator's context would leak into it.
         held = []

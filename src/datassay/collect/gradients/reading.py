@@ -189,14 +189,7 @@ Read = SampleSet | Unlabelled | Loaded | Streamed
 
 
 def batches(data: Any, size: int, name: str = "train", *, integers: bool = False) -> Batches:
-    """Read samples in batches, in the order in which they are held.
-
-    Returns:
-        The batches.
-
-    Raises:
-        DataError: data is none of these, is empty, or differs from one pass to the next.
-    """
+    """Samples of any kind in batches, in the order in which they are held."""
     if isinstance(data, Unlabelled):
         whole = batches(data.samples, size, name, integers=integers)
         return _without_targets(whole)
@@ -225,20 +218,14 @@ def samples_or_batches(
     Args:
         data: what `as_samples` takes; a DataLoader, whose sampler says which samples it stands for;
             an IterableDataset; a Dataset, a `datasets.Dataset` or a list of samples that are
-            dictionaries, or tuples of other than two, put together by torch's collate function,
-            texts of different lengths filled up. A sample that is a dictionary may have its "id".
-            Queries may be inputs alone.
+            dictionaries, or tuples of other than two, put together by torch's collate function.
         name: of the argument, for errors.
         like: the training samples, whose classes these follow.
         coding: of labels by the network's outputs; None: the targets alone say what they are.
-        queries: whether these are queries, each that is drawn one; else training samples, which
-            weigh as often as they are drawn.
+        queries: whether each that is drawn is one; training samples weigh as often as drawn.
 
     Returns:
         Samples whose order is known and the same in each pass.
-
-    Raises:
-        DataError: it is none of these, or differs from one pass to the next.
     """
     if isinstance(data, Loaded | Streamed | Unlabelled):
         return data

@@ -26,20 +26,13 @@ def kernel(
     *,
     device: str = "cpu",
 ) -> Float[Tensor, "rows columns"]:
-    """Θ = Σ over tensors of J_left J_rightᵀ, in float64.
+    """Θ = Σ over tensors of J_left J_rightᵀ, in float64, of n and m samples.
 
     A dense layer contributes (A Aᵀ + 1) ⊙ (Δ Δᵀ), the + 1 only where it has a bias.
 
-    Args:
-        left: blocks of n samples, k outputs each.
-        right: blocks of m samples.
-        outputs: "joint": [n k, m k], row i k + a for output a of sample i. "averaged": [n, m], the
-            mean over outputs of the diagonal output blocks, exact for networks of infinite width.
-        max_bytes: of one intermediate panel.
-        device: where the products are computed.
-
     Returns:
-        The kernel, output unit squared over weight unit squared.
+        "joint": [n k, m k], row i k + a for output a of sample i. "averaged": [n, m], the mean over
+        outputs of the diagonal output blocks, exact for networks of infinite width.
 
     Cost: n m (n_in + k² n_out) multiplications a dense layer for "joint", n m (n_in + k n_out) for
     "averaged"; beyond the result two panels of max_bytes and, in float64, the factors of one dense

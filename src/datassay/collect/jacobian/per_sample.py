@@ -142,17 +142,10 @@ def _uses(output: Tensor) -> Counter[int]:
 def jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."]
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """Outputs and parameter Jacobian of each sample, at the model's present weights.
+    """f₀, [n, k], per dense layer its factors, per other parameter its Jacobian [n, k, size].
 
     Returns:
-        f₀, and per dense layer its factors, per other parameter its Jacobian [n, k, size].
-
-    Raises:
-        ModelError: torch.func cannot vectorise the model; the message names the layer.
-
-    Cost: that of `factored_jacobian`, and 2 n k positions n_in n_out operations a convolution;
-    n k (Σ n_out + Σ direct) values held.
-    Source: METHODS §2 (dense layers need no projection); taps are ours. Exact.
+        Both, at the present weights. Source: METHODS §2 (dense layers need no projection). Exact.
     """
     outputs, blocks = factored_jacobian(model, layers, x)
     return outputs, {
@@ -167,14 +160,9 @@ def factored_jacobian(
     """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from.
 
     Returns:
-        f₀, and per dense layer and weight of a convolution its factors, per other parameter its
-        Jacobian [n, k, size].
+        Both.
 
-    Raises:
-        ModelError: torch.func cannot vectorise the model; the message names the layer.
-
-    Cost: a forward pass a sample, and k backward passes by the layers' outputs alone; their values
-    and gradients are held, and a patch a position.
+    Cost: a forward pass a sample, and k backward passes by the layers' outputs alone.
     """
     parameters = {n: p.detach() for n, p in model.named_parameters()}
     tapped = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}

@@ -30,16 +30,7 @@ ROUNDING = 1e-4
 
 
 def unwrapped(model: M) -> M:
-    """The network itself, where torch.compile or a data-parallel wrapper was put around it.
-
-    Returns:
-        What is inside, the same weights.
-
-    Raises:
-        ModelError: it is no torch module or a TorchScript one, a lazy layer has no weights yet, a
-            tensor is on the meta device, sparse, complex or quantized, or batch norm keeps no
-            running statistics.
-    """
+    """The network itself, where torch.compile or a data-parallel wrapper was put around it."""
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"the model must be a torch.nn.Module; got a {type(model).__name__}. Write it as one: "
@@ -216,21 +207,10 @@ def check_initial_fit(
     is_classification: bool,
     allow_trained: bool,
 ) -> tuple[str, ...]:
-    """Refuse weights that fit the training labels better than labels they cannot know.
-
-    METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
-    0.99 to 0.78. Such weights fit their training labels better than the validation labels. The
-    fit is 1 − loss / loss of a constant guess; of squared error and, for classes, cross-entropy
-    the one that the weights fit better, because outputs trained by the one miss the other's scale.
-
-    Returns:
-        One warning, or none: that the weights already predict these labels.
-
-    Raises:
-        ModelError: the fit to the training labels exceeds a fifth, and the validation loss exceeds
-            the training loss by more than 3 standard errors and by a tenth, and allow_trained is
-            False.
-    """
+    """Refuse weights that fit the training labels better than labels they cannot know."""
+    # METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
+    # 0.99 to 0.78. The fit is 1 − loss / loss of a constant guess; of squared error and, for
+    # classes, cross-entropy the one that the weights fit better, whose scale the outputs have.
     outputs, targets, val_outputs = outputs.double(), targets.double(), val_outputs.double()
     losses = [_squared_error, _cross_entropy] if is_classification else [_squared_error]
     relative, loss = min(
