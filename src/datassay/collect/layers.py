@@ -61,13 +61,9 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Gradients Σ_t left_t ⊗ right_t, over the places t where a sample uses the weights.
+    """Gradients Σ_t left_t ⊗ right_t, over the places t where a sample uses the weights."""
 
-    Attributes:
-        left: [b, places, rows], or [b, places]: the one row that is 1 (a token id).
-        right: [b, places, columns].
-    """
-
+    # [b, places]: the one row that is 1 (a token id).
     left: Float[Tensor, "b places rows"] | Int[Tensor, "b places"]
     right: Float[Tensor, "b places columns"]
 

@@ -50,7 +50,17 @@ class StoredPass:
             part: {TARGETS: targets[part].numpy(), IDS: ids}
             for part, ids in encoded({p: s.ids for p, s in work.sets.items()}).items()
         }
-        run = _manifest(work, model, seed)
+        names = ("representation", "outputs", "projection", "kind", "precision")
+        names += ("landmarks",) if work.form.landmarks else ()
+        run = {
+            **model_fingerprint(model),
+            **machine_fingerprint(work.frozen),
+            "trained tensors": {**work.layers.dense, **work.layers.direct},
+            "training samples": samples_fingerprint(work.sets["train"]),
+            "validation samples": samples_fingerprint(work.sets.get("val")),
+            **{name: getattr(work.form, name) for name in names},
+            "seed": seed,
+        }
         form = {name: v for name, v in asdict(work.form).items() if name != "products"}
         free = {"form": form, "threads": torch.get_num_threads()}
         self.store = FeatureStore(location, run, self._layout(), free)
@@ -139,18 +149,3 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
     if settings.get("precision", "auto") not in {"auto", form.precision}:
         return None
     return form if "auto" in given.values() else replace(form, passed_over="")
-
-
-def _manifest(work: JacobianPass, model: nn.Module, seed: int) -> dict[str, object]:
-    form, layers = work.form, work.layers
-    names = ("representation", "outputs", "projection", "kind", "precision")
-    names += ("landmarks",) if form.landmarks else ()
-    return {
-        **model_fingerprint(model),
-        **machine_fingerprint(work.frozen),
-        "trained tensors": {**layers.dense, **layers.direct},
-        "training samples": samples_fingerprint(work.sets["train"]),
-        "validation samples": samples_fingerprint(work.sets.get("val")),
-        **{name: getattr(form, name) for name in names},
-        "seed": seed,
-    }

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from datassay.data.outputs import indexed
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError, SettingError
-from datassay.rules import one_of
+from datassay.errors import ModelError
+from datassay.rules import one_of, require
 
 LOSSES = ("cross_entropy", "mse")
 
@@ -20,17 +20,10 @@ def task_loss(samples: SampleSet, loss: str = "auto") -> str:
     """The loss of a task: "auto" is "cross_entropy" for classes and "mse" for targets."""
     if loss == "auto":
         return "cross_entropy" if samples.is_classification else "mse"
-    check_loss(loss, samples.is_classification)
+    allowed = LOSSES if samples.is_classification else ("mse",)
+    task = "classes" if samples.is_classification else "a regression"
+    require(loss in allowed, "loss", f"be {' or '.join(allowed)} for {task}", repr(loss))
     return loss
-
-
-def check_loss(loss: str, is_classification: bool) -> None:
-    """Refuse a loss that is unknown, or cross-entropy for a regression."""
-    allowed = LOSSES if is_classification else ("mse",)
-    if loss not in allowed:
-        task = "classes" if is_classification else "a regression"
-        names = " or ".join(allowed)
-        raise SettingError(f"loss must be {names} for {task}; got {loss!r}.")
 
 
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
@@ -71,7 +64,7 @@ def loss_derivatives(
     if loss == "mse":
         identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
         return outputs - targets, identity.expand(*outputs.shape, k)
-    one_of("loss", loss, ("cross_entropy", "mse"))
+    one_of("loss", loss, LOSSES)
     if k == 1:
         p = torch.sigmoid(outputs)
         return p - targets, (p * (1 - p))[..., None]

@@ -8,7 +8,6 @@ threads: results are bit-identical on every engine, also after a worker died and
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -17,8 +16,8 @@ from torch import Tensor
 Result = TypeVar("Result")
 
 
-class Engine(ABC):
-    """Computes pieces; shared values must not change until the last result is taken."""
+class Engine:
+    """Computes pieces, here; shared values must not change until the last result is taken."""
 
     def map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
@@ -45,31 +44,17 @@ class Engine(ABC):
 
         return tree_sum(reported(), operator.iadd)
 
-    @abstractmethod
     def _map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Result]:
         """As `map`, of two pieces or more."""
-
-    def __reduce__(self) -> str | tuple:
-        return _in_worker, ()
-
-
-class InProcess(Engine):
-    """This process, one piece after the other."""
-
-    def _map(
-        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
-    ) -> Iterator[Result]:
         return (function(shared, piece) for piece in pieces)
 
+    def __reduce__(self) -> str | tuple:  # inside a worker: in process
+        return Engine, ()
 
-IN_PROCESS = InProcess()
 
-
-def _in_worker() -> Engine:
-    """The engine inside a worker: in process."""
-    return IN_PROCESS
+IN_PROCESS = Engine()
 
 
 def tree_sum(values: Iterable[Result], add: Callable[[Result, Result], Result]) -> Result:

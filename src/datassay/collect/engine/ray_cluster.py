@@ -20,10 +20,7 @@ from datassay.errors import SettingError
 
 try:
     import ray  # pyright: ignore[reportMissingImports]
-    from ray.exceptions import (  # pyright: ignore[reportMissingImports]
-        RayError,
-        RayTaskError,
-    )
+    from ray.exceptions import RayError, RayTaskError  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise SettingError(
         "engine 'ray' needs Ray, which is not installed here. Install it: "

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
+from datassay.collect.fingerprint import numpy_values
 from datassay.errors import DataError, ModelError
 from datassay.results import result
 
@@ -22,25 +23,16 @@ PADDING = {"labels": -100}
 
 @result
 class Batches:
-    """Samples in batches, which can be gone through again and again.
+    """Samples in batches, which can be gone through again and again."""
 
-    Attributes:
-        parts: called for a new pass over (ids or None, batch).
-        ids: [n], one a sample; None: counted or read on the way.
-        n: how many samples; None: unknown before the first pass.
-        subset: gives the samples at these positions as batches; None where they have none.
-        weights: [n], of each sample's loss in the mean loss, 1 on average; None: all 1.
-        warnings: what the user should know of how the samples were read.
-        streamed: whether all samples must be held in memory to take some by position.
-    """
-
+    # Called for a new pass over (ids or None, batch).
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
-    ids: np.ndarray | None
-    n: int | None
-    subset: Callable[[Sequence[int]], Batches] | None = None
-    weights: Float[np.ndarray, " n"] | None = None
+    ids: np.ndarray | None  # [n]; None: counted or read on the way
+    n: int | None  # None: unknown before the first pass
+    subset: Callable[[Sequence[int]], Batches] | None = None  # the samples at these positions
+    weights: Float[np.ndarray, " n"] | None = None  # in the mean loss, 1 on average; None: all 1
     warnings: tuple[str, ...] = ()
-    streamed: bool = False
+    streamed: bool = False  # all samples must be held in memory to take some by position
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
         start = 0
@@ -118,9 +110,8 @@ def _content(leaf: Any) -> bytes:
 
 def tensor_content(tensor: Tensor) -> bytes:
     """Type, shape and values of a tensor as bytes."""
-    values = tensor.detach().cpu()
-    values = values.float() if values.dtype == torch.bfloat16 else values
-    return f"{values.dtype} {tuple(values.shape)} ".encode() + values.numpy().tobytes()
+    values = numpy_values(tensor)
+    return f"torch.{values.dtype} {values.shape} ".encode() + values.tobytes()
 
 
 def _leaves(batch: Any) -> Iterator[Any]:
@@ -204,12 +195,13 @@ def targets_of(batch: Any) -> Tensor | None:
     if isinstance(batch, Mapping):
         for name in TARGETS:
             if batch.get(name) is not None:
-                return _as_tensor(batch[name])
+                return batch[name] if isinstance(batch[name], Tensor) else None
         ids, mask = batch.get("input_ids"), batch.get("attention_mask")
         if ids is None or mask is None:
             return ids
         return ids.masked_fill(mask == 0, IGNORED)
-    return _as_tensor(batch[-1]) if isinstance(batch, tuple | list) and len(batch) > 1 else None
+    last = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+    return last if isinstance(last, Tensor) else None  # names of classes, say
 
 
 def labels_by_name(batch: Any) -> list[str]:
@@ -219,10 +211,6 @@ def labels_by_name(batch: Any) -> list[str]:
     else:
         given = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
     return [v for v in given if isinstance(v, str)] if isinstance(given, tuple | list) else []
-
-
-def _as_tensor(given: Any) -> Tensor | None:
-    return given if isinstance(given, Tensor) else None  # names of classes, say
 
 
 def weights_of(batch: Any, like: Tensor) -> Tensor:

@@ -18,21 +18,13 @@ from datassay.errors import ModelError, SettingError
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Weights whose gradients are one matrix a sample.
+    """Weights whose gradients are one matrix a sample."""
 
-    Attributes:
-        name: of the layer, or of the tensor.
-        shape: rows and columns of the gradients.
-        parameters: the tensors: a weight and, as a column (transposed: a row) more, its bias.
-        layers: names of the layers that use them; empty where they are differentiated directly.
-        transposed: whether the weight is [n_in, n_out].
-    """
-
-    name: str
-    shape: tuple[int, int]
-    parameters: tuple[str, ...]
-    layers: tuple[str, ...] = ()
-    transposed: bool = False
+    name: str  # of the layer, or of the tensor
+    shape: tuple[int, int]  # rows and columns of the gradients
+    parameters: tuple[str, ...]  # a weight and, as a column (transposed: a row) more, its bias
+    layers: tuple[str, ...] = ()  # that use them; empty where they are differentiated directly
+    transposed: bool = False  # whether the weight is [n_in, n_out]
 
     @property
     def size(self) -> int:

@@ -27,34 +27,21 @@ MOST_SUMMED, DRAWS = 16, 8
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A sample's loss as a function of a model and a batch.
+    """A sample's loss as a function of a model and a batch."""
 
-    Attributes:
-        name: "cross_entropy", "next_token", "bce", "mse", "huber", or "custom".
-        function: (model, batch) → [b], where the loss is the user's own.
-        smoothing: of the labels, in [0, 1).
-        class_weight: [k] or None, of cross_entropy; of bce, for its positive targets.
-        scale: constant factor of each output's loss; None: ½ of "mse", else 1.
-        temperature: T; of classes, the loss is T ℓ(f / T). At 1 it is ℓ; above, samples that the
-            network fits with much confidence keep a gradient.
-        averaged: whether a scale is divided by the number of outputs, as torch's criteria do.
-        ignored: the label of places that do not count, as the user's targets have it.
-        output_weight: [k] or None, of bce: nn.BCEWithLogitsLoss(weight=).
-        delta: of huber, where the loss turns from a square to a line.
-        classes_second: whether several places have their classes at the second axis, as torch's
-            criteria have them, or at the last, as transformers'; None: as the targets' shape says.
-    """
-
-    name: str
-    function: Callable[[nn.Module, Any], Tensor] | None = None
-    smoothing: float = 0.0
-    class_weight: Tensor | None = None
-    scale: float | None = None
+    name: str  # cross_entropy, next_token, bce, mse, huber, or custom
+    function: Callable[[nn.Module, Any], Tensor] | None = None  # the user's own, (…) → [b]
+    smoothing: float = 0.0  # of the labels, in [0, 1)
+    class_weight: Tensor | None = None  # [k], of cross_entropy; of bce, for its positive targets
+    scale: float | None = None  # constant factor of each output's loss; None: ½ of mse, else 1
+    # T; of classes, the loss is T ℓ(f / T): above 1, confident samples keep a gradient.
     temperature: float = 1.0
-    averaged: bool = True
-    ignored: int = IGNORED
-    output_weight: Tensor | None = None
-    delta: float = 1.0
+    averaged: bool = True  # whether a scale is divided by the number of outputs, as torch's are
+    ignored: int = IGNORED  # the label of places that do not count, as the user's targets have it
+    output_weight: Tensor | None = None  # [k], nn.BCEWithLogitsLoss(weight=)
+    delta: float = 1.0  # of huber, where the loss turns from a square to a line
+    # Where several places have their classes: at the second axis, as torch's criteria have them, or
+    # at the last, as transformers'; None: as the targets' shape says.
     classes_second: bool | None = None
 
     @property

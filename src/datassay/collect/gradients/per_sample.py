@@ -35,14 +35,7 @@ ROUNDING = float(torch.finfo(torch.float32).eps) ** 2
 
 
 class PerSample:
-    """Gradients of a network's values by its blocks, sample by sample.
-
-    Attributes:
-        model: in evaluation mode.
-        blocks: those of the weights chosen.
-        values_held: numbers that a pass holds for each sample, about.
-        warnings: what the user should know; filled by the passes.
-    """
+    """Gradients of a network's values by its `blocks`, sample by sample."""
 
     def __init__(
         self,
@@ -53,10 +46,11 @@ class PerSample:
         alone: Values | None = None,
     ):
         """Find the layers that hand out factors and check them on a batch of one or two samples."""
-        self.model, self.warnings = model, []
+        self.model, self.warnings = model, []  # filled by the passes
         self.blocks = blocks_of(model, chosen)
         self._vectorised = True
         self._check_apart(few, values if alone is None else alone)
+        # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
         wrong = self._wrong(few, values)
         if wrong:

@@ -26,21 +26,14 @@ WHOLE_FROM = 2
 
 @dataclass(frozen=True, slots=True)
 class TensorProjection:
-    """How the d entries of one parameter tensor become p features.
+    """How the d entries of one parameter tensor become p features."""
 
-    Attributes:
-        kind: "whole" (p = d), "coordinates" or "sparse_sign".
-        index: coordinates: [p] the entries kept; sparse_sign: [d] the feature each entry goes to.
-        sign: sparse_sign: [d] of ±1; otherwise None.
-        scale: factor on the features, so that inner products are unbiased.
-        n_features: p; sparse_sign: also of features that no entry goes to.
-    """
-
-    kind: Literal["whole", "coordinates", "sparse_sign"]
+    kind: Literal["whole", "coordinates", "sparse_sign"]  # whole: p = d
+    # The entries kept, [p]; of sparse_sign the feature each entry goes to, [d], under a sign of ±1.
     index: Int[Tensor, " entries"] | None = None
     sign: Float[Tensor, " d"] | None = None
-    scale: float = 1.0
-    n_features: int = 0
+    scale: float = 1.0  # of the features, so that inner products are unbiased
+    n_features: int = 0  # p; of sparse_sign also those that no entry goes to
 
 
 def tensor_projection(

@@ -47,17 +47,13 @@ def unwrapped(model: M) -> M:
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         _check_tensor(name, tensor)
     for name, module in model.named_modules():
-        _check_statistics(name, module)
+        if isinstance(module, _BatchNorm) and module.running_mean is None:
+            raise ModelError(
+                f"batch norm must keep running statistics; {name!r} does not, so each output would "
+                "depend on the batch. Build it with track_running_stats=True and train it or run "
+                "it over the data once in training mode, or use nn.GroupNorm or nn.LayerNorm."
+            )
     return model
-
-
-def _check_statistics(name: str, module: nn.Module) -> None:
-    if isinstance(module, _BatchNorm) and module.running_mean is None:
-        raise ModelError(
-            f"batch norm must keep running statistics; {name!r} does not, so each output would "
-            "depend on the batch. Build it with track_running_stats=True and train it or run it "
-            "over the data once in training mode, or use nn.GroupNorm or nn.LayerNorm."
-        )
 
 
 def _check_tensor(name: str, tensor: Tensor) -> None:
@@ -80,12 +76,10 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
 
 @contextmanager
 def plain_attention() -> Iterator[None]:
-    """Attention as products of tensors, as long as this lasts.
-
-    torch's fused kernels know neither many networks or samples at once nor forward derivatives.
-    Transformers' masks are made whole, also where nothing is masked: whether that is so would have
-    to be read from values, which one sample of many at once has not.
-    """
+    """Attention as products of tensors, as long as this lasts."""
+    # torch's fused kernels know neither many networks or samples at once nor forward derivatives.
+    # Transformers' masks are made whole, also where nothing is masked: whether it is would have
+    # to be read from values, which one sample of many at once has not.
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
