@@ -155,8 +155,8 @@ def search_samples(
         return (loss < 1 - search.recovery_r2).mean(1), (1 - loss).mean(1)
 
     doubled, opt, trials = bisect(trial, search, progress)
-    columns = [np.array(column) for column in zip(*trials, strict=True)]
-    return SampleComplexity(n_inputs, width, opt, doubled, *columns, search)
+    teacher, samples, share, r2 = (np.array(column) for column in zip(*trials, strict=True))
+    return SampleComplexity(n_inputs, width, opt, doubled, teacher, samples, share, r2, search)
 
 
 def recovery_r2(
