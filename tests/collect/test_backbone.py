@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from PIL import Image
 
 import datassay as da
@@ -83,7 +84,8 @@ def test_batches_change_nothing(tmp_path, monkeypatch, batch):
         da.load(folder, encode=Backbone("tiny")),
         da.load((TEXTS, LABELS), encode=Backbone("words")),
     ]
-    monkeypatch.setattr(embedding_pass, "_batch", lambda *_: batch)
+    monkeypatch.setattr(embedding_pass, "TEXTS", batch)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: batch)
     monkeypatch.setattr(embedding_pass, "CHUNK", 7)
     again = [
         da.load(folder, encode=Backbone("tiny")),

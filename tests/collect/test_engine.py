@@ -15,9 +15,9 @@ import torch
 from typer.testing import CliRunner
 
 from datassay.collect.collection import collect
-from datassay.collect.engine.base import IN_PROCESS, Engine, InProcess, tree_sum
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.base import IN_PROCESS, Engine, tree_sum
 from datassay.collect.engine.parcel import LARGE, compute, pack, parcel, unpack
+from datassay.collect.engine.processes import engine_named
 from datassay.commands import app
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
@@ -74,7 +74,7 @@ def test_rows_that_are_kept_whole_are_sent_whole(processes, monkeypatch):
     assert basis.rows.is_small
     sent = unpack(pack(basis))
     assert sent.rows.features is None and torch.equal(sent.rows[3:9], basis.rows[3:9])
-    assert all(isinstance(e, InProcess) for e in (sent.engine, unpack(pack(processes))))
+    assert all(type(e) is Engine for e in (sent.engine, unpack(pack(processes))))
 
 
 class Scaled(torch.nn.Module):
@@ -237,7 +237,7 @@ def test_another_machine_is_refused(monkeypatch):
 
 
 def test_engines_are_named():
-    assert engine_named("in_process") is IN_PROCESS and isinstance(IN_PROCESS, Engine)
+    assert engine_named("in_process") is IN_PROCESS
     with pytest.raises(SettingError, match=r"engine must be one of in_process, .*got 'spark'"):
         collected("spark")
     with pytest.raises(SettingError, match="address belongs to engine 'ray'"):

@@ -12,7 +12,7 @@ from torch import nn
 
 from datassay.collect import fingerprint
 from datassay.collect.collection import collect
-from datassay.collect.model_code import code_fingerprint
+from datassay.collect.fingerprint import code_fingerprint
 from datassay.errors import DatassayError, ModelError, SettingError
 from datassay.train.retrain import retrain
 from helpers.collecting import classes
@@ -104,7 +104,7 @@ def test_unchanged_code_is_never_refused(edited, made):
 
 PRINTED = """
 import json, sys
-from datassay.collect.model_code import code_fingerprint
+from datassay.collect.fingerprint import code_fingerprint
 if sys.argv[1] == "file":
     from edited_net import Net
 else:

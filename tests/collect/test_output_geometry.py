@@ -90,7 +90,7 @@ def test_projections():
     assert output_geometry(model, train).features.n_parameters == whole  # few enough
     assert output_geometry(model, train, projection=2).features.n_parameters < whole
     for bad in (0, "all"):
-        with pytest.raises(SettingError, match="projection must be 'auto', None or a positive"):
+        with pytest.raises(SettingError, match=r"projection must be ('auto', None|at least 1 fea)"):
             output_geometry(model, train, projection=bad)
 
 

@@ -98,7 +98,7 @@ def test_bad_input_is_named():
     good = noisy(T)
     with pytest.raises(DataError, match="at least three sizes"):
         fit_laws(T[:2], good[:2])
-    with pytest.raises(DataError, match="the least 1"):
+    with pytest.raises(DataError, match="size must be 2 or more; got 1"):
         fit_laws(T - 1, good)
     with pytest.raises(DataError, match="at least three sizes"):
         fit_joint_law(T, T, np.full_like(good, np.inf))

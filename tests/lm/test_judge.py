@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.lm.page import page
+from datassay.lm.page import page, verdict
 from datassay.lm.results import JudgedTexts
-from datassay.lm.verdict import verdict
 from datassay.report.html import render
 from helpers import language_models as tiny
 

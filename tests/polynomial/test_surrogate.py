@@ -13,11 +13,12 @@ from datassay.polynomial.monomials import all_monomials, local_monomials
 from datassay.polynomial.surrogate import (
     FORMAT,
     Surrogate,
+    SurrogateScores,
     load_surrogate,
     sample_monomials,
     save_surrogate,
+    score_each,
 )
-from datassay.polynomial.surrogate_score import SurrogateScores, score_each
 from datassay.stats import mean_interval
 
 
