@@ -148,16 +148,7 @@ def warned(warnings: Iterable[str]) -> list[Text]:
 def block_table(
     names: np.ndarray, sizes: np.ndarray, columns: Mapping[str, Sequence[str]]
 ) -> list[RenderableType]:
-    """A network's blocks of weights, the largest of many, and how many are left out.
-
-    Args:
-        names: of the blocks.
-        sizes: weights of each.
-        columns: heading → a cell a block.
-
-    Returns:
-        The table, and a sentence where blocks are left out.
-    """
+    """A network's blocks of weights, the largest of many, and how many are left out."""
     table = Table(title="Blocks of weights", title_justify="left")
     table.add_column("block")
     for name in ("weights", *columns):

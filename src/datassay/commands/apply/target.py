@@ -16,18 +16,7 @@ from datassay.store.outputs import check_outputs, check_writable
 
 
 def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> None:
-    """Refuse, before any work is done, a folder that the data could not go to.
-
-    Args:
-        out: the folder to be.
-        data: what is given back.
-        decisions: the file of decisions.
-        overwrite: whether data of ours that were changed since may be replaced.
-
-    Raises:
-        SettingError: it is named as a file, is or lies in what is read, holds something else than
-            unchanged data of ours, or cannot be written.
-    """
+    """Refuse, before any work is done, a folder that the data could not go to."""
     if out.name.lower().endswith(suffixes()) and not out.is_dir():
         raise SettingError(
             f"out must name a folder, in which the data have their own name; got {out}. Give "
@@ -60,18 +49,7 @@ def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> N
 
 @contextmanager
 def placed(out: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `out` once it is whole.
-
-    Args:
-        out: replaced where it exists.
-
-    Yields:
-        An empty folder on the same disk; where the block fails, it is removed.
-
-    Raises:
-        SettingError: the file system refuses.
-        OSError: never; it becomes a SettingError.
-    """
+    """A folder to fill, which becomes `out` once it is whole."""
     try:
         with whole_folder(Path(os.path.abspath(out))) as folder:
             yield folder

@@ -130,15 +130,7 @@ def image_paths(samples: SampleSet) -> list[Path] | None:
 
 
 def images(samples: SampleSet, positions: Sequence[int]) -> list[bytes]:
-    """Images as PNG; empty where the samples are no images.
-
-    Args:
-        samples: the whole set, which fixes the grey scale.
-        positions: [m], which of them.
-
-    Returns:
-        [m], or none.
-    """
+    """Images as PNG; empty where the samples are no images."""
     drawn = draw(samples, np.asarray(positions, int), LARGEST_SIDE)
     encoded = [one.image.partition(",")[2] for one in drawn]
     return [base64.b64decode(one) for one in encoded] if all(encoded) else []

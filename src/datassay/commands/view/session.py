@@ -108,18 +108,7 @@ class Session:
         return self._showcase.details(self._known(rows), LARGE, SMALL)
 
     def change(self, changes: Any) -> dict[str, Any]:
-        """Make, replace or take back decisions, and save all of them.
-
-        Args:
-            changes: row, decision (None takes it back), label, when, seen of each.
-
-        Returns:
-            How many decisions there are now.
-
-        Raises:
-            Refused: a row, a decision or a label is none, or the file cannot be written; then
-                nothing is changed.
-        """
+        """Make, replace or take back decisions, and save all of them."""
         if not isinstance(changes, list) or not 0 < len(changes) <= MOST_CHANGES:
             raise Refused(400, f"changes must be a list of 1 to {MOST_CHANGES}.")
         made = [self._made(one) for one in changes]
