@@ -83,7 +83,8 @@ def _check_holds(folder: Path, name: str) -> None:
 def finished_run(folder: str | Path) -> FinishedRun:
     """What the folder of a run holds that `--out` named."""
     folder = Path(folder)
-    _check_holds(folder, SUMMARY)
+    for name in (SCORES, SUMMARY):
+        _check_holds(folder, name)
     scores, summary = read_scores(folder), read_summary(folder)
     origin = summary.get("origin") if isinstance(summary, dict) else None
     if not isinstance(origin, dict):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from torch import nn
 
 from datassay.collect.engine.choose import check_engine, engine_named
@@ -153,9 +153,7 @@ def answer_lines(built: Built) -> list[RenderableType]:
         "rank correlation with all coordinates": correlation(found),
         "seconds": f"{built.seconds:.1f}",
     }
-    table = Table(show_header=False)
-    table.add_column("what")
-    table.add_column("how much", justify="right")
+    table = Table("what", Column("how much", justify="right"), show_header=False)
     for what, figure in rows.items():
         table.add_row(what, figure)
     said = (
