@@ -286,12 +286,6 @@ def test_sources_are_compared_and_are_no_feature(here, name):
     assert set(columns("scores/scores.parquet")["source"]) == {"wide", "narrow"}
 
 
-def test_the_same_seed_gives_the_same_table(here):
-    for out in ("one", "two"):
-        succeed("score", "good.npz", *SMALL, "--seed", 3, "--out", out)
-    assert Path("one/scores.parquet").read_bytes() == Path("two/scores.parquet").read_bytes()
-
-
 def test_plan_writes_and_collects_nothing(here, monkeypatch):
     monkeypatch.setattr(job, "collect", None)
     before = contents(here)
