@@ -268,25 +268,6 @@ def test_units(method):
     np.testing.assert_allclose(half.effect[:20], before.effect / 2, rtol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("method", "settings"),
-    [
-        ("exact", {}),
-        ("cg", {"tolerance": 1e-10}),
-        # Left to itself in float32, whose rounding depends on a sample's neighbours in its batch.
-        ("tracin", {"precision": "float64"}),
-        ("lissa", {"batch_size": None, "depth": 60, "scale": 2.0}),
-    ],
-)
-def test_sample_order_does_not_matter(method, settings):
-    train, val = samples(25), samples(6, m_seed=1)
-    model, order = fitted(train), np.random.default_rng(0).permutation(25)
-    before = run(model, train, val, method=method, **settings)
-    after = run(model, train.subset(order), val, method=method, **settings)
-    np.testing.assert_allclose(after.effect, before.effect[order], rtol=1e-8, atol=1e-12)
-    assert after.ids.tolist() == train.ids[order].tolist()
-
-
 def test_s1_table_1_small():
     """S1 Table 1, MLP with weight decay: Pearson .990 (predictions) and .978 (weights).
 

@@ -301,18 +301,3 @@ def test_a_second_judge_is_heard_where_it_explains_more():
     assert auroc(wrong, alone.score) < 0.6 and auroc(wrong, both.score) > 0.95
     unsure = np.full((800, 2), 0.5)
     np.testing.assert_array_equal(label_issues(lin, pred_probs=unsure).score, alone.score)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (np.full((24, 2), 0.5), r"must be \[24, 3\]; got shape \(24, 2\)"),
-        (np.full((24, 3), 0.5), r"sum to 1 in each row; 24 rows do not, the first at position 0"),
-        (np.full((24, 3), np.nan), r"24 rows do not"),
-    ],
-)
-def test_what_are_no_probabilities_is_refused(given, message):
-    phi, labels, _, targets = class_problem()
-    lin = linearization(phi, targets, dual=True, labels=labels)
-    with pytest.raises(DataError, match=message):
-        label_issues(lin, pred_probs=given)

@@ -81,12 +81,6 @@ def test_repeats_and_ties_come_by_position(n, d, values, k, seed):
     np.testing.assert_allclose(result.distance, distance, rtol=1e-12)
 
 
-def test_all_equal():
-    result = nearest_neighbors(np.ones((30, 2)), 4)
-    assert result.index[:, 0].tolist() == list(range(30))
-    assert result.index[7].tolist() == [7, 0, 1, 2] and not result.distance.any()
-
-
 def test_rows_that_share_a_key_are_told_apart(monkeypatch):
     monkeypatch.setattr(neighbors, "_mixed", np.zeros_like)
     x = np.repeat(np.arange(10.0), 2)[:, None]

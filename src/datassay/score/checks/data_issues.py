@@ -109,10 +109,8 @@ class DataIssues(Tabular):
 
     @property
     def copies(self) -> Int[np.ndarray, " n"]:
-        """A number a sample, shared by equal samples and near duplicates, also in chains.
-
-        Equal rows count only where that is no chance of columns with few values.
-        """
+        """A number a sample, shared by equal samples and near duplicates, also in chains."""
+        # Equal rows count only where that is no chance of columns with few values.
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 from datassay.errors import SettingError
 from datassay.results import Tabular, result
+from datassay.rules import at_least, require
 
 # Bootstrap samples held at once, as values.
 CHUNK_VALUES = 2**24
@@ -105,8 +106,7 @@ def aggregate(
 
 
 def _check(information: np.ndarray, labels: np.ndarray, resamples: int) -> None:
-    if len(information) == 0:
-        raise SettingError("information must hold at least one sample; got none.")
+    require(len(information) != 0, "information", "hold at least one sample", "none")
     if len(labels) != len(information):
         raise SettingError(
             f"labels must hold one label per sample; got {len(labels)} for {len(information)}."
@@ -114,8 +114,7 @@ def _check(information: np.ndarray, labels: np.ndarray, resamples: int) -> None:
     if not np.isfinite(information).all():
         wrong = int((~np.isfinite(information)).sum())
         raise SettingError(f"information must be finite to be summed; got {wrong} that are not.")
-    if resamples < 1:
-        raise SettingError(f"resamples must be at least 1; got {resamples}.")
+    at_least("resamples", resamples, 1)
 
 
 def _interval(values: np.ndarray, resamples: int, g: np.random.Generator) -> np.ndarray:

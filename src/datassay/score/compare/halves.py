@@ -17,6 +17,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
+from datassay.rules import require
 from datassay.score.compare.fits import fits_of, measure_of
 from datassay.store.results import ResultStore
 from datassay.train.recipe import Recipe
@@ -120,8 +121,7 @@ def retrained_halves(
     check_sets(train, val)
     if halves is not None and halves < 4:
         raise SettingError(f"halves must be at least 4; got {halves}.")
-    if not seconds > 0:
-        raise SettingError(f"seconds must be positive; got {seconds:g}.")
+    require(seconds > 0, "seconds", "be positive", f"{seconds:g}")
     fits = fits_of(network, train, val, recipe, seed)
     kept = ResultStore(store, fits.identity | {"seed": seed})
     started, found, drawn = time.perf_counter(), [], []

@@ -14,6 +14,7 @@ from datassay.data.corrupt.images import add_noise, add_patches
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
+from datassay.rules import require
 
 STEP = "corrupt and predict"
 # The text of S3 names σ = 0.3 and A = 55 and 100; both ranges end well beyond.
@@ -155,8 +156,7 @@ def robustness(
         )
     chosen = levels if levels is not None else (SIGMAS if corruption == "noise" else AREAS)
     steps = np.unique([0.0, *chosen])
-    if not steps[0] == 0:
-        raise SettingError(f"levels must be at least 0; got {list(chosen)}.")
+    require(steps[0] == 0, "levels", "be at least 0", list(chosen))
     hits = np.zeros((len(predictors), len(steps), len(y)))
     for name, row in zip(predictors, hits[:, 0], strict=True):
         row += _hits(name, predictors[name], x, y)

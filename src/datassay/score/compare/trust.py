@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 
 from datassay.errors import SettingError
 from datassay.results import Tabular, result
+from datassay.rules import require
 from datassay.score.compare.halves import RetrainedHalves
 from datassay.score.compare.projection_quality import correlation
 from datassay.score.compare.scores import Scores
@@ -110,12 +111,9 @@ class TrustCheck(Tabular):
 
 
 def verdict_of(found: Estimate, ceiling: Estimate) -> str:
-    """Whether to trust a score.
-
-    Returns:
-        By the least share of the ceiling that both intervals allow: "trust" from 0.5 on, "do not
-        trust" below 0.25, or where the ceiling is below 0.2; else "with care".
-    """
+    """Whether to trust a score."""
+    # By the least share of the ceiling that both intervals allow: "trust" from 0.5 on, "do not
+    # trust" below 0.25, or where the ceiling is below 0.2; else "with care".
     if ceiling.value < LOWEST_CEILING or found.low < LITTLE * ceiling.high:
         return DISTRUST
     return TRUST if found.low >= ENOUGH * ceiling.high else CARE
@@ -165,8 +163,7 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
 
 def _check(halves: RetrainedHalves, scores: Scores) -> None:
     n, m = len(halves.ids), halves.outcome.shape[2]
-    if not (scores.effects or scores.samples):
-        raise SettingError("scores must hold at least one score; got none.")
+    require(scores.effects or scores.samples, "scores", "hold at least one score", "none")
     for expected, group in (((n, m), scores.effects), ((n,), scores.samples)):
         for name, values in group.items():
             if np.shape(values) != expected or not np.isfinite(values).all():

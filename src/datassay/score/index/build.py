@@ -19,6 +19,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.rules import at_least, require
 from datassay.score.index.curvature import MOST_FITTED, kept_bases
 from datassay.score.index.encoding import GradientEncoding, encoding, query_rows
 from datassay.score.index.identity import FORMAT, check_unique, identity, samples_digest
@@ -277,10 +278,8 @@ def check_settings(curvature: str, share: float, width: int, keep: str, precisio
     if curvature not in BY_BLOCKS:
         names = ", ".join(map(repr, BY_BLOCKS))
         raise SettingError(f"curvature must be one of {names} in an index; got {curvature!r}.")
-    if not 0 < share <= 1:
-        raise SettingError(f"share must be above 0 and at most 1; got {share}.")
-    if width < 1:
-        raise SettingError(f"width must be at least 1; got {width}.")
+    require(0 < share <= 1, "share", "be above 0 and at most 1", share)
+    at_least("width", width, 1)
     if precision not in {"float32", "float64"}:
         raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
     check_precision(keep)

@@ -89,21 +89,7 @@ class Update:
 
 
 def update_of(given: Any, model: nn.Module) -> Update:
-    """Read an optimiser's state.
-
-    Args:
-        given: `optimizer.state_dict()`, an optimiser, a file of the former (alone or inside a
-            checkpoint), or a folder with an optimizer.pt.
-        model: that it trained.
-
-    Returns:
-        The update; one that is given, as it is.
-
-    Raises:
-        SettingError: it is no state, or of another network; UnknownOptimizerError if it is of one
-            that is neither of Adam's kind nor gradient descent.
-        ModelError: the file cannot be read, or holds more than tensors and plain values.
-    """
+    """Read an optimiser's state."""
     if isinstance(given, Update):
         return given
     state = _state(given)

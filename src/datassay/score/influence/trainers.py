@@ -46,20 +46,7 @@ def is_trainer(model: Any) -> bool:
 
 
 def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer:
-    """Take a Trainer apart.
-
-    Args:
-        trainer: after training; left as it is.
-        queries: what was given in the place of the training samples.
-        val: what was given as queries.
-        loss: of the training; "auto" is the Trainer's.
-
-    Returns:
-        Its parts.
-
-    Raises:
-        SettingError: it has no training samples, or two sets of samples were given beside it.
-    """
+    """Take a Trainer apart."""
     if queries is not None and val is not None:
         raise SettingError(
             "a Trainer has its own training samples; give the queries alone: "

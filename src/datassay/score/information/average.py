@@ -12,6 +12,7 @@ from datassay.errors import SettingError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
+from datassay.rules import require
 from datassay.score.linear.training_run import training_run
 from datassay.score.registry import Context, Score
 from datassay.score.sample_information import sample_information
@@ -130,8 +131,7 @@ def check_memory(draws: int, n: int) -> None:
 
 
 def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int) -> None:
-    if not shares:
-        raise SettingError("fractions must hold at least one fraction; got none.")
+    require(shares, "fractions", "hold at least one fraction", "none")
     for share, size in zip(shares, sizes, strict=True):
         if not (0 < share < 1 and 2 <= size < n):
             raise SettingError(

@@ -54,22 +54,8 @@ class GroupRemovals:
 def group_removals(
     training: TrainingRun, groups: Sequence[Int[Tensor, " _"]]
 ) -> Iterator[GroupRemovals]:
-    """Coordinates of w − w₋g for every group, some groups of one size at a time.
-
-    Args:
-        training: the run.
-        groups: positions of each group's samples, distinct, at least one and not all.
-
-    Yields:
-        The removals; every group once, ordered by size.
-
-    Raises:
-        SettingError: descent without a group is unstable, as its step grows under a mean loss.
-
-    Cost: a group of s samples, S = s b rows of N: the least of 4 q S² p + 80 q S³ (q shifts) and
-    40 e³ + 2 (N − S) e p with e = min(N − S, p).
-    Source: METHODS §2, beyond S1. Exact, as `removals`.
-    """
+    """Coordinates of w − w₋g for every group, some groups of one size at a time."""
+    # Source: METHODS §2, beyond S1. Exact, as `removals`.
     trained = training.trained()
     projected = training.basis.project(training.residual)
     sizes = torch.tensor([len(group) for group in groups])
@@ -105,11 +91,7 @@ def _cheapest(training: TrainingRun, run: Dynamics, size: int):
 
 
 def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:
-    """Operations for leaving out groups, each in its cheaper way.
-
-    Returns:
-        Additions and multiplications.
-    """
+    """Operations for leaving out groups, each in its cheaper way."""
     return float(
         sum(min(_refit_work(n * b, s * b, p), _deletion_work(s * b, p, shifts)) for s in sizes)
     )

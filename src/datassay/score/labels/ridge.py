@@ -41,17 +41,7 @@ class RidgeFit:
     def held_out_of(
         self, targets: Float[Tensor, "n k"], progress: Progress
     ) -> Float[Tensor, "n k"]:
-        """Held-out outputs of the fit to other targets, under the same penalty.
-
-        Args:
-            targets: to fit to.
-            progress: called with (step, samples done, samples in all).
-
-        Returns:
-            For each sample those of the fit without it.
-
-        Cost: 4 n p k operations: only right-hand sides change.
-        """
+        """Held-out outputs of the fit to other targets, under the same penalty."""
         shape = self.lin.residual.shape
         target = (targets - self.offset).double().reshape(shape)
         shifts = torch.tensor([self.penalty], dtype=torch.float64)

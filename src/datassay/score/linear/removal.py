@@ -169,19 +169,7 @@ def penalised_fits(
 def deletion(
     basis: Eigenbasis, blocks: RemovalBlocks, run: Dynamics, fits: Penalised | None = None
 ) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
-    """The filter's resolvents, and each block's residual under them without the block.
-
-    Args:
-        basis: the eigenbasis of all samples.
-        blocks: samples or groups to remove.
-        run: the run without it; not one of few steps.
-        fits: from `penalised_fits`, where there are many chunks of blocks.
-
-    Returns:
-        The resolvents, and v for `deleted`.
-
-    Cost: that of `held_out_residuals`.
-    """
+    """The filter's resolvents, and each block's residual under them without the block."""
     terms = run_resolvents(basis, run)
     if run.kind == "converged" and run.penalty == 0:
         return terms, _at_zero(basis, blocks)
@@ -202,13 +190,7 @@ def deleted(
     terms: Resolvents,
     v: Complex[Tensor, "q chunk b c"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], the sum over q before the product.
-
-    Returns:
-        W of w − w₋ᵢ, both under the run without the block.
-
-    Cost: 4 q p b c operations per block.
-    """
+    """Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], the sum over q before the product."""
     both = resolvent_values(eigenvalues, terms)
     flat = torch.cat([v.real, v.imag]).flatten(1)  # [2 q, chunk b c]
     if v.shape[2] == 1:  # laid out sample by sample, as the products that follow read them
@@ -232,22 +214,9 @@ def held_out_residuals(
     shifts: Complex[Tensor, " q"] | Float[Tensor, " q"],
     fits: Penalised | None = None,
 ) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
-    """Residual of each block under the ridge fit without it, at every penalty.
-
-    v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
-
-    Args:
-        basis: the eigenbasis.
-        blocks: samples, or groups of samples.
-        shifts: not 0, real part positive or imaginary part not 0.
-        fits: under these shifts, where they are known already.
-
-    Returns:
-        v, in the residual's unit, complex as the shifts.
-
-    Cost: 2 q g b p (b + c) operations, twice that for complex shifts, and q g b³ a solve.
-    Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
-    """
+    """Residual of each block under the ridge fit without it, at every penalty."""
+    # v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
+    # Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
     if fits is None:
         fits = _penalised(basis, blocks.projected, shifts)
     right = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
@@ -279,13 +248,7 @@ def _times_columns(
 def weighted_blocks(
     rows: Float[Tensor, "n b p"], weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]
 ) -> Tensor:
-    """rows_i diag(weights_q) rows_iᵀ for every sample and weight vector.
-
-    Returns:
-        [q, n, b, b], real or complex as the weights.
-
-    Cost: 2 q n b² p operations (twice for complex weights); n b p values per weight when b > 1.
-    """
+    """rows_i diag(weights_q) rows_iᵀ for every sample and weight vector."""
     if rows.shape[1] == 1:
         squares = rows[:, 0].square()  # [n, p]
         if weights.is_complex():
@@ -301,15 +264,10 @@ def weighted_blocks(
 
 
 def _at_zero(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex[Tensor, "1 g b c"]:
-    """The converged minimum-norm fit, λ = 0: exact also where Θ is singular.
-
-    With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken out
-    by the leverage formula and directions with h = 1, which the sample alone spans, by projecting
-    the weights (METHODS §2).
-
-    Returns:
-        v of the one resolvent at 0.
-    """
+    """The converged minimum-norm fit, λ = 0: exact also where Θ is singular."""
+    # With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken
+    # out by the leverage formula and directions with h = 1, which the sample alone spans, by
+    # projecting the weights (METHODS §2).
     ell = basis.eigenvalues
     inverse = torch.where(ell > 0, 1 / torch.where(ell > 0, ell, 1.0), 0.0)
     rows, projected = blocks.rows, blocks.projected
@@ -338,13 +296,7 @@ def iterate(
     run: Dynamics,
     gone: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Descent step by step, each column of a chunk without its own samples.
-
-    Returns:
-        Coordinates of the weights trained without them, from w₀.
-
-    Cost: 4 n b p c operations per step and column; n b c values per column.
-    """
+    """Descent step by step, each column of a chunk without its own samples."""
     rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
     size = len(gone)

@@ -31,10 +31,7 @@ class ModeRemovals:
     """Changes by removing each sample of a panel, never as one weight vector per output."""
 
     def __init__(self, basis: Eigenbasis, terms: Resolvents):
-        """Prepare for many panels.
-
-        Cost: the validation rows' products, 1.1 m p² operations, and 4 p³; p² values.
-        """
+        """Prepare for many panels."""
         self._products: Products = basis.products
         self._device = basis.device
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
@@ -47,13 +44,7 @@ class ModeRemovals:
     def __call__(
         self, rows: Float[Tensor, "g p"], v: Complex[Tensor, "q g 1 c"]
     ) -> tuple[Float[Tensor, "g c"], Float[Tensor, " g"], Float[Tensor, " g"]]:
-        """Changes of some samples.
-
-        Returns:
-            f(x_i) − f₋ᵢ(x_i), ‖w − w₋ᵢ‖² and Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² over the queries.
-
-        Cost: r p² operations per sample for r columns per block, 2 to 4 as a rule, at most c.
-        """
+        """Changes of some samples."""
         alpha = torch.cat([v.real, v.imag])[:, :, 0].permute(1, 0, 2)  # [g, 2q, c]
         c = alpha.shape[2]
         own = rows.new_zeros(len(rows), c)

@@ -33,21 +33,7 @@ def alike(
     suggested: Int[np.ndarray, " n"] | None = None,
     k: int = N_ALIKE,
 ) -> Alike:
-    """The samples nearest to some.
-
-    Args:
-        places: where n samples lie, any unit.
-        positions: [m], which samples are asked about; none is its own neighbour.
-        classes: given, [n]; None: one side, of all samples.
-        suggested: another class a sample, [n]; where it is the given one, the second side is of all
-            other classes. None as for classes.
-        k: how many a side.
-
-    Returns:
-        The nearest, in float32; ties by position.
-
-    Cost: 2 m n d operations.
-    """
+    """The samples nearest to some."""
     x, n = places.astype(np.float32), len(places)
     squares = np.einsum("nd,nd->n", x, x)
     sides = 1 if classes is None or suggested is None else len(SIDES)

@@ -19,18 +19,9 @@ RECALL_QUERIES = 500
 
 
 def nearest_approximate(x: Float[Tensor, "n d"], k: int) -> Nearest:
-    """The k nearest among the rows of the nearest cells, ranked by differences in float64.
-
-    Returns:
-        Positions and squared distances of each row, itself among them.
-
-    Raises:
-        SettingError: faiss is not installed.
-
-    Cost: about 12 n^1.5 d float32 operations and n d float32 values.
-    Source: Jégou, Douze and Schmid (2011), the inverted file without product quantisation; about
-    2 √n cells, 8 of them searched.
-    """
+    """The k nearest among the rows of the nearest cells, ranked by differences in float64."""
+    # Source: Jégou, Douze and Schmid (2011), the inverted file without product quantisation; about
+    # 2 √n cells, 8 of them searched.
     faiss = _faiss()
     n, d = x.shape
     rows = (x - x.mean(0)).float()
@@ -127,14 +118,7 @@ class NeighborCandidates:
 
 
 def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -> Nearest:
-    """The k nearest rows of some rows, these included.
-
-    Returns:
-        Positions and squared distances, exact but for rounding of the differences in float64.
-
-    Cost: 2 n d float32 operations per query, half of that where all rows are queries (trees below 9
-    columns or 2001 rows); 2²⁵ values, and up to 2²⁷ where all rows are queries.
-    """
+    """The k nearest rows of some rows, these included."""
     n, d = x.shape
     if n <= TREE_ROWS or d <= TREE_COLUMNS:
         nearest, open_rows = _settled(x, queries, k, _tree_candidates(x, queries, k))

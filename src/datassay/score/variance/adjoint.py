@@ -25,27 +25,12 @@ CHUNK_VALUES = 2**23
 
 
 def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Tensor, " n"]:
-    """δ(z) = V[Z] − V[Z∖z], H downdated exactly and θ to first order.
-
-    Args:
-        geometry: the model, at a minimum of its penalised mean loss, and its n ≥ 3 samples.
-        ridge: of the mean loss.
-        damping: added to its Hessian for X; where ridge is 0 also for how θ moves (H̃).
-
-    Returns:
-        δ, squared unit of X.
-
-    Raises:
-        SettingError: a Hessian is singular.
-
-    Cost: 10 n k p² + 2 n² k p operations, and p³ a few times. Avoiding the n² term would drop
-    Σ (a_iᵀ u T uᵀ a_i)², of order 1/n² relative to the rest.
-    Source: METHODS §4, order 2. First order in 1/n for θ alone. Rejected: θ's exact Newton step on
-    the n − 1 others. Spearman's rank correlation with true removal falls from 0.996 to 0.989 (n =
-    500, ridge 1e-2) and from 0.979 to 0.943 (1e-3): it lengthens the steps of high leverage, where
-    V is not linear. With V's second order and ∂V/∂θ without z it would be 0.9999 and 0.994, at the
-    cost of `step`; either alone makes it worse.
-    """
+    """δ(z) = V[Z] − V[Z∖z], H downdated exactly and θ to first order."""
+    # Source: METHODS §4, order 2. First order in 1/n for θ alone. Rejected: θ's exact Newton step
+    # on the n − 1 others. Spearman's rank correlation with true removal falls from 0.996 to 0.989
+    # (n = 500, ridge 1e-2) and from 0.979 to 0.943 (1e-3): it lengthens the steps of high leverage,
+    # where V is not linear. With V's second order and ∂V/∂θ without z it would be 0.9999 and 0.994,
+    # at the cost of `step`; either alone makes it worse.
     slope, curvature = geometry.derivatives()
     gradients = geometry.features.gradients(slope)
     mean = geometry.features.curvature(curvature) / len(geometry)
@@ -62,22 +47,11 @@ def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Ten
 def variance_gradient(
     geometry: OutputGeometry, factor: Float[Tensor, "p p"]
 ) -> Float[Tensor, " p"]:
-    """∂V/∂θ through the gradients and through the Hessian.
-
-    With P = H⁻¹, B = GᵀG, D = Σ q_z g_z g_zᵀ and M = n (n − 1):
-    ∂E[X]/∂g_z = −2 (P s − P g_z)/M,        ∂E[X]/∂P = −(s sᵀ − B)/M,
-    ∂E[X²]/∂g_z = 4 (P B P g_z − q_z P g_z)/M,  ∂E[X²]/∂P = 2 (B P B − D)/M,
-    and ∂V/∂H = −P (∂V/∂P) P. The softmax's third derivative closes the chain.
-
-    Args:
-        geometry: the model and its samples.
-        factor: L of H = L Lᵀ, ridge and damping included.
-
-    Returns:
-        [p], squared unit of X per weight unit.
-
-    Cost: 4 n k p² operations.
-    """
+    """∂V/∂θ through the gradients and through the Hessian."""
+    # With P = H⁻¹, B = GᵀG, D = Σ q_z g_z g_zᵀ and M = n (n − 1):
+    # ∂E[X]/∂g_z = −2 (P s − P g_z)/M,        ∂E[X]/∂P = −(s sᵀ − B)/M,
+    # ∂E[X²]/∂g_z = 4 (P B P g_z − q_z P g_z)/M,  ∂E[X²]/∂P = 2 (B P B − D)/M,
+    # and ∂V/∂H = −P (∂V/∂P) P. The softmax's third derivative closes the chain.
     n = len(geometry)
     pairs = n * (n - 1)
     slope, curvature = geometry.derivatives()

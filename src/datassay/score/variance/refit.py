@@ -20,19 +20,9 @@ from datassay.train.convex import fit_convex
 
 
 def fixed(rows: Float[Tensor, "n p"]) -> Float[Tensor, " n"]:
-    """δ(z) = V[Z] − V[Z∖z] where only the pairs of z are dropped.
-
-    S ← S − a_z,  Σ q ← Σ q − q_z,  tr C² ← tr C² − 2 a_zᵀ C a_z + q_z²
-
-    Args:
-        rows: a_z of n ≥ 3 samples, from `pair_influence`.
-
-    Returns:
-        δ, squared unit of X.
-
-    Cost: 4 n p² operations.
-    Source: METHODS §4, order 1. Deviates from true removal by leaving θ and H as they are.
-    """
+    """δ(z) = V[Z] − V[Z∖z] where only the pairs of z are dropped."""
+    # S ← S − a_z,  Σ q ← Σ q − q_z,  tr C² ← tr C² − 2 a_zᵀ C a_z + q_z²
+    # Source: METHODS §4, order 1. Deviates from true removal by leaving θ and H as they are.
     n, total, c, q = len(rows), rows.sum(0), rows.T @ rows, rows.square().sum(1)
     _, variance = first_moments(n, total, c, q)
     pairs = (n - 1) * (n - 2)
@@ -92,23 +82,7 @@ def refit(
     removed: Tensor,
     progress: Progress = silent,
 ) -> Float[Tensor, " z"]:
-    """V[Z∖z] at the minimum of the penalised mean loss of the n − 1 others: the truth.
-
-    Args:
-        geometry: a linear model at its minimum, and its n ≥ 3 samples.
-        ridge: of the mean loss, positive.
-        damping: added to its Hessian for X, not part of the fit.
-        removed: [z] positions of the samples to remove, one at a time.
-        progress: called with (step, removals done, removals in all).
-
-    Returns:
-        V without each, squared unit of X.
-
-    Raises:
-        SettingError: the model is not linear in the trained weights, or ridge is not positive.
-
-    Cost: three or four Newton steps per removal, then as `step`.
-    """
+    """V[Z∖z] at the minimum of the penalised mean loss of the n − 1 others: the truth."""
     if geometry.weights is None:
         raise SettingError(
             "order='retrain' needs a model whose one dense layer trains; other layers train too. "
@@ -138,20 +112,7 @@ def variances_without(
     removed: Tensor,
     penalty: float,
 ) -> Float[Tensor, " z"]:
-    """V[X] of each model over all samples but the one it leaves out.
-
-    Args:
-        geometry: features, targets and loss.
-        outputs: of z models on all n samples.
-        removed: [z], the sample that each model leaves out.
-        penalty: ridge + damping.
-
-    Returns:
-        V.
-
-    Raises:
-        SettingError: a Hessian is singular.
-    """
+    """V[X] of each model over all samples but the one it leaves out."""
     slope, curvature = loss_derivatives(outputs, geometry.targets, geometry.loss)
     models = torch.arange(len(removed))
     slope[models, removed] = 0

@@ -17,6 +17,7 @@ from datassay.collect.collection import collect
 from datassay.collect.curvature.output_loss import loss_derivatives
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
+from datassay.rules import positive
 from datassay.score.effects import CHUNK_VALUES, OutputChanges
 from datassay.score.influence.request import TRUSTED
 from datassay.score.influence.whole.solvers import Problem
@@ -50,8 +51,7 @@ def gauss_newton(
     model it is the exact ridge leave-one-out. Deviates from Koh & Liang (2017) by the leverage and
     by Gauss–Newton's H.
     """
-    if not damping > 0:
-        raise SettingError(f"damping must be positive; got {damping}.")
+    positive("damping", damping)
     n, k = lin.outputs.shape
     if lin.rows_per_sample != k:
         raise SettingError(
@@ -113,25 +113,10 @@ def _whiten(lower: Float[Tensor, "p p"], rows: Float[Tensor, "n k p"]) -> Float[
 def leveraged(
     problem: Problem, projection: int | None = None, response: str = TrainedWeights.response
 ) -> Iterator[OutputChanges]:
-    """Collect the Jacobians at the trained weights, and take the second-order step.
-
-    Args:
-        problem: the network, samples and queries.
-        projection: features per sample and output that the Jacobian is projected to, drawn by the
-            problem's seed; None keeps it whole.
-        response: "first_order", or "leave_one_out": to second order, by the sample's own leverage.
-
-    Yields:
-        Chunks in sample order.
-
-    Raises:
-        SettingError: damping and weight decay are both 0, or the projection is out of range.
-
-    Cost: one pass for the Jacobians, and that of `gauss_newton`.
-    Source: METHODS §3. H is positive semidefinite at any weights, so damping alone decides whether
-    it can be inverted. Projected effects deviate (TRAK's approximation: Park et al., 2023): on 400
-    digits 2048 features kept 0.88 of the five largest effects per query.
-    """
+    """Collect the Jacobians at the trained weights, and take the second-order step."""
+    # Source: METHODS §3. H is positive semidefinite at any weights, so damping alone decides
+    # whether it can be inverted. Projected effects deviate (TRAK's approximation: Park et al.,
+    # 2023): on 400 digits 2048 features kept 0.88 of the five largest effects per query.
     loss = problem.mean_loss.loss
     leverage = response == "leave_one_out"
     lin = _collected(problem, projection)

@@ -20,6 +20,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import at_least, positive
 from datassay.score.effects import OutputChanges
 
 Solve = Callable[[Float[Tensor, "s d"]], Float[Tensor, "s d"]]
@@ -151,10 +152,8 @@ def conjugate_gradients(
     Source: Koh and Liang (2017) §3, after Martens (2010). Deviates: every product takes the exact
     Hessian of all samples.
     """
-    if not tolerance > 0:
-        raise SettingError(f"tolerance must be positive; got {tolerance}.")
-    if iterations < 1:
-        raise SettingError(f"iterations must be at least 1; got {iterations}.")
+    positive("tolerance", tolerance)
+    at_least("iterations", iterations, 1)
     residuals: list[Tensor] = []
 
     def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
@@ -276,8 +275,7 @@ def lissa(
 
 def _check(**settings: float) -> None:
     for name, value in settings.items():
-        if not value > 0:
-            raise SettingError(f"{name} must be positive; got {value}.")
+        positive(name, value)
 
 
 def _recursion(
