@@ -188,8 +188,8 @@ def _on_queries(
     """Each score's correlation, and that of two networks of a half: estimate, then draws."""
     h, _, m = halves.outcome.shape
     member = halves.member.astype(float)
-    truth = _ranks(halves.outcome)
-    sums = {name: _ranks(member @ effect) for name, effect in effects.items()}
+    truth = rankdata(halves.outcome, axis=0)
+    sums = {name: rankdata(member @ effect, axis=0) for name, effect in effects.items()}
     found: dict[str, list[float]] = {name: [] for name in effects}
     agreed = []
     for draw in range(1 + RESAMPLES):
@@ -261,10 +261,6 @@ def _corrected(
 ) -> float:
     seen = float(np.nan_to_num(correlation(own, fall)))
     return float(np.clip(seen / np.sqrt(max(reliability, LEAST_RELIABLE)), -1, 1))
-
-
-def _ranks(values: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:
-    return rankdata(values, axis=0)
 
 
 def _standard(ranks: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:

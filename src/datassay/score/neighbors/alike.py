@@ -46,7 +46,10 @@ def alike(
         far[np.arange(len(own)), own] = np.inf
         for b, i in enumerate(own):
             for side, inside in enumerate(_sides(int(i), classes, suggested)):
-                few = _smallest(np.where(inside, far[b], np.inf), k)
+                values = np.where(inside, far[b], np.inf)
+                few = np.argpartition(values, min(k, len(values) - 1))[: k + 1]
+                few = few[np.isfinite(values[few])]
+                few = few[np.lexsort((few, values[few]))][:k]
                 nearest[start + b, side, : len(few)] = few
                 gap = np.sqrt(far[b][few].clip(0))
                 distance[start + b, side, : len(few)] = gap
@@ -59,10 +62,3 @@ def _sides(i: int, classes: np.ndarray | None, suggested: np.ndarray | None) -> 
         return [np.ones(1, bool)]
     given = classes == classes[i]
     return [given, ~given if suggested[i] == classes[i] else classes == suggested[i]]
-
-
-def _smallest(values: Float[np.ndarray, " n"], k: int) -> Int[np.ndarray, " few"]:
-    """Places of the k smallest finite values, in order."""
-    few = np.argpartition(values, min(k, len(values) - 1))[: k + 1]
-    few = few[np.isfinite(values[few])]
-    return few[np.lexsort((few, values[few]))][:k]

@@ -80,7 +80,8 @@ def nearest_neighbors(
     first, inverse = _different_rows(x)
     rows = torch.from_numpy(x[first])
     k = min(n_neighbors, len(rows))
-    if search == "approximate" or (search == "auto" and _is_large(rows)):
+    is_large = len(rows) >= APPROXIMATE_FROM and rows.shape[1] > TREE_COLUMNS
+    if search == "approximate" or (search == "auto" and is_large and find_spec("faiss")):
         search, nearest = "approximate", nearest_approximate(rows, k)
         recall = measured_recall(rows, nearest, k) if k > 1 else 1.0
     else:
@@ -125,14 +126,6 @@ def check_search(search: str) -> None:
         raise SettingError(
             f"search must be 'auto', 'exact' or 'approximate'; got {search!r}. Leave it out."
         )
-
-
-def _is_large(rows: Tensor) -> bool:
-    return (
-        len(rows) >= APPROXIMATE_FROM
-        and rows.shape[1] > TREE_COLUMNS
-        and find_spec("faiss") is not None
-    )
 
 
 def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " n"]]:

@@ -124,24 +124,14 @@ def variances_without(
     )
     second = geometry.features.curvature(slope[..., None] * slope[..., None, :])  # GᵀG
     total = geometry.features.pullback(slope)
-    q = _norms(geometry, slope, inverse)  # [z, n]
+    rows = map(geometry.features.gradients, slope)
+    q = torch.stack([((g @ h) * g).sum(1) for g, h in zip(rows, inverse, strict=True)])  # [z, n]
     pairs = n * (n - 1)
     square = (total * (inverse @ total[..., None])[..., 0]).sum(1)
     mean = -(square - q.sum(1)) / pairs
     product = second @ inverse
     traces = (product * product.mT).sum((1, 2))
     return (traces - q.square().sum(1)) / pairs - mean.square()
-
-
-def _norms(
-    geometry: OutputGeometry, slope: Float[Tensor, "z n k"], inverse: Float[Tensor, "z p p"]
-) -> Float[Tensor, "z n"]:
-    """q_i = g_iᵀ H⁻¹ g_i of every model."""
-    norms = []
-    for one, metric in zip(slope, inverse, strict=True):
-        g = geometry.features.gradients(one)
-        norms.append(((g @ metric) * g).sum(1))
-    return torch.stack(norms)
 
 
 def _batches(geometry: OutputGeometry, n_removed: int) -> list[slice]:

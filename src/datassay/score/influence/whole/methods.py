@@ -17,7 +17,6 @@ from datassay.errors import SettingError
 from datassay.score.effects import (
     Attribution,
     Effects,
-    Outcome,
     OutputChanges,
     effects_of,
     gather,
@@ -59,7 +58,10 @@ def on_arrays(
             Problem(one, train, val, mean, x, *penalties, precision, chosen, seed, report)
         )
     outputs = [outputs_at(p.mean_loss, p.queries).double().cpu() for p in problems]
-    measured = _outcome(request.measure, loss, outputs, train if val is None else val)
+    # One outcome for all models: the predicted class is that of their mean output.
+    mean, queries = torch.stack(outputs).mean(0), train if val is None else val
+    targets, is_class = network_targets(queries, mean.shape[1]), queries.is_classification
+    measured = outcome(request.measure, loss, mean, targets, is_classification=is_class)
     streams = [
         effects_of(METHODS[method](p, **settings), f, measured)
         for p, f in zip(problems, outputs, strict=True)
@@ -72,13 +74,6 @@ def on_arrays(
     result = gather(_averaged(streams), with_all, measure, ids, named, top, own)
     warnings = dict.fromkeys((*request.notes, *(w for p in problems for w in p.warnings)))
     return replace(result, warnings=tuple(warnings))
-
-
-def _outcome(measure: str, loss: str, outputs: list[Tensor], queries: SampleSet) -> Outcome:
-    """One outcome for all models: the predicted class is that of their mean output."""
-    mean = torch.stack(outputs).mean(0)
-    targets = network_targets(queries, mean.shape[1])
-    return outcome(measure, loss, mean, targets, is_classification=queries.is_classification)
 
 
 def _averaged(streams: list[Iterator[Effects]]) -> Iterator[Effects]:
