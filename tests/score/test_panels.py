@@ -14,7 +14,7 @@ from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.linear import panels as panels_module
-from datassay.score.linear import removal_modes
+from datassay.score.linear import removal as removal_modes
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import (
     SquaredLength,

@@ -18,8 +18,7 @@ from datassay.errors import DataError, SettingError
 from datassay.models.networks import mlp
 from datassay.score.influence_moments import influence_moments
 from datassay.score.removal_effects import geometry_effects, removal_effects
-from datassay.score.variance import adjoint as removal_adjoint
-from datassay.score.variance import refit as removal_refit
+from datassay.score.variance import orders
 from helpers.geometries import SHAPES, at_minimum, dense, geometry, off_diagonal, pair_matrix
 
 DATA = os.environ.get("DATASSAY_DATA")
@@ -148,13 +147,13 @@ def test_units(order, u):
 
 
 def test_batches_change_nothing(monkeypatch):
-    fit, orders = geometry(12, 3, 3, seed=6, ridge=0.1), ("adjoint", "step", "retrain")
-    before = [effects(fit, o, 0.1, 0.01).effect for o in orders]
-    monkeypatch.setattr(removal_refit, "BATCH_VALUES", 2000)
-    monkeypatch.setattr(removal_adjoint, "CHUNK_VALUES", 1)
+    fit, each = geometry(12, 3, 3, seed=6, ridge=0.1), ("adjoint", "step", "retrain")
+    before = [effects(fit, o, 0.1, 0.01).effect for o in each]
+    monkeypatch.setattr(orders, "BATCH_VALUES", 2000)
+    monkeypatch.setattr(orders, "CHUNK_VALUES", 1)
     calls = []
     progress = lambda *done: calls.append(done)  # noqa: E731
-    after = [effects(fit, o, 0.1, 0.01, progress=progress).effect for o in orders]
+    after = [effects(fit, o, 0.1, 0.01, progress=progress).effect for o in each]
     np.testing.assert_allclose(after, before, rtol=1e-6)
     assert len(calls) > 4 and calls[-1] == ("refit without each sample", 12, 12)
 

@@ -107,7 +107,11 @@ def standard_scores(
         models.append(taken_network(network(seed + place), networks))
         outputs.append(networks.outputs(train.x)[0])
     progress(STEP, NETWORKS, steps)
-    start = _rounded(network(seed), seed)
+    start = deepcopy(network(seed))  # every weight times 1 + 1e-6 z
+    with torch.no_grad(), seeded(seed):
+        for weight in start.parameters():
+            if weight.requires_grad:
+                weight.mul_(1 + ROUNDING * torch.randn_like(weight))
     twin = taken_network(start, _trained(start, train, recipe, seed))
     settings: Any = {"loss": recipe.loss, "weight_decay": recipe.weight_decay, "seed": seed}
     settings |= {"measure": measure_of(train), "progress": progress}
@@ -154,16 +158,6 @@ def _of_estimator(
 
 def _trained(model: nn.Module, train: SampleSet, recipe: Recipe, seed: int):
     return train_networks([model], train, torch.arange(len(train))[None], recipe, seed=seed)
-
-
-def _rounded(model: nn.Module, seed: int) -> nn.Module:
-    """The same network, every weight times 1 + 1e-6 z."""
-    model = deepcopy(model)
-    with torch.no_grad(), seeded(seed):
-        for weight in model.parameters():
-            if weight.requires_grad:
-                weight.mul_(1 + ROUNDING * torch.randn_like(weight))
-    return model
 
 
 def _whole(values: np.ndarray | None) -> np.ndarray:
