@@ -252,18 +252,17 @@ def test_the_papers_own_files_mixed_and_pure():
     that the mixture's is several times the pure set's, falls with damping as 83 : 55 : 10, and that
     the largest effects are of samples from the minority.
     """
-    effect = {}
+    found = {}
     for which, sizes in (("mix_2spec", (700, 300)), ("pure", (1000,))):
         samples = paper_file(which, sizes)
         x = torch.from_numpy(np.column_stack([samples.x, np.ones(1000)]))
         targets = torch.eye(4).double()[torch.from_numpy(samples.y)]
         fit = at_minimum(x, targets, "cross_entropy", 1e-4)
-        effect[which] = [effects(fit, "fixed", 1e-4, d) for d in (0.001, 0.01, 0.1)]
+        found[which] = [effects(fit, "fixed", 1e-4, d).variance for d in (0.001, 0.01, 0.1)]
         if which == "mix_2spec":
             adjoint = effects(fit, "adjoint", 1e-4, 0.01)
             assert (samples.source[adjoint.ranking[:100]] == "function 2").mean() > 0.9
-    mixed, pure = ([e.variance for e in effect[w]] for w in ("mix_2spec", "pure"))
-    assert mixed[1] == pytest.approx(55.3, rel=0.1)
+    mixed, pure = found["mix_2spec"], found["pure"]
+    assert mixed[1] == pytest.approx(55.3, rel=0.1) and mixed[1] > 5 * pure[1]
     assert mixed[0] / mixed[1] == pytest.approx(83.2 / 55.3, rel=0.1)
     assert mixed[1] / mixed[2] == pytest.approx(55.3 / 10.4, rel=0.1)
-    assert mixed[1] > 5 * pure[1]
