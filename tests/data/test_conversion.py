@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import TensorDataset
 
 import datassay as da
 from datassay.act import removal_curve, reweight
@@ -32,25 +31,6 @@ def network(k=3):
 
 
 @pytest.mark.parametrize(
-    "pair",
-    [
-        (X, Y),
-        (torch.tensor(X), torch.tensor(Y)),
-        (X.tolist(), Y.tolist()),
-        [X, Y],
-        TensorDataset(torch.tensor(X), torch.tensor(Y)),
-        list(zip(X, Y, strict=True)),
-    ],
-)
-def test_pairs_and_datasets_become_one_set(pair):
-    train, val = taken(pair)
-    assert val is None and len(train) == 30  # nothing is split off
-    np.testing.assert_array_equal(train.x, X)
-    np.testing.assert_array_equal(train.y, Y)
-    assert train.class_names == ("0", "1", "2") and train.ids.tolist() == list(range(30))
-
-
-@pytest.mark.parametrize(
     ("labels", "asked", "coded"),
     [
         (np.array(["cat", "dog", "eel"]), ["eel", "dog"], [2, 1]),
@@ -65,6 +45,7 @@ def test_a_second_set_is_coded_with_the_classes_of_the_first(labels, asked, code
     y = labels[Y] if len(labels) == 3 else labels
     train, val = taken((X, y), (X[:2], asked))
     assert taken(train)[0] is train
+    assert taken([X, y])[0].y.tolist() == taken((X.tolist(), y.tolist()))[0].y.tolist()
     assert val.class_names == train.class_names and val.y.tolist() == coded
     assert taken(train, (X[:2], asked))[1].y.tolist() == coded
 

@@ -110,11 +110,3 @@ def test_samples_are_held_out_by_their_ids():
     assert train.ids.tolist() == list("bcdefghi")
     train, val = da.load((x, y), held_out=["3"], val_fraction=0.0)
     assert val.ids.tolist() == [3] and len(train) == 9
-
-
-def test_only_samples_that_are_there_can_be_held_out():
-    x, y = np.arange(20.0).reshape(10, 2), np.arange(10) % 2
-    with pytest.raises(DataError, match="2 are none, the first 10"):
-        da.load((x, y), held_out=[3, 10, 11])
-    with pytest.raises(DataError, match="a validation part of its own"):
-        da.load((x, y, x, y), held_out=[3])

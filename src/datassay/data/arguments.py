@@ -85,13 +85,9 @@ def _converted(name: str, value: Any, first: Any) -> Any:
 def _members(hint: Any) -> tuple[type, ...]:
     """The types of a union that are all checked here; nothing where one is not."""
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-    return members if all(m in PLAIN or _is_ours(m) for m in members) else ()
-
-
-def _is_ours(member: Any) -> bool:
-    if not isinstance(member, type) or getattr(member, "_is_protocol", False):
-        return False
-    return member.__module__.startswith("datassay.")
+    classes = [m for m in members if isinstance(m, type) and not getattr(m, "_is_protocol", False)]
+    ours = {m for m in classes if m.__module__.startswith("datassay.")}
+    return members if all(m in PLAIN or m in ours for m in members) else ()
 
 
 def check_kind(name: str, value: object, *members: type) -> None:
@@ -104,10 +100,7 @@ def check_kind(name: str, value: object, *members: type) -> None:
         PLAIN[m][1] if m in PLAIN else WORDS.get(m.__name__, f"a {m.__name__}") for m in members
     ]
     remedy = " ".join(MAKERS[m.__name__] for m in members if m.__name__ in MAKERS)
-    got = repr(value) if isinstance(value, str | NoneType | numbers.Number) else _a(value)
+    is_shown = isinstance(value, str | NoneType | numbers.Number)
+    got = repr(value) if is_shown else f"a {type(value).__name__}"
     error = DataError if any(m.__name__ == "SampleSet" for m in members) else SettingError
     raise error(f"{name} must be {' or '.join(words)}; got {got}.{' ' if remedy else ''}{remedy}")
-
-
-def _a(value: object) -> str:
-    return f"a {type(value).__name__}"

@@ -35,6 +35,7 @@ _UNREADABLE = (
     ValueError,
     struct.error,
     tokenize.TokenError,
+    pa.ArrowIndexError,
     zipfile.BadZipFile,
     zlib.error,
 )

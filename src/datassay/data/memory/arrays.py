@@ -25,7 +25,7 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
         )
     names = ("x", "y", "x_val", "y_val")
     values = [to_numpy(value, name) for value, name in zip(arrays, names, strict=False)]
-    train, *val = (SourcePart(*values[i : i + 2]) for i in range(0, len(values), 2))
+    train, *val = (SourcePart(*pair) for pair in zip(values[::2], values[1::2], strict=True))
     columns = tuple(str(column) for column in getattr(arrays[0], "columns", ()))
     train = _with_names(train, ids, source)
     return Source("data", train, val[0] if val else None, feature_names=columns)

@@ -25,7 +25,7 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
     if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
         return read_datasets(*parts, ids=ids, source=source)
     if isinstance(data, tuple) and len(parts) == 2 and hasattr(parts[0], "columns"):
-        found = frame_with_targets(*parts, ids, source)
+        found = frame_with_targets(parts[0], parts[1], ids, source)
         return table_source(*found) if isinstance(found, tuple) else found
     if isinstance(data, tuple) or any(hasattr(p, "dtype") for p in parts):
         return read_arrays(parts, ids, source)

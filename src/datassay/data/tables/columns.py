@@ -64,14 +64,14 @@ def read_column(
 def _with_role(values: pa.ChunkedArray, column: Column, task: Task | None) -> ReadColumn:
     kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
     if _is_string(kind):
-        words = as_arrow(_decoded(values, column.name), f"column {column.name!r}")
+        words = as_arrow(decoded(values, column.name), f"column {column.name!r}")
         if column.read_as == "target":
             return of_words(words, column, task)
         if words.null_count:
             return without_values(column, words.is_null().to_numpy(zero_copy_only=False))
         return ReadColumn(column, words=words)
     if _is_plain(kind):
-        return of_numbers(_decoded(values, column.name), column)
+        return of_numbers(decoded(values, column.name), column)
     raise DataError(
         f"column {column.name!r} must hold numbers, booleans or strings; got {kind}. Turn it into "
         "a number, such as days since a date, or into labels."
@@ -97,7 +97,7 @@ def _feature(
     if values.null_count == len(values):
         return ReadColumn(replace(column, missing=len(values)), reason="all values are missing")
     if name in chosen.text or name in chosen.categorical or is_category:
-        words = _as_words(_decoded(values, name), name)
+        words = _as_words(decoded(values, name), name)
         if name in chosen.text:
             return as_text(words, column)
         if name in chosen.categorical:
@@ -118,7 +118,7 @@ def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
     return as_arrow(values.cast(pa.large_string()), f"column {name!r}")
 
 
-def _decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Values that are stored once each, each where it belongs."""
     if not pt.is_dictionary(values.type):
         return values
