@@ -250,7 +250,7 @@ def test_results_share_the_manifest_and_its_refusals(tmp_path):
         ResultStore("memory://s", {})
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_damage_goes_unnoticed(tmp_path, seed):
     found = attack(tmp_path, 150, seed)
     assert not found.failures
