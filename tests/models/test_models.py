@@ -252,10 +252,7 @@ def test_the_users_own_factory_is_seeded(own):
         ("datassay_own_script:f", "raised SystemExit: 2. Put what the script runs behind `if __na"),
         ("datassay_own_none.py:factory", "raised FileNotFoundError"),
         ("datassay_own_net:stops", "calling it raised CancelledError: no message"),
-        (
-            "code:network",
-            r"no attribute 'network'.* for the file of this folder write code.py:name",
-        ),
+        ("code:network", "no attribute 'network'.* the file of this folder write code.py:name"),
         ("datassay_own_net:ends", "calling it raised SystemExit: 3"),
         ("datassay_own_net:number", "function that needs no arguments.*TypeError: 'int' object"),
         ("datassay_own_net:sized", "needs no arguments.*missing 1 required.*Wrap it"),

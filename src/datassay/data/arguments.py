@@ -60,7 +60,13 @@ def checks_arguments(function: F) -> F:
         given, first = bound.arguments, None
         for name, members in kinds().items():
             if name in given and SampleSet in members:
-                given[name] = _converted(name, given[name], first)
+                value = given[name]
+                if value is not None and not isinstance(value, SampleSet):
+                    # It reads Datasets and images: only where needed.
+                    from datassay.data.memory.convert import as_samples
+
+                    like = first if isinstance(first, SampleSet) else None
+                    given[name] = as_samples(value, name, like) or value
                 first = given[name] if first is None else first
             if name in given:
                 each = given[name] if name == rest else {name: given[name]}
@@ -69,17 +75,6 @@ def checks_arguments(function: F) -> F:
         return function(*bound.args, **bound.kwargs)
 
     return checked  # pyright: ignore[reportReturnType]
-
-
-def _converted(name: str, value: Any, first: Any) -> Any:
-    """The value as a SampleSet; as it is where it cannot be one, for `check_kind` to refuse."""
-    if value is None or isinstance(value, SampleSet):
-        return value
-    from datassay.data.memory.convert import (
-        as_samples,  # reads Datasets and images: only where needed
-    )
-
-    return as_samples(value, name, first if isinstance(first, SampleSet) else None) or value
 
 
 def _members(hint: Any) -> tuple[type, ...]:

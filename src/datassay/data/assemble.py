@@ -10,10 +10,9 @@ import numpy as np
 from jaxtyping import Int
 from sklearn.model_selection import train_test_split
 
-from datassay.data.memory.arrays import to_numpy
 from datassay.data.pictures import with_pixels
 from datassay.data.samples import SampleSet
-from datassay.data.source import Source, SourcePart, Task
+from datassay.data.source import Source, SourcePart, Task, to_numpy
 from datassay.data.strings import Texts, as_arrow, compact
 from datassay.data.tables.numeric import check_differences
 from datassay.data.targets import (

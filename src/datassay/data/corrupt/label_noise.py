@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.data.arguments import checks_arguments
-from datassay.data.memory.arrays import to_numpy
 from datassay.data.samples import SampleSet
 from datassay.data.settings import Corruption, check_seed, is_fraction
+from datassay.data.source import to_numpy
 from datassay.errors import DataError
 
 

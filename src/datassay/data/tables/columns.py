@@ -24,7 +24,7 @@ from datassay.data.tables.numeric import (
     stray_words,
     with_missing,
 )
-from datassay.data.tables.read import Choices, ReadColumn, left_out, without_values
+from datassay.data.tables.read import Choices, ReadColumn, without_values
 from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
 
@@ -58,7 +58,10 @@ def read_column(
         problem, _, remedy = str(error).partition(". ")
         return ReadColumn(column, problem=problem, remedy=remedy.rstrip("."))
     is_kept = name in chosen.keep and not (read.values is None and read.words is None)
-    return read if is_kept or not read.reason else left_out(read, read.reason)
+    if is_kept or not read.reason:
+        return read
+    note = "; ".join(filter(None, (read.reason, read.column.note)))
+    return ReadColumn(replace(read.column, read_as="left out", n_values=None, note=note))
 
 
 def _with_role(values: pa.ChunkedArray, column: Column, task: Task | None) -> ReadColumn:
