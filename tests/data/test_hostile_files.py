@@ -58,11 +58,6 @@ def test_pipes_among_images_and_idx_files(images):
         load(images)
 
 
-def test_an_unknown_home_folder():
-    with pytest.raises(DataError, match="names a home folder that is not known"):
-        da.load("~nouser-at-all/x.csv")
-
-
 def refuse_scan(folder, *args):
     raise PermissionError(13, "Permission denied", str(folder))
 

@@ -180,11 +180,7 @@ VALUES = replace(ONE, y=np.zeros(4), class_names=(), name="a")
         (routable_mixture, {"sizes": (3, -3)}, "counts of samples"),
         (routable_mixture, {"n_classes": 1}, "n_classes must be .* at least 2; got 1"),
         (routable_mixture, {"n_features": 5}, "n_features must be .* at least 6, .* got 5"),
-        (
-            routable_mixture,
-            {"n_features": 3, "task": "regression"},
-            "n_features must be .* at least 4",
-        ),
+        (routable_mixture, {"n_features": 3, "task": "regression"}, "n_features must .* least 4"),
         (routable_mixture, {"overlap": 0.0}, r"overlap must lie in \(0, 0.5\].* got 0.0"),
         (routable_mixture, {"overlap": float("nan")}, "got nan"),
         (routable_mixture, {"seed": -1}, "seed must be an integer"),

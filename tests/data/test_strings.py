@@ -73,21 +73,6 @@ def test_names_that_no_file_can_hold():
         da.load((X, np.array(["a" * 2000, "b"])[Y]))
 
 
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        (np.arange(20, dtype=np.uint64) + 2**63, r"must lie below 2\^63"),
-        ([2**70, *range(19)], "numbers of at most 64 bits; got 1180591620717411303424"),
-        ([-1, 2**63, *range(18)], "strings or integers; got float64"),
-        (["a", 1] * 10, "a mix of int, str"),
-        (["k" * 1001, *map(str, range(19))], "at most 1000 characters; one has 1,001"),
-    ],
-)
-def test_ids_that_could_not_be_written(ids, message):
-    with pytest.raises(DataError, match=message):
-        da.load((X, Y), ids=ids)
-
-
 def test_unsigned_and_negative_ids_are_kept():
     assert da.load((X, Y), ids=np.arange(20, dtype=np.uint64))[0].ids.dtype == np.int64
     assert da.load((X, Y), ids=-np.arange(20))[0].ids.max() <= 0

@@ -3,7 +3,10 @@
 import gc
 import json
 import logging
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import fsspec
@@ -15,6 +18,7 @@ from datassay.errors import DataError, SettingError
 from datassay.store.chunks import chunks_of
 from datassay.store.features import DamagedChunk, Layout, features_manifest
 from datassay.store.results import ResultStore
+from helpers.damaged_stores import MENDED, REFUSED, attack
 from helpers.stores import LAYOUT, RUN, check_all_there, full, opened, values
 
 
@@ -244,3 +248,29 @@ def test_results_share_the_manifest_and_its_refusals(tmp_path):
         ResultStore(tmp_path / "s" / "one.npz", {})
     with pytest.raises(SettingError, match=r"a folder on this machine; got memory://s"):
         ResultStore("memory://s", {})
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_damage_goes_unnoticed(tmp_path, seed):
+    found = attack(tmp_path, 150, seed)
+    assert not found.failures
+    assert found.counts[MENDED] > 30 and found.counts[REFUSED] > 10
+
+
+HELPER = Path(__file__).parents[1] / "helpers" / "concurrent_stores.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [[], ["kill"]], ids=["first runs", "one killed"])
+def test_first_runs_at_once_give_the_right_bits_or_one_line(tmp_path, kill):
+    done = subprocess.run(
+        [sys.executable, str(HELPER), str(tmp_path / "rounds"), "3", *kill],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HELPER.parents[1]), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    counts = json.loads(done.stdout)
+    assert set(counts) <= {"right bits", "one line", "ended"} and done.stderr == ""
+    assert counts["right bits"] >= (9 if not kill else 8)

@@ -10,10 +10,9 @@ import numpy as np
 from jaxtyping import Int
 from sklearn.model_selection import train_test_split
 
-from datassay.data.memory.arrays import to_numpy
 from datassay.data.pictures import with_pixels
 from datassay.data.samples import SampleSet
-from datassay.data.source import Source, SourcePart, Task
+from datassay.data.source import Source, SourcePart, Task, to_numpy
 from datassay.data.strings import Texts, as_arrow, compact
 from datassay.data.tables.numeric import check_differences
 from datassay.data.targets import (
@@ -168,6 +167,9 @@ def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, 
     x = _inputs(x, () if source.columns else source.feature_names, is_read=bool(source.columns))
     if not names:
         check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")
+    origins = None if part.source is None else _names(part.source, "source")
+    if origins is not None and origins.dtype.kind in "iu":
+        origins = origins.astype(str)
     width = x.shape[1] if x.ndim == 2 else -1
     colours = x.ndim == 4 and (x.shape[1] in {1, 3} or x.shape[3] in {1, 3})
     is_image = x.ndim == 3 or colours
@@ -180,7 +182,7 @@ def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, 
         feature_names=source.feature_names if len(source.feature_names) == width else (),
         texts=texts,
         images=part.images,
-        source=None if part.source is None else _names(part.source, "source").astype(str),
+        source=origins,
         name=source.name,
         columns=source.columns,
         rows=part.rows,

@@ -136,29 +136,24 @@ def suffixes(*, of_tables: bool = False) -> tuple[str, ...]:
     return tuple(s for one in formats() if one.is_table or not of_tables for s in one.suffixes)
 
 
-def format_of(path: Path) -> Format | TableFormat | None:
-    """The format of what exists: of a file by its longest suffix, of a folder by what it holds."""
-    known = formats()
-    if path.is_dir():
-        return next((one for one in known if one.is_folder and one.is_folder(path)), None)
-    name = path.name.lower()
-    fitting = [(len(s), one) for one in known for s in one.suffixes if name.endswith(s)]
-    return max(fitting, key=lambda pair: pair[0], default=(0, None))[1]
-
-
 def known_format(path: Path) -> tuple[Path, Format | TableFormat]:
-    """The format of a file or folder, of which there must be one."""
+    """What to read, and its format: by a file's longest suffix, or what a folder holds."""
     # A folder that datassay apply made stands for the file in it.
     if path.is_dir() and (file := given_back_file(path)):
         path = file
-    if (one := format_of(path)) is not None:
-        return path, one
     if path.is_dir():
+        for one in formats():
+            if one.is_folder and one.is_folder(path):
+                return path, one
         held = "; ".join(one.holds for one in formats() if one.holds)
         raise DataError(
             f"a folder must hold data of a known format ({held}); {path} holds none of these. "
             "Check the path."
         )
+    name = path.name.lower()
+    fitting = [(len(s), one) for one in formats() for s in one.suffixes if name.endswith(s)]
+    if fitting:
+        return path, max(fitting, key=lambda pair: pair[0])[1]
     raise DataError(
         f"a file must end in {', '.join(suffixes())}; got {path}. Convert it, or pass its arrays "
         "as (x, y)."

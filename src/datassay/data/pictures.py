@@ -51,12 +51,6 @@ def image_size(path: Path) -> ImageSize:
         return ImageSize(image.height, image.width, 1 if grey else 3)
 
 
-def read_image(path: Path) -> np.ndarray:
-    """The pixels of an image, as `pixels` has them."""
-    with _opened(path) as image:
-        return pixels(image)
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     try:
@@ -101,7 +95,8 @@ class Pictures(Indexed):
         self._sizes = [image_size(path) for path in paths] if sizes is None else sizes
 
     def _one(self, row: int) -> np.ndarray:
-        return read_image(self._paths[row])
+        with _opened(self._paths[row]) as image:
+            return pixels(image)
 
     def _some(self, rows: np.ndarray) -> Pictures:
         return Pictures(self._paths, rows, self._sizes)

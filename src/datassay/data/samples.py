@@ -45,13 +45,16 @@ class Preparation(Protocol):
     @property
     def columns(self) -> tuple[Column, ...]:
         """Those that are used, as they were read."""
+        ...
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """One a column of x."""
+        ...
 
     def transform(self, frame: Any, /) -> np.ndarray:
         """The model's input for new rows, x, [n, features], from a frame of any library."""
+        ...
 
 
 @runtime_checkable

@@ -14,7 +14,23 @@ HELD_OUT = 0.2
 
 @dataclass(frozen=True)
 class Loading:
-    """Defaults of `load`, which says what each of them is."""
+    """How a source becomes two sample sets.
+
+    Attributes:
+        target: the column of a table to predict; None: the last.
+        ids: the column of a table that names its rows; None: row numbers.
+        source: the column of a table that says where each row came from; None: unknown.
+        task: "classification", "regression" or None: by the targets.
+        val_fraction: split off where there is no validation part, in [0, 1); None: nothing of a
+            table, `HELD_OUT` of anything else.
+        seed: of the split.
+        drop: columns of a table to leave out; of several, names between commas or a list; None:
+            none, and so for the rest.
+        keep: columns that stay, though our rules would leave them out.
+        categorical: columns read as categories.
+        text: columns read as texts.
+        log_target: whether the logarithm of the target is predicted.
+    """
 
     target: str | None = None
     ids: str | None = None
@@ -31,7 +47,12 @@ class Loading:
 
 @dataclass(frozen=True)
 class Corruption:
-    """Defaults of `add_label_noise` and `add_adversarial`."""
+    """How samples are spoiled on purpose.
+
+    Attributes:
+        kind: of label noise, "uniform" or "pair".
+        epsilon: the largest change of an adversarial input's value.
+    """
 
     kind: str = "uniform"
     epsilon: float = 0.01

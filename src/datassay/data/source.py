@@ -1,4 +1,4 @@
-"""Raw arrays as a reader returns them, with what the file says about them."""
+"""Raw arrays as a reader returns them, and what values of any kind become arrays."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from datassay.data.samples import Column, Images, Kind, Preparation
-from datassay.data.strings import Texts
+from datassay.data.samples import Column, Images, Kind, Preparation, of_tensor
+from datassay.data.strings import Texts, as_arrow
 from datassay.errors import DataError
 from datassay.machine import available_memory
 from datassay.results import result
@@ -35,6 +35,7 @@ _UNREADABLE = (
     ValueError,
     struct.error,
     tokenize.TokenError,
+    pa.ArrowIndexError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -136,3 +137,49 @@ def check_fits(n_bytes: float, what: str) -> None:
             f"{what} would take {n_bytes / 1e9:,.1f} GB of memory; {free / 1e9:,.1f} GB are free, "
             f"{free / n_bytes:.2g} of it. Take fewer samples or columns, or a larger machine."
         )
+
+
+def to_numpy(values: Any, name: str) -> np.ndarray:
+    """Arrays, tensors, frames or nested lists as an array of numbers, booleans or strings."""
+    # It shares memory with the argument where it can. Strings that are not there in one fixed width
+    # stay Python's own, in an array of objects.
+    if hasattr(values, "toarray") and hasattr(values, "shape"):  # of scipy
+        check_fits(2.0 * np.prod(values.shape) * values.dtype.itemsize, f"{name} as a full array")
+        values = values.toarray()
+    if np.ma.is_masked(values):
+        raise DataError(f"{name} must have no missing values; some are masked. Fill them in.")
+    values = of_tensor(values, name)
+    # Strings in a list NumPy would make as wide as the longest of them.
+    is_words = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
+    try:
+        array = np.asarray(values, dtype=object if is_words else None)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"{name} must be an array whose rows all have one shape; got {type(values).__name__}: "
+            f"{error}. Pass a NumPy array or a CPU tensor of float32."
+        ) from error
+    if array.dtype.kind == "O":
+        return _without_objects(array, name)
+    if array.dtype.kind == "S":
+        words = as_arrow(pa.array(array.ravel().astype(object), pa.large_binary()), name)
+        return words.to_numpy(zero_copy_only=False).astype(object).reshape(array.shape)
+    return array.astype(object) if array.dtype.kind == "T" else array
+
+
+def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
+    entries = array.ravel().tolist()
+    if all(isinstance(entry, str) for entry in entries):
+        return array
+    if all(isinstance(entry, bool | int | float | np.number | np.bool_) for entry in entries):
+        numbers = np.array(entries)
+        if numbers.dtype.kind != "O":
+            return numbers.reshape(array.shape)
+        raise DataError(
+            f"{name} must hold numbers of at most 64 bits; got {max(entries, key=abs)}. Pass such "
+            "numbers as strings or as floating point."
+        )
+    kinds = sorted({type(entry).__name__ for entry in entries})
+    raise DataError(
+        f"{name} must hold only numbers or only strings; got a mix of {', '.join(kinds)}. "
+        "Remove missing entries and encode categories as numbers, or save the table as .csv."
+    )

@@ -34,10 +34,8 @@ def encode_targets(
             raise DataError(f"{name} {SHAPES}; got shape {given.shape}. Reshape it.")
     y = check_column(y, "y")
     y_val = None if y_val is None else check_column(y_val, "y_val")
-    if task is None and not class_names:
-        _check_words(y)
     if task is None:
-        task = "classification" if class_names else guess_task(y)
+        task = "classification" if class_names else _task_of(y)
     if task == "regression":
         y = _numbers(y, "y")
         if (y == y[0]).all():
@@ -151,10 +149,8 @@ def guess_task(y: np.ndarray) -> Task:
         return "regression"
     distinct = np.unique(y)
     consecutive = distinct[0] in {0, 1} and distinct[-1] - distinct[0] == len(distinct) - 1
-    few = len(distinct) <= MAX_GUESSED_CLASSES
-    return (
-        "classification" if few or (consecutive and len(y) >= 10 * len(distinct)) else "regression"
-    )
+    many = consecutive and len(y) >= 10 * len(distinct)
+    return "classification" if many or len(distinct) <= MAX_GUESSED_CLASSES else "regression"
 
 
 def check_column(y: np.ndarray, name: str) -> np.ndarray:
@@ -171,10 +167,10 @@ def check_column(y: np.ndarray, name: str) -> np.ndarray:
     return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
-def _check_words(y: np.ndarray) -> None:
-    """Refuse a quantity with stray words, which would else be a class a value."""
+def _task_of(y: np.ndarray) -> Task:
+    """As `guess_task`; a quantity with stray words, else a class a value, is refused."""
     if y.dtype.kind not in "UO" or y.ndim > 1:
-        return
+        return guess_task(y)
     words = as_arrow(y, "y")
     read = number_words(words)
     if read.is_mostly and len(words.unique()) > MAX_GUESSED_CLASSES:
@@ -184,6 +180,7 @@ def _check_words(y: np.ndarray) -> None:
             f"numbers{strays and ', but '}{strays}. Pass numbers, or set task='classification' "
             "if they name classes."
         )
+    return "classification"
 
 
 def _numbers(y: np.ndarray, name: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 
 from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
-from datassay.data.memory.arrays import to_numpy
+from datassay.data.source import to_numpy
 from datassay.errors import DataError, SettingError
 from datassay.results import Tabular, result
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance

@@ -14,8 +14,7 @@ from numpy.lib import format as npy
 
 from datassay.data.back.original import Original, ids_after
 from datassay.data.format import Format
-from datassay.data.memory.arrays import to_numpy
-from datassay.data.source import Source, SourcePart, check_fits, reading
+from datassay.data.source import Source, SourcePart, check_fits, reading, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
@@ -99,7 +98,13 @@ def _give_back(path: Path, task: str | None, link: bool) -> Original:
     val_y = None if source.val is None else source.val.y
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)  # pyright: ignore[reportArgumentType]
     ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
-    is_numbered, others = source.train.ids is None, _others(path, len(y))
+    is_numbered, others = source.train.ids is None, set()  # others have a row a sample
+    with reading(path), zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            name = member.removesuffix(".npy")
+            if name != member and name not in _KEYS:
+                with archive.open(member) as file:
+                    others |= {name} if _header(file)[0][:1] == (len(y),) else set()
 
     def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
         stays = keep.reshape(-1, *[1] * (new.ndim - 1))
@@ -165,19 +170,6 @@ def _as_stored(
     given = np.array(stored, object if is_text else stored.dtype)
     given[is_new] = values.reshape(given[is_new].shape)
     return given.astype(str) if is_text else given
-
-
-def _others(path: Path, n: int) -> set[str]:
-    """Arrays that `load` does not read and that have a row a sample."""
-    found = set()
-    with reading(path), zipfile.ZipFile(path) as archive:
-        for member in archive.namelist():
-            name = member.removesuffix(".npy")
-            if name == member or name in _KEYS:
-                continue
-            with archive.open(member) as file:
-                found |= {name} if _header(file)[0][:1] == (n,) else set()
-    return found
 
 
 def _kept(

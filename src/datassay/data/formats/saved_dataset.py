@@ -24,7 +24,7 @@ STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 def _read(folder: Path, ids: str | None) -> pa.Table:
     """The table in a folder, labels of classes by their names; a label of −1, none, is missing."""
-    table = _stored(folder)
+    table = pa.concat_tables([table for _, table in _data_files(folder)])
     features: dict[str, Any] = {}
     if (folder / INFO).is_file():
         with reading(folder / INFO):
@@ -38,11 +38,6 @@ def _read(folder: Path, ids: str | None) -> pa.Table:
             words = named_labels(table[name], feature["names"])
         table = table.set_column(table.column_names.index(name), name, words)
     return table
-
-
-def _stored(folder: Path) -> pa.Table:
-    """The table as it is stored, all of its files one behind the other."""
-    return pa.concat_tables([table for _, table in _data_files(folder)])
 
 
 def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
@@ -69,8 +64,9 @@ def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
 def _give_back(source: Path, target: Path, change: Change) -> None:
     """The same files, schema and features."""
     keep = change.keep
-    table = with_rows(_stored(source), replace(change, keep=np.ones_like(keep)))
     files, start, whole = _data_files(source), 0, hashlib.sha256()
+    table = pa.concat_tables([part for _, part in files])
+    table = with_rows(table, replace(change, keep=np.ones_like(keep)))
     for file, part in files:
         rows = slice(start, start + part.num_rows)
         start = rows.stop

@@ -1,7 +1,8 @@
-"""Samples given as frames, arrays, tensors or Datasets become a SampleSet; nothing is split off."""
+"""Frames, arrays, tensors and Datasets become one source, or one SampleSet without a split."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.data.assemble import one_set
-from datassay.data.memory.arrays import is_dataset, read_arrays, read_datasets, to_numpy
 from datassay.data.memory.frames import check_index, frame_table, plain_column, row_ids
+from datassay.data.pictures import pixels
 from datassay.data.samples import SampleSet
-from datassay.data.source import Source
+from datassay.data.source import Source, SourcePart, to_numpy
 from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
 from datassay.data.targets import Coding
-from datassay.errors import DataError
+from datassay.errors import DataError, DatassayError
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
@@ -25,7 +26,7 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
     if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
         return read_datasets(*parts, ids=ids, source=source)
     if isinstance(data, tuple) and len(parts) == 2 and hasattr(parts[0], "columns"):
-        found = frame_with_targets(*parts, ids, source)
+        found = frame_with_targets(parts[0], parts[1], ids, source)
         return table_source(*found) if isinstance(found, tuple) else found
     if isinstance(data, tuple) or any(hasattr(p, "dtype") for p in parts):
         return read_arrays(parts, ids, source)
@@ -139,3 +140,80 @@ def _columns(table: pa.Table, like: SampleSet | None) -> tuple[str, ...]:
     fitted = None if like is None else like.preparation
     names = [] if fitted is None else [column.name for column in fitted.columns]
     return tuple(name for name in names if name in table.column_names)
+
+
+def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None) -> Source:
+    """A source from (x, y) or (x, y, x_val, y_val)."""
+    if len(arrays) not in {2, 4}:
+        raise DataError(
+            f"arrays must be (x, y) or (x, y, x_val, y_val); got {len(arrays)} of them. "
+            "Pass two or four."
+        )
+    names = ("x", "y", "x_val", "y_val")
+    values = [to_numpy(value, name) for value, name in zip(arrays, names, strict=False)]
+    train, *val = (SourcePart(*pair) for pair in zip(values[::2], values[1::2], strict=True))
+    columns = tuple(str(column) for column in getattr(arrays[0], "columns", ()))
+    train = _with_names(train, ids, source)
+    return Source("data", train, val[0] if val else None, feature_names=columns)
+
+
+def _with_names(part: SourcePart, ids: object, source: object) -> SourcePart:
+    """Samples with the ids and the sources that the user gives beside them."""
+    named = {"ids": ids, "source": source}
+    return replace(part, **{n: to_numpy(v, n) for n, v in named.items() if v is not None})
+
+
+def is_dataset(value: object) -> bool:
+    """Whether the value is indexed sample by sample, as a torch Dataset is."""
+    if isinstance(value, str | bytes | dict | list | tuple):
+        return False
+    is_array = hasattr(value, "dtype") or hasattr(value, "dtypes")  # dtypes: a data frame
+    return hasattr(value, "__getitem__") and hasattr(value, "__len__") and not is_array
+
+
+def read_datasets(train: Any, val: Any = None, ids: object = None, source: object = None) -> Source:
+    """A source from one Dataset, or from two; every item is read once, in order."""
+    part = _with_names(_part(train), ids, source)
+    return Source("data", part, None if val is None else _part(val))
+
+
+def _part(dataset: Any) -> SourcePart:
+    pairs = [_pair(_item(dataset, i), i) for i in range(len(dataset))]
+    if not pairs:
+        raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
+    return SourcePart(_stacked([x for x, _ in pairs], "x"), _stacked([y for _, y in pairs], "y"))
+
+
+def _item(dataset: Any, i: int) -> Any:
+    try:
+        return dataset[i]
+    except DatassayError:
+        raise
+    except Exception as error:
+        told = str(error).splitlines()[0][:200] if str(error) else "no message"
+        raise DataError(
+            f"the Dataset must give each of its samples; item {i} raised {type(error).__name__}: "
+            f"{told}. Mend it, or leave that sample out."
+        ) from error
+
+
+def _pair(item: Any, i: int) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise DataError(
+            f"a Dataset must yield pairs (x, y); item {i} is a {type(item).__name__}"
+            f"{f' of {len(item)}' if hasattr(item, '__len__') else ''}. Wrap it in one that does."
+        )
+    x, y = item
+    return pixels(x) if hasattr(x, "getbands") else to_numpy(x, "x"), to_numpy(y, "y")
+
+
+def _stacked(arrays: list[np.ndarray], name: str) -> np.ndarray:
+    for i, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise DataError(
+                f"every {name} of a Dataset must have one shape; item 0 has {arrays[0].shape}, "
+                f"item {i} has {array.shape}. Resize, crop or pad in the Dataset's transform."
+            )
+    if arrays[0].ndim == 0 and arrays[0].dtype.kind in "UO":
+        return np.array([str(array) for array in arrays], dtype=object)  # each as long as it is
+    return np.stack(arrays)

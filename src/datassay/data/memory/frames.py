@@ -23,8 +23,12 @@ def frame_table(data: Any) -> pa.Table | None:
     """A data frame of any library as an Arrow table; None where it is none."""
     # The index of pandas is a column of it, marked as `row_labels` finds it, unless it only counts
     # the rows from 0.
+    # A Dataset of Hugging Face's datasets: its labels, which are codes, by their names.
     if hasattr(data, "with_format") and hasattr(data, "features"):
-        data = _of_hub(data)
+        features, data = data.features, data.with_format("arrow")[:]
+        for place, name in enumerate(data.column_names):
+            if isinstance(names := getattr(features[name], "names", None), list):
+                data = data.set_column(place, name, named_labels(data[name], names))
     if isinstance(data, pa.Table):
         return _without_views(data)
     if not hasattr(data, "columns"):
@@ -54,15 +58,6 @@ def _read(data: Any) -> pa.Table | None:
         return pa.table(columns, names=[str(name) for name in data.columns])
     except ValueError as error:
         raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
-
-
-def _of_hub(data: Any) -> pa.Table:
-    """A Dataset of Hugging Face's datasets; its labels, which are codes, by their names."""
-    table = data.with_format("arrow")[:]
-    for place, name in enumerate(table.column_names):
-        if isinstance(names := getattr(data.features[name], "names", None), list):
-            table = table.set_column(place, name, named_labels(table[name], names))
-    return table
 
 
 def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArray:

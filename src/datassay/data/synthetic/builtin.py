@@ -42,14 +42,16 @@ def _rows(name: str, read: Callable) -> Callable[[], Source]:
 
 def _moons() -> Source:
     x, y = map(np.asarray, datasets.make_moons(1000, noise=0.2, random_state=0))
-    names = {"class_names": ("upper", "lower"), "feature_names": ("horizontal", "vertical")}
-    return Source("moons", SourcePart(x, y), None, "classification", kind="row", **names)
+    return Source(
+        "moons", SourcePart(x, y), None, "classification", ("upper", "lower"), "row",
+        ("horizontal", "vertical"),
+    )  # fmt: skip
 
 
 def _mixture(samples: SampleSet) -> Source:
     part = SourcePart(samples.x, samples.y, source=samples.source)
-    names = {"class_names": samples.class_names, "feature_names": samples.feature_names}
-    return Source(samples.name, part, None, "classification", kind="row", **names)
+    names = samples.class_names, "row", samples.feature_names
+    return Source(samples.name, part, None, "classification", *names)
 
 
 BUILTINS: dict[str, Callable[[], Source]] = {

@@ -122,11 +122,8 @@ def function_problem(name: str) -> FunctionProblem:
             "the function must be runge, tanh, bateman, bateman:M (M = 1 to 99 materials) or "
             f"package.module:function; got {name!r}."
         )
-    return _several_materials(int(match[1]))
-
-
-def _several_materials(m: int) -> FunctionProblem:
-    """M materials that share σ and burn up one into the next: a chain, as Bateman's own is."""
+    m = int(match[1])
+    # M materials that share σ and burn up one into the next: a chain, as Bateman's own is.
     sigma = np.full(m, SIGMA)
     removal = REMOVAL * np.eye(m) - REMOVAL * np.eye(m, k=-1) / 2
     domain = np.array([[0.0, 1.0]] + [[0.0, 1 / m]] * m + [[0.0, LONGEST]])

@@ -24,7 +24,7 @@ from datassay.data.tables.numeric import (
     stray_words,
     with_missing,
 )
-from datassay.data.tables.read import Choices, ReadColumn, left_out, without_values
+from datassay.data.tables.read import Choices, ReadColumn, without_values
 from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
 
@@ -58,20 +58,23 @@ def read_column(
         problem, _, remedy = str(error).partition(". ")
         return ReadColumn(column, problem=problem, remedy=remedy.rstrip("."))
     is_kept = name in chosen.keep and not (read.values is None and read.words is None)
-    return read if is_kept or not read.reason else left_out(read, read.reason)
+    if is_kept or not read.reason:
+        return read
+    note = "; ".join(filter(None, (read.reason, read.column.note)))
+    return ReadColumn(replace(read.column, read_as="left out", n_values=None, note=note))
 
 
 def _with_role(values: pa.ChunkedArray, column: Column, task: Task | None) -> ReadColumn:
     kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
     if _is_string(kind):
-        words = as_arrow(_decoded(values, column.name), f"column {column.name!r}")
+        words = as_arrow(decoded(values, column.name), f"column {column.name!r}")
         if column.read_as == "target":
             return of_words(words, column, task)
         if words.null_count:
             return without_values(column, words.is_null().to_numpy(zero_copy_only=False))
         return ReadColumn(column, words=words)
     if _is_plain(kind):
-        return of_numbers(_decoded(values, column.name), column)
+        return of_numbers(decoded(values, column.name), column)
     raise DataError(
         f"column {column.name!r} must hold numbers, booleans or strings; got {kind}. Turn it into "
         "a number, such as days since a date, or into labels."
@@ -97,7 +100,7 @@ def _feature(
     if values.null_count == len(values):
         return ReadColumn(replace(column, missing=len(values)), reason="all values are missing")
     if name in chosen.text or name in chosen.categorical or is_category:
-        words = _as_words(_decoded(values, name), name)
+        words = _as_words(decoded(values, name), name)
         if name in chosen.text:
             return as_text(words, column)
         if name in chosen.categorical:
@@ -118,7 +121,7 @@ def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
     return as_arrow(values.cast(pa.large_string()), f"column {name!r}")
 
 
-def _decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Values that are stored once each, each where it belongs."""
     if not pt.is_dictionary(values.type):
         return values

@@ -21,37 +21,30 @@ _COLUMNS = 2_000
 _BINS = 20
 
 
-def leaking(columns: Sequence[ReadColumn], y: np.ndarray) -> dict[str, float]:
-    """Columns that predict the target almost alone, with the share of its variance, above LEAK."""
+def leak_warnings(columns: Sequence[ReadColumn], y: np.ndarray) -> tuple[str, ...]:
+    """What the reader must know of columns that predict the target almost alone, above LEAK."""
     # Each row is predicted by the mean target of the others in its group: rows with one category,
     # or within one of 20 ranges of a number or date with about as many rows each. The variance is
     # that of the labels' 0/1 columns, or of the ranks of numbers. Large tables are sampled.
     if len(y) < FEW_ROWS:
-        return {}
+        return ()
     rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), _ROWS)).astype(np.int64))
-    targets = _as_numbers(y[rows])
-    found = {}
-    for read in columns[:_COLUMNS]:
-        groups = _groups(read, rows)
-        if groups is not None and (share := _predicted(groups, targets)) > LEAK:
-            found[read.column.name] = share
-    return found
-
-
-def leak_warning(name: str, share: float) -> str:
-    """What the reader must know of such a column."""
-    return (
-        f"Column {name!r} predicts the target almost alone ({share:.1%} of its variance). If it is "
-        "not known before the target is, drop it."
-    )
-
-
-def _as_numbers(y: np.ndarray) -> Float[np.ndarray, "n k"]:
+    y = y[rows]
     distinct, codes = np.unique(y, return_inverse=True)
     if y.dtype.kind in "UOb" or len(distinct) <= MAX_GUESSED_CLASSES:
         frequent = np.argsort(-np.bincount(codes), kind="stable")[:MAX_GUESSED_CLASSES]
-        return (codes[:, None] == frequent).astype(np.float64)
-    return rankdata(y)[:, None]
+        targets = (codes[:, None] == frequent).astype(np.float64)  # [n, k]
+    else:
+        targets = rankdata(y)[:, None]
+    found = []
+    for read in columns[:_COLUMNS]:
+        groups = _groups(read, rows)
+        if groups is not None and (share := _predicted(groups, targets)) > LEAK:
+            found.append(
+                f"Column {read.column.name!r} predicts the target almost alone ({share:.1%} of its "
+                "variance). If it is not known before the target is, drop it."
+            )
+    return tuple(found)
 
 
 def _groups(read: ReadColumn, rows: np.ndarray) -> Int[np.ndarray, " n"] | None:

@@ -96,8 +96,7 @@ class FittedColumns:
                 "frame must be a data frame of pandas, polars or Arrow; got a "
                 f"{type(frame).__name__}. Build one, or read the file into one."
             )
-        names = [column.name for column in self.columns]
-        if absent := [name for name in names if name not in table.column_names]:
+        if absent := [c.name for c in self.columns if c.name not in table.column_names]:
             raise DataError(
                 f"frame must have the columns that were used; it has no {some(absent)}. Its "
                 f"columns are {some(table.column_names)}."

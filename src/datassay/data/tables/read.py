@@ -33,12 +33,6 @@ class ReadColumn:
     date_form: str = ""  # of dates that were strings
 
 
-def left_out(read: ReadColumn, why: str) -> ReadColumn:
-    """The same column, left out, without its values."""
-    also = f"; {read.column.note}" if read.column.note else ""
-    return ReadColumn(replace(read.column, read_as="left out", n_values=None, note=why + also))
-
-
 def without_values(column: Column, is_missing: np.ndarray) -> ReadColumn:
     """A target, ids or source with missing values: a problem but of a target known somewhere."""
     column = replace(column, missing=int(is_missing.sum()))

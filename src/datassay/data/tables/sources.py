@@ -15,7 +15,7 @@ from datassay.data.samples import Column
 from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
 from datassay.data.tables.columns import read_column
-from datassay.data.tables.doubts import leak_warning, leaking
+from datassay.data.tables.doubts import leak_warnings
 from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import NAMED, Choices, ReadColumn, check_choices, rows_of, some
 from datassay.errors import DataError
@@ -111,7 +111,7 @@ def _source(
             f"{name} must hold at least one feature; all of its columns were left out ({reasons}). "
             "Name those to use with keep."
         )
-    warnings = tuple(leak_warning(n, share) for n, share in leaking(used, y).items())
+    warnings = leak_warnings(used, y)
     read.clear()
     texts = [c for c in used if c.column.read_as == "text"]
     treated, x, fitted = [c for c in used if c.column.read_as != "text"], None, None
