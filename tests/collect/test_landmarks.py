@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 import datassay as da
 from datassay.collect.jacobian.kernel import landmark_positions
@@ -50,12 +49,3 @@ def test_the_order_of_the_rows_is_no_matter():
         for s in (train, train.subset(order))
     )
     np.testing.assert_allclose(other.prediction_change, one.prediction_change[order], rtol=1e-6)
-
-
-def test_a_store_gives_the_same(tmp_path):
-    model, train, val = parts()
-    how = {"projection": 12, "outputs": "landmarks"}
-    plain = da.collect(model, train, val, **how)
-    for _ in range(2):
-        kept = da.collect(model, train, val, store=tmp_path / "kept", **how)
-        assert torch.equal(kept.features, plain.features)

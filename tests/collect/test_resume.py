@@ -1,11 +1,7 @@
 """collect with a store: the same bits as without, whatever the interruption or the damage."""
 
-import inspect
 import logging
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -177,90 +173,6 @@ def test_features_larger_than_the_memory_stay_in_the_store(tmp_path, monkeypatch
         lin.features[0:51]
 
 
-def test_other_threads_compute_with_those_of_the_first_call(tmp_path, monkeypatch):
-    before, written = torch.get_num_threads(), FeatureStore.put
-
-    def stopping(self, number, values):
-        if number == 2:
-            raise Stopped
-        written(self, number, values)
-
-    monkeypatch.setattr(FeatureStore, "put", stopping)
-    torch.set_num_threads(2)
-    try:
-        with pytest.raises(Stopped):
-            collect(*problem(), store=tmp_path)
-        torch.set_num_threads(1)
-        monkeypatch.undo()
-        monkeypatch.setattr(forms, "WORKING_BYTES", CHUNK_BYTES)
-        used, compute = [], JacobianPass.arrays
-
-        def noting(self, chunk):
-            used.append(torch.get_num_threads())
-            return compute(self, chunk)
-
-        monkeypatch.setattr(JacobianPass, "arrays", noting)
-        collect(*problem(), store=tmp_path)
-        assert set(used) == {2} and torch.get_num_threads() == 1
-    finally:
-        torch.set_num_threads(before)
-
-
-# One process imports, and forks children that are killed while they compute: no autograd before.
-KILLS = """
-import os, random, signal, sys, time
-from pathlib import Path
-import numpy as np, torch, torch._dynamo, zarr  # the second is what torch.func imports
-from helpers import perturbation
-perturbation.install()  # or the network would not be the caller's
-from datassay.collect import choose_form
-from datassay.collect.collection import collect
-from datassay.data.samples import SampleSet
-from datassay.models.networks import mlp
-from datassay.score.leave_one_out import leave_one_out
-{problem}
-choose_form.WORKING_BYTES = 2**13
-random.seed(0)
-store, result = Path(sys.argv[1]), sys.argv[2]
-
-def attempt(chunks):
-    pid = os.fork()
-    if not pid:
-        try:
-            lin = collect(*problem(), projection=9, store=store)
-            np.savez(result, features=lin.features, outputs=lin.outputs)
-        finally:
-            os._exit(0)
-    if chunks is not None:
-        while len(list((store / "digests").glob("c/*"))) < chunks:
-            time.sleep(0.001)
-        time.sleep(random.uniform(0, 0.02))
-        os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-
-for chunks in (1, 3):
-    attempt(chunks)
-    assert not Path(result).exists()
-attempt(None)
-"""
-
-
-def test_a_killed_process_goes_on_to_the_same_bits(tmp_path, monkeypatch):
-    source = "".join(map(inspect.getsource, (network, classes, problem)))
-    script = KILLS.replace("{problem}", source)
-    subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "store"), str(tmp_path / "result.npz")],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-        timeout=300,
-        check=True,
-    )
-    monkeypatch.setattr(forms, "WORKING_BYTES", 2**13)
-    expected, found = collect(*problem(), projection=9), np.load(tmp_path / "result.npz")
-    assert -(-17 // expected.form.chunk) > 4
-    assert np.array_equal(found["features"], expected.features.numpy())
-    assert np.array_equal(found["outputs"], expected.outputs.numpy())
-
-
 def test_a_form_that_memory_decided_is_a_warning_and_stays(tmp_path):
     few = {"memory": 1e5}
     first = collect(*problem(), **few, store=tmp_path)
@@ -275,3 +187,22 @@ def test_a_form_that_memory_decided_is_a_warning_and_stays(tmp_path):
     assert alone.warnings == () and torch.equal(alone.kernel, first.kernel)
     with pytest.raises(SettingError, match="differs in: "):
         collect(*problem(), outputs="joint", store=tmp_path)
+
+
+def test_other_threads_compute_with_those_of_the_first_call(tmp_path, monkeypatch):
+    used, compute, before = [], JacobianPass.arrays, torch.get_num_threads()
+
+    def noting(self, chunk):
+        used.append(torch.get_num_threads())
+        return compute(self, chunk)
+
+    try:
+        torch.set_num_threads(2)
+        collect(*problem(), store=tmp_path)
+        torch.set_num_threads(1)
+        next(f for f in (tmp_path / "train_outputs" / "c" / "1").rglob("*") if f.is_file()).unlink()
+        monkeypatch.setattr(JacobianPass, "arrays", noting)
+        collect(*problem(), store=tmp_path)
+        assert set(used) == {2} and torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
