@@ -18,7 +18,7 @@ from scipy.special import expit, softmax
 from sklearn.utils.validation import has_fit_parameter
 from torch import Tensor, nn
 
-from datassay.collect.model_code import code_fingerprint
+from datassay.collect.fingerprint import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model

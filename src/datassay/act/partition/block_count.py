@@ -26,7 +26,7 @@ from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFea
 from datassay.collect.curvature.output_loss import output_losses
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.models.seeded import seeded
+from datassay.models.networks import seeded
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.train.convex import fit_convex

@@ -13,7 +13,7 @@ from jaxtyping import Float, Shaped
 from datassay import rules
 from datassay.act.settings import Weighting
 from datassay.data.arguments import checks_arguments
-from datassay.data.memory.arrays import to_numpy
+from datassay.data.source import to_numpy
 from datassay.errors import DataError
 from datassay.results import Tabular, result
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
