@@ -15,15 +15,7 @@ _PLURAL = {"category": "categories"}
 
 
 def columns_line(columns: Sequence[Column]) -> str:
-    """Counts by kind, and the first columns that are not as usual.
-
-    Args:
-        columns: as read.
-
-    Returns:
-        Such as "12 numbers, 1 category, target y (3 classes). zip: category, digits with leading
-        zeros are a code."; empty where there are none.
-    """
+    """Counts by kind, and the first columns that are not as usual."""
     roles = ("target", "ids", "source", "left out")
     kinds = Counter(c.read_as for c in columns if c.read_as not in roles)
     parts = [count(n, kind, _PLURAL.get(kind)) for kind, n in kinds.items()]
@@ -36,14 +28,7 @@ def columns_line(columns: Sequence[Column]) -> str:
 
 
 def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
-    """How each column was read; those with a note first where there are many.
-
-    Args:
-        columns: as read.
-
-    Returns:
-        One section; none where there are no columns.
-    """
+    """How each column was read; those with a note first where there are many."""
     if not columns:
         return ()
     shown = sorted(columns, key=lambda c: not c.note) if len(columns) > MOST_ROWS else columns

@@ -174,20 +174,7 @@ def log_histogram(
     smallest: float = 1e-12,
     shares: bool = False,
 ) -> Figure:
-    """A histogram on a logarithmic axis.
-
-    Args:
-        figure: to add to.
-        values: [n], at least 0.
-        groups: drawn one on the other.
-        hover: as in `line`; "%{customdata}" is the range of a bin.
-        bins: of equal width.
-        smallest: share of the largest value below which values count in the first bin.
-        shares: whether stepped lines show the share of each group, so that any sizes compare.
-
-    Returns:
-        The same figure.
-    """
+    """A histogram on a logarithmic axis."""
     top = float(values.max())
     exponents = np.log10(np.maximum(values, top * smallest) if top > 0 else np.ones_like(values))
     low, high = float(exponents.min()), float(exponents.max())

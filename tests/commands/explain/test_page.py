@@ -6,13 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.explain.page import (
-    files,
-    gallery,
-    harmful,
-    sample_table,
-    self_influence_figure,
-)
+from datassay.commands.explain.page import files, gallery, harmful, self_influence_figure
 from datassay.commands.explain.page import page as page_of
 from datassay.report.html import render
 from datassay.report.page import Table
@@ -90,7 +84,7 @@ def test_without_self_influence_there_is_no_table_of_it():
     found = replace(found, attribution=replace(found.attribution, self_influence=None))
     page = page_of(found)
     assert "labels" not in {section.anchor for section in page.sections}
-    assert sample_table(found)["self_influence"].null_count == 500
+    assert files(found, page_of(found))["samples.parquet"]["self_influence"].null_count == 500
     assert json.loads(files(found, page)["summary.json"])["median_self_influence"] is None
     assert render(page)
 

@@ -49,9 +49,8 @@ class _Apply(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, read, write, print."""
-        from datassay.commands.apply.job import run
-
-        lines = run(read(ApplySettings, given), out, overwrite=given["overwrite"])
+        settings = read(ApplySettings, given)
+        lines = self.part("job").run(settings, out, overwrite=given["overwrite"])
         out_console.print(*lines, sep="\n", soft_wrap=True)
 
 

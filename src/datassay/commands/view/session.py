@@ -27,8 +27,7 @@ from datassay.act.review.decisions import (
 from datassay.act.review.judged import Judged
 from datassay.act.review.remaining import BATCH, remaining
 from datassay.errors import DataError
-from datassay.report.review.labels import Reviewed
-from datassay.report.review.listing import listing
+from datassay.report.review.labels import Reviewed, listing
 from datassay.report.review.showcase import Showcase
 from datassay.store.atomic import write_whole
 
