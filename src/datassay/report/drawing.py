@@ -31,19 +31,12 @@ INK = 70  # how much darker than the paper the sample itself is drawn
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One sample, ready to show; exactly one of the three parts is set.
+    """One sample, ready to show; exactly one of the three parts is set."""
 
-    Attributes:
-        image: a data URI: a PNG, or a JPEG of an image of more than MAX_SIDE pixels.
-        text: plain text, cut to 200 characters.
-        full_text: plain text, cut to 2000 characters, for a tooltip.
-        values: (name, value) pairs, most unusual first.
-    """
-
-    image: str = ""
-    text: str = ""
-    full_text: str = ""
-    values: tuple[tuple[str, str], ...] = ()
+    image: str = ""  # a data URI: a PNG, or a JPEG of an image of more than MAX_SIDE pixels
+    text: str = ""  # plain text, cut to 200 characters
+    full_text: str = ""  # plain text, cut to 2000 characters, for a tooltip
+    values: tuple[tuple[str, str], ...] = ()  # (name, value) pairs, most unusual first
 
 
 Draw = Callable[[Shaped[np.ndarray, " m"], int], tuple[Drawing, ...]]

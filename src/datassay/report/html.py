@@ -125,12 +125,11 @@ def _footer(page: Page) -> dict[str, object]:
     """Version, seed and command stand below the page; internals under Method, the rest on top."""
     facts = {name.lower(): value for name, value in page.facts.items()}
     shown = [f for f in page.facts.items() if f[0].lower() not in {"command", "version"}]
+    below = {"version": version("datassay"), "seed": "", "command": ""}
     return {
         "facts": [f for f in shown if f[0] not in page.internals],
         "internals": [f for f in shown if f[0] in page.internals],
-        "version": facts.get("version", version("datassay")),
-        "seed": facts.get("seed", ""),
-        "command": facts.get("command", ""),
+        **{name: facts.get(name, default) for name, default in below.items()},
     }
 
 

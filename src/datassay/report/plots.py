@@ -204,21 +204,13 @@ def label_cells(figure: Figure, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dots:
-    """Samples that are drawn alike.
+    """Samples that are drawn alike."""
 
-    Attributes:
-        name: in the legend.
-        inside: [n], which samples.
-        colour: of their marks.
-        size: in pixels.
-        opacity: in (0, 1].
-    """
-
-    name: str
-    inside: np.ndarray
-    colour: str
-    size: int = 6
-    opacity: float = 0.7
+    name: str  # in the legend
+    inside: np.ndarray  # [n], which samples
+    colour: str  # of their marks
+    size: int = 6  # in pixels
+    opacity: float = 0.7  # in (0, 1]
 
 
 def drawn_dots(*values: np.ndarray, first: np.ndarray) -> np.ndarray:

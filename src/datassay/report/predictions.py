@@ -27,27 +27,18 @@ PICTURE_SIDE = 48
 
 @result
 class Predictions:
-    """What is predicted of m queries, and what the training samples do to it.
+    """What is predicted of m queries, and what the training samples do to it."""
 
-    Attributes:
-        samples: the n training samples; fewer where the attribution has further ones, which are
-            shown by id.
-        queries: m samples.
-        kind: "validation", "training" or "queried": which samples these are, in a word.
-        outputs: [m, k], what is predicted: probabilities of classes, or targets; None: several
-            tokens a sample, which are not shown.
-        attribution: of the queries to the samples; measure "output", "margin" or "loss".
-        is_logit: whether outputs and margins are measured before they become probabilities.
-        suspects: [n], whose cards say so; None: nobody's.
-    """
-
+    # the n training samples; fewer where the attribution has further ones, which are shown by id
     samples: SampleSet
-    queries: SampleSet
-    kind: str
+    queries: SampleSet  # m samples
+    kind: str  # "validation", "training" or "queried": which samples these are, in a word
+    # [m, k], what is predicted: probabilities of classes, or targets; None: several tokens a
+    # sample, which are not shown
     outputs: Float[np.ndarray, "m k"] | None
-    attribution: Attribution
-    is_logit: bool
-    suspects: Bool[np.ndarray, " n"] | None = None
+    attribution: Attribution  # of the queries to the samples; measure "output", "margin" or "loss"
+    is_logit: bool  # whether outputs and margins are measured before they become probabilities
+    suspects: Bool[np.ndarray, " n"] | None = None  # [n], whose cards say so; None: nobody's
 
     @property
     def queried(self) -> str:

@@ -33,44 +33,29 @@ RUN_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One run as its folder tells of it.
+    """One run as its folder tells of it."""
 
-    Attributes:
-        name: of the run: its folder.
-        n_samples: that it scored.
-        n_suspects: labels that it suspects.
-        facts: what was run and on what, from its summary; empty where there is none.
-    """
-
-    name: str
-    n_samples: int
-    n_suspects: int
-    facts: dict[str, str]
+    name: str  # of the run: its folder
+    n_samples: int  # that it scored
+    n_suspects: int  # labels that it suspects
+    facts: dict[str, str]  # what was run and on what, from its summary; empty where there is none
 
 
 @result
 class ConsensusFindings:
-    """Several runs' scores of the c samples they share.
+    """Several runs' scores of the c samples they share."""
 
-    Attributes:
-        consensus: the scores, joined by id.
-        runs: [r], in the same order.
-        label: [c], as the first run has it, ready to show.
-        suggested: [c], the label that most of the runs that suspect it suggest; "" where none does.
-        relabelled: [c], whether the runs have different labels.
-        wrong: [c], whether the first run's label is wrong; None where the truth is not known.
-        facts: what was compared, name to value, in the order to show.
-        warnings: what the reader must know before trusting the figures.
-    """
-
-    consensus: Consensus
-    runs: tuple[ComparedRun, ...]
-    label: np.ndarray
+    consensus: Consensus  # the scores, joined by id
+    runs: tuple[ComparedRun, ...]  # [r], in the same order
+    label: np.ndarray  # [c], as the first run has it, ready to show
+    # [c], the label that most of the runs that suspect it suggest; "" where none does
     suggested: np.ndarray
-    relabelled: Bool[np.ndarray, " c"]
+    relabelled: Bool[np.ndarray, " c"]  # [c], whether the runs have different labels
+    # [c], whether the first run's label is wrong; None where the truth is not known
     wrong: Bool[np.ndarray, " c"] | None = None
+    # what was compared, name to value, in the order to show
     facts: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # what the reader must know before trusting the figures
 
     @property
     def votes(self) -> Int[np.ndarray, " c"]:

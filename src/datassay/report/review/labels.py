@@ -21,28 +21,20 @@ MOST_TWINS = 4
 
 @result
 class Reviewed:
-    """The labels of n samples as they are reviewed.
+    """The labels of n samples as they are reviewed."""
 
-    Attributes:
-        samples: with the labels that were judged.
-        suggested: [n] class indices or numbers, or [n, k] of several targets.
-        probability: [n], that the given label is wrong; nan where nobody knows.
-        score: [n], higher is more suspect.
-        is_issue: [n], which are suspected.
-        digest: of the data, from `source_digest`; empty: not known.
-        places: [n, d], where each sample lies to the network; None: not known.
-        inputs: how the data were read, as `Origin.inputs` has it.
-        twins: position → positions of equal and nearly equal samples.
-    """
-
-    samples: SampleSet
-    suggested: np.ndarray
+    samples: SampleSet  # with the labels that were judged
+    suggested: np.ndarray  # [n] class indices or numbers, or [n, k] of several targets
+    # [n], that the given label is wrong; nan where nobody knows
     probability: Float[np.ndarray, " n"]
-    score: Float[np.ndarray, " n"]
-    is_issue: Bool[np.ndarray, " n"]
-    digest: str
+    score: Float[np.ndarray, " n"]  # [n], higher is more suspect
+    is_issue: Bool[np.ndarray, " n"]  # [n], which are suspected
+    digest: str  # of the data, from `source_digest`; empty: not known
+    # [n, d], where each sample lies to the network; None: not known
     places: Shaped[np.ndarray, "n d"] | None = None
+    # how the data were read, as `Origin.inputs` has it
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    # position → positions of equal and nearly equal samples
     twins: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
