@@ -29,18 +29,7 @@ def chart(
     log_y: np.ndarray | None = None,
     **layout: Any,
 ) -> Figure:
-    """An empty chart.
-
-    Args:
-        x_title: of the axis, with its unit.
-        y_title: of the axis, with its unit.
-        log_x: the values shown, where the axis is logarithmic; positive ones give its ticks.
-        log_y: the same of the vertical axis.
-        layout: further fields of plotly's layout, such as height and showlegend.
-
-    Returns:
-        A figure to add to.
-    """
+    """An empty chart; of logarithmic axes the positive values shown give the ticks."""
     import plotly.graph_objects as go
 
     figure = go.Figure()

@@ -36,12 +36,7 @@ MOST_CHANGES = 1000
 
 
 class Refused(Exception):
-    """A request that cannot be done.
-
-    Args:
-        status: of HTTP.
-        why: one sentence.
-    """
+    """A request that cannot be done."""
 
     def __init__(self, status: int, why: str):
         super().__init__(why)
@@ -55,16 +50,7 @@ def require(holds: Any, status: int, why: str) -> None:
 
 
 class Session:
-    """The state of a review; safe to be used by several threads.
-
-    Args:
-        reviewed: all samples.
-        judged: what the run knew of their labels.
-        folder: of the run; decisions go to a file there.
-
-    Raises:
-        DataError: the folder holds decisions about other data.
-    """
+    """The state of a review; safe to be used by several threads."""
 
     def __init__(self, reviewed: Reviewed, judged: Judged, folder: Path):
         self.reviewed, self.path = reviewed, folder / FILE

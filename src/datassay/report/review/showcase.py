@@ -25,11 +25,7 @@ LARGE, SMALL = 240, 72  # pixels of its pictures
 
 
 class Showcase:
-    """Draws samples for a review: each large, and small those most like it.
-
-    Args:
-        reviewed: all samples.
-    """
+    """Draws samples for a review: each large, and small those most like it."""
 
     def __init__(self, reviewed: Reviewed):
         self._reviewed = reviewed
