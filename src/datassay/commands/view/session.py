@@ -169,7 +169,7 @@ class Session:
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
         one = self.reviewed.samples.ids[row]
-        name = one.item() if hasattr(one, "item") else one
+        name: Any = one.item() if hasattr(one, "item") else one
         return row, Decision(name, kind, self._word(row), label, when, seen)
 
     def _label(self, label: Any) -> str:
