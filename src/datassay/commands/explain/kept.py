@@ -73,11 +73,8 @@ class Opened:
 
 def _of_others(best: TopEffects, top: int) -> TopEffects:
     """The same where query j is sample j, which does not explain itself."""
-    sides = []
-    for who, effect in (
-        (best.raising, best.raising_effect),
-        (best.lowering, best.lowering_effect),
-    ):
+    sides, raising = [], (best.raising, best.raising_effect)
+    for who, effect in (raising, (best.lowering, best.lowering_effect)):
         is_own = who == np.arange(len(who))[:, None]
         others = np.argsort(is_own, axis=1, kind="stable")[:, :top]
         effect = np.where(is_own, 0.0, effect)
