@@ -49,8 +49,7 @@ class _Apply(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, read, write, print."""
-        settings = read(ApplySettings, given)
-        lines = self.part("job").run(settings, out, overwrite=given["overwrite"])
+        lines = self.part("job").run(read(ApplySettings, given), out, overwrite=given["overwrite"])
         out_console.print(*lines, sep="\n", soft_wrap=True)
 
 

@@ -16,13 +16,12 @@ from datassay.act.review.label_studio import read_label_studio
 from datassay.act.review.mending import Mending, mending
 from datassay.commands.apply.command import ApplySettings
 from datassay.commands.finished import SUMMARY, read_summary
-from datassay.data.back.changelog import FILES, Changelog, read_changelog
 from datassay.data.back.origin import source_digest
-from datassay.data.back.original import Original
+from datassay.data.back.original import FILES, Changelog, Original, read_changelog
 from datassay.data.format import suffixes
 from datassay.data.load import original
 from datassay.data.source import reading
-from datassay.data.tables.choices import Choices
+from datassay.data.tables.read import Choices
 from datassay.errors import DataError, SettingError
 from datassay.report.wording import count, shortened
 from datassay.store.atomic import whole_folder

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from torch import nn
 
-from datassay.collect.engine.choose import check_engine, engine_named
+from datassay.collect.engine.processes import check_engine, engine_named
 from datassay.collect.gradients.criteria import LOSSES
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.index.command import IndexSettings

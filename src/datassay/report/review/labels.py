@@ -14,7 +14,7 @@ from datassay.act.review.decisions import label_word
 from datassay.data.samples import SampleSet
 from datassay.report.wording import label_text, labels_given
 from datassay.results import result
-from datassay.score.neighbors.alike import Alike, alike
+from datassay.score.neighbors.search import Alike, alike
 
 MOST_TWINS = 4
 

@@ -15,7 +15,7 @@ from datassay.report.page import Partial
 from datassay.report.review.labels import Reviewed, label_values, listing
 from datassay.report.wording import count, value_text
 from datassay.score.checks.columns import columns_first
-from datassay.score.neighbors.alike import SIDES, Alike
+from datassay.score.neighbors.search import SIDES, Alike
 
 LONGEST_TEXT, MOST_COLUMNS = 20_000, 40
 ANCHOR = "review"
