@@ -86,11 +86,11 @@ def finished_run(folder: str | Path) -> FinishedRun:
     return FinishedRun(folder, summary, scores, inputs, noise, origin["digest"])
 
 
-def check_columns(run: FinishedRun, names: Sequence[str], purpose: str = "") -> None:
+def check_columns(folder: Path, scores: pa.Table, names: Sequence[str], purpose: str = "") -> None:
     """Refuse scores that lack some columns."""
-    if missing := [name for name in names if name not in run.scores.column_names]:
+    if missing := [name for name in names if name not in scores.column_names]:
         raise DataError(
-            f"{run.folder / SCORES} must have the columns {', '.join(names)}{purpose}; it lacks "
+            f"{folder / SCORES} must have the columns {', '.join(names)}{purpose}; it lacks "
             f"{', '.join(missing)}. Run again."
         )
 

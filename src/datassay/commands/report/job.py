@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
-from datassay.commands.finished import SCORES, SUMMARY, read_scores, read_summary
+from datassay.commands.finished import SCORES, SUMMARY, check_columns, read_scores, read_summary
 from datassay.commands.report.command import ReportSettings
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
@@ -130,20 +130,14 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
 
 def _scores(folder: Path) -> pa.Table:
     table, path = read_scores(folder), folder / SCORES
-    remedy = "Give the file as datassay run or datassay score wrote it."
-    missing = [name for name in NEEDED if name not in table.column_names]
-    if missing:
-        raise DataError(
-            f"{path} must have the columns {', '.join(NEEDED)}; it lacks {', '.join(missing)}. "
-            + remedy
-        )
+    check_columns(folder, table, NEEDED)
     for name in NEEDED:
         column, kind = table[name], NUMBERS.get(name)
         right = not column.null_count and kind in {None, column.type}
         if not right or (kind is not None and not np.isfinite(column.to_numpy()).all()):
             what = "value" if kind is None else f"finite {kind}"
             raise DataError(
-                f"column {name} of {path} must hold a {what} in every row; it does not. {remedy}"
+                f"column {name} of {path} must hold a {what} in every row; it does not. Run again."
             )
     return table
 
