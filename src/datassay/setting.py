@@ -18,22 +18,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the command line needs to know about a field, beyond its type and default.
+    """What the command line needs to know about a field, beyond its type and default."""
 
-    Attributes:
-        help: one sentence for `--help`, behind that of `of`.
-        of: "module:function.argument" whose docstring says what the option means; may be empty.
-        name: of the option, without dashes; empty: the field's name.
-        argument: whether it is a positional argument and no option.
-        read: from the option's text to the field's value; None where the type says it all.
-        show: the default as `--help` prints it; None: the default itself, "": none.
-    """
-
-    help: str
-    name: str = ""
-    argument: bool = False
+    help: str  # one sentence for `--help`, behind that of `of`
+    name: str = ""  # of the option, without dashes; empty: the field's name
+    argument: bool = False  # whether it is a positional argument and no option
+    # from the option's text to the field's value; None where the type says it all
     read: Callable[[str], Any] | None = None
-    show: str | None = None
+    show: str | None = None  # the default as `--help` prints it; None: the default itself, "": none
+    # "module:function.argument" whose docstring says what the option means; may be empty
     of: str = ""
 
 

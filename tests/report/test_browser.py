@@ -189,7 +189,7 @@ def explained(browser):
 def test_picking_a_prediction_shows_the_samples_behind_it(browser, page):
     found = make_findings()
     opened(browser, page)
-    top, positions = found.attribution.top, chosen_queries(predictions(found)).positions
+    top, positions = found.attribution.top, chosen_queries(predictions(found))
     tiles = browser.find_elements("css selector", ".choices .tile")
     assert len(tiles) == len(positions)
     for k in (0, 7, len(positions) - 1):

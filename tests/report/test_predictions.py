@@ -32,17 +32,15 @@ def test_wrong_predictions_come_first_then_close_ones_then_some_at_random():
     found = make_findings()
     noise = np.random.default_rng(3).normal(0, 0.2, (500, 10))
     found = with_outputs(found, found.query_outputs + noise)
-    chosen, val = chosen_queries(predictions(found)), found.validation
-    wrong = found.query_outputs.argmax(1) != val.y
+    positions, margin = chosen_queries(predictions(found)), predictions(found).margin
+    wrong = found.query_outputs.argmax(1) != found.validation.y
     assert N_WRONG < wrong.sum()
-    assert np.array_equal(wrong, chosen.margin < 0)
-    positions = chosen.positions
+    assert np.array_equal(wrong, margin < 0)
     assert len(set(positions.tolist())) == len(positions) == N_QUERIES
     assert wrong[positions[:N_WRONG]].all()
-    assert chosen.margin[positions[:N_WRONG]].tolist() == np.sort(chosen.margin)[:N_WRONG].tolist()
-    right = np.sort(chosen.margin[~wrong])[:N_CLOSE].tolist()
-    assert chosen.margin[positions[N_WRONG : N_WRONG + N_CLOSE]].tolist() == right
-    assert np.array_equal(chosen_queries(predictions(found)).positions, positions)
+    assert margin[positions[:N_WRONG]].tolist() == np.sort(margin)[:N_WRONG].tolist()
+    right = np.sort(margin[~wrong])[:N_CLOSE].tolist()
+    assert margin[positions[N_WRONG : N_WRONG + N_CLOSE]].tolist() == right
     note = query_note(predictions(found))
     assert note.startswith("60 of 500 validation samples can be picked: the 30 furthest off of ")
     assert "then the 15 of smallest margin among those predicted rightly, then others" in note
@@ -52,7 +50,7 @@ def test_a_small_validation_set_is_explained_whole():
     samples = digit_samples(40)
     found = make_findings(samples)
     found = with_outputs(found, np.eye(10)[samples.y])
-    assert sorted(chosen_queries(predictions(found)).positions) == list(range(40))
+    assert sorted(chosen_queries(predictions(found))) == list(range(40))
     note = query_note(predictions(found))
     assert note.startswith("All 40 validation samples can be picked: the 15 of smallest margin ")
     assert note.endswith("None is predicted wrongly.")
@@ -64,7 +62,7 @@ def test_one_output_decides_between_two_classes_at_a_half():
     outputs[3] = 1 - outputs[3]
     found = with_outputs(make_findings(samples), outputs)
     assert np.array_equal(np.flatnonzero(predicted_class(outputs) != samples.y), [3])
-    assert chosen_queries(predictions(found)).positions[0] == 3
+    assert chosen_queries(predictions(found))[0] == 3
     query = query_data(predictions(found))["queries"][0]
     assert query["wrong"]
     assert {query["label"], query["predicted"]} == {"no", "yes"}
@@ -75,7 +73,7 @@ def test_one_output_decides_between_two_classes_at_a_half():
 def test_the_samples_of_a_query_are_those_of_the_attribution():
     found = make_findings()
     data, top = query_data(predictions(found)), found.attribution.top
-    for query, i in zip(data["queries"], chosen_queries(predictions(found)).positions, strict=True):
+    for query, i in zip(data["queries"], chosen_queries(predictions(found)), strict=True):
         raised = [data["samples"][place] for place, _ in query["raised"]]
         assert [s["id"] for s in raised] == [str(found.samples.ids[p]) for p in top.raising[i]]
         lowered = [data["samples"][place] for place, _ in query["lowered"]]
@@ -98,7 +96,7 @@ def test_a_regression_shows_its_largest_errors_first():
     found = make_findings(regression_samples())
     chosen = chosen_queries(predictions(found))
     error = np.abs(found.query_outputs[:, 0] - found.validation.y)
-    assert error[chosen.positions[0]] == error.max()
+    assert error[chosen[0]] == error.max()
     assert "of largest error first" in query_note(predictions(found))
     assert not any(query["wrong"] for query in query_data(predictions(found))["queries"])
     assert effect_words(predictions(found))[0] == "the predicted value"

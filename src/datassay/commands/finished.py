@@ -31,23 +31,14 @@ ROLES = ("target", "ids", "source")
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """What `datassay run` or `datassay score` left.
+    """What `datassay run` or `datassay score` left."""
 
-    Attributes:
-        folder: of its files.
-        summary: of summary.json.
-        scores: one row a training sample.
-        inputs: which samples were read; None of a run of arrays.
-        noise: what was spoiled on purpose.
-        digest: of the data as they were read.
-    """
-
-    folder: Path
-    summary: dict[str, Any]
-    scores: pa.Table
-    inputs: DataInputs | None
-    noise: NoiseInputs
-    digest: str
+    folder: Path  # of its files
+    summary: dict[str, Any]  # of summary.json
+    scores: pa.Table  # one row a training sample
+    inputs: DataInputs | None  # which samples were read; None of a run of arrays
+    noise: NoiseInputs  # what was spoiled on purpose
+    digest: str  # of the data as they were read
 
 
 def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
@@ -95,11 +86,11 @@ def finished_run(folder: str | Path) -> FinishedRun:
     return FinishedRun(folder, summary, scores, inputs, noise, origin["digest"])
 
 
-def check_columns(run: FinishedRun, names: Sequence[str], purpose: str = "") -> None:
+def check_columns(folder: Path, scores: pa.Table, names: Sequence[str], purpose: str = "") -> None:
     """Refuse scores that lack some columns."""
-    if missing := [name for name in names if name not in run.scores.column_names]:
+    if missing := [name for name in names if name not in scores.column_names]:
         raise DataError(
-            f"{run.folder / SCORES} must have the columns {', '.join(names)}{purpose}; it lacks "
+            f"{folder / SCORES} must have the columns {', '.join(names)}{purpose}; it lacks "
             f"{', '.join(missing)}. Run again."
         )
 
@@ -140,17 +131,11 @@ def unread(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSe
 
 @dataclass(frozen=True)
 class Given:
-    """Samples as they were given.
+    """Samples as they were given."""
 
-    Attributes:
-        data: what `load` takes, or (train, val) as it gives them.
-        val: held-out samples of their own; None: none.
-        reading: the other arguments of `load`.
-    """
-
-    data: Any
-    val: Any
-    reading: dict[str, Any]
+    data: Any  # what `load` takes, or (train, val) as it gives them
+    val: Any  # held-out samples of their own; None: none
+    reading: dict[str, Any]  # the other arguments of `load`
 
     @property
     def is_loaded(self) -> bool:

@@ -31,19 +31,7 @@ def check_weights(weights: tuple[Path, ...]) -> None:
 
 
 def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int) -> list[nn.Module]:
-    """One network a file of weights, in evaluation mode; a factory may always give the same one.
-
-    Without a file it is one as it is initialised, which a plan can count.
-
-    Args:
-        model: its name, as `build_model` takes it.
-        weights: files; none: weights as initialised.
-        train: what the network is built for.
-        seed: as in `build_model`.
-
-    Returns:
-        As many networks as files, at least one.
-    """
+    """One network a file of weights, or as initialised; a factory may always give the same one."""
     return [
         copy.deepcopy(build_model(model, train, weights=path, seed=seed)).eval()
         for path in weights or (None,)

@@ -43,7 +43,7 @@ def page(found: Any) -> Page:
         "why",
         "The answer",
         "Which training texts made the model say this?",
-        (Text(text), Partial("tokens.html", shown, ("tokens.js",))),
+        (Text(text), Partial("tokens.html", shown, ("elements.js", "tokens.js"))),
     )
     trust = Section("trust", "Who is right", "Who is right", _trust(found))
     return Page(

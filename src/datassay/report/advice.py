@@ -14,23 +14,15 @@ Severity = Literal["act", "look", "fine"]
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing to do, or one thing that needs nothing done.
+    """One thing to do, or one thing that needs nothing done."""
 
-    Attributes:
-        kind: what it is about: "label errors", "redundancy", "classes" or "contest".
-        severity: "act" on it, "look" at it, or all is "fine".
-        headline: the finding in a few words.
-        sentence: the finding with its figures, plain text.
-        ids: the samples to start with, most urgent first; empty where none are named.
-        code: lines of Python that do it; may be empty.
-    """
-
-    kind: str
-    severity: Severity
-    headline: str
-    sentence: str
+    kind: str  # what it is about: "label errors", "redundancy", "classes" or "contest"
+    severity: Severity  # "act" on it, "look" at it, or all is "fine"
+    headline: str  # the finding in a few words
+    sentence: str  # the finding with its figures, plain text
+    # the samples to start with, most urgent first; empty where none are named
     ids: tuple[str, ...] = ()
-    code: str = ""
+    code: str = ""  # lines of Python that do it; may be empty
 
 
 def most_urgent_first(advice: Iterable[Advice]) -> tuple[Advice, ...]:

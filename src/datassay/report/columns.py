@@ -15,19 +15,16 @@ _PLURAL = {"category": "categories"}
 
 
 def columns_line(columns: Sequence[Column]) -> str:
-    """Counts by kind, and the first columns that are not as usual.
-
-    Args:
-        columns: as read.
-
-    Returns:
-        Such as "12 numbers, 1 category, target y (3 classes). zip: category, digits with leading
-        zeros are a code."; empty where there are none.
-    """
+    """Counts by kind, and the first columns that are not as usual."""
     roles = ("target", "ids", "source", "left out")
     kinds = Counter(c.read_as for c in columns if c.read_as not in roles)
     parts = [count(n, kind, _PLURAL.get(kind)) for kind, n in kinds.items()]
-    parts += [_named(c) for c in columns if c.read_as in roles[:3]]
+    named = {"target": "target {0.name} ({1})"}
+    parts += [
+        named.get(c.read_as, "{0.read_as} {0.name}").format(c, _classes(c))
+        for c in columns
+        if c.read_as in roles[:3]
+    ]
     missing = [c for c in columns if c.missing]
     parts += [f"{count(len(missing), 'column')} with missing values"] * bool(missing)
     noted = [f"{c.name}: {c.read_as}, {c.note}" for c in columns if c.note]
@@ -36,42 +33,20 @@ def columns_line(columns: Sequence[Column]) -> str:
 
 
 def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
-    """How each column was read; those with a note first where there are many.
-
-    Args:
-        columns: as read.
-
-    Returns:
-        One section; none where there are no columns.
-    """
+    """How each column was read; those with a note first where there are many."""
     if not columns:
         return ()
+    rows = []
     shown = sorted(columns, key=lambda c: not c.note) if len(columns) > MOST_ROWS else columns
-    rows = tuple(
-        Row(c.name, (_read_as(c), f"{c.missing:,}" if c.missing else "", _became(c)))
-        for c in shown[:MOST_ROWS]
-    )
+    for c in shown[:MOST_ROWS]:
+        values = f" with {count(c.n_values, 'value')}" if c.n_values else ""
+        read_as = f"target, {_classes(c)}" if c.read_as == "target" else c.read_as + values
+        became = "; ".join(part for part in (c.treatment, c.note) if part)
+        rows.append(Row(c.name, (read_as, f"{c.missing:,}" if c.missing else "", became)))
     note = f"{len(columns) - MOST_ROWS:,} more are in summary.json." * (len(columns) > MOST_ROWS)
     head = ("column", "kind", "missing", "what became of it, and why")
-    table = Table("How each column was read", head, rows, note=note, prose=True)
+    table = Table("How each column was read", head, tuple(rows), note=note, prose=True)
     return (Section("columns", "Columns", "How the columns were read", (table,)),)
-
-
-def _named(column: Column) -> str:
-    if column.read_as != "target":
-        return f"{column.read_as} {column.name}"
-    return f"target {column.name} ({_classes(column)})"
-
-
-def _read_as(column: Column) -> str:
-    if column.read_as == "target":
-        return f"target, {_classes(column)}"
-    values = f" with {count(column.n_values, 'value')}" if column.n_values else ""
-    return column.read_as + values
-
-
-def _became(column: Column) -> str:
-    return "; ".join(part for part in (column.treatment, column.note) if part)
 
 
 def _classes(column: Column) -> str:

@@ -134,10 +134,10 @@ class _Reader:
         ids: Mapping[str, tuple[str, ...]],
         shown: Callable[[str], str],
     ) -> None:
-        self._blocks, self._ids, self._shown = blocks, ids, shown
+        self._named, self._ids, self._shown = blocks, ids, shown
         self._fields: dict[str, Any] = {"advice": (), "opening": (), "sections": (), "method": ()}
-        self._section: tuple[str, Section] | None = None  # its field, and what it holds so far
-        self._in_method = self._advises = False
+        self._blocks: list[Block] | None = None  # of the section that is open
+        self._name, self._in_method, self._advises = "", False, False
 
     def read(self, lines: list[str]) -> dict[str, Any]:
         for kind, group in _paragraphs(lines):
@@ -148,25 +148,29 @@ class _Reader:
                 self._advise(group)
             elif first.startswith(("## ", "##! ")):
                 self._open(first)
-            elif self._section is None and not self._in_method:
-                self._head(group)
+            elif self._blocks is None and not self._in_method:
+                for line in group:
+                    self._head(line)
             else:
                 self._body(group)
-        self._close()
-        return self._fields
+        return {
+            name: tuple(replace(one, blocks=tuple(one.blocks)) for one in value)
+            if name in {"opening", "sections"}
+            else value
+            for name, value in self._fields.items()
+        }
 
-    def _head(self, group: list[str]) -> None:
-        name = ""
-        for line in group:
-            start = re.match(rf"({'|'.join(HEADS)}): ?(.*)", line)
-            if start:
-                name, text = start[1], self._shown(start[2].strip())
-                many = name in MANY
-                self._fields[name] = (*self._fields.get(name, ()), text) if many else text
-            else:
-                old, more = self._fields[name], f" {self._shown(line.strip())}"
-                is_many = name in MANY
-                self._fields[name] = (*old[:-1], old[-1] + more) if is_many else old + more
+    def _head(self, line: str) -> None:
+        start = re.match(rf"({'|'.join(HEADS)}): ?(.*)", line)
+        self._name = start[1] if start else self._name
+        is_many, old = self._name in MANY, self._fields.get(self._name, ())
+        text = self._shown(start[2].strip() if start else line.strip())
+        if start:
+            self._fields[self._name] = (*old, text) if is_many else text
+        else:
+            self._fields[self._name] = (
+                (*old[:-1], f"{old[-1]} {text}") if is_many else f"{old} {text}"
+            )
 
     def _advise(self, group: list[str]) -> None:
         severity, kind, headline = self._parts(group[0][2:])
@@ -183,20 +187,14 @@ class _Reader:
         self._fields["advice"] = (*others, replace(last, code=text))
 
     def _open(self, line: str) -> None:
-        self._close()
-        self._advises = False
-        field = "opening" if line.startswith("##!") else "sections"
+        self._advises, self._blocks = False, None
         names = self._parts(line.lstrip("#!"))
         self._in_method = names == ["Method"]
         if not self._in_method:
             anchor, short, *title = names
-            self._section = (field, Section(anchor, short, title[0] if title else short, ()))
-
-    def _close(self) -> None:
-        if self._section is not None:
-            field, section = self._section
-            self._fields[field] += (section,)
-        self._section = None
+            self._blocks = []
+            one = Section(anchor, short, title[0] if title else short, self._blocks)  # pyright: ignore[reportArgumentType]
+            self._fields["opening" if line.startswith("##!") else "sections"] += (one,)
 
     def _body(self, group: list[str]) -> None:
         if self._in_method:
@@ -204,13 +202,15 @@ class _Reader:
             text = " ".join(line.strip() for line in meaning).removeprefix(":").strip()
             self._fields["method"] += ((self._shown(term.strip()), self._shown(text)),)
         elif group[0].startswith("[["):
-            self._add(*self._placed(group))
+            placed = [b for line in group for b in self._one(*self._parts(line.strip("[] ")))]
+            beside = tuple(b for b in placed if isinstance(b, Figure | Table))
+            self._add(*((Pair(beside),) if len(beside) == len(placed) > 1 else placed))
         elif group[0].startswith("### "):
             self._add(Heading(self._shown(group[0][4:].strip())))
         else:
-            self._tell(self._text(group))
+            self._text(group)
 
-    def _text(self, group: list[str]) -> Text:
+    def _text(self, group: list[str]) -> None:
         note = group[0].startswith("~ ")
         text = " ".join(line.strip() for line in group).removeprefix("~ ")
         code = "`" in text
@@ -218,25 +218,15 @@ class _Reader:
         text = self._shown(text if not code else text.replace("`", "\ue002"))
         if code:
             text = text.replace("`", "ˋ").replace("\ue002", "`")
-        return Text(text, note=note, code=code)
-
-    def _tell(self, text: Text) -> None:
-        assert self._section is not None, "a text stands before the first section"
-        field, section = self._section
-        table = section.blocks[-1] if section.blocks else None
-        if not (text.note and not text.code and isinstance(table, Table) and not table.note):
-            self._add(text)
-            return
-        noted = replace(table, note=text.text)
-        self._section = (field, replace(section, blocks=(*section.blocks[:-1], noted)))
-
-    def _placed(self, group: list[str]) -> tuple[Block, ...]:
-        placed = [b for line in group for b in self._one(*self._parts(line.strip("[] ")))]
-        beside = tuple(b for b in placed if isinstance(b, Figure | Table))
-        return (Pair(beside),) if len(beside) == len(placed) > 1 else tuple(placed)
+        table = self._blocks[-1] if self._blocks else None
+        if note and not code and isinstance(table, Table) and not table.note:
+            assert self._blocks is not None, "it holds the table"
+            self._blocks[-1] = replace(table, note=text)
+        else:
+            self._add(Text(text, note=note, code=code))
 
     def _one(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
-        block: Any = self._blocks[name]
+        block: Any = self._named[name]
         block = block() if callable(block) else block
         if block is None:
             return ()
@@ -252,9 +242,8 @@ class _Reader:
         return [self._shown(part.strip()) for part in line.split("|")]
 
     def _add(self, *blocks: Block) -> None:
-        assert self._section is not None, "a block stands before the first section"
-        field, section = self._section
-        self._section = (field, replace(section, blocks=(*section.blocks, *blocks)))
+        assert self._blocks is not None, "a block stands before the first section"
+        self._blocks += blocks
 
 
 def _paragraphs(lines: list[str]) -> Iterator[tuple[str, list[str]]]:

@@ -16,7 +16,9 @@ from datassay.data.samples import SampleSet
 from datassay.report.wording import label_text, value_text
 from datassay.score.checks.duplicates import row_codes
 
+PER_CLASS, MAX_CARDS = 12, 400
 MAX_SIDE = 96
+CHANNELS = {1, 2, 3, 4}
 MAX_TEXT = 200
 N_FEATURES = 6
 # Blue and orange are told apart with every kind of colour blindness; lightness is the same on
@@ -29,19 +31,12 @@ INK = 70  # how much darker than the paper the sample itself is drawn
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One sample, ready to show; exactly one of the three parts is set.
+    """One sample, ready to show; exactly one of the three parts is set."""
 
-    Attributes:
-        image: a data URI: a PNG, or a JPEG of an image of more than MAX_SIDE pixels.
-        text: plain text, cut to 200 characters.
-        full_text: plain text, cut to 2000 characters, for a tooltip.
-        values: (name, value) pairs, most unusual first.
-    """
-
-    image: str = ""
-    text: str = ""
-    full_text: str = ""
-    values: tuple[tuple[str, str], ...] = ()
+    image: str = ""  # a data URI: a PNG, or a JPEG of an image of more than MAX_SIDE pixels
+    text: str = ""  # plain text, cut to 200 characters
+    full_text: str = ""  # plain text, cut to 2000 characters, for a tooltip
+    values: tuple[tuple[str, str], ...] = ()  # (name, value) pairs, most unusual first
 
 
 Draw = Callable[[Shaped[np.ndarray, " m"], int], tuple[Drawing, ...]]
@@ -67,51 +62,49 @@ def draw(
 
 
 def drawer(samples: SampleSet) -> Draw:
-    """The same for who draws again and again: what depends on the whole set is computed once.
-
-    Args:
-        samples: the whole set.
-
-    Returns:
-        A function of positions and of the pixels that an image may be wide or high.
-    """
-    has_pixels = samples.images is not None or _is_image(samples.input_shape)
+    """The same for who draws again and again: what depends on the whole set is computed once."""
+    shape = samples.input_shape
+    channels = len(shape) == 3 and (shape[0] in CHANNELS or shape[2] in CHANNELS)
+    has_pixels = samples.images is not None or len(shape) == 2 or channels
     if samples.kind == "image" and has_pixels:
         images = samples.x if samples.images is None else samples.images
         low, high = 0.0, 1.0  # of files
         if isinstance(images, np.ndarray):
             low, high = float(images.min()), float(images.max())
-        return lambda positions, side: _images(images, (low, high), positions, side)
+        scale = 255 / (high - low) if high > low else 0.0
+        return lambda positions, side: tuple(
+            _picture((_last_channel(images[int(i)]) - low) * scale, side) for i in positions
+        )
     if samples.kind == "text" and (texts := samples.texts) is not None:
         return lambda positions, _: tuple(_text(str(texts[i])) for i in positions)
     rows = samples.used_rows
     if rows is not None and rows.num_columns:
         return _own_rows(rows)
-    return _rows(samples)
+    x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
+    middle, spread, names = x.mean(axis=0), x.std(axis=0), samples.feature_names
+    unit = np.where(spread > 0, spread, 1.0)
+
+    def value(i: int, j: int) -> tuple[str, str]:
+        return names[j] if j < len(names) else f"x{j}", f"{x[i, j]:.4g}"
+
+    return lambda at, _: _most_unusual(np.abs(x[at] - middle) / unit, at, value)
 
 
-def _is_image(shape: tuple[int, ...]) -> bool:
-    if len(shape) == 2:
-        return True
-    return len(shape) == 3 and (shape[0] in {1, 2, 3, 4} or shape[2] in {1, 2, 3, 4})
-
-
-def _images(
-    images: Any, levels: tuple[float, float], positions: np.ndarray, side: int
+def _most_unusual(
+    unusual: np.ndarray, positions: np.ndarray, value: Callable[[int, int], tuple[str, str]]
 ) -> tuple[Drawing, ...]:
-    low, high = levels
-    scale = 255 / (high - low) if high > low else 0.0
-    drawn = []
-    for i in positions:
-        pixels = _last_channel(np.asarray(images[int(i)], np.float64))
-        grey = ((pixels - low) * scale).clip(0, 255).round().astype(np.uint8)
-        drawn.append(Drawing(image=_uri(grey, side)))
-    return tuple(drawn)
+    """Of each of some rows the values that are most unusual, given how much each is, [m, d]."""
+    top = np.argsort(-unusual, axis=1, kind="stable")[:, :N_FEATURES]
+    return tuple(
+        Drawing(values=tuple(value(int(i), int(c)) for c in columns))
+        for i, columns in zip(positions, top, strict=True)
+    )
 
 
-def _last_channel(image: np.ndarray) -> np.ndarray:
+def _last_channel(image: Any) -> np.ndarray:
     """[h, w] or [h, w, 3] from [h, w], [c, h, w] or [h, w, c] with 1 to 4 channels."""
-    if image.ndim == 3 and image.shape[0] in {1, 2, 3, 4}:  # the loader's own order wins
+    image = np.asarray(image, np.float64)
+    if image.ndim == 3 and image.shape[0] in CHANNELS:  # the loader's own order wins
         image = np.moveaxis(image, 0, -1)
     if image.ndim == 3:
         # Two channels have no colours: their mean. A fourth is opacity: dropped.
@@ -119,26 +112,19 @@ def _last_channel(image: np.ndarray) -> np.ndarray:
     return image
 
 
-def png(pixels: np.ndarray, side: int) -> str:
-    """[H, W] or [H, W, 3] bytes as a data URI of a PNG, made smaller to at most `side` pixels."""
-    return _encoded(_thumbnail(pixels, side), "PNG")
+def _picture(grey: np.ndarray, side: int) -> Drawing:
+    """A PNG, or of what was larger than a card a JPEG, a tenth of the size."""
+    is_photograph = max(grey.shape[:2]) > MAX_SIDE
+    pixels = grey.clip(0, 255).round().astype(np.uint8)
+    return Drawing(image=_uri(pixels, side, "JPEG" if is_photograph else "PNG"))
 
 
-def _uri(pixels: np.ndarray, side: int) -> str:
-    """The same, of what was larger than a card as a JPEG, a tenth of the size."""
-    is_photograph = max(pixels.shape[:2]) > MAX_SIDE
-    return _encoded(_thumbnail(pixels, side), "JPEG" if is_photograph else "PNG")
-
-
-def _thumbnail(pixels: np.ndarray, side: int) -> Any:
+def _uri(pixels: np.ndarray, side: int, form: str = "PNG") -> str:
+    """[H, W] or [H, W, 3] bytes as a data URI, made smaller to at most `side` pixels."""
     from PIL import Image  # only the report draws, so only it pays for the import
 
     picture = Image.fromarray(pixels)
     picture.thumbnail((side, side))
-    return picture
-
-
-def _encoded(picture: Any, form: str) -> str:
     stream = io.BytesIO()
     picture.save(stream, format=form, **({"quality": 88} if form == "JPEG" else {}))
     body = base64.b64encode(stream.getvalue()).decode()
@@ -151,26 +137,6 @@ def _text(text: str) -> Drawing:
     return Drawing(text=cut or "(empty)", full_text=text[:2000])
 
 
-def _rows(samples: SampleSet) -> Draw:
-    x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
-    middle, spread = x.mean(axis=0), x.std(axis=0)
-    names = samples.feature_names
-
-    def drawn(positions: np.ndarray, _: int) -> tuple[Drawing, ...]:
-        z = (x[positions] - middle) / np.where(spread > 0, spread, 1.0)  # [m, d]
-        top = np.argsort(-np.abs(z), axis=1, kind="stable")[:, :N_FEATURES]
-        return tuple(
-            Drawing(
-                values=tuple(
-                    (names[j] if j < len(names) else f"x{j}", f"{x[i, j]:.4g}") for j in columns
-                )
-            )
-            for i, columns in zip(positions, top, strict=True)
-        )
-
-    return drawn
-
-
 def _own_rows(rows: pa.Table) -> Draw:
     """The user's own values: of numbers the farthest from the median, of words the rarest."""
     coded = row_codes(rows)
@@ -178,25 +144,10 @@ def _own_rows(rows: pa.Table) -> Draw:
     unusual = np.where(np.isnan(coded.numbers), -np.log(often) / 2, np.abs(coded.numbers))
     unusual[often > 1 - 1 / len(rows)] = -1  # constant
 
-    def drawn(positions: np.ndarray, _: int) -> tuple[Drawing, ...]:
-        top = np.argsort(-unusual[positions], axis=1, kind="stable")[:, :N_FEATURES]
-        return tuple(
-            Drawing(
-                values=tuple(
-                    (coded.names[c], value_text(rows[int(c)][int(i)].as_py()) or "missing")
-                    for c in columns
-                )
-            )
-            for i, columns in zip(positions, top, strict=True)
-        )
+    def value(i: int, c: int) -> tuple[str, str]:
+        return coded.names[c], value_text(rows[c][i].as_py()) or "missing"
 
-    return drawn
-
-
-PER_CLASS = 12
-
-
-MAX_CARDS = 400
+    return lambda at, _: _most_unusual(unusual[at], at, value)
 
 
 def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
@@ -232,7 +183,7 @@ def heat_image(
         paper = 255 - INK * np.clip(under, 0, 1)[..., None]
         cover = np.sqrt(np.abs(share))[..., None]  # what carries no value shows the sample
         colour = cover * colour + (1 - cover) * paper
-    return png(colour.round().astype(np.uint8), max(values.shape))
+    return _uri(colour.round().astype(np.uint8), max(values.shape))
 
 
 def _shade(share: np.ndarray, stops: tuple[tuple[int, ...], ...]) -> np.ndarray:

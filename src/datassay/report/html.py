@@ -68,27 +68,19 @@ def render(page: Page) -> str:
 
 
 def policy(css: str, plotly: str, own: str) -> str:
-    """A content security policy: no network, and of code and style only what the page came with.
+    """A content security policy: no network, and of code and style only what the page came with."""
 
-    Args:
-        css: content of the page's style element.
-        plotly: content of the script element that our code makes of plotly's text.
-        own: content of the one that the page has, ours.
+    def hashes(texts: Iterable[str]) -> str:
+        digests = (hashlib.sha256(text.encode()).digest() for text in texts)
+        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
-    Returns:
-        The policy. Beside our own style it lets plotly add the style elements that its code holds,
-        one that is empty and filled by rules, and the style attributes of <sup>, <sub> and <b>.
-    """
-    styles = _hashes([css, "", *PLOTLY_ELEMENTS.findall(plotly), *PLOTLY_ATTRIBUTES])
+    # Beside our own style plotly may add the style elements that its code holds, one that is empty
+    # and filled by rules, and the style attributes of <sup>, <sub> and <b>.
+    styles = hashes([css, "", *PLOTLY_ELEMENTS.findall(plotly), *PLOTLY_ATTRIBUTES])
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:; "
-        f"style-src 'unsafe-hashes' {styles}; script-src {_hashes([plotly, own])}"
+        f"style-src 'unsafe-hashes' {styles}; script-src {hashes([plotly, own])}"
     )
-
-
-def _hashes(texts: Iterable[str]) -> str:
-    digests = (hashlib.sha256(text.encode()).digest() for text in texts)
-    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
 def script_json(value: object) -> str:
@@ -125,19 +117,19 @@ def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
     own = [name for b in page.blocks if isinstance(b, Partial) for name in b.script]
     sorts = any(isinstance(b, Table) and b.sortable for b in page.blocks)
     # Figures last: to draw the first one takes longer than all the rest.
-    return [*own, *["gallery.js"] * bool(gallery), *["table.js"] * sorts, "figures.js"]
+    named = [*own, *["gallery.js"] * bool(gallery), *["table.js"] * sorts, "figures.js"]
+    return list(dict.fromkeys(named))
 
 
 def _footer(page: Page) -> dict[str, object]:
     """Version, seed and command stand below the page; internals under Method, the rest on top."""
     facts = {name.lower(): value for name, value in page.facts.items()}
     shown = [f for f in page.facts.items() if f[0].lower() not in {"command", "version"}]
+    below = {"version": version("datassay"), "seed": "", "command": ""}
     return {
         "facts": [f for f in shown if f[0] not in page.internals],
         "internals": [f for f in shown if f[0] in page.internals],
-        "version": facts.get("version", version("datassay")),
-        "seed": facts.get("seed", ""),
-        "command": facts.get("command", ""),
+        **{name: facts.get(name, default) for name, default in below.items()},
     }
 
 

@@ -11,14 +11,7 @@ IN_A_LINE = ";white-space:nowrap"
 
 
 def short_html(page: Page) -> str:
-    """HTML of the answer, without scripts, in the colours of the notebook.
-
-    Args:
-        page: of a command.
-
-    Returns:
-        What was looked at, the tables of its opening, advice and warnings; all texts escaped.
-    """
+    """HTML of the answer, without scripts, in the colours of the notebook."""
     opening = [block for section in page.opening for block in section.blocks]
     parts = [f"<p><b>{escape(page.title)}</b>. {escape(page.lead)}</p>"]
     parts += [_table(block) for block in opening if isinstance(block, Table)]

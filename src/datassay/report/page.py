@@ -116,33 +116,19 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One sample of a gallery.
+    """One sample of a gallery."""
 
-    Attributes:
-        id: the sample's id.
-        label: its given label.
-        drawing: the sample itself.
-        class_index: the given class; -1 for a regression.
-        suggested: a suggested label; empty where there is none.
-        truth: the true label; empty where it is the given one or not known.
-        source: where it came from; empty where that is not shown.
-        figures: (text, what it is) pairs; what it is may be empty.
-        verdict: a short warning, such as "suspect label"; marks the card.
-        views: the gallery's views that show it.
-        keys: what the gallery sorts by.
-    """
-
-    id: str
-    label: str
-    drawing: Drawing
-    class_index: int = -1
-    suggested: str = ""
-    truth: str = ""
-    source: str = ""
-    figures: tuple[tuple[str, str], ...] = ()
-    verdict: str = ""
-    views: tuple[str, ...] = ()
-    keys: Mapping[str, float] = field(default_factory=dict)
+    id: str  # the sample's id
+    label: str  # its given label
+    drawing: Drawing  # the sample itself
+    class_index: int = -1  # the given class; -1 for a regression
+    suggested: str = ""  # a suggested label; empty where there is none
+    truth: str = ""  # the true label; empty where it is the given one or not known
+    source: str = ""  # where it came from; empty where that is not shown
+    figures: tuple[tuple[str, str], ...] = ()  # (text, what it is) pairs; what it is may be empty
+    verdict: str = ""  # a short warning, such as "suspect label"; marks the card
+    views: tuple[str, ...] = ()  # the gallery's views that show it
+    keys: Mapping[str, float] = field(default_factory=dict)  # what the gallery sorts by
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,46 +141,29 @@ class CardPair:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A choice of cards.
+    """A choice of cards."""
 
-    Attributes:
-        value: as the cards' `views` name it.
-        label: as the reader sees it.
-        sort: the key that suits it; empty keeps the present one.
-        descending: whether largest first suits it.
-        in_terminal: how many of its cards the command prints when it is done.
-    """
-
-    value: str
-    label: str
-    sort: str = ""
-    descending: bool = False
-    in_terminal: int = 0
+    value: str  # as the cards' `views` name it
+    label: str  # as the reader sees it
+    sort: str = ""  # the key that suits it; empty keeps the present one
+    descending: bool = False  # whether largest first suits it
+    in_terminal: int = 0  # how many of its cards the command prints when it is done
 
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """Cards, with controls that choose, order and reveal them.
+    """Cards, with controls that choose, order and reveal them."""
 
-    Attributes:
-        cards: of samples, in their first order; or pairs, which have no controls.
-        views: the first is shown at first; none: all cards.
-        views_name: above a list of views; empty: the views are buttons.
-        sorts: (key, words) pairs.
-        descending: whether largest first is the first order.
-        class_names: to choose a class by; empty: no such control.
-        note: what is shown, in words.
-        advice_view: the view in which the samples that an advice names are seen, where no view is
-            called as the advice's kind.
-    """
-
+    # of samples, in their first order; or pairs, which have no controls
     cards: tuple[Card, ...] | tuple[CardPair, ...]
-    views: tuple[View, ...] = ()
-    views_name: str = ""
-    sorts: tuple[tuple[str, str], ...] = ()
-    descending: bool = False
-    class_names: tuple[str, ...] = ()
-    note: str = ""
+    views: tuple[View, ...] = ()  # the first is shown at first; none: all cards
+    views_name: str = ""  # above a list of views; empty: the views are buttons
+    sorts: tuple[tuple[str, str], ...] = ()  # (key, words) pairs
+    descending: bool = False  # whether largest first is the first order
+    class_names: tuple[str, ...] = ()  # to choose a class by; empty: no such control
+    note: str = ""  # what is shown, in words
+    # the view in which the samples that an advice names are seen, where no view is called as the
+    # advice's kind
     advice_view: str = ""
 
     @property

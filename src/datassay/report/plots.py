@@ -29,18 +29,7 @@ def chart(
     log_y: np.ndarray | None = None,
     **layout: Any,
 ) -> Figure:
-    """An empty chart.
-
-    Args:
-        x_title: of the axis, with its unit.
-        y_title: of the axis, with its unit.
-        log_x: the values shown, where the axis is logarithmic; positive ones give its ticks.
-        log_y: the same of the vertical axis.
-        layout: further fields of plotly's layout, such as height and showlegend.
-
-    Returns:
-        A figure to add to.
-    """
+    """An empty chart; of logarithmic axes the positive values shown give the ticks."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -174,20 +163,7 @@ def log_histogram(
     smallest: float = 1e-12,
     shares: bool = False,
 ) -> Figure:
-    """A histogram on a logarithmic axis.
-
-    Args:
-        figure: to add to.
-        values: [n], at least 0.
-        groups: drawn one on the other.
-        hover: as in `line`; "%{customdata}" is the range of a bin.
-        bins: of equal width.
-        smallest: share of the largest value below which values count in the first bin.
-        shares: whether stepped lines show the share of each group, so that any sizes compare.
-
-    Returns:
-        The same figure.
-    """
+    """A histogram on a logarithmic axis."""
     top = float(values.max())
     exponents = np.log10(np.maximum(values, top * smallest) if top > 0 else np.ones_like(values))
     low, high = float(exponents.min()), float(exponents.max())
@@ -217,21 +193,13 @@ def label_cells(figure: Figure, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dots:
-    """Samples that are drawn alike.
+    """Samples that are drawn alike."""
 
-    Attributes:
-        name: in the legend.
-        inside: [n], which samples.
-        colour: of their marks.
-        size: in pixels.
-        opacity: in (0, 1].
-    """
-
-    name: str
-    inside: np.ndarray
-    colour: str
-    size: int = 6
-    opacity: float = 0.7
+    name: str  # in the legend
+    inside: np.ndarray  # [n], which samples
+    colour: str  # of their marks
+    size: int = 6  # in pixels
+    opacity: float = 0.7  # in (0, 1]
 
 
 def drawn_dots(*values: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from datassay.collect.curvature.output_loss import margins, predicted_class
 from datassay.data.samples import SampleSet
-from datassay.report.drawing import draw
+from datassay.report.drawing import Drawing, draw
 from datassay.report.html import markup, script_json
 from datassay.report.page import Block, Partial, Text
 from datassay.report.wording import count, label_text, number
@@ -26,27 +27,18 @@ PICTURE_SIDE = 48
 
 @result
 class Predictions:
-    """What is predicted of m queries, and what the training samples do to it.
+    """What is predicted of m queries, and what the training samples do to it."""
 
-    Attributes:
-        samples: the n training samples; fewer where the attribution has further ones, which are
-            shown by id.
-        queries: m samples.
-        kind: "validation", "training" or "queried": which samples these are, in a word.
-        outputs: [m, k], what is predicted: probabilities of classes, or targets; None: several
-            tokens a sample, which are not shown.
-        attribution: of the queries to the samples; measure "output", "margin" or "loss".
-        is_logit: whether outputs and margins are measured before they become probabilities.
-        suspects: [n], whose cards say so; None: nobody's.
-    """
-
+    # the n training samples; fewer where the attribution has further ones, which are shown by id
     samples: SampleSet
-    queries: SampleSet
-    kind: str
+    queries: SampleSet  # m samples
+    kind: str  # "validation", "training" or "queried": which samples these are, in a word
+    # [m, k], what is predicted: probabilities of classes, or targets; None: several tokens a
+    # sample, which are not shown
     outputs: Float[np.ndarray, "m k"] | None
-    attribution: Attribution
-    is_logit: bool
-    suspects: Bool[np.ndarray, " n"] | None = None
+    attribution: Attribution  # of the queries to the samples; measure "output", "margin" or "loss"
+    is_logit: bool  # whether outputs and margins are measured before they become probabilities
+    suspects: Bool[np.ndarray, " n"] | None = None  # [n], whose cards say so; None: nobody's
 
     @property
     def queried(self) -> str:
@@ -65,29 +57,8 @@ class Predictions:
         return -outcome if self.attribution.measure == "loss" else outcome
 
 
-@result
-class Chosen:
-    """The queries to explain, the most telling first.
-
-    Attributes:
-        positions: [q], among the queries.
-        margin: [m], of all queries, as `Predictions.margin`.
-    """
-
-    positions: Int[np.ndarray, " q"]
-    margin: Float[np.ndarray, " m"]
-
-
 def picker(predictions: Predictions, style: str) -> tuple[Block, ...]:
-    """A choice of queries, and the training samples behind each.
-
-    Args:
-        predictions: to be explained.
-        style: of the cards, as `Gallery.kind` names it.
-
-    Returns:
-        What can be picked, in words, and the picker.
-    """
+    """What can be picked, in words, and the picker; cards in a style of `Gallery.kind`."""
     _, raised, lowered = effect_words(predictions)
     context = {
         "queries": markup(script_json(query_data(predictions))),
@@ -96,74 +67,57 @@ def picker(predictions: Predictions, style: str) -> tuple[Block, ...]:
         "lowered": lowered,
         "kind": style,
     }
-    return (
-        Text(query_note(predictions), note=True),
-        Partial("queries.html", context, script=("explain.js",)),
-    )
+    shown = Partial("queries.html", context, script=("elements.js", "explain.js"))
+    return Text(query_note(predictions), note=True), shown
 
 
-def chosen_queries(predictions: Predictions) -> Chosen:
-    """Wrong predictions first, then the closest right ones, then some at random.
-
-    Returns:
-        At most 60 samples: up to 30 wrong ones, the furthest off first, up to 15 right ones of
-        smallest margin, and the rest drawn with the seed 0. A regression has no wrong ones: up to
-        30 of largest error, then the rest.
-    """
+def chosen_queries(predictions: Predictions) -> Int[np.ndarray, " q"]:
+    """Positions of 60 queries: wrong ones, the furthest off first, close ones, others at random."""
     margin = predictions.margin
     order = np.argsort(margin, kind="stable")
+    first = order[:N_WRONG]
     if predictions.samples.is_classification:
         n_wrong = int((margin < 0).sum())
         first = np.concatenate([order[:n_wrong][:N_WRONG], order[n_wrong:][:N_CLOSE]])
-    else:
-        first = order[:N_WRONG]
     rest = np.setdiff1d(order, first)
     some = np.random.default_rng(0).permutation(rest)[: N_QUERIES - len(first)]
-    return Chosen(np.concatenate([first, some]).astype(np.int64), margin)
+    return np.concatenate([first, some]).astype(np.int64)
 
 
 def query_data(predictions: Predictions) -> dict[str, object]:
-    """Everything that the page's script shows, texts plain.
-
-    Returns:
-        `queries`, each with its drawing, labels, outputs and its samples' places and effects;
-        `samples`, every training sample that any of them names, drawn once; and which they are.
-    """
+    """Everything that the page's script shows, texts plain: queries, and each sample once."""
     chosen, top = chosen_queries(predictions), predictions.attribution.top
     few = min(N_SAMPLES, top.raising.shape[1])
-    sides = (
-        (top.raising, top.raising_effect, 1.0),
-        (top.lowering, top.lowering_effect, -1.0),
-    )
+    sides = {
+        "raised": (top.raising[chosen, :few], top.raising_effect[chosen, :few]),
+        "lowered": (top.lowering[chosen, :few], top.lowering_effect[chosen, :few]),
+    }
     # A small set has fewer than five samples on a side: one that raises lowers nothing.
     pairs = [
-        [_signed(who[i, :few], effect[i, :few], sign) for who, effect, sign in sides]
-        for i in chosen.positions
-    ]
-    used = np.unique([p for both in pairs for side in both for p, _ in side]).astype(np.int64)
-    place = {int(p): k for k, p in enumerate(used)}
-    drawings = draw(predictions.queries, chosen.positions, PICTURE_SIDE)
-    queries = [
-        _query(predictions, int(i), float(chosen.margin[i]))
-        | {"drawing": _compact(asdict(drawing))}
-        | {
-            name: [[place[p], _effect(e)] for p, e in side]
-            for name, side in zip(("raised", "lowered"), both, strict=True)
+        {
+            name: [
+                (int(p), float(e))
+                for p, e in zip(who[q], effect[q], strict=True)
+                if (e > 0 if name == "raised" else e < 0)
+            ]
+            for name, (who, effect) in sides.items()
         }
-        for i, drawing, both in zip(chosen.positions, drawings, pairs, strict=True)
+        for q in range(len(chosen))
     ]
-    return {
-        "queries": queries,
-        "samples": _samples(predictions, used),
-        "kind": predictions.kind,
-    }
+    used = np.unique([p for both in pairs for side in both.values() for p, _ in side])
+    place = {int(p): k for k, p in enumerate(used.astype(np.int64))}
+    drawings = draw(predictions.queries, chosen, PICTURE_SIDE)
+    queries = [
+        _query(predictions, int(i))
+        | {"drawing": _compact(drawing)}
+        | {name: [[place[p], _effect(e)] for p, e in side] for name, side in both.items()}
+        for i, drawing, both in zip(chosen, drawings, pairs, strict=True)
+    ]
+    samples = _samples(predictions, used.astype(np.int64))
+    return {"queries": queries, "samples": samples, "kind": predictions.kind}
 
 
-def _signed(who: np.ndarray, effect: np.ndarray, sign: float) -> list[tuple[int, float]]:
-    return [(int(p), float(e)) for p, e in zip(who, effect, strict=True) if sign * e > 0]
-
-
-def _query(predictions: Predictions, i: int, margin: float) -> dict[str, object]:
+def _query(predictions: Predictions, i: int) -> dict[str, object]:
     val, outputs = predictions.queries, predictions.outputs
     names = val.class_names
     told: dict[str, object] = {"id": str(val.ids[i]), "label": label_text(names, val.y[i])}
@@ -172,7 +126,7 @@ def _query(predictions: Predictions, i: int, margin: float) -> dict[str, object]
     predicted = outputs[i] if not names else predicted_class(outputs[i : i + 1])[0]
     return told | {
         "predicted": label_text(names, predicted),
-        "wrong": bool(names) and margin < 0,
+        "wrong": bool(names) and bool(predictions.margin[i] < 0),
         "outputs": _outputs(names, outputs[i]),
     }
 
@@ -188,16 +142,12 @@ def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
         order = np.argsort(-outputs, kind="stable")[:N_OUTPUTS]
     labels = names or tuple(f"target {j}" for j in range(len(outputs)))
     full = float(np.abs(outputs).max()) or 1.0
-    text = _share if names else _effect
-    return [
-        [labels[j], text(float(outputs[j])), round(max(0.0, float(outputs[j])) / full, 3)]
-        for j in order
-    ]
 
+    def text(value: float) -> str:  # of a class three decimals are enough, and no minus before 0
+        return f"{round(value, 3) + 0.0:.3f}".replace("-", "−") if names else _effect(value)
 
-def _share(value: float) -> str:
-    """A class's output: three decimals are enough, and no minus before 0."""
-    return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
+    told = [(labels[j], float(outputs[j])) for j in order]
+    return [[name, text(value), round(max(0.0, value) / full, 3)] for name, value in told]
 
 
 def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, object]]:
@@ -208,7 +158,7 @@ def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, objec
             "id": str(samples.ids[i]),
             "label": label_text(samples.class_names, samples.y[i]),
             "suspect": suspects is not None and bool(suspects[i]),
-            "drawing": _compact(asdict(drawing)),
+            "drawing": _compact(drawing),
         }
         for i, drawing in zip(shown, draw(samples, shown, PICTURE_SIDE), strict=True)
     ] + [
@@ -217,8 +167,8 @@ def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, objec
     ]
 
 
-def _compact(drawing: dict) -> dict:
-    return {name: value for name, value in drawing.items() if value}
+def _compact(drawing: Drawing) -> dict[str, Any]:
+    return {name: value for name, value in asdict(drawing).items() if value}
 
 
 def _effect(value: float) -> str:
@@ -227,14 +177,13 @@ def _effect(value: float) -> str:
 
 def query_note(predictions: Predictions) -> str:
     """Which samples can be picked, in words."""
-    chosen = chosen_queries(predictions)
-    shown, n = len(chosen.positions), len(chosen.margin)
+    shown, n = len(chosen_queries(predictions)), len(predictions.queries)
     number_shown = "All" if shown == n else f"{shown} of"
     scope = f"{number_shown} {count(n, predictions.queried)} can be picked"
     if not predictions.samples.is_classification:
         few = f"the {N_WRONG} of largest error first, then others at random (seed 0)"
         return f"{scope}: {few if n > N_WRONG else 'those of largest error first'}."
-    n_wrong = int((chosen.margin < 0).sum())
+    n_wrong = int((predictions.margin < 0).sum())
     n_close = min(N_CLOSE, n - n_wrong)
     which = f"the {N_WRONG} furthest off of {n_wrong}" if n_wrong > N_WRONG else f"all {n_wrong}"
     first = f"{which} that are predicted wrongly, then " if n_wrong else ""

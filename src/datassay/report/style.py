@@ -24,24 +24,13 @@ def plain(text: str, limit: int = MAX_NAME) -> str:
 
 def style(figure: Figure, x_title: str, y_title: str) -> None:
     """Give a figure the page's look and its axes titles with units; changes it in place."""
-    figure.update_layout(
-        template="none",
-        height=360,
-        margin={"l": 58, "r": 12, "t": 24, "b": 48},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "system-ui, sans-serif", "size": 12.5, "color": INK},
-        hoverlabel={"font": {"family": "system-ui, sans-serif"}},
-        legend={
-            "orientation": "h",
-            "yanchor": "top",
-            "y": -0.2,
-            "x": 0,
-            "xanchor": "left",
-            "traceorder": "normal",
-        },
-        bargap=0,
-    )
+    look = {"template": "none", "height": 360, "margin": {"l": 58, "r": 12, "t": 24, "b": 48}}
+    look |= dict.fromkeys(("paper_bgcolor", "plot_bgcolor"), "rgba(0,0,0,0)")
+    look["font"] = {"family": "system-ui, sans-serif", "size": 12.5, "color": INK}
+    look["hoverlabel"] = {"font": {"family": "system-ui, sans-serif"}}
+    look["legend"] = {"orientation": "h", "yanchor": "top", "y": -0.2, "x": 0}
+    look["legend"] |= {"xanchor": "left", "traceorder": "normal"}
+    figure.update_layout(**look, bargap=0)
     axis: dict = {"gridcolor": RULE, "zeroline": False, "linecolor": QUIET, "ticks": "outside"}
     axis |= {"tickcolor": QUIET, "title_standoff": 8}
     figure.update_xaxes(title_text=x_title, showgrid=False, showline=True, **axis)

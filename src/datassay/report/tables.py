@@ -43,17 +43,7 @@ def column(values: np.ndarray) -> pa.Array:
 
 
 def effect_table(attribution: Attribution, queries: SampleSet) -> pa.Table:
-    """The largest effects on each query, to join by id.
-
-    Args:
-        attribution: of the queries.
-        queries: in its order.
-
-    Returns:
-        One row a query, direction and rank: `query` (its position), `query_id`, `direction`
-        ("raises" or "lowers"), `rank` from 1, `id` of the training sample, `effect` (signed) and
-        `of` (what it is the effect on).
-    """
+    """The largest effects on each query, to join by id."""
     table = attribution.to_table()
     ids = column(queries.ids[table["query"].to_numpy()])
     measures = pa.array([attribution.measure] * table.num_rows, pa.string())

@@ -6,13 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.explain.page import (
-    files,
-    gallery,
-    harmful,
-    sample_table,
-    self_influence_figure,
-)
+from datassay.commands.explain.page import files, gallery, harmful, self_influence_figure
 from datassay.commands.explain.page import page as page_of
 from datassay.report.html import render
 from datassay.report.page import Table
@@ -74,15 +68,14 @@ def test_an_output_harms_nobody():
 def test_wrong_predictions_are_counted():
     found = explained()
     outputs = np.eye(10)[found.samples.y]
-    assert replace(found, predicted=outputs).n_wrong == 0
+    right = replace(found, predicted=outputs.copy())
+    assert right.n_wrong == 0
     outputs[[3, 8]] = outputs[[3, 8]][:, ::-1]
     wrong = replace(found, predicted=outputs)
     assert wrong.n_wrong == 2
     headlines = [one.headline for one in page_of(wrong).advice]
     assert "2 predictions are wrong" in headlines
-    assert (
-        page_of(replace(found, predicted=np.eye(10)[found.samples.y])).advice[1].severity == "fine"
-    )
+    assert page_of(right).advice[1].severity == "fine"
 
 
 def test_without_self_influence_there_is_no_table_of_it():
@@ -90,7 +83,7 @@ def test_without_self_influence_there_is_no_table_of_it():
     found = replace(found, attribution=replace(found.attribution, self_influence=None))
     page = page_of(found)
     assert "labels" not in {section.anchor for section in page.sections}
-    assert sample_table(found)["self_influence"].null_count == 500
+    assert files(found, page_of(found))["samples.parquet"]["self_influence"].null_count == 500
     assert json.loads(files(found, page)["summary.json"])["median_self_influence"] is None
     assert render(page)
 

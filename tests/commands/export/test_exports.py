@@ -98,26 +98,22 @@ def test_label_studio_shows_every_kind_and_its_export_is_read_back(tmp_path, nam
         assert decision.label == ("" if word(new) == given else word(new))
 
 
-def test_a_label_is_a_text_in_the_interface(tmp_path):
-    export(runs() / "table", "label-studio", tmp_path, "--top", 3)
-    config = (tmp_path / "config.xml").read_text()
-    assert "<script" not in config
-    choices = ElementTree.fromstring(config).iter("Choice")
-    assert [choice.attrib["value"] for choice in choices] == [EVIL, "fine", "remove", "unsure"]
-
-
 def test_tasks_are_the_suspects_unless_told_otherwise(tmp_path):
     export(runs() / "table", "label-studio", tmp_path)
     scores = pq.read_table(runs() / "table" / "scores.parquet").to_pydict()
     tasks = json.loads((tmp_path / "tasks.json").read_text())
-    suspects = {
-        one for one, flagged in zip(scores["id"], scores["is_issue"], strict=True) if flagged
+    wrong = {
+        one: probability
+        for one, flagged, probability in zip(
+            scores["id"], scores["is_issue"], scores["wrong_probability"], strict=True
+        )
+        if flagged
     }
-    assert {task["data"]["sample_id"] for task in tasks} == suspects
-    wrong = dict(zip(scores["id"], scores["wrong_probability"], strict=True))
-    assert [t["predictions"][0]["score"] for t in tasks] == [
-        wrong[task["data"]["sample_id"]] for task in tasks
-    ]
+    assert {t["data"]["sample_id"]: t["predictions"][0]["score"] for t in tasks} == wrong
+    config = (tmp_path / "config.xml").read_text()  # a label is a text in it
+    assert "<script" not in config
+    choices = ElementTree.fromstring(config).iter("Choice")
+    assert [choice.attrib["value"] for choice in choices] == [EVIL, "fine", "remove", "unsure"]
 
 
 def test_a_second_export_replaces_the_first_and_nothing_else(tmp_path):

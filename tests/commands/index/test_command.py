@@ -101,14 +101,16 @@ def test_which_weights_were_taken_is_told(here):
     assert told not in words(succeed("index", *TABLE, *more, "--out", "mine"))
 
 
-def test_a_plan_needs_no_weights_and_says_so(here):
-    without, trained = (succeed("index", *args, "--plan").stdout for args in (TABLE, NET))
-    told = (
-        "Counted at the weights as initialised, since sizes do not depend on them; the width may."
-    )
-    assert told in " ".join(without.split()) and "initialised" not in trained
+def test_a_plan_needs_no_weights_and_writes_nothing(here):
+    plan = ["--plan", "--keep-as", "int8", "--out", "mine"]
+    without, trained = (succeed("index", *args, *plan).stdout for args in (TABLE, NET))
+    told = " ".join(without.split())
+    assert "the weights as initialised, since sizes do not depend on them; the width may." in told
+    assert "initialised" not in trained
+    for text in ("90 samples of", "numbers in int8", "1,000 queries", "Nothing was written."):
+        assert text in told and text in " ".join(trained.split())
     assert without.splitlines()[:8] == trained.splitlines()[:8]  # the table of blocks
-    assert "Nothing was written" in " ".join(without.split()) and not Path("index").exists()
+    assert not Path("mine").exists()
 
 
 def test_settings_reach_the_index(here):
@@ -123,10 +125,11 @@ def test_settings_reach_the_index(here):
     assert "a larger --width or --share holds more" in words(told)
 
 
-def test_answers_are_those_of_explain_within_the_rank_correlation(here):
+def test_answers_are_those_of_explain_within_the_rank_correlation(here, monkeypatch):
     told = told_of(da.open_index("ix"))
     succeed("explain", *NET, "--queries", "new.csv", "--out", "whole")
     files = listed("whole")
+    monkeypatch.setattr(explaining, "influence", None)  # nothing of the training side anew
     result = succeed("explain", *NET, "--queries", "new.csv", "--index", "ix", "--out", "kept")
     assert listed("kept") == files and "compare with the index: 90 of 90" in result.stderr
     whole, kept = (columns(f"{out}/samples.parquet") for out in ("whole", "kept"))
@@ -143,12 +146,6 @@ def test_answers_are_those_of_explain_within_the_rank_correlation(here):
     assert ranked_alike(*([found[key] for key in both] for found in rows)) > 0.95
     facts = summary("kept")["facts"]
     assert f"rank correlation {told['mean']:.3f}" in facts["Index"]
-
-
-def test_nothing_of_the_training_side_is_computed_anew(here, monkeypatch):
-    monkeypatch.setattr(explaining, "influence", None)
-    succeed("explain", *NET, "--index", "ix", "--queries", "new.csv", "--out", "out")
-    assert len(columns("out/samples.parquet")["id"]) == 90
 
 
 def test_samples_do_not_explain_themselves(here):
@@ -183,23 +180,22 @@ def test_added_samples_answer_too_by_their_ids(here):
 
 
 def test_other_data_are_told(here):
-    again = ["--index", "ix", "--out", "out"]
-    other = invoke("explain", "other.csv", *NET[1:], *again)
+    other = invoke("explain", "other.csv", *NET[1:], "--index", "ix", "--out", "out")
     assert_one_error_line(other, "of 64 samples with the same ids 6[0-4] have other gradients")
     assert not Path("out").exists()
-    mended = words(succeed("explain", "mended.csv", *NET[1:], *again))
-    assert "of 64 samples that were compared have other inputs or labels" in mended
 
 
-def test_queries_that_the_index_was_made_of_are_told(here):
-    again = ["explain", *NET, "--index", "ix", "--val-fraction", 0.2, "--out", "out"]
-    told = words(succeed(*again))
-    assert "18 of 18 queries are in the index" in told
-
-
-def test_samples_that_the_index_lacks_are_left_out(here):
-    told = succeed("explain", "all.csv", *NET[1:], "--index", "ix", "--out", "out").output
-    assert "30 samples of DATA are not in the index and left out" in " ".join(told.split())
+@pytest.mark.parametrize(
+    ("file", "options", "told"),
+    [
+        ("mended.csv", (), "of 64 samples that were compared have other inputs or labels"),
+        ("train.csv", ("--val-fraction", 0.2), "18 of 18 queries are in the index"),
+        ("all.csv", (), "30 samples of DATA are not in the index and left out"),
+    ],
+)
+def test_what_does_not_fit_between_index_and_data_is_told(here, file, options, told):
+    args = ["explain", file, *NET[1:], "--index", "ix", *options, "--out", "out"]
+    assert told in words(succeed(*args))
     assert len(columns("out/samples.parquet")["id"]) == 90
 
 
@@ -227,14 +223,6 @@ def test_a_killed_one_goes_on_with_the_same_bits(here, monkeypatch):
     result = succeed("index", *NET, "--out", "often")
     assert "keep gradients" in result.stderr
     assert contents("often") == contents("once")
-
-
-def test_the_plan_prints_and_writes_nothing(here):
-    result = succeed("index", *NET, "--plan", "--out", "mine", "--keep-as", "int8")
-    told = words(result)
-    for text in ("90 samples of", "numbers in int8", "1,000 queries", "Nothing was written."):
-        assert text in told
-    assert not Path("mine").exists()
 
 
 test_bad_input_costs_one_line_and_no_file = refusals({

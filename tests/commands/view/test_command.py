@@ -5,8 +5,10 @@ import socket
 
 import pytest
 
+from datassay.commands.view import session as module
+from datassay.commands.view.command import _beginning
 from helpers.command_line import assert_one_error_line, invoke
-from helpers.reviews import blobs, scored, viewing
+from helpers.reviews import blobs, scored, session_of, viewing
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +33,13 @@ def test_a_folder_that_is_no_run(tmp_path):
     assert_one_error_line(view(tmp_path / "nowhere"), "nowhere must hold")
 
 
-@pytest.mark.parametrize("name", ["index.html", "review.npz", "summary.json"])
-def test_a_run_that_is_not_whole(run, name):
-    (run / name).unlink()
-    assert_one_error_line(view(run), name)
-
-
-def test_a_page_of_another_version(run):
+def test_a_run_that_is_not_whole_or_of_another_version(run, made):
     (run / "index.html").write_text("<p>")
     assert_one_error_line(view(run), r"index\.html must be a page with a review.* Run again\.")
+    for name in ("index.html", "review.npz", "summary.json"):
+        (run / name).unlink()
+        assert_one_error_line(view(run), name)
+        shutil.copy(made / name, run)
 
 
 def test_data_that_moved_are_named_anew(run, made, tmp_path):
@@ -56,12 +56,9 @@ def test_data_that_moved_are_named_anew(run, made, tmp_path):
         blobs(data.parent)
 
 
-@pytest.mark.parametrize("port", ["-1", "65536"])
-def test_no_port(run, port):
-    assert_one_error_line(view(run, "--port", port), "port must lie in 0 ... 65535")
-
-
-def test_a_port_in_use(run):
+def test_a_port_that_is_none_or_in_use(run):
+    for port in ("-1", "65536"):
+        assert_one_error_line(view(run, "--port", port), "port must lie in 0 ... 65535")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -71,8 +68,6 @@ def test_a_port_in_use(run):
 
 def test_decisions_about_other_data(run, tmp_path):
     other = scored(tmp_path / "other", blobs(tmp_path / "more", seed=1))
-    from helpers.reviews import session_of
-
     session_of(other).change([{"row": 1, "decision": "keep", "when": "2026-11-23T09:00:00Z"}])
     shutil.copy(other / "decisions.parquet", run)
     assert_one_error_line(view(run), r"run/decisions\.parquet must be about the data of this run")
@@ -80,10 +75,6 @@ def test_decisions_about_other_data(run, tmp_path):
 
 
 def test_a_read_only_folder_leaves_decisions_to_the_browser(run, monkeypatch):
-    from datassay.commands.view import session as module
-    from datassay.commands.view.command import _beginning
-    from helpers.reviews import session_of
-
     monkeypatch.setattr(module, "_unwritable", lambda folder: "Read-only file system")
     session = session_of(run)
     assert not session.samples()["writable"]
@@ -92,8 +83,6 @@ def test_a_read_only_folder_leaves_decisions_to_the_browser(run, monkeypatch):
 
 
 def test_scoring_again_into_the_folder_keeps_the_decisions(run, made):
-    from helpers.reviews import session_of
-
     session_of(run).change([{"row": 1, "decision": "keep", "when": "2026-11-23T09:00:00Z"}])
     before = (run / "decisions.parquet").read_bytes()
     scored(run, made.parent / "points.npz")

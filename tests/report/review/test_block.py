@@ -9,9 +9,8 @@ import pytest
 from datassay.commands.run.gallery import reviewed
 from datassay.commands.run.page import page as run_page
 from datassay.report.html import render
-from datassay.report.review.block import ANCHOR, MOST_IN_PAGE, review_block
-from datassay.report.review.labels import twins_of
-from datassay.report.review.listing import listing
+from datassay.report.review.labels import listing, twins_of
+from datassay.report.review.showcase import ANCHOR, MOST_IN_PAGE, review_block
 from helpers.findings import (
     EVIL,
     digit_samples,

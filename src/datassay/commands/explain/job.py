@@ -51,30 +51,21 @@ MANY_VALUES, LONG_SECONDS = 1e9, 60
 
 @result
 class ExplainFindings:
-    """Effects of n training samples on m queries, at trained weights.
+    """Effects of n training samples on m queries, at trained weights."""
 
-    Attributes:
-        samples: the n training samples; of an index the first of them, those that DATA shows.
-        queries: m samples; the training samples themselves where there are no others.
-        kind: "validation", "training" or "queried": which samples the queries are.
-        attribution: the effects.
-        loss: of the training, by its name.
-        fitted: [n, k], what is predicted of the training samples: probabilities of classes, or
-            targets; None: several tokens a sample.
-        predicted: [m, k], of the queries; likewise.
-        facts: what was run and on what, name to value, in the order to show.
-        warnings: what the reader must know before trusting the figures.
-    """
-
+    # the n training samples; of an index the first of them, those that DATA shows
     samples: SampleSet
-    queries: SampleSet
-    kind: str
-    attribution: Attribution
-    loss: str
+    queries: SampleSet  # m samples; the training samples themselves where there are no others
+    kind: str  # "validation", "training" or "queried": which samples the queries are
+    attribution: Attribution  # the effects
+    loss: str  # of the training, by its name
+    # [n, k], what is predicted of the training samples: probabilities of classes, or targets; None:
+    # several tokens a sample
     fitted: Float[np.ndarray, "n k"] | None
-    predicted: Float[np.ndarray, "m k"] | None
+    predicted: Float[np.ndarray, "m k"] | None  # [m, k], of the queries; likewise
+    # what was run and on what, name to value, in the order to show
     facts: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # what the reader must know before trusting the figures
 
     @property
     def predictions(self) -> Predictions:
@@ -145,7 +136,11 @@ def run(
         )  # fmt: skip
     else:
         found = kept.answer(val, measure, settings.top, progress)
-    facts |= _model_facts(settings, models[0]) | ({} if kept is None else kept.facts)
+    sizes = sum(p.numel() for p in models[0].parameters())
+    some = f", those with {settings.parameters} explained" if settings.parameters else ""
+    files = "; ".join(weights_source(path, models[0]) for path in settings.weights)
+    facts |= model_facts(settings.model, f"{settings.model}, {sizes:,} weights{some}")
+    facts |= {"Weights": files} | ({} if kept is None else kept.facts)
     facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": found.method}
     if fitted is not None:
         fit = _fit(fitted, train)
@@ -289,15 +284,6 @@ def _tell_long(
             "some of the weights: --parameters; --plan shows what each block takes.",
             plan.seconds,
         )
-
-
-def _model_facts(settings: ExplainSettings, model: nn.Module) -> dict[str, str]:
-    sizes = sum(p.numel() for p in model.parameters())
-    some = f", those with {settings.parameters} explained" if settings.parameters else ""
-    files = "; ".join(weights_source(path, model) for path in settings.weights)
-    return model_facts(settings.model, f"{settings.model}, {sizes:,} weights{some}") | {
-        "Weights": files
-    }
 
 
 def _fit(fitted: np.ndarray, samples: SampleSet) -> float:

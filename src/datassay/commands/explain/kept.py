@@ -27,19 +27,13 @@ N_COMPARED, SAME = 64, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An index beside the samples of DATA.
+    """An index beside the samples of DATA."""
 
-    Attributes:
-        index: of n samples.
-        samples: those of DATA that are in the index, in DATA's order.
-        order: [n], positions in the index: of these samples first, then of those not in DATA.
-        warnings: what does not fit between them.
-    """
-
-    index: Index
-    samples: SampleSet
+    index: Index  # of n samples
+    samples: SampleSet  # those of DATA that are in the index, in DATA's order
+    # [n], positions in the index: of these samples first, then of those not in DATA
     order: Int[np.ndarray, " n"]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...]  # what does not fit between them
 
     @property
     def facts(self) -> dict[str, str]:
@@ -79,11 +73,8 @@ class Opened:
 
 def _of_others(best: TopEffects, top: int) -> TopEffects:
     """The same where query j is sample j, which does not explain itself."""
-    sides = []
-    for who, effect in (
-        (best.raising, best.raising_effect),
-        (best.lowering, best.lowering_effect),
-    ):
+    sides, raising = [], (best.raising, best.raising_effect)
+    for who, effect in (raising, (best.lowering, best.lowering_effect)):
         is_own = who == np.arange(len(who))[:, None]
         others = np.argsort(is_own, axis=1, kind="stable")[:, :top]
         effect = np.where(is_own, 0.0, effect)

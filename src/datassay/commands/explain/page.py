@@ -11,7 +11,7 @@ from datassay.collect.curvature.output_loss import predicted_class
 from datassay.commands.explain.job import ExplainFindings
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
-from datassay.report.drawing import Drawing, draw, sample_texts
+from datassay.report.drawing import draw, sample_texts
 from datassay.report.page import Card, Gallery, Page, Row, Table, View
 from datassay.report.plots import chart, log_histogram
 from datassay.report.predictions import effect_words, picker
@@ -77,18 +77,16 @@ def self_influence_figure(findings: ExplainFindings, n_first: int) -> Figure:
 
 
 def _table(findings: ExplainFindings, n_rows: int) -> Table:
-    samples, own = findings.samples, findings.self_influence
-    middle = float(np.median(own))
-    rows = []
-    for i in findings.first[:n_rows]:
-        times = number(float(own[i]) / middle) if middle > 0 else "–"
+    samples, own, total = findings.samples, findings.self_influence, findings.attribution.total
+    middle, rows = float(np.median(own)), []
+    for i in findings.first[:n_rows].tolist():
         is_shown = i < len(samples)
         cells = (
             label_text(samples.class_names, samples.y[i]) if is_shown else "not in DATA",
-            predicted_text(findings, int(i)) if is_shown else "",
+            predicted_text(findings, i) if is_shown else "",
             number(float(own[i])),
-            times,
-            number(float(findings.attribution.total[i])).replace("-", "−"),
+            number(float(own[i]) / middle) if middle > 0 else "–",
+            number(float(total[i])).replace("-", "−"),
         )
         rows.append(Row(str(findings.ids[i]), cells))
     columns = ("id", "given", "predicted", "self-influence", "times the median", "total effect")
@@ -97,28 +95,34 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
 
 def gallery(findings: ExplainFindings) -> Gallery:
     """The first sixty of each view."""
-    n = len(findings.samples)  # of an index: those that can be drawn
-    first, harm = (found[found < n][:N_CARDS] for found in (findings.first, harmful(findings)))
-    views = {int(i): ["labels"] for i in first}
+    f, n = findings, len(findings.samples)  # of an index: those that can be drawn
+    first, harm = (found[found < n][:N_CARDS].tolist() for found in (f.first, harmful(f)))
+    views = {i: ["labels"] for i in first}
     shown, sorts = [FIRST], [("own", "self-influence"), ("id", "id")]
-    if findings.harm is not None:
-        word = HARMS[findings.attribution.measure]
+    if f.harm is not None:
+        word = HARMS[f.attribution.measure]
         shown.append(View("harm", f"{word} most", sort="harm", descending=True))
         sorts.insert(1, ("harm", "harm to all queries"))
         for i in harm:
-            views.setdefault(int(i), []).append("harm")
-    drawings = draw(findings.samples, np.fromiter(views, int, len(views)))
+            views.setdefault(i, []).append("harm")
+    cards = []
+    for i, drawing in zip(views, draw(f.samples, np.array([*views], int)), strict=True):
+        own, total = float(f.self_influence[i]), float(f.attribution.total[i])
+        texts, predicted = sample_texts(f.samples, i), predicted_text(f, i)
+        keys = {"own": float(np.nan_to_num(own))}
+        if f.harm is not None:
+            keys["harm"] = float(f.harm[i])
+        figures = (
+            (f"self {number(own)}", "self-influence"),
+            (f"total {number(total).replace('-', '−')}", "effect on all queries together"),
+        )
+        suggested = predicted if predicted != texts["label"] else ""
+        cards.append(Card(**texts, drawing=drawing, suggested=suggested, figures=figures,
+                          views=tuple(views[i]), keys=keys))  # fmt: skip
     return Gallery(
-        cards=tuple(
-            _card(findings, i, tuple(named), drawing)
-            for (i, named), drawing in zip(views.items(), drawings, strict=True)
-        ),
-        views=tuple(shown),
-        sorts=tuple(sorts),
-        descending=True,
-        class_names=findings.samples.class_names,
-        advice_view="labels",
-    )
+        cards=tuple(cards), views=tuple(shown), sorts=tuple(sorts), descending=True,
+        class_names=f.samples.class_names, advice_view="labels",
+    )  # fmt: skip
 
 
 def harmful(findings: ExplainFindings) -> np.ndarray:
@@ -138,57 +142,32 @@ def predicted_text(findings: ExplainFindings, i: int) -> str:
     return label_text(names, predicted_class(row)[0] if names else row[0])
 
 
-def _card(findings: ExplainFindings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
-    own, total = float(findings.self_influence[i]), float(findings.attribution.total[i])
-    texts, predicted = sample_texts(findings.samples, i), predicted_text(findings, i)
-    keys = {"own": float(np.nan_to_num(own))}
-    if findings.harm is not None:
-        keys["harm"] = float(findings.harm[i])
-    return Card(
-        **texts,
-        drawing=drawing,
-        suggested=predicted if predicted != texts["label"] else "",
-        figures=(
-            (f"self {number(own)}", "self-influence"),
-            (f"total {number(total).replace('-', '−')}", "effect on all queries together"),
-        ),
-        views=views,
-        keys=keys,
-    )
-
-
 def files(findings: ExplainFindings, page: Page) -> dict[str, pa.Table | str]:
     """What stands beside the page."""
-    return {
-        "effects.parquet": effect_table(findings.attribution, findings.queries),
-        "samples.parquet": sample_table(findings),
-        "summary.json": _summary(findings, page),
+    f, attribution = findings, findings.attribution
+    counts = {
+        "train": len(f.ids),
+        "queries": len(f.queries),
+        "classes": f.samples.n_classes,
+        "predicted_wrongly": f.n_wrong,
     }
-
-
-def sample_table(findings: ExplainFindings) -> pa.Table:
-    """Every sample's self-influence and its effects on all queries together."""
-    return pa.table({
-        "id": column(findings.ids),
-        "self_influence": pa.array(findings.self_influence, from_pandas=True),
-        "total": pa.array(findings.attribution.total),
-    })
-
-
-def _summary(findings: ExplainFindings, page: Page) -> str:
-    attribution, samples = findings.attribution, findings.samples
-    return standard_json({
+    summary = {
         **page.head,
-        "counts": {
-            "train": len(findings.ids),
-            "queries": len(findings.queries),
-            "classes": samples.n_classes,
-            "predicted_wrongly": findings.n_wrong,
-        },
-        "queries": findings.kind,
-        "loss": findings.loss,
+        "counts": counts,
+        "queries": f.kind,
+        "loss": f.loss,
         "measure": attribution.measure,
         "method": attribution.method,
-        "median_self_influence": float(np.median(findings.self_influence)),
-        "largest_self_influence": [str(i) for i in findings.ids[findings.first[:20]]],
-    })
+        "median_self_influence": float(np.median(f.self_influence)),
+        "largest_self_influence": [str(i) for i in f.ids[f.first[:20]]],
+    }
+    samples = {
+        "id": column(f.ids),
+        "self_influence": pa.array(f.self_influence, from_pandas=True),  # null: not known
+        "total": pa.array(attribution.total),
+    }
+    return {
+        "effects.parquet": effect_table(attribution, f.queries),
+        "samples.parquet": pa.table(samples),
+        "summary.json": standard_json(summary),
+    }

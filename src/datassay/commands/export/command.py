@@ -18,10 +18,8 @@ from datassay.setting import setting
 if TYPE_CHECKING:
     from datassay.commands.export.material import Export
 
-NOT_TOOLS = {"command", "material"}
-OWN = tuple(
-    sorted(m.name for m in iter_modules([str(Path(__file__).parent)]) if m.name not in NOT_TOOLS)
-)
+MODULES = {m.name for m in iter_modules([str(Path(__file__).parent)])}
+OWN = sorted(MODULES - {"command", "material"})
 ELSEWHERE = "Embedding Atlas, FiftyOne, Spotlight and Croissant come with datassay-exports: "
 ELSEWHERE += "pip install datassay-exports, or in a clone pip install ./packages/datassay-exports"
 

@@ -152,8 +152,5 @@ def _opening(root: Path | None) -> str:
     )
 
 
-EXPORT = Export(
-    "label-studio",
-    "Tasks for Label Studio with the suggested labels; its export goes back with datassay apply.",
-    export,
-)
+HELP = "Tasks for Label Studio with the suggested labels; its export goes back with datassay apply."
+EXPORT = Export("label-studio", HELP, export)

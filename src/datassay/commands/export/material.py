@@ -192,4 +192,4 @@ def single_labels(material: Material, tool: str) -> None:
             f"{tool} must have one label a sample; {material.run.folder} is about several. Export "
             "to croissant or embedding-atlas."
         )
-    check_columns(material.run, OF_LABELS, f" for {tool}")
+    check_columns(material.run.folder, material.scores, OF_LABELS, f" for {tool}")

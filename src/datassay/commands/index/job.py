@@ -47,21 +47,13 @@ SETTLED = (
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An index that is whole, and how it came about.
+    """An index that is whole, and how it came about."""
 
-    Attributes:
-        index: open.
-        added: samples that this call appended.
-        seconds: that the call took.
-        left_out: samples that were split off DATA, which the index does not have.
-        warnings: what the user must know of the weights.
-    """
-
-    index: Index
-    added: int
-    seconds: float
-    left_out: int
-    warnings: tuple[str, ...] = ()
+    index: Index  # open
+    added: int  # samples that this call appended
+    seconds: float  # that the call took
+    left_out: int  # samples that were split off DATA, which the index does not have
+    warnings: tuple[str, ...] = ()  # what the user must know of the weights
 
 
 def run(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
-from datassay.commands.finished import SCORES, SUMMARY, read_scores, read_summary
+from datassay.commands.finished import SCORES, SUMMARY, check_columns, read_scores, read_summary
 from datassay.commands.report.command import ReportSettings
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
@@ -33,44 +33,29 @@ RUN_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One run as its folder tells of it.
+    """One run as its folder tells of it."""
 
-    Attributes:
-        name: of the run: its folder.
-        n_samples: that it scored.
-        n_suspects: labels that it suspects.
-        facts: what was run and on what, from its summary; empty where there is none.
-    """
-
-    name: str
-    n_samples: int
-    n_suspects: int
-    facts: dict[str, str]
+    name: str  # of the run: its folder
+    n_samples: int  # that it scored
+    n_suspects: int  # labels that it suspects
+    facts: dict[str, str]  # what was run and on what, from its summary; empty where there is none
 
 
 @result
 class ConsensusFindings:
-    """Several runs' scores of the c samples they share.
+    """Several runs' scores of the c samples they share."""
 
-    Attributes:
-        consensus: the scores, joined by id.
-        runs: [r], in the same order.
-        label: [c], as the first run has it, ready to show.
-        suggested: [c], the label that most of the runs that suspect it suggest; "" where none does.
-        relabelled: [c], whether the runs have different labels.
-        wrong: [c], whether the first run's label is wrong; None where the truth is not known.
-        facts: what was compared, name to value, in the order to show.
-        warnings: what the reader must know before trusting the figures.
-    """
-
-    consensus: Consensus
-    runs: tuple[ComparedRun, ...]
-    label: np.ndarray
+    consensus: Consensus  # the scores, joined by id
+    runs: tuple[ComparedRun, ...]  # [r], in the same order
+    label: np.ndarray  # [c], as the first run has it, ready to show
+    # [c], the label that most of the runs that suspect it suggest; "" where none does
     suggested: np.ndarray
-    relabelled: Bool[np.ndarray, " c"]
+    relabelled: Bool[np.ndarray, " c"]  # [c], whether the runs have different labels
+    # [c], whether the first run's label is wrong; None where the truth is not known
     wrong: Bool[np.ndarray, " c"] | None = None
+    # what was compared, name to value, in the order to show
     facts: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # what the reader must know before trusting the figures
 
     @property
     def votes(self) -> Int[np.ndarray, " c"]:
@@ -145,20 +130,14 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
 
 def _scores(folder: Path) -> pa.Table:
     table, path = read_scores(folder), folder / SCORES
-    remedy = "Give the file as datassay run or datassay score wrote it."
-    missing = [name for name in NEEDED if name not in table.column_names]
-    if missing:
-        raise DataError(
-            f"{path} must have the columns {', '.join(NEEDED)}; it lacks {', '.join(missing)}. "
-            + remedy
-        )
+    check_columns(folder, table, NEEDED)
     for name in NEEDED:
         column, kind = table[name], NUMBERS.get(name)
         right = not column.null_count and kind in {None, column.type}
         if not right or (kind is not None and not np.isfinite(column.to_numpy()).all()):
             what = "value" if kind is None else f"finite {kind}"
             raise DataError(
-                f"column {name} of {path} must hold a {what} in every row; it does not. {remedy}"
+                f"column {name} of {path} must hold a {what} in every row; it does not. Run again."
             )
     return table
 

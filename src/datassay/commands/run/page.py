@@ -23,7 +23,7 @@ from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
 from datassay.report.page import Gallery, Page, Pair
 from datassay.report.predictions import effect_words, picker
-from datassay.report.review.block import review_block
+from datassay.report.review.showcase import review_block
 from datassay.report.wording import count
 from datassay.results import result
 from datassay.score.label_issues import FEWEST

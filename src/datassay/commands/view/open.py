@@ -32,7 +32,7 @@ def opened(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer
 
 def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
     """The samples of a run, now at `data`, with what it said and knew of their labels."""
-    check_columns(run, COLUMNS)
+    check_columns(run.folder, run.scores, COLUMNS)
     judged = read_judged(run.folder / FILE)
     samples, _ = sets_of(run, data, encode=unread)
     if run.scores["id"].to_pylist() != samples.ids.tolist() or len(judged) != len(samples):

@@ -40,15 +40,7 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-act
 
 
 class ServedPage:
-    """The page of a run, told that a server is behind it.
-
-    Args:
-        text: of index.html.
-        name: of the file, for an error.
-
-    Raises:
-        DataError: it is no page with a review.
-    """
+    """The page of a run, told that a server is behind it."""
 
     def __init__(self, text: str, name: str):
         found = POLICY.search(text)
@@ -62,16 +54,7 @@ class ServedPage:
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """Serves one review until it is closed.
-
-    Args:
-        session: the review.
-        page: what the browser opens.
-        port: 0: any that is free.
-
-    Raises:
-        SettingError: the port is taken, or none.
-    """
+    """Serves one review until it is closed."""
 
     daemon_threads = True
     allow_reuse_address = hasattr(socket, "AF_UNIX")  # elsewhere it lets two servers share a port

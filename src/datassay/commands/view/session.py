@@ -27,8 +27,7 @@ from datassay.act.review.decisions import (
 from datassay.act.review.judged import Judged
 from datassay.act.review.remaining import BATCH, remaining
 from datassay.errors import DataError
-from datassay.report.review.labels import Reviewed
-from datassay.report.review.listing import listing
+from datassay.report.review.labels import Reviewed, listing
 from datassay.report.review.showcase import Showcase
 from datassay.store.atomic import write_whole
 
@@ -37,12 +36,7 @@ MOST_CHANGES = 1000
 
 
 class Refused(Exception):
-    """A request that cannot be done.
-
-    Args:
-        status: of HTTP.
-        why: one sentence.
-    """
+    """A request that cannot be done."""
 
     def __init__(self, status: int, why: str):
         super().__init__(why)
@@ -56,16 +50,7 @@ def require(holds: Any, status: int, why: str) -> None:
 
 
 class Session:
-    """The state of a review; safe to be used by several threads.
-
-    Args:
-        reviewed: all samples.
-        judged: what the run knew of their labels.
-        folder: of the run; decisions go to a file there.
-
-    Raises:
-        DataError: the folder holds decisions about other data.
-    """
+    """The state of a review; safe to be used by several threads."""
 
     def __init__(self, reviewed: Reviewed, judged: Judged, folder: Path):
         self.reviewed, self.path = reviewed, folder / FILE
@@ -184,7 +169,7 @@ class Session:
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
         one = self.reviewed.samples.ids[row]
-        name = one.item() if hasattr(one, "item") else one
+        name: Any = one.item() if hasattr(one, "item") else one
         return row, Decision(name, kind, self._word(row), label, when, seen)
 
     def _label(self, label: Any) -> str:

@@ -1,7 +1,8 @@
-"""The labels that are reviewed, and what is known of them."""
+"""The labels that are reviewed, what is known of them, and what a page says before it draws."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from datassay.act.review.decisions import label_word
 from datassay.data.samples import SampleSet
+from datassay.report.wording import label_text, labels_given
 from datassay.results import result
 from datassay.score.neighbors.search import Alike, alike
 
@@ -18,28 +21,20 @@ MOST_TWINS = 4
 
 @result
 class Reviewed:
-    """The labels of n samples as they are reviewed.
+    """The labels of n samples as they are reviewed."""
 
-    Attributes:
-        samples: with the labels that were judged.
-        suggested: [n] class indices or numbers, or [n, k] of several targets.
-        probability: [n], that the given label is wrong; nan where nobody knows.
-        score: [n], higher is more suspect.
-        is_issue: [n], which are suspected.
-        digest: of the data, from `source_digest`; empty: not known.
-        places: [n, d], where each sample lies to the network; None: not known.
-        inputs: how the data were read, as `Origin.inputs` has it.
-        twins: position → positions of equal and nearly equal samples.
-    """
-
-    samples: SampleSet
-    suggested: np.ndarray
+    samples: SampleSet  # with the labels that were judged
+    suggested: np.ndarray  # [n] class indices or numbers, or [n, k] of several targets
+    # [n], that the given label is wrong; nan where nobody knows
     probability: Float[np.ndarray, " n"]
-    score: Float[np.ndarray, " n"]
-    is_issue: Bool[np.ndarray, " n"]
-    digest: str
+    score: Float[np.ndarray, " n"]  # [n], higher is more suspect
+    is_issue: Bool[np.ndarray, " n"]  # [n], which are suspected
+    digest: str  # of the data, from `source_digest`; empty: not known
+    # [n, d], where each sample lies to the network; None: not known
     places: Shaped[np.ndarray, "n d"] | None = None
+    # how the data were read, as `Origin.inputs` has it
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    # position → positions of equal and nearly equal samples
     twins: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
@@ -67,16 +62,7 @@ class Reviewed:
 def twins_of(
     ids: np.ndarray, group: Int[np.ndarray, " n"], pairs: Iterable[tuple[str, str]]
 ) -> dict[int, tuple[int, ...]]:
-    """Which samples are equal or nearly equal to which.
-
-    Args:
-        ids: [n].
-        group: [n], equal samples share a number; −1: none is equal.
-        pairs: ids, as texts, of near duplicates among these samples.
-
-    Returns:
-        Position → positions of at most four others; without samples that have none.
-    """
+    """Which samples are equal or nearly equal to which."""
     place = {str(one): i for i, one in enumerate(ids.tolist())}
     found: dict[int, list[int]] = {}
     order = np.argsort(group, kind="stable")
@@ -89,3 +75,48 @@ def twins_of(
             found.setdefault(i, []).append(j)
             found.setdefault(j, []).append(i)
     return {i: tuple(dict.fromkeys(others))[:MOST_TWINS] for i, others in found.items() if others}
+
+
+def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
+    """What every sample of a review says before it is drawn; plain values, one entry a row."""
+    samples, wrong = reviewed.samples, reviewed.probability[rows]
+    rank = np.empty(len(samples), np.int64)
+    rank[reviewed.order] = np.arange(len(samples))
+    key = hashlib.sha256(reviewed.digest.encode())
+    key.update(str(samples.ids.tolist()).encode())
+    key.update(np.ascontiguousarray(samples.y).tobytes())
+    columns: dict[str, Any] = {
+        "id": [str(one) for one in samples.ids[rows].tolist()],
+        "given": label_values(reviewed, samples.y[rows], 12),
+        "suggested": label_values(reviewed, reviewed.suggested[rows], 6),
+        "wrong": [None if np.isnan(p) else round(p, 4) for p in wrong.tolist()],
+        "suspect": reviewed.is_issue[rows].astype(int).tolist(),
+        "order": np.argsort(rank[rows], kind="stable").tolist(),
+        "source": None,
+        "sources": [],
+    }
+    if samples.source is not None:
+        sources, codes = np.unique(samples.source[rows].astype(str), return_inverse=True)
+        columns |= {"source": codes.tolist(), "sources": sources.tolist()}
+    return columns | {
+        "name": samples.name,
+        "digest": reviewed.digest,
+        "inputs": dict(reviewed.inputs),
+        # Under which a browser keeps the decisions: of these samples and labels, and no others.
+        "key": key.hexdigest(),
+        "kind": samples.kind,
+        "classes": list(samples.class_names),
+        "relabels": reviewed.relabels,
+        "integer_ids": samples.ids.dtype.kind in "iu",
+    }
+
+
+def label_values(reviewed: Reviewed, values: np.ndarray, digits: int) -> list[Any]:
+    """Labels as a page has them: class indices, or texts."""
+    samples = reviewed.samples
+    if samples.is_classification:
+        return values.tolist()
+    if values.ndim == 1:
+        return [label_word((), float(f"{v:.{digits}g}")) for v in values.tolist()]
+    text = labels_given if samples.has_several_labels else lambda one: label_text((), one)
+    return [text(one) for one in values]

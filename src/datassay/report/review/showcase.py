@@ -10,21 +10,22 @@ import numpy as np
 from jaxtyping import Int
 
 from datassay.report.drawing import drawer
-from datassay.report.review.labels import Reviewed
-from datassay.report.review.listing import label_values
-from datassay.report.wording import value_text
+from datassay.report.html import markup, script_json
+from datassay.report.page import Partial
+from datassay.report.review.labels import Reviewed, label_values, listing
+from datassay.report.wording import count, value_text
 from datassay.score.checks.columns import columns_first
 from datassay.score.neighbors.search import SIDES, Alike
 
 LONGEST_TEXT, MOST_COLUMNS = 20_000, 40
+ANCHOR = "review"
+SCRIPTS = ("elements.js", "review_store.js", "review_cards.js", "review_grid.js", "review.js")
+MOST_IN_PAGE = 200  # samples that a page without a server holds
+LARGE, SMALL = 240, 72  # pixels of its pictures
 
 
 class Showcase:
-    """Draws samples for a review: each large, and small those most like it.
-
-    Args:
-        reviewed: all samples.
-    """
+    """Draws samples for a review: each large, and small those most like it."""
 
     def __init__(self, reviewed: Reviewed):
         self._reviewed = reviewed
@@ -38,16 +39,7 @@ class Showcase:
         return other
 
     def pictures(self, positions: Int[np.ndarray, " m"], side: int) -> list[dict[str, Any]]:
-        """Each sample drawn.
-
-        Args:
-            positions: which.
-            side: pixels that an image may be wide or high.
-
-        Returns:
-            One of `image`, `text` and `values` each; values are the user's columns, those that tell
-            most of the target first.
-        """
+        """Each sample drawn."""
         samples = self._reviewed.samples
         if samples.kind == "text" and samples.texts is not None:
             return [{"text": str(samples.texts[int(i)])[:LONGEST_TEXT]} for i in positions]
@@ -61,32 +53,20 @@ class Showcase:
     def details(
         self, positions: Int[np.ndarray, " m"], large: int, small: int
     ) -> list[dict[str, Any]]:
-        """Each sample large, and beside it those that are like it.
-
-        Args:
-            positions: [m].
-            large: pixels of a sample's side.
-            small: of those beside it.
-
-        Returns:
-            `drawing`, and `groups` of samples, each with a heading; equal and nearly equal ones
-            first.
-        """
+        """Each sample large, and beside it those that are like it."""
         near = self._reviewed.alike(positions)
         groups = [self._groups(near, row, int(i)) for row, i in enumerate(positions)]
         beside = sorted({j for of in groups for _, who, _ in of for j in who})
         drawn = dict(zip(beside, self.pictures(np.array(beside, int), small), strict=True))
+
+        def group(heading: str, who: list[int], apart: list[float | None]) -> dict[str, Any]:
+            pairs = zip(who, apart, strict=True)
+            return {"heading": heading, "samples": [self._small(*one, drawn) for one in pairs]}
+
         return [
-            {
-                "drawing": picture,
-                "groups": [
-                    {"heading": heading, "samples": [self._small(*one, drawn) for one in
-                                                     zip(who, apart, strict=True)]}
-                    for heading, who, apart in of
-                ],
-            }
+            {"drawing": picture, "groups": [group(*one) for one in of]}
             for picture, of in zip(self.pictures(positions, large), groups, strict=True)
-        ]  # fmt: skip
+        ]
 
     def _groups(
         self, near: Alike | None, row: int, i: int
@@ -110,17 +90,21 @@ class Showcase:
         return found
 
     def _small(self, j: int, apart: float | None, drawn: Mapping[int, Any]) -> dict[str, Any]:
-        reviewed = self._reviewed
+        reviewed, samples = self._reviewed, self._reviewed.samples
+        (label,) = label_values(reviewed, samples.y[[j]], 6)
         return {
-            "id": str(reviewed.samples.ids[j]),
-            "label": _text(reviewed, reviewed.samples.y[j]),
+            "id": str(samples.ids[j]),
+            "label": samples.class_names[label] if samples.class_names else str(label),
             "suspect": bool(reviewed.is_issue[j]),
             "distance": None if apart is None else float(f"{apart:.3g}"),
             "drawing": drawn[j],
         }
 
 
-def _text(reviewed: Reviewed, label: Any) -> str:
-    (value,) = label_values(reviewed, np.asarray(label)[None], 6)
-    names = reviewed.samples.class_names
-    return names[value] if names else str(value)
+def review_block(reviewed: Reviewed, chosen: Int[np.ndarray, " m"]) -> Partial:
+    """The review as a block of a page, which works without a server."""
+    rows, n = chosen[:MOST_IN_PAGE], len(chosen)
+    data = listing(reviewed, rows) | {"details": Showcase(reviewed).details(rows, LARGE, SMALL)}
+    which = count(n, "sample") if n == len(rows) else f"the {len(rows)} most suspect of {n:,}"
+    context = {"data": markup(script_json(data)), "which": which, "n": n}
+    return Partial("review.html", context, script=SCRIPTS)

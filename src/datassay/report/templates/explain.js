@@ -1,36 +1,18 @@
 "use strict";
 (() => {
-  // One prediction explained. Users' texts enter as text, never as markup.
+  // One prediction explained.
   const data = document.getElementById("queries");
   if (!data) return;
   const { queries, samples, kind } = JSON.parse(data.textContent);
-  const make = (tag, classes, text) => {
-    const element = document.createElement(tag);
-    if (classes) element.className = classes;
-    if (text !== undefined) element.textContent = text;
-    return element;
-  };
+  const { make } = elements;
 
   function picture(drawing, id, short) {
-    if (drawing.image) {
-      const image = make("img");
-      image.src = drawing.image;
-      image.alt = short ? "" : `sample ${id}`;
-      return image;
-    }
+    if (drawing.image) return elements.image(drawing.image, short ? "" : `sample ${id}`);
     if (short) return make("span", "words", drawing.text || `id ${id}`);
-    if (!drawing.values) {
-      const quote = make("blockquote", "", drawing.text);
-      quote.title = drawing.full_text || drawing.text;
-      return quote;
-    }
-    const values = make("dl", "values");
-    for (const [name, value] of drawing.values) {
-      const row = make("div");
-      row.append(make("dt", "", name), make("dd", "", value));
-      values.append(row);
-    }
-    return values;
+    if (drawing.values) return elements.values(drawing.values);
+    const quote = make("blockquote", "", drawing.text);
+    quote.title = drawing.full_text || drawing.text;
+    return quote;
   }
 
   function sampleCard([place, effect], side) {
@@ -77,18 +59,12 @@
   const choices = document.querySelector(".choices");
   queries.forEach((query, k) => {
     const label = make("label", query.wrong ? "wrong" : "");
-    const radio = make("input");
-    radio.type = "radio";
-    radio.name = "query";
-    radio.value = k;
-    radio.checked = k === 0;
     const same = !query.predicted || query.predicted === query.label;
     const says = same ? query.label : `${query.label} → ${query.predicted}`;
     label.title = `id ${query.id}: ${says}`;
-    radio.setAttribute("aria-label", label.title);
     const tile = make("span", "tile");
     tile.append(picture(query.drawing, query.id, true), make("span", "says", says));
-    label.append(radio, tile);
+    label.append(elements.radio("query", k, label.title), tile);
     choices.append(label);
   });
   choices.addEventListener("change", (event) => explain(queries[Number(event.target.value)]));

@@ -1,10 +1,10 @@
 "use strict";
 (() => {
-  // A review: one sample at a time or a grid; every key saves. Users' texts enter as text.
+  // A review: one sample at a time or a grid; every key saves.
   const root = document.getElementById("reviewing");
   if (!root) return;
   const AHEAD = 16, MOST_KEPT = 120, MOST_MATCHES = 40;
-  const { make } = reviewCards;
+  const { make } = elements;
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const dialog = (name) => root.querySelector(`[data-dialog="${name}"]`);
   const form = root.querySelector("form.controls");

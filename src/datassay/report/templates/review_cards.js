@@ -1,21 +1,14 @@
 "use strict";
-// How one sample of a review looks. Users' texts enter as text, never as markup.
+// How one sample of a review looks.
 const reviewCards = (() => {
   const ACROSS = 3; // rows of a group beside this one
   const MOST = 22; // screen pixels a pixel of a small image: more hide what it shows
   const PHOTOGRAPH = 64; // pixels from which on an image is smoothed where it is enlarged
-  const make = (tag, classes, text) => {
-    const element = document.createElement(tag);
-    if (classes) element.className = classes;
-    if (text !== undefined) element.textContent = text;
-    return element;
-  };
+  const { make } = elements;
 
   function picture(drawing, alt) {
     if (drawing.image) {
-      const image = make("img");
-      image.src = drawing.image;
-      image.alt = alt;
+      const image = elements.image(drawing.image, alt);
       image.decoding = "sync"; // one picture: the next sample appears at once, whole
       image.addEventListener("load", () => {
         image.style.maxWidth = `${MOST * image.naturalWidth}px`;
@@ -23,20 +16,8 @@ const reviewCards = (() => {
       });
       return image;
     }
-    if (drawing.values) return values(drawing.values);
+    if (drawing.values) return elements.values(drawing.values);
     return make("blockquote", "", drawing.text || "(empty)");
-  }
-
-  function values(pairs) {
-    const list = make("dl", "values");
-    for (const [name, value] of pairs) {
-      const row = make("div");
-      const [head, cell] = [make("dt", "", name), make("dd", "", value)];
-      [head.title, cell.title] = [name, value];
-      row.append(head, cell);
-      list.append(row);
-    }
-    return list;
   }
 
   function small(sample) {
@@ -122,5 +103,5 @@ const reviewCards = (() => {
   const decided = (one) =>
     !one ? "" : one.decision === "relabel" ? `relabelled ${one.label}` : words[one.decision];
 
-  return { make, picture, beside, subject, percent, chance, decided };
+  return { picture, beside, subject, percent, chance, decided };
 })();

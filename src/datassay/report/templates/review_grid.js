@@ -1,7 +1,7 @@
 "use strict";
 // A grid of any number of samples: only what is on the screen, and a line around it, exists.
 const reviewGrid = (place, { rows, current, tile, pictures, chosen }) => {
-  const { make } = reviewCards;
+  const { make } = elements;
   const GAP = 8, BEYOND = 2, BATCH = 24, MOST_KEPT = 1500;
   const space = make("div", "space");
   const drawn = new Map(); // row → its element

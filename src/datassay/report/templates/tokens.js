@@ -1,16 +1,10 @@
 "use strict";
 (() => {
-  // Training texts and their tokens for each token of an answer. Users' texts enter as text, never
-  // as markup.
+  // Training texts and their tokens for each token of an answer.
   const data = document.getElementById("told");
   if (!data) return;
   const { context, tokens, texts, picks, rivals } = JSON.parse(data.textContent);
-  const make = (tag, classes, text) => {
-    const element = document.createElement(tag);
-    if (classes) element.className = classes;
-    if (text !== undefined) element.textContent = text;
-    return element;
-  };
+  const { make } = elements;
   const minus = (text) => text.replace("-", "−");
   const nats = (value) => minus(`${value > 0 ? "+" : ""}${Number(value.toPrecision(3))}`);
   // A token that shows nothing (white space, a part of a letter) gets a sign to click.
@@ -76,14 +70,8 @@
 
   function choice(pick, shown, name) {
     const label = make("label");
-    const radio = make("input");
-    radio.type = "radio";
-    radio.name = "pick";
-    radio.value = pick;
-    radio.checked = pick === 0;
-    radio.setAttribute("aria-label", name);
     label.title = picks[pick].says;
-    label.append(radio, make("span", "token", shown));
+    label.append(elements.radio("pick", pick, name), make("span", "token", shown));
     return label;
   }
 
