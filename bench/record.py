@@ -1,7 +1,5 @@
 """What is kept: lines of results.jsonl, and cells of quick.jsonl and full.jsonl."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess
@@ -99,23 +97,17 @@ def _plain(value: object) -> object:
 
 @dataclass
 class Cell:
-    """One case and contender.
-
-    Attributes:
-        figures: name → one value a seed.
-        seconds: of processor time, one a seed.
-        mib: the most memory held beyond the problem, one a seed.
-        missing: why it is left out or failed; empty where it answered.
-    """
+    """One case and contender."""
 
     truth: str
     case: str
     contender: str
     kind: str
-    figures: dict[str, list[float]] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
+    figures: dict[str, list[float]] = field(default_factory=dict)  # name → one value a seed
+    seconds: list[float] = field(default_factory=list)  # of processor time, one a seed
+    # the most memory held beyond the problem, one a seed
     mib: list[float] = field(default_factory=list)
-    missing: str = ""
+    missing: str = ""  # why it is left out or failed; empty where it answered
 
     @property
     def key(self) -> tuple[str, str, str]:

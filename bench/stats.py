@@ -1,7 +1,5 @@
 """Means with their intervals, correlations with theirs, and the memory of this process."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

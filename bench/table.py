@@ -3,8 +3,6 @@
 `python -m bench table` writes them into both files; a test compares them with the recorded lines.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench import extrapolate, verdicts
@@ -48,7 +46,8 @@ def sections() -> dict[str, list[Row]]:
         rows = [
             row._replace(bench=row.bench or file_of(name))
             for name in names
-            for row in task_named(name).rows(lines)
+            for told in [task_named(name).rows(lines)]
+            for row in ([told] if isinstance(told, Row) else told)
         ]
         found[heading] = sorted(rows, key=lambda row: row.place)
     return found

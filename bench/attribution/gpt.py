@@ -6,8 +6,6 @@ of a query is its loss, summed over tokens. Every network starts from the same w
 decides the order.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache, partial
 

@@ -10,8 +10,6 @@ chosen on other seeds. Lines "attribution_optimizer/..." compared effects along 
 `bench/attribution_optimizer.py` of commit 6e113e7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

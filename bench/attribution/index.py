@@ -9,8 +9,6 @@ networks of `halves.py` how well it predicts retraining, beside `influence`. Set
 defaults, chosen on those networks.
 """
 
-from __future__ import annotations
-
 import hashlib
 import multiprocessing
 import shutil

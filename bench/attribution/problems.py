@@ -1,7 +1,5 @@
 """What attribution asks: samples, queries, networks that they train, and scores of answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -38,29 +36,19 @@ def as_it_is(batch: Batch, generator: torch.Generator) -> Batch:
 
 @dataclass(frozen=True)
 class Problem:
-    """Samples, queries and the networks that they train. Here of classes: the outcome is a margin.
+    """Samples, queries and the networks that they train; here of classes, the outcome a margin."""
 
-    Attributes:
-        measure: what `da.influence` calls the outcome.
-        train: tensors by name, n rows each, "labels" among them.
-        queries: likewise, m rows.
-        build: seed → an untrained network.
-        logits: (network, batch) → [b, k].
-        augment: (batch, generator) → batch, while training.
-        texts: of the samples and of the queries, where they are texts.
-        tracked: the layers that train, by name; None: all.
-        sets: samples and queries of arrays.
-    """
-
-    train: Batch
-    queries: Batch
-    build: Callable[[int], nn.Module]
-    logits: Callable[[nn.Module, Batch], Tensor] = by_position
+    train: Batch  # tensors by name, n rows each, "labels" among them
+    queries: Batch  # likewise, m rows
+    build: Callable[[int], nn.Module]  # seed → an untrained network
+    logits: Callable[[nn.Module, Batch], Tensor] = by_position  # (network, batch) → [b, k]
+    # (batch, generator) → batch, while training
     augment: Callable[[Batch, torch.Generator], Batch] = as_it_is
+    # of the samples and of the queries, where they are texts
     texts: tuple[list[str], list[str]] | None = None
-    tracked: list[str] | None = None
-    sets: tuple[SampleSet, SampleSet] | None = None
-    measure: ClassVar[str] = "margin"
+    tracked: list[str] | None = None  # the layers that train, by name; None: all
+    sets: tuple[SampleSet, SampleSet] | None = None  # samples and queries of arrays
+    measure: ClassVar[str] = "margin"  # what `da.influence` calls the outcome
 
     def __len__(self) -> int:
         return len(self.train["labels"])

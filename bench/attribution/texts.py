@@ -5,8 +5,6 @@ folder. The classifier then starts anew, from the same weights in every run; the
 and dropout.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

@@ -6,8 +6,6 @@ three more. A contender gives [n], higher: more likely wrong. The temperature of
 chosen on "mlp", "mlp_adam", "mnist" and "mnist_long".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -197,11 +195,11 @@ def judge(found: Noisy, answer: np.ndarray, seed: int) -> dict[str, float]:
     return {"AUROC": auroc(found.wrong, answer)}
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     line = lines["attribution/wrong labels, ResNet-20"]
     told = {name: f"{figures['auroc']:.2f}" for name, figures in line["contenders"].items()}
     what = f"fine-tuned ResNet-20, {line['wrong']} of {line['n']} labels wrong"
-    return [Row(f"Wrong labels by self-influence, {what}: AUROC", ours_and_others(told))]
+    return Row(f"Wrong labels by self-influence, {what}: AUROC", ours_and_others(told))
 
 
 def _cases() -> dict[str, Case]:

@@ -1,7 +1,5 @@
 """Kronfluence: EK-FAC of dense layers and convolutions, as its own examples set it up."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

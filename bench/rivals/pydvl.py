@@ -1,7 +1,5 @@
 """PyDVL's exact Shapley values of a nearest-neighbour classifier."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bench.data import rows

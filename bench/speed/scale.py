@@ -6,8 +6,6 @@ model=cnn`. What `run` does beyond the scores is left out: retrained networks an
 predictions, which "auto" leaves out at these sizes. OMP_NUM_THREADS=2 on two idle cores.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,17 +73,15 @@ def growing(options: Options) -> Iterator[tuple[str, dict]]:
         yield "exponent", {"sizes": sizes, "seconds": seconds, "exponent": exponent, **given}
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     largest = lines["scale/fashion mlp n=60000"]
-    return [
-        Row(
-            "All of Fashion-MNIST, 60 000 x 10 outputs, 4096 features: information, label issues "
-            "and influence of every sample, files to page (time grows with n to the power)",
-            f"{largest['seconds']:.0f} s, {largest['peak_mib'] / 1024:.1f} GiB "
-            f"({lines['scale/exponent']['exponent']:.2f})",
-            headline=True,
-        )
-    ]
+    return Row(
+        "All of Fashion-MNIST, 60 000 x 10 outputs, 4096 features: information, label issues "
+        "and influence of every sample, files to page (time grows with n to the power)",
+        f"{largest['seconds']:.0f} s, {largest['peak_mib'] / 1024:.1f} GiB "
+        f"({lines['scale/exponent']['exponent']:.2f})",
+        headline=True,
+    )
 
 
 TASK = Task("all of Fashion-MNIST", {"sizes": Case(growing)}, lines="scale/", rows=rows)

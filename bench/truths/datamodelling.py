@@ -6,8 +6,6 @@ seeds; the bound is how well as many other networks of the same halves repeat it
 texts and language models: `attribution/halves.py`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

@@ -3,8 +3,6 @@
 The number of rules is given to everybody. The bound assigns by models of the true parts.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

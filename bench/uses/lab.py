@@ -3,8 +3,6 @@
 Five seeds each; value and seconds are those of seed 0, the range is that of all seeds.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from bench.frame import Case, Options, Row, Task

@@ -4,8 +4,6 @@ Fashion-MNIST is scored first, which takes minutes, unless `--set run=FOLDER` na
 Chromium and its driver.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -136,18 +134,16 @@ def measured(options: Options) -> dict[str, object]:
         decisions.unlink(missing_ok=True)
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     page = lines["review_page"]
     keys = [f"{page[f'{how}_median_ms']:.0f} and {page[f'{how}_95_ms']:.0f} ms"
             for how in ("key", "grid")]  # fmt: skip
-    return [
-        Row(
-            f"A review of {page['n']:,} images in Chromium: page open; a key's answer, median and "
-            "95 %, one sample at a time and in a grid",
-            f"{page['opened_seconds']:.2f} s; {keys[0]}; {keys[1]}",
-            headline=True,
-        )
-    ]
+    return Row(
+        f"A review of {page['n']:,} images in Chromium: page open; a key's answer, median and "
+        "95 %, one sample at a time and in a grid",
+        f"{page['opened_seconds']:.2f} s; {keys[0]}; {keys[1]}",
+        headline=True,
+    )
 
 
 TASK = Task("a review's page in a browser", {"review_page": Case(measured)}, rows=rows)

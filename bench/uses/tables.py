@@ -6,8 +6,6 @@ learning; "copies": planted exact and near duplicates; "outliers": skewed regres
 errors; "half": half of the samples kept, a tree retrained; "seconds": 12 000 and 200 000 x 11.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys
