@@ -76,7 +76,6 @@ def sample_set(x, y, name: str, kind="row", true_y=None, shown=None) -> SampleSe
 
 
 def rows(samples: SampleSet) -> np.ndarray:
-    """Inputs as float32, [n, d]."""
     return samples.x.reshape(len(samples), -1).astype(np.float32)
 
 
@@ -124,7 +123,6 @@ def split(
 
 
 def built_in(name: str, seed: int) -> SampleSet:
-    """All of breast cancer, wine or digits."""
     train, val = load(name)
     x = np.concatenate([part.x.reshape(len(part), -1) for part in (train, val)])
     y = np.concatenate([train.y, val.y])
@@ -142,7 +140,6 @@ def _loaded(name: str) -> SampleSet:
 
 
 def images(name: str, n: int, seed: int) -> SampleSet:
-    """Pixels of MNIST or Fashion-MNIST."""
     return some(_loaded(name), n, seed)
 
 
@@ -163,7 +160,6 @@ def idx_images(name: str, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
 
 
 def idx_rows(name: str, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """The same as rows."""
     x, y = idx_images(name, part)
     return x.reshape(len(x), -1), y
 
@@ -276,7 +272,6 @@ def table(name: str, seed: int) -> SampleSet:
 
 
 def lines_of(*parts: str) -> list[str]:
-    """Lines of a file of texts."""
     return folder("text", *parts).read_text(encoding="utf-8-sig").splitlines()
 
 

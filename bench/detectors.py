@@ -56,12 +56,10 @@ def linearised(samples: SampleSet, seed: int) -> Linearization:
 
 
 def information(samples: SampleSet, seed: int) -> np.ndarray:
-    """The library's information, nats."""
     return da.sample_information(linearised(samples, seed)).information
 
 
 def issues(samples: SampleSet, seed: int) -> np.ndarray:
-    """The library's label score."""
     return da.label_issues(linearised(samples, seed)).score
 
 
@@ -173,7 +171,6 @@ def local_outlier_factor(samples: SampleSet, seed: int) -> np.ndarray:
 
 
 def at_random(samples: SampleSet, seed: int) -> np.ndarray:
-    """A random order."""
     return np.random.default_rng((seed, 12)).random(len(samples))
 
 

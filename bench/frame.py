@@ -100,7 +100,6 @@ def task_named(name: str) -> Task:
 
 
 def file_of(name: str) -> str:
-    """A task's file in bench/."""
     return f"{name}.py" if "/" in name else f"truths/{name}.py"
 
 

@@ -55,7 +55,6 @@ def read(file: Path) -> list[dict]:
 
 
 def append(file: Path, line: dict) -> None:
-    """One line more."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as out:
         out.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -72,7 +71,6 @@ def commit() -> str:
 
 
 def versions(names: Sequence[str] = (*LIBRARIES, *RIVALS)) -> dict[str, str]:
-    """Of those that are installed."""
     found = {}
     for name in names:
         try:
@@ -133,7 +131,6 @@ def keep(found: Sequence[Cell], size: str, seed: int) -> None:
 
 
 def kept(size: str) -> list[Cell]:
-    """The recorded cells."""
     names = Cell.__dataclass_fields__
     lines = read(HERE / f"{size}.jsonl")
     return [Cell(**{k: v for k, v in line.items() if k in names}) for line in lines]

@@ -39,7 +39,6 @@ SECTIONS = {
 
 
 def sections() -> dict[str, list[Row]]:
-    """Every measured line, by heading."""
     lines = latest()
     found = {"The suite": [r for s in ("quick", "full") for r in verdicts.rows(kept(s), s)]}
     for heading, names in SECTIONS.items():
@@ -54,7 +53,6 @@ def sections() -> dict[str, list[Row]]:
 
 
 def short_table() -> str:
-    """The README's table."""
     return _markdown([row for rows in sections().values() for row in rows if row.headline])
 
 
@@ -81,7 +79,6 @@ def shown(page: str) -> str:
 
 
 def write() -> None:
-    """Into README.md, docs/measured.md and docs/billion-samples.md."""
     for name, tables in (("README.md", short_table()), ("docs/measured.md", full_tables())):
         path = ROOT / name
         page = path.read_text(encoding="utf-8")

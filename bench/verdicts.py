@@ -148,7 +148,6 @@ def details(found: Sequence[Cell]) -> Iterator[str]:
 
 
 def listed() -> Iterator[str]:
-    """Every task with its cases and contenders."""
     for name in every_task():
         task = task_named(name)
         yield f"{name}: {task.measure} (bench/{file_of(name)})"

@@ -148,7 +148,6 @@ def networks(name: str) -> Networks:
 
 
 def _models(setting: Setting, problem: Problem, stem: Path) -> list[nn.Module]:
-    """The networks of all samples, from files where there are any."""
     models = []
     for number in range(setting.models):
         file = stem.with_name(f"{stem.name}_model{number}.safetensors")
@@ -160,7 +159,6 @@ def _models(setting: Setting, problem: Problem, stem: Path) -> list[nn.Module]:
 
 
 def loaded(problem: Problem, file: Path) -> nn.Module:
-    """A kept network."""
     model = problem.build(0)
     load_model(model, file)  # weights that layers share stand there once
     return model.eval()

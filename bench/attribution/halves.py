@@ -66,7 +66,6 @@ def word_overlap(problem: Problem, model: nn.Module) -> np.ndarray:
 
 
 def at_random(problem: Problem, model: nn.Module) -> np.ndarray:
-    """Numbers that mean nothing."""
     shape = (len(problem), len(problem.queries["labels"]))
     return np.random.default_rng(0).normal(size=shape)
 

@@ -19,7 +19,6 @@ Batch = dict[str, Tensor]
 
 
 def by_position(model: nn.Module, batch: Batch) -> Tensor:
-    """Logits of a network of arrays."""
     return model(batch["x"])
 
 
@@ -30,7 +29,6 @@ def two_logits(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def as_it_is(batch: Batch, generator: torch.Generator) -> Batch:
-    """No augmentation."""
     return batch
 
 
@@ -99,14 +97,12 @@ def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def batch_of(samples: SampleSet) -> Batch:
-    """X and labels."""
     return {"x": torch.as_tensor(samples.x).float(), "labels": torch.as_tensor(samples.y).long()}
 
 
 def of_sets(
     train: SampleSet, queries: SampleSet, build: Callable[[int], nn.Module], logits=by_position
 ) -> Problem:
-    """Of arrays."""
     return Problem(batch_of(train), batch_of(queries), build, logits, sets=(train, queries))
 
 

@@ -58,12 +58,10 @@ CONTENDERS: dict[str, Callable] = {
 
 
 def first(batch: Batch, rows: torch.Tensor | slice) -> Batch:
-    """Some rows."""
     return {name: t[rows] for name, t in batch.items()}
 
 
 def rates(whole: Callable[[], Problem], n: int, options: Options) -> dict[str, object]:
-    """Samples a second of processor time."""
     torch.set_num_threads(1)
     problem = whole()
     sets = problem.sets

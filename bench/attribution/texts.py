@@ -31,7 +31,6 @@ def config(**settings):
 
 
 def sentences() -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Sentences and labels for training and for queries."""
     parts = []
     for name in ("train", "dev"):
         pairs = (line.split("\t") for line in lines_of("sst2", f"{name}.tsv"))
@@ -80,7 +79,6 @@ def trimmed(batch: Batch, generator: torch.Generator | None) -> Batch:
 
 
 def classifier(seed: int = 0) -> nn.Module:
-    """The network with its first weights."""
     from transformers import BertForSequenceClassification
 
     with torch.random.fork_rng():
@@ -114,7 +112,6 @@ def encoder() -> dict[str, Tensor]:
 
 
 def drawn():
-    """Training sentences, the others, and queries."""
     rng = np.random.default_rng(0)
     train, dev = sentences()
     order = rng.permutation(len(train))
@@ -125,7 +122,6 @@ def drawn():
 
 @cache
 def whole() -> Problem:
-    """All weights train."""
     train, _, queries = drawn()
     start = encoder()
 

@@ -133,7 +133,6 @@ def coverage(halves: RetrainedHalves, scores: Scores, size: int) -> float:
 
 
 def checked(name: str, case: Trained, options: Options) -> dict[str, object]:
-    """Measure a case."""
     halves, scores, seconds = measured(case, str(options.work / name.replace(" ", "_")))
     size = case.halves
     check, truth = (

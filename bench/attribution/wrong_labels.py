@@ -48,7 +48,6 @@ class Noisy:
 
 
 def fine_tuned(seed: int) -> Noisy:
-    """Draw images and wrong labels, and fine-tune."""
     problem, wrong = photographs(seed)
     return Noisy(problem, fitted(problem, RECIPE, np.arange(N), seed), wrong)
 
@@ -132,7 +131,6 @@ def spoilt(name: str, kind: str, seed: int) -> Noisy:
 
 
 def outputs(problem: Problem, model: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits [n, k] and given labels."""
     rows = torch.arange(len(problem)).split(100)
     batches: list[Batch] = [{k: t[some] for k, t in problem.train.items()} for some in rows]
     with torch.no_grad():
@@ -141,7 +139,6 @@ def outputs(problem: Problem, model: nn.Module) -> tuple[torch.Tensor, torch.Ten
 
 
 def loss(problem: Problem, model: nn.Module) -> np.ndarray:
-    """Cross-entropy of the given label."""
     return nn.functional.cross_entropy(*outputs(problem, model), reduction="none").numpy()
 
 

@@ -115,7 +115,6 @@ def grid(case: str, options: Options) -> tuple[ComplexityTable, dict[str, np.nda
 
 
 def figures_of(law: Law) -> dict[str, object]:
-    """What is recorded of a law."""
     return {"formula": law.formula, "r_squared": law.r_squared,
             "r_squared_interval": law.r_squared_interval,
             **{f"{k}_interval": v for k, v in law.interval.items()}}  # fmt: skip

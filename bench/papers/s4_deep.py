@@ -94,7 +94,6 @@ RIVALS: dict[str, Callable[[str, SampleSet, int], np.ndarray]] = {
 
 
 def judged(network: str, train: SampleSet, keep: np.ndarray, test: SampleSet, seed: int) -> float:
-    """Mean test accuracy of networks trained on what is kept."""
     models = networks(network, train, 50 + seed, N_JUDGING)
     trained = trained_on_all(models, train, JUDGING, rows=np.sort(keep))
     return float(validation_score(trained, test).mean())

@@ -15,13 +15,7 @@ from bench.data import even_draw
 from bench.frame import Case, Options, Row, Task
 from bench.stats import interval
 
-from datassay.act import (
-    held_out_stop,
-    held_out_threshold,
-    inflection_stop,
-    purify,
-    validation_stop,
-)
+from datassay.act import held_out_stop, held_out_threshold, inflection_stop, purify, validation_stop
 from datassay.data import SampleSet, add_label_noise, sd_mixture
 from datassay.models import linear, n_outputs
 

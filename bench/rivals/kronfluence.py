@@ -99,7 +99,6 @@ def analysed(model: nn.Module, task: Any, train: Dataset, how: str, batch: int) 
 def effects(
     problem: Problem, model: nn.Module, damping: float | None = DEFAULT_DAMPING, task: Any = None
 ) -> np.ndarray:
-    """[n, m]."""
     from kronfluence.arguments import ScoreArguments
 
     train, queries = Rows(problem.train), Rows(problem.queries)

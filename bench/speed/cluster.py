@@ -17,7 +17,7 @@ import numpy as np
 from bench.data import folder
 from bench.frame import Case, Options, Row, Task
 from bench.run import fresh
-from bench.speed.scale import Stages
+from bench.stats import Stages
 
 import datassay as da
 from datassay.collect import choose_form, engine_named

@@ -17,7 +17,6 @@ CHECK = (
 
 
 def environment(folder: Path, package: str) -> tuple[Path, float]:
-    """Its interpreter, and the megabytes of its packages."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python, constraints = folder / "bin" / "python", HERE.parent / "constraints.txt"
     install = [python, "-m", "pip", "install", "-q", "-c", constraints, package]

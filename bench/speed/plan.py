@@ -85,7 +85,6 @@ def of(name: str, work: Path):
 
 
 def planned(name: str, work: Path) -> dict:
-    """What the plan says of a case."""
     found, seconds, held = plan(*of(name, work)), {}, {}
     for step in found.steps:
         into = WITHIN.get(step.name, step.name)
@@ -96,7 +95,6 @@ def planned(name: str, work: Path) -> dict:
 
 
 def taken(name: str, work: Path) -> dict:
-    """What the run takes, from samples to page."""
     train, val, settings = of(name, work)
     steps = Steps()
     steps.lap("program")
@@ -109,7 +107,6 @@ def taken(name: str, work: Path) -> dict:
 
 
 def compared(name: str, options: Options) -> dict[str, object]:
-    """Plan a case and run it."""
     ours, theirs = (fresh(what, name, options.work)[0] for what in (planned, taken))
     totals = [sum(found["seconds"].values()) for found in (ours, theirs)]
 

@@ -14,26 +14,13 @@ import numpy as np
 from bench.data import folder
 from bench.frame import Case, Options, Row, Task
 from bench.run import fresh
+from bench.stats import Stages
 
 from datassay.commands import RunSettings, run, write_results
 from datassay.data import SampleSet, load
 
 SIZES = (7500, 15_000, 30_000, 60_000)
 DEFAULTS = {"model": "mlp", "projection": 1787, "outputs": "averaged", "products": "auto"}
-
-
-class Stages:
-    """A progress callback that adds up the seconds between calls by the step that reported."""
-
-    def __init__(self):
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def __call__(self, step: str, done: int = 1, total: int = 1) -> None:
-        """The time since the last report belongs to this step."""
-        now = time.perf_counter()
-        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
-        self._last = now
 
 
 def samples(n: int) -> tuple[SampleSet, SampleSet]:

@@ -17,15 +17,7 @@ from bench.frame import Case, Contender, Row, Task
 from bench.rivals import cleanlab
 
 import datassay as da
-from datassay.act import (
-    Action,
-    ActTable,
-    Networks,
-    compare_acts,
-    fifths,
-    predictions,
-    proposals,
-)
+from datassay.act import Action, ActTable, Networks, compare_acts, fifths, predictions, proposals
 from datassay.data import SampleSet
 from datassay.score import data_issues
 

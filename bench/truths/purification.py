@@ -80,7 +80,6 @@ def misfits(task: Given, seed: int) -> np.ndarray:
 
 
 def fewer_at_random(task: Given, seed: int) -> np.ndarray:
-    """A fifth less, at random."""
     n = len(task.given)
     return np.sort(np.random.default_rng((seed, 20)).permutation(n)[: round(0.8 * n)])
 

@@ -83,7 +83,6 @@ class Given:
 
 
 def made(name: str, n: int, is_noisy: bool, seed: int) -> Given:
-    """The task of a case."""
     whole, n_test = _samples(name, n, seed)
     order = np.random.default_rng((seed, 9)).permutation(len(whole))
     train, test = (whole.subset(np.sort(part)) for part in (order[n_test:], order[:n_test]))

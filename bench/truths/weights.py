@@ -71,7 +71,6 @@ def self_paced(task: Given, seed: int) -> np.ndarray:
 
 
 def balanced(task: Given, seed: int) -> np.ndarray:
-    """Cui et al. (2019)."""
     return class_balanced_weights(task.given.y)
 
 

@@ -79,7 +79,6 @@ def attacked(kinds: dict[str, float], options: Options) -> Iterator[tuple[str, d
 
 
 def one(kind: str, number: int, options: Options) -> dict:
-    """Draw and run one case."""
     from helpers.attack.attempt import LIMIT
     from helpers.attack.case import empty, tried
 

@@ -14,7 +14,6 @@ WHOLE = {"pde-discovery": ("data", "forms", *LAWS), "simulated-laws": LAWS}
 
 
 def measured(name: str, options: Options) -> dict[str, object]:
-    """Run one experiment with every seed."""
     from datassay_lab import chosen, run_lab
 
     found = [

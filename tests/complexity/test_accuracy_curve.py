@@ -8,12 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve, nested_order
 from datassay.complexity.curve_law import fit_curve_laws
-from datassay.complexity.needed_samples import (
-    _shared_luck,
-    _variance,
-    extrapolate,
-    forecast,
-)
+from datassay.complexity.needed_samples import _shared_luck, _variance, extrapolate, forecast
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError

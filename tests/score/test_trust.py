@@ -9,13 +9,7 @@ from scipy.stats import spearmanr
 import datassay as da
 from datassay.errors import SettingError
 from datassay.models import build_model
-from datassay.score import (
-    RetrainedHalves,
-    RunSmoothness,
-    Scores,
-    standard_scores,
-    trust_check,
-)
+from datassay.score import RetrainedHalves, RunSmoothness, Scores, standard_scores, trust_check
 from datassay.score.compare.trust import Estimate, verdict_of
 from datassay.train import Recipe
 

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from datassay.data import load
-from datassay_lab.generative import variational_bound as bounds
-from datassay_lab.generative.gan import best_value, gan
-from datassay_lab.generative.gan_training import value
+from datassay_lab.generative import variational_autoencoder as bounds
+from datassay_lab.generative.gan import best_value, gan, value
 
 
 def test_linear_autoencoder_learns_the_principal_subspace_and_a_curved_one_loses_less(small):

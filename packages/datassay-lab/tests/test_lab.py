@@ -16,10 +16,19 @@ from datassay.report import render
 from datassay_lab import job
 from datassay_lab import page as lab_page
 from datassay_lab.catalog import experiment
-from datassay_lab.checks import checked, one_of, positive, rising, rising_whole, share, whole
+from datassay_lab.checks import (
+    Agreement,
+    checked,
+    one_of,
+    positive,
+    rising,
+    rising_whole,
+    share,
+    whole,
+)
 from datassay_lab.command import LabSettings
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Experiment, Plot, kind_of
+from datassay_lab.curves import Plot, axes, measured, pictures, theory
+from datassay_lab.experiment import Experiment, kind_of
 from datassay_lab.fits import exponent, relative_error
 from datassay_lab.job import chosen, run, run_lab
 from datassay_lab.record import kept, run_experiment, summary

@@ -6,9 +6,8 @@ import torch
 
 from datassay.models import linear
 from datassay.train import Recipe
-from datassay_lab.fits import digit_images
+from datassay_lab.fits import accuracy, digit_images, outputs, trained
 from datassay_lab.looking.fourier_mask import fourier_mask
-from datassay_lab.looking.image_training import accuracy, outputs, trained
 from datassay_lab.looking.texture_shape import SHAPES
 from datassay_lab.looking.wavelets_trees import haar_basis
 

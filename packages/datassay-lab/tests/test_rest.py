@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
-from datassay_lab.looking.intrinsic_dimension import intrinsic_dimension
+from datassay_lab.looking.out_of_distribution import intrinsic_dimension
 
 
 def test_the_deep_network_is_the_composition(small):

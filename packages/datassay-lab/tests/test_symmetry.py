@@ -5,9 +5,8 @@ import pytest
 import torch
 from scipy.integrate import trapezoid
 
-from datassay_lab.fits import digit_images
+from datassay_lab.fits import digit_images, pixel_orders
 from datassay_lab.symmetry.augmented_gradient import augmented_gradient
-from datassay_lab.symmetry.orbits import pixel_orders
 from datassay_lab.symmetry.symmetric_weights import symmetric_weights
 
 

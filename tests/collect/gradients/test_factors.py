@@ -4,14 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from datassay.collect.layers import (
-    Factors,
-    matrix,
-    restricted,
-    rotated,
-    second_moments,
-    touched,
-)
+from datassay.collect.layers import Factors, matrix, restricted, rotated, second_moments, touched
 
 B, PLACES, ROWS, COLUMNS = 3, 4, 5, 6
 

@@ -10,14 +10,7 @@ from datassay.collect.gradients.per_sample import PerSample
 from datassay.errors import ModelError
 from helpers.jacobians import Tied as Decoder
 from helpers.jacobians import Twice
-from helpers.per_sample import (
-    Adapter,
-    Attention,
-    Recurrent,
-    Tied,
-    check,
-    direct,
-)
+from helpers.per_sample import Adapter, Attention, Recurrent, Tied, check, direct
 
 N = 5
 

@@ -1,14 +1,13 @@
-"""Rules of experiments' parameters, each beside its parameter: `Annotated[int, whole(2)] = 40`."""
-
-from __future__ import annotations
+"""What is checked: the statement, by one number; parameters, `Annotated[int, whole(2)] = 40`."""
 
 import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from typing import Any, Literal, ParamSpec, TypeVar, get_type_hints
 
 from datassay.errors import SettingError
 
@@ -16,6 +15,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Rule = Callable[[str, Any], None]
 """Takes a parameter's name and value; raises SettingError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement of theory and measurement: one number with a limit."""
+
+    what: str  # what the number measures, with its unit; no full stop
+    value: float  # the number in this run
+    limit: float  # limit that it must keep for the statement to hold
+    # "at most" for errors, "at least" for correlations, shares and margins
+    kind: Literal["at most", "at least"] = "at most"
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value keeps the limit; False for NaN."""
+        return self.value <= self.limit if self.kind == "at most" else self.value >= self.limit
 
 
 def checked(run: Callable[P, R]) -> Callable[P, R]:

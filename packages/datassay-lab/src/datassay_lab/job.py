@@ -1,7 +1,5 @@
 """The job of `datassay lab`: run experiments in turn; finished ones are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +20,10 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class LabFindings:
-    """Experiments that were run.
+    """Experiments that were run."""
 
-    Attributes:
-        records: in the order of the course.
-        facts: what was run, name to value, in the order to show.
-    """
-
-    records: tuple[Record, ...]
-    facts: dict[str, str]
+    records: tuple[Record, ...]  # in the order of the course
+    facts: dict[str, str]  # what was run, name to value, in the order to show
 
 
 def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:

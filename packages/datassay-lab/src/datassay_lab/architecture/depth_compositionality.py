@@ -1,7 +1,5 @@
 """k small layers make 2ᵏ linear pieces; one layer needs as many units."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,10 +11,8 @@ from torch import nn
 from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe, train_networks
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.wide_network import regression
 
 GRID = 512  # points of [0, 1]: 8 a piece at most depth

@@ -1,7 +1,5 @@
 """Convolution makes gradient descent prefer predictors that are sparse in Fourier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,10 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, part_of, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, check_count, checked, positive, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import spread_counts
 
 MARKS = 40  # updates at which the predictors are kept, at most

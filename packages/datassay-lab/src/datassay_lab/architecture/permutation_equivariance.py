@@ -1,7 +1,5 @@
 """A linear layer commutes with all permutations exactly when it is λI + γ11ᵀ."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Annotated
@@ -12,10 +10,8 @@ from jaxtyping import Float
 
 from datassay.models import PermutationEquivariant, seeded
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
 from datassay_lab.fits import relative_error
 
 # Below 3 every circulant has the form; 8! = 40320 matrices still average within a second.

@@ -1,7 +1,5 @@
 """Circular convolution commutes with shifts; padding, stride and rotation break that."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,10 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
 from datassay_lab.fits import digit_images, relative_error
 
 

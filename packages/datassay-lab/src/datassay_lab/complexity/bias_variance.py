@@ -1,7 +1,5 @@
 """Test error is bias² plus variance plus noise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,9 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import checked, one_of, positive, rising, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, checked, one_of, positive, rising, whole
+from datassay_lab.curves import Plot, axes, measured, theory
 from datassay_lab.fits import tracked
 
 TARGETS = ("fresh", "training")

@@ -1,7 +1,5 @@
 """Test error peaks where features are as many as samples, and falls again beyond."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,10 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_sizes, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, check_sizes, checked, positive, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 
 N_TEST = 500
 PENALTIES = np.geomspace(1e-4, 1e4, 33)  # tried by the tuned ridge, in units of p / n

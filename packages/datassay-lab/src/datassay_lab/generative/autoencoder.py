@@ -1,7 +1,5 @@
 """A linear autoencoder learns the principal subspace, and a curved one loses less."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,12 +12,9 @@ from datassay.data import SampleSet, load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe, taken_network, train_networks
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, refuse_if, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, refuse_if, rising_whole, whole
+from datassay_lab.curves import Figures, axes, latent_map, measured, pictures, theory, titled
 from datassay_lab.fits import fit_by_lbfgs, tracked
-from datassay_lab.generative.latent_map import latent_map
 
 HIDDEN = 128
 SHOWN = 6

@@ -1,7 +1,5 @@
 """Descent on factors of a matrix from a small start finds low rank, deeper factors more so."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,9 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import Plot, axes, measured, theory
 from datassay_lab.fits import tracked
 
 # Below 2 / λ₁ of the loss at its minimum for up to 5 factors, as the target has norm 1.

@@ -1,7 +1,5 @@
 """Gradient descent from zero ends at the solution of least norm; a start adds its null space."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,10 +8,8 @@ import torch
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, one_of, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, check_count, checked, one_of, rising, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 KEPT = 200  # moments of the paths that are kept

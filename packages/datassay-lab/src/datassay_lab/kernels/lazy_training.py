@@ -1,7 +1,5 @@
 """Trained to the end, a wide network's weights have moved by O(1/√m) of their length."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,10 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent, tracked
 from datassay_lab.wide_network import (
     SCALINGS,

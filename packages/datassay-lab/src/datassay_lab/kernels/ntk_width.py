@@ -1,7 +1,5 @@
 """The tangent kernel of a network of width m is within O(1/√m) of its limit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,17 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent, relative_error, tracked
-from datassay_lab.wide_network import (
-    OUTPUT_WEIGHTS,
-    limit_kernels,
-    tangent_kernel,
-    wide_network,
-)
+from datassay_lab.wide_network import OUTPUT_WEIGHTS, limit_kernels, tangent_kernel, wide_network
 
 
 @dataclass(frozen=True, slots=True)

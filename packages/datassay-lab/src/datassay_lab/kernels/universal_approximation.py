@@ -1,7 +1,5 @@
 """One hidden layer approximates a continuous function as well as it has units."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
 from datassay_lab.checks import (
+    Agreement,
     check_count,
     check_positive,
     checked,
@@ -20,8 +18,7 @@ from datassay_lab.checks import (
     rising_whole,
     whole,
 )
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent
 
 # Discriminatory (Cybenko) is what no polynomial is: sums of squares z² stay quadratic.

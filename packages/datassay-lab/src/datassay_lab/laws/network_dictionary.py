@@ -1,7 +1,5 @@
 """A law read off a trained network's derivatives instead of the data's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,14 +12,11 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import fit_by_lbfgs
-from datassay_lab.laws.law_figures import law_table
 from datassay_lab.laws.pde_simulation import Solution, burgers
-from datassay_lab.laws.sparse_law import law_text, sparsest
+from datassay_lab.laws.sparse_law import law_table, law_text, sparsest
 
 # Of the first layer: tanh units drawn as usual are too flat for a field with several waves.
 FIRST_LAYER_SCALE = 3.0

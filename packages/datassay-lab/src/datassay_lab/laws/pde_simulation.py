@@ -4,8 +4,6 @@ The linear part of each equation is solved exactly in Fourier space, so what the
 lack in accuracy is far below the errors of the laws that are found from them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A deep network learns the low frequencies of a target before the high ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,10 +11,8 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, one_of, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, check_count, checked, one_of, positive, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.wide_network import regression, spread_steps, tangent_kernel, watch
 
 INPUTS = ("coordinate", "waves")

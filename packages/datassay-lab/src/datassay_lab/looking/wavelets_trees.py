@@ -1,7 +1,5 @@
 """Haar wavelets and a small tree: an interpretable baseline for images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -12,12 +10,9 @@ from jaxtyping import Float
 from datassay.models import mlp
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
-from datassay_lab.fits import digit_images, tracked
-from datassay_lab.looking.image_training import accuracy, trained
+from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
+from datassay_lab.fits import accuracy, digit_images, tracked, trained
 
 SIDE = 8  # of the digits, pixels
 TRAINED = 1200  # digits that fit trees and network; the others test

@@ -1,7 +1,5 @@
 """Adversarial training: robustness, its cost, and its closed form for a linear unit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,10 +13,8 @@ from torch.nn.functional import softplus
 from datassay.data import SampleSet, load
 from datassay.models import linear, mlp, seeded
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, positive, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, positive, refuse_if, rising, whole
+from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
 from datassay_lab.fits import relative_error, tracked
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]

@@ -1,7 +1,5 @@
 """Dropout averages an ensemble of masked networks, which scaled weights stand for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
@@ -12,10 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, check_count, checked, positive, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import relative_error
 
 MOST_MASKS = 2**20

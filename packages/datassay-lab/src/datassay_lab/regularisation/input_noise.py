@@ -1,7 +1,5 @@
 """Gaussian noise on the inputs of a linear unit is the penalty Σ w_i² σ_i²."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,10 +7,16 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, positive, rising, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import (
+    Agreement,
+    check_count,
+    checked,
+    positive,
+    rising,
+    rising_whole,
+    whole,
+)
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 # Quadrature nodes an input: exact for the noise of polynomials of degree 59.

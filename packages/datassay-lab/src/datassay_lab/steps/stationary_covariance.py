@@ -1,7 +1,5 @@
 """SGD at rest has the covariance of the Lyapunov equation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,9 +9,8 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.score import gradient_covariance, steady_state_covariance
-from datassay_lab.checks import check_count, check_positive, checked, rising, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, check_count, check_positive, checked, rising, whole
+from datassay_lab.curves import Plot, axes, measured, pictures, theory
 from datassay_lab.fits import relative_error, tracked
 
 # A run forgets its start within this many time constants of its slowest direction.

@@ -1,7 +1,5 @@
 """An invariant loss has no slope along its symmetry."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,10 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_positive, checked, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, check_positive, checked, positive, rising, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent
 
 
