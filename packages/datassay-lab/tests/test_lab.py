@@ -252,18 +252,18 @@ def test_summary_holds_small_arrays_only(tmp_path):
 @pytest.mark.parametrize(
     ("rule", "value", "said"),
     [
-        (whole(), 1.0, "n must be a whole number >= 1; got 1.0"),
+        (whole(), 1.0, "n must be a whole number of at least 1; got 1.0"),
         (whole(), True, "n must be a whole number"),
-        (positive(), 0.0, "n must be a number > 0 and finite"),
-        (positive(), float("inf"), "n must be a number > 0"),
-        (positive(1.0), 2.0, "n must be a number > 0 and < 1; got 2.0"),
+        (positive(), 0.0, "n must be finite and positive"),
+        (positive(), float("inf"), "n must be finite and positive"),
+        (positive(1.0), 2.0, r"n must lie in \(0, 1\); got 2.0"),
         (rising(1), (4, 2), "n must be 2 or more increasing numbers >= 1"),
         (rising(1), (0, 2), "increasing numbers >= 1"),
         (rising(1), (3,), "2 or more"),
-        (rising_whole(1), (1, 2.5), "each of n must be a whole number >= 1; got 2.5"),
+        (rising_whole(1), (1, 2.5), "each of n must be a whole number of at least 1; got 2.5"),
         (rising_whole(1), (2, 1), "n must be 2 or more increasing numbers"),
-        (one_of(("a", "b")), "c", "n must be one of a, b; got 'c'"),
-        (share, 0.0, "n must be above 0 and at most 1; got 0.0"),
+        (one_of(("a", "b")), "c", "n must be 'a' or 'b'; got 'c'"),
+        (share, 0.0, r"n must lie in \(0, 1\]; got 0.0"),
     ],
 )
 def test_rules_refuse(rule, value, said):

@@ -103,14 +103,13 @@ def run_lab(
             # A record's files are checked before the experiment, not after it.
             check_writable(out / e.name, FILES, overwrite=overwrite)
             try:
-                report = _named(e.name, progress)
+
+                def report(step: str, done: int, total: int, name: str = e.name) -> None:
+                    progress(f"{name}: {step}", done, total)
+
                 record = run_experiment(e, parameters, out, report, overwrite=overwrite)
             except SettingError as error:
                 if len(asked) == 1:
                     raise
                 record = Record(e.name, e.defaults, problem=str(error))
         yield record
-
-
-def _named(name: str, progress: Progress) -> Progress:
-    return lambda step, done, total: progress(f"{name}: {step}", done, total)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, part_of, silent
-from datassay_lab.checks import Agreement, check_count, checked, positive, whole
+from datassay_lab.checks import Agreement, checked, positive, whole
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import spread_counts
 
@@ -77,7 +77,7 @@ def linear_convolution(
     Gunasekar, Lee, Soudry and Srebro (2018), Theorems 1 and 2. Deviates: normalised steps; the
     paper's constant ones need exponentially many.
     """
-    check_count("size", size, n_samples + 1)
+    whole(n_samples + 1)("size", size)
     rng = np.random.default_rng(seed)
     signed = rng.normal(size=(n_samples, size)) * rng.choice([-1.0, 1.0], (n_samples, 1))  # y x
     expected = [max_margin(signed, fourier=fourier) for fourier in (False, True)]

@@ -78,7 +78,9 @@ def permutation_equivariance(
     )
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=(size, size))
-    every = _group(size, group)
+    every = (np.arange(size)[:, None] + np.arange(size)) % size
+    if group == "all":
+        every = np.array(list(permutations(range(size))))
     average = _mean_conjugate(theta, every)
     shared = (theta.sum() - np.trace(theta)) / (size * (size - 1))
     expected = (np.trace(theta) / size - shared) * np.eye(size) + shared
@@ -105,12 +107,6 @@ def permutation_equivariance_plots(result: PermutationEquivariance) -> Figures:
     measured(figure, result.drawn, result.distance, "measured", mode="markers")
     theory(figure, result.drawn, result.predicted, "1 / √draws")
     return pictures(images, titles, columns=3, signed=True), figure
-
-
-def _group(size: int, group: str) -> np.ndarray:
-    if group == "all":
-        return np.array(list(permutations(range(size))))
-    return (np.arange(size)[:, None] + np.arange(size)) % size
 
 
 def _mean_conjugate(theta: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "M M"]:

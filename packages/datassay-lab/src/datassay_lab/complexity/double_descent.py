@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, check_sizes, checked, positive, refuse_if, whole
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising, whole
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 
 N_TEST = 500
@@ -90,7 +90,7 @@ def double_descent(
     which p are used: (1 − p/D + σ²)(1 + p/(n − p − 1)) for p < n − 1, p/D (1 − n/p) + (1 − p/D +
     σ²)(1 + n/(p − n − 1)) for p > n + 1, infinite between.
     """
-    check_sizes("ratios", ratios, 1 / n_samples, count=3)
+    rising(1 / n_samples, count=3)("ratios", ratios)
     refuse_if(not penalty >= 0, f"penalty must be a number >= 0; got {penalty!r}.")
     rng = np.random.default_rng(seed)
     counts = np.round(np.array(ratios) * n_samples).astype(int)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, check_count, checked, positive, rising_whole, whole
+from datassay_lab.checks import Agreement, checked, positive, rising_whole, whole
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
@@ -72,7 +72,7 @@ def polynomial_overfitting(
     which is Table 1.1 of Bishop (2006); his noise is 0.3, his penalties e⁻¹⁸ and 1. Deviates: the
     error is averaged over many draws, the test error over fresh noise in closed form.
     """
-    check_count("n_samples", n_samples, degrees[-1] + 1)
+    whole(degrees[-1] + 1)("n_samples", n_samples)
     rng = np.random.default_rng(seed)
     x, top = np.linspace(0, 1, n_samples), degrees[-1]
     rows, grid = (np.vander(points, top + 1, increasing=True) for points in (x, GRID))

@@ -90,7 +90,9 @@ def autoencoder(
         curved = _curved(x, size, steps, seed)
         returned = [x_new @ subspace.T @ subspace, _through(linear, x_new), _through(curved, x_new)]
         lost.append([float(((out - x_new) ** 2).sum(1).mean()) for out in returned])
-        angles.append(_sine(subspace, linear.state_dict()["1.weight"].numpy()))
+        learnt = np.linalg.qr(linear.state_dict()["1.weight"].numpy())[0]
+        # What is left of the learnt directions outside the subspace: exact for small angles, too.
+        angles.append(float(np.linalg.norm(learnt - subspace.T @ (subspace @ learnt), 2)))
         back = [out[:SHOWN] for out in returned] if size < 10 or not back else back
         codes = _through(curved[: len(curved) // 2], x_new) if not place else codes
     shown = np.array([x_new[:SHOWN], *back]) + mean
@@ -146,9 +148,3 @@ def _curved(x: Float[np.ndarray, "n d"], size: int, steps: int, seed: int) -> nn
 def _through(network: nn.Module, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
     with torch.no_grad():
         return network(torch.tensor(x)).numpy()
-
-
-def _sine(subspace: Float[np.ndarray, "k d"], decoder: Float[np.ndarray, "d k"]) -> float:
-    learnt = np.linalg.qr(decoder)[0]
-    # What is left of the learnt directions outside the subspace: exact for small angles, too.
-    return float(np.linalg.norm(learnt - subspace.T @ (subspace @ learnt), 2))

@@ -14,7 +14,7 @@ from torch.nn.functional import softplus
 from datassay.data import load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, check_count, checked, one_of, whole
+from datassay_lab.checks import Agreement, checked, one_of, whole
 from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
 from datassay_lab.fits import spread_counts
 
@@ -82,7 +82,7 @@ def gan(
         V of the best discriminator is read off histograms; what falls outside their range counts
         in the outermost bins.
     """
-    check_count("steps", steps, CHECKS)
+    whole(CHECKS)("steps", steps)
     recipe = AdversarialRecipe(steps, inner, 256, 2e-3, loss)
     with seeded(seed):
         checks, best, trained, (data, early, late) = _on_the_line(recipe, progress)

@@ -176,7 +176,8 @@ def variational_autoencoder(
         that p(x | z) is a probability. Two codes, so that log p(x) can be summed on a grid.
     """
     train, held_out = load("digits")
-    x, x_new = (torch.tensor(_black_and_white(part.x)) for part in (train, held_out))
+    sets = (part.x.reshape(len(part), -1) > 0.5 for part in (train, held_out))
+    x, x_new = (torch.tensor(part).double() for part in sets)
     generator = torch.Generator().manual_seed(seed)
     with seeded(seed):
         model = Variational(x.shape[1]).double()
@@ -184,7 +185,11 @@ def variational_autoencoder(
     curves = []
     for step in _training(model, x, steps, generator, trick, beta):
         if step in checks:
-            curves.append(_bounds(model, x_new, generator))
+            with torch.no_grad():
+                bound = lower_bound(model, x_new, _normal(generator, DRAWS, len(x_new)))
+                weighted = importance_bound(model, x_new, _normal(generator, WEIGHTS, len(x_new)))
+                three = (bound, weighted, evidence(model, x_new))
+            curves.append(tuple(float(part.mean()) for part in three))
             progress("training", step, steps)
     compared = x_new[:n_digits]
     noise = _normal(generator, draws, len(compared))
@@ -221,10 +226,6 @@ def variational_autoencoder_plots(result: VariationalAutoencoder) -> Figures:
     return bounds, gradients, codes, images
 
 
-def _black_and_white(x: np.ndarray) -> Float[np.ndarray, "n d"]:
-    return (np.asarray(x).reshape(len(x), -1) > 0.5).astype(float)
-
-
 def _normal(generator: torch.Generator, draws: int, n: int) -> Float[Tensor, "m n 2"]:
     return torch.randn(draws, n, CODES, generator=generator, dtype=torch.float64)
 
@@ -241,15 +242,6 @@ def _training(
         (-lower_bound(model, batch, noise, trick=trick, beta=beta).mean()).backward()
         optimizer.step()
         yield step
-
-
-def _bounds(
-    model: Variational, x: Tensor, generator: torch.Generator
-) -> tuple[float, float, float]:
-    with torch.no_grad():
-        bound = lower_bound(model, x, _normal(generator, DRAWS, len(x))).mean()
-        weighted = importance_bound(model, x, _normal(generator, WEIGHTS, len(x))).mean()
-        return float(bound), float(weighted), float(evidence(model, x).mean())
 
 
 def _drawn_gradients(

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, check_count, checked, positive, rising_whole, whole
+from datassay_lab.checks import Agreement, checked, positive, rising_whole, whole
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent, tracked
 
@@ -84,7 +84,7 @@ def early_stopping(
     (so τ ε λ ≪ 1), where both fits are still near 0; over the whole path it is a rule of thumb
     within a factor, as tested here. The risk's bound is for gradient flow.
     """
-    check_count("n_samples", n_samples, n_features + 1)
+    whole(n_features + 1)("n_samples", n_samples)
     hessian, moment, truth = _problem(n_features, n_samples, noise, seed)
     values, vectors = np.linalg.eigh(hessian)
     values, vectors = values[::-1].copy(), vectors[:, ::-1]

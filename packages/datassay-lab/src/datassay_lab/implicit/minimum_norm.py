@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, check_count, checked, one_of, rising, whole
+from datassay_lab.checks import Agreement, checked, one_of, rising, whole
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
@@ -66,7 +66,7 @@ def minimum_norm(
     Source: S2 class 3, "Regression: minimum norm solution with GD". S2 writes "m ≫ n" for
     A ∈ R^{m×n} with more parameters than data; it must be n ≫ m, or A Aᵀ has no inverse. Exact.
     """
-    check_count("n_unknowns", n_unknowns, n_equations + 1)
+    whole(n_equations + 1)("n_unknowns", n_unknowns)
     rng = np.random.default_rng(seed)
     a = rng.normal(size=(n_equations, n_unknowns)) / np.sqrt(n_unknowns)
     b = rng.normal(size=n_equations)

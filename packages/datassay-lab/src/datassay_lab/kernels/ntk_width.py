@@ -80,7 +80,11 @@ def ntk_width(
         errors[cell] = relative_error(tangent_kernel(model, x)[0], limit.tangent)
     sizes = np.array(widths, float)
     predicted = np.sqrt(limit.variance.sum() / sizes) / np.linalg.norm(limit.tangent)
-    cosines, fan = _fan(n_inputs)
+    # Cosines from 1 to −1, and unit vectors that have them with the first.
+    angles = np.linspace(0, np.pi, 121)
+    fan = np.zeros((len(angles), n_inputs))
+    fan[:, 0], fan[:, 1] = np.cos(angles), np.sin(angles)
+    cosines = fan[:, 0].copy()
     models = (
         wide_network(n_inputs, width, seed, output_weights=output_weights)
         for width in (widths[0], widths[-1])
@@ -103,11 +107,3 @@ def ntk_width_plots(result: NtkWidth) -> Figures:
     measured(shape, result.cosines, result.wide, f"m = {result.widths[-1]:g}", mode="lines")
     theory(shape, result.cosines, result.profile, "m → ∞")
     return error, shape
-
-
-def _fan(n_inputs: int) -> tuple[np.ndarray, Float[np.ndarray, "c d"]]:
-    """Cosines from 1 to −1, and unit vectors that have them with the first."""
-    angles = np.linspace(0, np.pi, 121)
-    fan = np.zeros((len(angles), n_inputs))
-    fan[:, 0], fan[:, 1] = np.cos(angles), np.sin(angles)
-    return fan[:, 0].copy(), fan

@@ -79,7 +79,9 @@ def wavelets_trees(
     x = images.reshape(len(images), -1)
     coefficients = x @ transform.T
     norms = np.square(x).sum(axis=1)
-    network = _network_accuracy(images, labels, seed)
+    build, recipe = partial(mlp, (1, SIDE, SIDE), 10, width=64), Recipe(lr=2e-3, steps=600)
+    model = trained(build, images[:TRAINED], labels[:TRAINED], recipe, seed=seed)
+    network = accuracy(model, images[TRAINED:], labels[TRAINED:])
     scores = []
     for draw in tracked(range(draws), progress, "trees"):
         order = np.arange(len(x)) if draw == 0 else rng.permutation(len(x))
@@ -127,13 +129,6 @@ def wavelets_trees_plots(result: WaveletsTrees) -> Figures:
     theory(energy, [1, 64], [1, 1], "all (Parseval)")
     shown = pictures(result.wavelets, result.names, columns=SHOWN, signed=True, shared=False)
     return figure, energy, shown
-
-
-def _network_accuracy(images: np.ndarray, labels: np.ndarray, seed: int) -> float:
-    build = partial(mlp, (1, SIDE, SIDE), 10, width=64)
-    recipe = Recipe(lr=2e-3, steps=600)
-    model = trained(build, images[:TRAINED], labels[:TRAINED], recipe, seed=seed)
-    return accuracy(model, images[TRAINED:], labels[TRAINED:])
 
 
 def _tree_scores(

@@ -88,12 +88,14 @@ def adversarial_training(
         _train(unit, train, attacked, steps, learning_rate)
         _train(exact, train, _closed_form(size), steps, learning_rate)
         _train(network, train, attacked, steps, learning_rate)
+        margins = (held_out[1] * unit(held_out[0])[:, 0]).detach().numpy()
+        norm = np.abs(_weights(unit)).sum()
         rows.append((
             _accuracies(unit, held_out, attacks, attack),
-            _predicted(unit, held_out, attacks),
+            [float((margins > size * norm).mean()) for size in attacks],
             _accuracies(network, held_out, attacks, attack),
             relative_error(_weights(unit), _weights(exact)),
-            float(np.abs(_weights(unit)).sum()),
+            float(norm),
         ))
     columns = [np.array(part) for part in zip(*rows, strict=True)]
     return AdversarialTraining(np.array(trained, float), np.array(attacks, float), *columns)
@@ -176,14 +178,6 @@ def _accuracies(
         float((y * model(_worse(model, x, y, size, attack))[:, 0] > 0).double().mean())
         for size in attacks
     ]
-
-
-def _predicted(
-    unit: nn.Module, data: tuple[Tensor, Tensor], attacks: tuple[float, ...]
-) -> list[float]:
-    x, y = data
-    margins, norm = (y * unit(x)[:, 0]).detach().numpy(), np.abs(_weights(unit)).sum()
-    return [float((margins > size * norm).mean()) for size in attacks]
 
 
 def _weights(unit: nn.Module) -> Float[np.ndarray, " d"]:

@@ -7,15 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import (
-    Agreement,
-    check_count,
-    checked,
-    positive,
-    rising,
-    rising_whole,
-    whole,
-)
+from datassay_lab.checks import Agreement, checked, positive, rising, rising_whole, whole
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
@@ -90,7 +82,7 @@ def input_noise(
     complex nets?" is answered by Bishop (1995): to second order, with the slope in the place of
     the weights. Expectations of the network are by Gauss-Hermite quadrature, not by sampling.
     """
-    check_count("n_samples", n_samples, n_features + 1)
+    whole(n_features + 1)("n_samples", n_samples)
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_samples, n_features))
     y = x @ rng.choice((-1.0, 1.0), n_features) + 0.1 * rng.normal(size=n_samples)
