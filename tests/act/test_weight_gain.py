@@ -6,7 +6,11 @@ import torch
 from torch import nn
 
 from datassay.act.weigh.decision_boundary import decision_boundary
-from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
+from datassay.act.weigh.features import (
+    standardized_inputs,
+    suits_inputs,
+    trained_network,
+)
 from datassay.act.weigh.gain import WeightGain, head_gain, head_recipe, network_gain
 from datassay.act.weigh.methods import METHODS, Watched, recorder, rival_of, weigh
 from datassay.act.weigh.reweight import head_problem
