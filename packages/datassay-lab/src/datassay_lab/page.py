@@ -1,7 +1,5 @@
 """The page of the lab: every experiment that was asked for, chapter by chapter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from datassay.report import Figure, Page, Partial, Row, Section, count, number, standard_json

@@ -1,7 +1,5 @@
 """k small layers make 2ᵏ linear pieces; one layer needs as many units."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,10 +11,8 @@ from torch import nn
 from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe, train_networks
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.wide_network import regression
 
 GRID = 512  # points of [0, 1]: 8 a piece at most depth
@@ -95,7 +91,9 @@ def depth_compositionality(
     fewest = [_fewest_pieces(x, y, 2**MOST_DEPTH) for y in targets]
     count = min(max_depth, TRAINED_DEPTH)
     errors = np.empty((2, count))
-    kinds = _kinds()
+    # (width, depth) of the deep network and of the shallow one with as many parameters: 3 a unit,
+    # and the output's bias.
+    kinds = ((DEEP, DEEP_LAYERS), ((_size(DEEP, DEEP_LAYERS) - 1) // 3, 1))
     for cell in np.ndindex(errors.shape):
         done = (cell[0] * count + cell[1]) * steps
         part = part_of(progress, "train networks", done, errors.size * steps)
@@ -184,14 +182,6 @@ def _line_costs(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "start end"]:
     cost = vy - np.where(vx > 1e-12, cxy**2 / np.maximum(vx, 1e-12), 0)
     later = np.tri(len(x), dtype=bool).T
     return np.where(later, cost.clip(0), np.inf)
-
-
-def _kinds() -> tuple[tuple[int, int], tuple[int, int]]:
-    """(width, depth) of the deep network and of the shallow one with as many parameters."""
-    return (DEEP, DEEP_LAYERS), (
-        (_size(DEEP, DEEP_LAYERS) - 1) // 3,
-        1,
-    )  # 3 a unit, and the output's bias
 
 
 def _size(width: int, depth: int) -> int:

@@ -1,7 +1,5 @@
 """Trained to the end, a wide network's weights have moved by O(1/√m) of their length."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,14 +7,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent, tracked
 from datassay_lab.wide_network import (
     SCALINGS,
-    LimitKernels,
     limit_kernels,
     sphere_samples,
     train_watched,
@@ -101,7 +96,10 @@ def lazy_training(
         movement[cell] = _movement(model.state_dict(), run.networks.state)
         loss[cell] = ((run.outputs[-1] - y) ** 2).sum() / (y**2).sum()
     sizes = np.array(widths, float)
-    length = np.sqrt(_expected_square(limit, y, rate, steps))
+    # E rᵀ A r over f₀ of covariance K₁: yᵀ A y + tr A K₁
+    values, vectors = np.linalg.eigh(limit.tangent)
+    along = (vectors.T @ y) ** 2 + np.einsum("ni,nm,mi->i", vectors, limit.outputs, vectors)
+    length = np.sqrt(float((1 - (1 - rate * values) ** steps) ** 2 / values @ along))
     predicted = length / np.sqrt(sizes * (n_inputs + 1))
     return LazyTraining(sizes, movement, loss, predicted, scaling)
 
@@ -121,11 +119,3 @@ def _movement(start: dict, end: dict) -> float:
     names = [name for name in start if name.endswith("weight")]
     moved = sum(float((end[name][0] - start[name]).square().sum()) for name in names)
     return (moved / sum(float(start[name].square().sum()) for name in names)) ** 0.5
-
-
-def _expected_square(limit: LimitKernels, y: np.ndarray, rate: float, steps: int) -> float:
-    """E rᵀ A r over f₀ of covariance K₁: yᵀ A y + tr A K₁."""
-    values, vectors = np.linalg.eigh(limit.tangent)
-    share = (1 - (1 - rate * values) ** steps) ** 2 / values
-    along = (vectors.T @ y) ** 2 + np.einsum("ni,nm,mi->i", vectors, limit.outputs, vectors)
-    return float(share @ along)

@@ -1,7 +1,5 @@
 """A deep network learns the low frequencies of a target before the high ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,10 +11,8 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, one_of, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, positive, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.wide_network import regression, spread_steps, tangent_kernel, watch
 
 INPUTS = ("coordinate", "waves")
@@ -89,7 +85,7 @@ def spectral_bias(
     frequencies 5, 10, …, 50, 200 samples, 6 layers of 256 units and 80 000 steps. The prediction
     is that of the tangent kernel under plain descent; Adam is faster on small eigenvalues.
     """
-    check_count("n_samples", n_samples, 4 * n_frequencies)
+    whole(4 * n_frequencies)("n_samples", n_samples)
     rng = np.random.default_rng(seed)
     k = np.arange(1, n_frequencies + 1)
     angles = 2 * np.pi * np.outer(np.arange(n_samples) / n_samples, k)  # [n, k]
