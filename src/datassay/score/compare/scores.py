@@ -19,7 +19,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.models.estimators import fitted, is_estimator
 from datassay.models.names import AUTO, full_name
-from datassay.models.seeded import seeded
+from datassay.models.networks import seeded
 from datassay.progress import Progress, silent
 from datassay.score.attribution import removal_scores
 from datassay.score.compare.fits import fitted_outputs, measure_of

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from torch import nn
 
 from datassay.collect.engine.base import Engine
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.processes import engine_named
 from datassay.collect.fingerprint import machine_fingerprint
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import nn
 
 from datassay.collect.engine.base import Engine
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.processes import engine_named
 from datassay.collect.gradients.batches import Batches
 from datassay.collect.gradients.objective import Objective
 from datassay.data.samples import SampleSet

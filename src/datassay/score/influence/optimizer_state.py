@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from datassay.collect.gradients.blocks import Block, as_matrix
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.errors import ModelError, SettingError
-from datassay.models.checkpoints import plain_values
-from datassay.models.stand_ins import pickled
+from datassay.models.checkpoints import pickled, plain_values
 
 FILE = "optimizer.pt"
 # Ways to hand out weights to groups that are held at once; with more they are ambiguous anyway.
