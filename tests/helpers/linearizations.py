@@ -98,25 +98,24 @@ def weights(phi, r, kind, eta, steps, penalty):
     return phi.T @ (q @ (g[:, None] * (q.T @ r)))
 
 
+def trainings(phi, r, kind, eta, steps, penalty, groups=None, eta_without=None):
+    """Weights trained on all samples [p, c], and without each group, else each sample [g, p, c]."""
+
+    def trained(keep, step):
+        return weights(phi[keep].flatten(0, 1), r[keep].flatten(0, 1), kind, step, steps, penalty)
+
+    every, groups = torch.arange(len(r)), range(len(r)) if groups is None else groups
+    steps_of = eta_without if callable(eta_without) else lambda group: eta_without or eta
+    kept = [(~torch.isin(every, torch.as_tensor(group)), steps_of(group)) for group in groups]
+    return trained(every, eta), torch.stack([trained(*one) for one in kept])
+
+
 def brute_force(phi, r, val_phi, kind, eta, steps, penalty, eta_without=None):
     """held_out [n, k], prediction_change [n], weight_change [n], one retraining a sample."""
-    n = len(r)
-    full = weights(phi.flatten(0, 1), r.flatten(0, 1), kind, eta, steps, penalty)
-    held, prediction, weight = [], [], []
-    for i in range(n):
-        keep = torch.arange(n) != i
-        without = weights(
-            phi[keep].flatten(0, 1),
-            r[keep].flatten(0, 1),
-            kind,
-            eta_without or eta,
-            steps,
-            penalty,
-        )
-        held.append((phi[i] @ without).flatten())
-        prediction.append((val_phi.flatten(0, 1) @ (full - without)).square().sum())
-        weight.append((full - without).square().sum())
-    return torch.stack(held), torch.stack(prediction), torch.stack(weight)
+    full, without = trainings(phi, r, kind, eta, steps, penalty, eta_without=eta_without)
+    held, change = torch.einsum("nbp,npc->nbc", phi, without).flatten(1), full - without
+    prediction = (val_phi.flatten(0, 1) @ change).square().sum((1, 2))
+    return held, prediction, change.square().sum((1, 2))
 
 
 FORMS = ["dual", "singular dual", "primal"]

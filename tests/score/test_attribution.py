@@ -16,7 +16,7 @@ from helpers.linearizations import (
     linearization,
     random_jacobians,
     random_linearization,
-    weights,
+    trainings,
 )
 
 RUN = {"lr": 0.02, "steps": 50, "weight_decay": 0.3}
@@ -25,14 +25,9 @@ SHAPES = {"binary": (14, 1, 1), "joint": (12, 3, 1), "averaged": (14, 1, 4)}
 
 def brute_force(phi, r, val_phi):
     """Outputs on the queries with all samples [m, k] and without each one [n, m, k]."""
-    n, b, c = r.shape
-
-    def outputs(keep):
-        trained = weights(phi[keep].flatten(0, 1), r[keep].flatten(0, 1), "flow", 0.02, 50, 0.3)
-        return (val_phi.flatten(0, 1) @ trained).reshape(len(val_phi), b * c)
-
-    everything = torch.arange(n)
-    return outputs(everything), torch.stack([outputs(everything != i) for i in range(n)])
+    each = trainings(phi, r, "flow", 0.02, 50, 0.3)
+    full, without = (torch.einsum("mbp,...pc->...mbc", val_phi, w).flatten(-2) for w in each)
+    return full, without
 
 
 @pytest.mark.parametrize(("dual", "p"), [(True, 60), (False, 9)], ids=["dual", "primal"])

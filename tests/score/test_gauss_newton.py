@@ -6,7 +6,7 @@ import torch
 
 from datassay.errors import SettingError
 from datassay.score.influence.whole.gauss_newton import gauss_newton
-from helpers.linearizations import linearization, random_jacobians
+from helpers.linearizations import linearization, random_jacobians, random_linearization
 
 
 def problem(n=9, k=3, p=14, m=5, seed=0, dual=False):
@@ -89,10 +89,11 @@ def test_units():
 
 def test_bad_settings():
     lin, *_ = problem()
-    with pytest.raises(SettingError, match=r"damping must be positive; got 0\.0"):
-        next(gauss_newton(lin, "mse", 0.0))
-    with pytest.raises(SettingError, match="loss must be 'cross_entropy' or 'mse'; got 'hinge'"):
-        next(gauss_newton(lin, "hinge", 0.1))
-    phi, r, val = random_jacobians(6, 1, 3, 8, 2, seed=0)
-    with pytest.raises(SettingError, match="Collect with outputs='joint'"):
-        next(gauss_newton(linearization(phi, r, val, dual=True), "mse", 0.1))
+    averaged = random_linearization(6, 1, 3, 8, 2, seed=0)
+    for given, message in (
+        ((lin, "mse", 0.0), r"damping must be positive; got 0\.0"),
+        ((lin, "hinge", 0.1), "loss must be 'cross_entropy' or 'mse'; got 'hinge'"),
+        ((averaged, "mse", 0.1), "Collect with outputs='joint'"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            next(gauss_newton(*given))

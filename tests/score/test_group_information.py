@@ -21,7 +21,7 @@ from helpers.linearizations import (
     linearization,
     random_jacobians,
     random_linearization,
-    weights,
+    trainings,
 )
 
 SHAPES = {"binary": (24, 1, 1), "joint": (12, 3, 1), "averaged": (24, 1, 5)}
@@ -30,20 +30,14 @@ WAYS = {"block": "_delete", "refit": "_refit", "cheapest": None}
 
 def brute_force(phi, r, val, groups, kind, eta, steps, penalty, reduction="sum"):
     """Functional and isotropic information at σ = 1, one retraining a group."""
-    n = len(r)
-    full = weights(phi.flatten(0, 1), r.flatten(0, 1), kind, eta, steps, penalty)
-    functional, isotropic = [], []
-    for group in groups:
-        keep = torch.ones(n, dtype=torch.bool)
-        keep[torch.as_tensor(group)] = False
-        step = eta * n / (n - len(group)) if reduction == "mean" else eta
-        without = weights(
-            phi[keep].flatten(0, 1), r[keep].flatten(0, 1), kind, step, steps, penalty
-        )
-        change = full - without
-        functional.append((val.flatten(0, 1) @ change).square().sum() / (2 * len(val)))
-        isotropic.append(change.square().sum() / 2)
-    return torch.stack(functional), torch.stack(isotropic)
+
+    def step(group):
+        return eta * (len(r) / (len(r) - np.size(group)) if reduction == "mean" else 1)
+
+    full, without = trainings(phi, r, kind, eta, steps, penalty, groups, step)
+    change = full - without
+    functional = (val.flatten(0, 1) @ change).square().sum((1, 2)) / (2 * len(val))
+    return functional, change.square().sum((1, 2)) / 2
 
 
 def groups_of(n, seed=0):

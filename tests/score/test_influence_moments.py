@@ -135,20 +135,21 @@ def test_sampled_higher_moments_lie_within_their_error(monkeypatch, streamed):
 
 
 def test_partners_are_the_extremes_of_a_row():
-    fit = geometry(40, 4, 3, seed=6)
-    pairs = geometry_influence(fit, np.arange(40), 0.01, 0.01)
+    pairs = geometry_influence(geometry(40, 4, 3, seed=6), np.arange(40), 0.01, 0.01)
     x = pairs.block(slice(None), slice(None))
-    some = pairs.block(np.array([3, 1]), slice(5, 9))
-    np.testing.assert_allclose(some, x[[3, 1], 5:9], atol=1e-12)
+    np.testing.assert_allclose(
+        pairs.block(np.array([3, 1]), slice(5, 9)), x[[3, 1], 5:9], atol=1e-12
+    )
     np.testing.assert_allclose(x, x.T, atol=1e-12)
-    partners = pairs.partners(7, 4)
-    row = x[7].copy()
+    partners, row = pairs.partners(7, 4), x[7].copy()
     row[7] = np.nan  # no partner of itself
     order = np.argsort(row)[:-1]
-    np.testing.assert_array_equal(partners.helped, order[:4])
-    np.testing.assert_array_equal(partners.harmed, order[::-1][:4])
-    np.testing.assert_allclose(partners.help, row[order[:4]])
-    np.testing.assert_allclose(partners.harm, row[order[::-1][:4]])
+    for named, size, expected in (
+        (partners.helped, partners.help, order[:4]),
+        (partners.harmed, partners.harm, order[::-1][:4]),
+    ):
+        np.testing.assert_array_equal(named, expected)
+        np.testing.assert_allclose(size, row[expected])
     everyone = pairs.partners(7, 1000)
     assert len(everyone.helped) + len(everyone.harmed) == 39
     assert (everyone.help < 0).all() and (everyone.harm > 0).all()

@@ -54,19 +54,19 @@ def test_scores_come_after_those_they_need(context):
     assert list(results) == ["last", "middle", "first"]
 
 
-@pytest.mark.parametrize("needs", [("absent",), ("one",)])
-def test_a_need_that_nothing_meets_is_refused(context, needs):
-    with pytest.raises(SettingError, match=f"the score one needs {needs[0]}, which is not"):
-        computed([score("one", *needs)], context)
-
-
 @pytest.mark.parametrize(
-    "change",
+    ("needs", "change", "message"),
     [
-        lambda values: replace(values, ids=values.ids[::-1].copy()),
-        lambda values: Values(values.value[:-1], values.ids[:-1]),
+        (("absent",), None, "the score one needs absent, which is not"),
+        (("one",), None, "the score one needs one, which is not"),
+        (
+            (),
+            lambda values: replace(values, ids=values.ids[::-1].copy()),
+            "must give a value a sam",
+        ),
+        ((), lambda values: Values(values.value[:-1], values.ids[:-1]), "must give a value a sam"),
     ],
 )
-def test_values_of_other_samples_are_refused(context, change):
-    with pytest.raises(SettingError, match="the score one must give a value a sample"):
-        computed([score("one", change=change)], context)
+def test_what_is_refused(context, needs, change, message):
+    with pytest.raises(SettingError, match=message):
+        computed([score("one", *needs, change=change or (lambda values: values))], context)

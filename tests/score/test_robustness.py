@@ -22,15 +22,11 @@ def halves(x):
     return (x[:, :, 4:].sum((1, 2)) > x[:, :, :4].sum((1, 2))).astype(int)
 
 
-def one_pixel(x):
-    return (x[:, 3, 5] > x[:, 3, 2]).astype(int)
-
-
-def always(x):
-    return np.ones(len(x), dtype=int)
-
-
-MODELS = {"halves": halves, "one pixel": one_pixel, "constant": always}
+MODELS = {
+    "halves": halves,
+    "one pixel": lambda x: (x[:, 3, 5] > x[:, 3, 2]).astype(int),
+    "constant": lambda x: np.ones(len(x), dtype=int),
+}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from datassay.score.information.weights import (
 )
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.sample_information import sample_information
-from helpers.linearizations import linearization, random_jacobians, random_linearization, weights
+from helpers.linearizations import linearization, random_jacobians, random_linearization, trainings
 from helpers.smoothing import RUN, lyapunov
 
 SHAPES = {"binary": (30, 1, 1), "joint": (14, 3, 1), "averaged": (30, 1, 4)}
@@ -23,12 +23,9 @@ FORMS = {"dual": (True, 70), "singular dual": (True, 12), "primal": (False, 12)}
 
 
 def changes(phi, r, kind, run):
-    """w − w₋ᵢ in weight space, [n, d, c], by training again without each sample."""
-    arguments = (kind, run["lr"], run["steps"], run["weight_decay"])
-    full = weights(phi.flatten(0, 1), r.flatten(0, 1), *arguments)
-    keep = [torch.arange(len(r)) != i for i in range(len(r))]
-    without = [weights(phi[k].flatten(0, 1), r[k].flatten(0, 1), *arguments) for k in keep]
-    return full, torch.stack([full - w for w in without])
+    """w and w − w₋ᵢ in weight space, [n, d, c], by training again without each sample."""
+    full, without = trainings(phi, r, kind, *run.values())
+    return full, full - without
 
 
 @pytest.mark.parametrize("dual, p", FORMS.values(), ids=FORMS)

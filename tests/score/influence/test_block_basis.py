@@ -40,15 +40,9 @@ def in_our_order(hessian, block):
 
 def test_exact_blocks_are_the_definition():
     model, x, found = network()
-    bases = block_bases(
-        found.per_sample.blocks,
-        lambda: found.roots(0, "fit"),
-        N,
-        exact=lambda b: True,
-        damping=lambda _: DAMPING,
-        weight_decay=DECAY,
-        dtype=torch.float64,
-    )
+    given = {"exact": lambda b: True, "damping": lambda _: DAMPING, "dtype": torch.float64}
+    roots = lambda: found.roots(0, "fit")  # noqa: E731
+    bases = block_bases(found.per_sample.blocks, roots, N, weight_decay=DECAY, **given)
     assert list(bases) == list(NAMES)
     (_, gradients), *_ = found.loss_gradients()
     for name, basis in bases.items():
@@ -59,9 +53,9 @@ def test_exact_blocks_are_the_definition():
         rows = matrix(gradients[name], block.shape[0]).flatten(1)
         coordinates, chosen = basis.coordinates(gradients[name])
         assert chosen is None
-        weighted = coordinates * basis.inverse()
         truth = rows @ inverse @ rows.T
-        assert (weighted @ coordinates.T - truth).abs().max() < 1e-10 * truth.abs().max()
+        ours = (coordinates * basis.inverse()) @ coordinates.T
+        assert (ours - truth).abs().max() < 1e-10 * truth.abs().max()
 
 
 def bases_of(block, parts, n, exact=False, **changes):

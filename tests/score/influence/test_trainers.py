@@ -1,6 +1,5 @@
 """A transformers Trainer is explained as it was trained: its samples, collator and smoothing."""
 
-import importlib
 import warnings
 
 import numpy as np
@@ -73,22 +72,12 @@ def test_a_trainer_is_its_model_samples_and_loss(tf, tmp_path, smoothing):
     np.testing.assert_allclose(found.effect, truth.effect, rtol=1e-8, atol=1e-14)
     assert found.ids.tolist() == [f"s{i}" for i in range(N)]
     assert found.warnings == truth.warnings
+    np.testing.assert_array_equal(da.influence(one, val=queries, **given).effect, found.effect)
     # Means over a batch of our losses are what the Trainer descends.
     batch = padded([{k: s[k] for k in ("input_ids", "label")} for s in texts()])
     theirs = float(one.model.eval() and one.compute_loss(one.model, dict(batch)).detach())
     own = da.influence(one, None, measure="loss").outcome.mean()
     assert own == pytest.approx(theirs, rel=1e-5)
-
-
-def test_queries_may_be_a_loader_or_named_or_the_training_samples(tf, tmp_path):
-    one = trainer(tf, tmp_path)
-    queries = texts(M, 1)
-    truth = da.influence(one, queries)
-    loader = torch.utils.data.DataLoader(plain(queries), 2, collate_fn=importlib.import_module(
-        "datassay.collect.gradients.batches").collate)  # fmt: skip
-    for given in (da.influence(one, val=queries), da.influence(one, loader)):
-        np.testing.assert_allclose(given.effect, truth.effect, rtol=1e-4, atol=1e-7)
-    assert da.influence(one).effect.shape == (N, N)
 
 
 def test_checkpoints_of_a_run_with_their_rates(tf, tmp_path):
@@ -130,16 +119,15 @@ def test_a_language_model_whose_head_is_its_embedding(tf, tmp_path):
     from_texts = [{"input_ids": s["input_ids"]} for s in texts()]
 
     def collator(samples):
-        size = max(len(s["input_ids"]) for s in samples)
-        ids = torch.tensor([s["input_ids"] + [0] * (size - len(s["input_ids"])) for s in samples])
+        each = [torch.tensor(s["input_ids"]) for s in samples]
+        ids = torch.nn.utils.rnn.pad_sequence(each, batch_first=True)
         return {"input_ids": ids, "labels": ids.masked_fill(ids == 0, -100)}
 
     one = trainer(tf, tmp_path, tiny.gpt2(tf), from_texts, collator=collator)
     one.train()
-    found = da.influence(one, from_texts[:M], measure="loss", checkpoints=tmp_path / "checkpoint-4")
-    np.testing.assert_array_equal(
-        found.effect, da.influence(one, from_texts[:M], measure="loss").effect
-    )
+    truth, last = da.influence(one, from_texts[:M], measure="loss"), tmp_path / "checkpoint-4"
+    found = da.influence(one, from_texts[:M], measure="loss", checkpoints=last)
+    np.testing.assert_array_equal(found.effect, truth.effect)
 
 
 def test_each_token_of_a_language_model(tf):
@@ -168,22 +156,16 @@ def test_an_adapter_and_its_checkpoints(tf, tmp_path):
     def adapted():
         torch.manual_seed(0)
         config = peft.LoraConfig(r=2, target_modules=["query", "value"], task_type="SEQ_CLS")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # peft asks by an old name
-            return peft.get_peft_model(tiny.bert(tf), config)
+        return peft.get_peft_model(tiny.bert(tf), config)
 
-    one = trainer(tf, tmp_path, adapted())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what peft says of the tiny model's missing name
+    with warnings.catch_warnings():  # of an old name, and the tiny model's missing name
+        warnings.simplefilter("ignore")
+        one, fresh = trainer(tf, tmp_path, adapted()), adapted()
         one.train()
-    assert (tmp_path / "checkpoint-4" / "adapter_model.safetensors").is_file()
-    queries = texts(M, 1)
-    found = da.influence(one, queries, parameters="lora_")
-    fresh = adapted()
-    loaded = da.influence(
-        fresh, plain(texts()), plain(queries), parameters="lora_",
-        checkpoints=tmp_path / "checkpoint-4",
-    )  # fmt: skip
+    last, queries, chosen = tmp_path / "checkpoint-4", texts(M, 1), {"parameters": "lora_"}
+    assert (last / "adapter_model.safetensors").is_file()
+    found = da.influence(one, queries, **chosen)
+    loaded = da.influence(fresh, plain(texts()), plain(queries), checkpoints=last, **chosen)
     np.testing.assert_allclose(loaded.effect, found.effect, rtol=1e-4, atol=1e-8)
     assert np.abs(found.effect).max() > 0
 
