@@ -14,7 +14,7 @@ from datassay.collect.jacobian.kernel import kernel
 from datassay.collect.jacobian.per_sample import factored_jacobian, inspect_layers
 from datassay.collect.jacobian.projection import project, projector
 from datassay.commands.run.settings import RunSettings
-from datassay.commands.run.steps.check_settings import check_settings
+from datassay.commands.run.steps.settings import check_settings
 from datassay.errors import SettingError
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.panels import SquaredLength, gram, transposed_product

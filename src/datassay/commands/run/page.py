@@ -10,14 +10,13 @@ import numpy as np
 from datassay.act.choose.gains import RETRAINED
 from datassay.commands.run import figures, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
-from datassay.commands.run.findings import ISSUES_FIRST, RANDOM, Findings
+from datassay.commands.run.findings import ISSUES_FIRST, RANDOM, Findings, redundancy
 from datassay.commands.run.gallery import gallery, pair_cards, predictions, reviewed
 from datassay.commands.run.labels import confusions, suspected_classes, to_check
-from datassay.commands.run.redundancy import redundancy
-from datassay.commands.run.scores import score_section
 from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.commands.run.suspects import suspects_shown
+from datassay.commands.run.table import score_section
 from datassay.data.samples import wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
@@ -123,7 +122,7 @@ def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
 def _numbers(findings: Findings) -> dict[str, Any]:
     """What the template names beside the findings themselves."""
     f, curve = findings, findings.removal_curve
-    redundant = None if curve is None else redundancy(curve)
+    redundant = redundancy(curve)
     acts = () if f.acts is None else f.acts.acts
     best = None if f.acts is None else f.acts.best
     unusual = unusual_classes(f)

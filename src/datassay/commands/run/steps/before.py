@@ -12,13 +12,12 @@ import numpy as np
 
 from datassay.act.review.decisions import KEEP, label_word
 from datassay.act.review.gain import BeforeAfter, Mended, ReviewGain, Trial, review_gain
-from datassay.collect.form import NOMINAL_RATE
 from datassay.commands.finished import FinishedRun, finished_run, sets_of
 from datassay.commands.inputs import DataInputs
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import learner_of
 from datassay.commands.run.steps.budget import act_plan, forward_work
-from datassay.commands.run.steps.own_model import with_network
+from datassay.commands.run.steps.settings import with_network
 from datassay.data.back.changelog import Changelog, read_changelog
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -212,7 +211,7 @@ def _trials(before: Mended, held_out: Mended | None, settings: RunSettings) -> l
     model = build_model(settings.model, samples, weights=settings.weights, seed=settings.seed)
     val = None if held_out is None else held_out.samples
     work = forward_work(model, samples)
-    plan = act_plan(work, samples, val, settings, 2 * NOMINAL_RATE, FEWEST)
+    plan = act_plan(work, samples, val, settings, FEWEST)
     if plan is None:
         return []
     if held_out is not None:
