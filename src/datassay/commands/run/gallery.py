@@ -107,11 +107,7 @@ def _note(findings: Findings, n_shown: int) -> str:
 
 
 def pair_cards(findings: Findings) -> tuple[tuple[CardPair, ...], tuple[CardPair, ...]]:
-    """At most eight pairs that carry less together than their sum, and eight that carry more.
-
-    Returns:
-        The largest difference comes first.
-    """
+    """At most eight pairs that carry less together than their sum, and eight that carry more."""
     pairs = findings.pairs
     if pairs is None:
         return (), ()

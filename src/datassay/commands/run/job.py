@@ -217,17 +217,7 @@ def collected(
 
 
 def starting_network(train: SampleSet, settings: RunSettings, place: int = 0) -> nn.Module:
-    """One of the networks of a run, which differ in their seed; the first is linearised.
-
-    Args:
-        train: the training samples.
-        settings: of the run.
-        place: of the network among those of a point.
-
-    Returns:
-        The network. With weights, or a network itself, given they differ in their batch order
-        only.
-    """
+    """One of the networks of a run, which differ in their seed; the first is linearised."""
     seed = settings.seed + place
     if settings.given is not None:
         return given_network(settings.given, seed)

@@ -132,7 +132,7 @@ def _numbers(findings: Findings) -> dict[str, Any]:
     return {
         "f": f,
         "n": len(f.samples),
-        "metric": _metric(f),
+        "metric": curve.metric if curve else "accuracy" if f.samples.is_classification else "R²",
         "curve": curve,
         "quality": f.projection_quality,
         "told_facts": {name: f.facts[name] for name in shown if name in f.facts},
@@ -162,12 +162,6 @@ def _numbers(findings: Findings) -> dict[str, Any]:
         "beyond": figures.beyond(f),
         "of_sgd": OF_SGD,
     }
-
-
-def _metric(findings: Findings) -> str:
-    if findings.removal_curve is not None:
-        return findings.removal_curve.metric
-    return "accuracy" if findings.samples.is_classification else "R²"
 
 
 def _of_labels(findings: Findings) -> dict[str, Any]:

@@ -23,14 +23,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def suspects_shown(findings: Findings) -> Table | None:
-    """The suspects of a table, at most 200, the most suspect first.
-
-    Args:
-        findings: of the run.
-
-    Returns:
-        None of what is no table, and where nothing is to be checked.
-    """
+    """The suspects of a table, at most 200, the most suspect first; None where there are none."""
     rows, all_suspects = findings.samples.rows, to_check(findings)
     if rows is None or not len(all_suspects):
         return None
@@ -102,14 +95,7 @@ def suspects_table(findings: Findings) -> pa.Table:
 
 
 def suspects_file(findings: Findings) -> str:
-    """The suspects as CSV, safe to open in a spreadsheet.
-
-    Args:
-        findings: of the run.
-
-    Returns:
-        CSV text, `id` first; an apostrophe stands before a text that a spreadsheet would compute.
-    """
+    """The suspects as CSV; an apostrophe stands before what a spreadsheet would compute."""
     table, text = suspects_table(findings), io.StringIO()
     columns = zip(*(one.to_pylist() for one in table.columns), strict=True)
     rows = [[_safe(value) for value in row] for row in (table.column_names, *columns)]

@@ -72,12 +72,7 @@ def score_table(findings: Findings) -> pa.Table:
 
 
 def attribution_table(findings: Findings) -> pa.Table:
-    """The largest effects on each validation sample.
-
-    Returns:
-        That of `effect_table`; of training samples where none is held out, without effects on
-        themselves. No rows where no attribution was asked for.
-    """
+    """The largest effects on each query; no rows where no attribution was asked for."""
     if findings.attribution is not None:
         return effect_table(findings.attribution, findings.queries)
     names = ("query", "query_id", "direction", "rank", "id", "effect", "of")
@@ -88,16 +83,7 @@ def attribution_table(findings: Findings) -> pa.Table:
 
 
 def score_section(score: Score, samples: SampleSet, result: Any) -> Section:
-    """The section of a score: its own, or else histograms and the samples at both ends.
-
-    Args:
-        score: that was computed.
-        samples: the training samples.
-        result: of the score, a value a sample.
-
-    Returns:
-        The section; its anchor is the score's name.
-    """
+    """The section of a score: its own, or else histograms and the samples at both ends."""
     if score.section is not None:
         return score.section(samples, result)
     about = columns_of(result, joint=True)

@@ -13,7 +13,7 @@ from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import Confusion
 from datassay.report.page import Row, Table
 from datassay.report.wording import count, in_points, number, percent, share, shortened, signed
-from datassay.score.checks.data_issues import DataIssues, NearPair
+from datassay.score.checks.data_issues import DataIssues
 
 MOST_PAIRS, MOST_NEAR, MOST_COLUMNS, MOST_CONFUSIONS = 20, 50, 3, 20
 GROUP_COLUMNS = (
@@ -73,12 +73,13 @@ def in_depth(table: ActTable) -> tuple[str, ...]:
 def before_table(before: BeforeAfter) -> Table:
     """Scores, samples and labels of the run before and of this one."""
     gain, (n, n_now), (suspects, now) = before.gain, before.n, before.suspects
-    rows = [] if gain is None else [_gain_row(row, gain.metric) for row in gain.rows]
-    if gain is not None and len(rows) > 1:
-        rows = [
-            Row(f"{row.name}, {one.by}", row.cells)
-            for row, one in zip(rows, gain.rows, strict=True)
-        ]
+    rows = []
+    for one in () if gain is None else gain.rows:
+        is_share, metric = in_points(gain.metric), gain.metric
+        change = signed(one.after - one.before, metric) + " points" * is_share
+        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (one.before, one.after))
+        name = f"{metric}, {one.by}" if len(gain.rows) > 1 else metric
+        rows += [Row(name, (f"{one.n:,}", *scores, change, _interval(one, metric)))]
     rows += [
         Row("training samples", ("", f"{n:,}", f"{n_now:,}", _difference(n_now - n), "")),
         Row("suspected labels", ("", f"{suspects:,}", f"{now:,}", _difference(now - suspects), "")),
@@ -90,13 +91,6 @@ def before_table(before: BeforeAfter) -> Table:
     rows += [Row("labels expected to be wrong", ("", share(wrong), share(wrong_now), points, ""))]
     columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
     return Table("Before and after", columns, tuple(rows), in_terminal=True)
-
-
-def _gain_row(row: GainRow, metric: str) -> Row:
-    is_share = in_points(metric)
-    change = signed(row.after - row.before, metric) + " points" * is_share
-    scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
-    return Row(metric, (f"{row.n:,}", *scores, change, _interval(row, metric)))
 
 
 def _difference(n: int) -> str:
@@ -131,24 +125,17 @@ def near_table(found: DataIssues) -> Table | None:
     if not shown:
         return None
     note = f"The first {len(shown)} of {count(len(found.pairs), 'pair')}."
-    rows = tuple(Row(_pair(pair), (_differing(pair),)) for pair in shown)
+    rows = []
+    for pair in shown:
+        both = zip(pair.ids, pair.in_validation, strict=True)
+        names = " and ".join(name + " (validation)" * held_out for name, held_out in both)
+        differ = [f"{c}: {shortened(a)} / {shortened(b)}" for c, a, b in pair.columns]
+        more = [f"{len(differ) - MOST_COLUMNS} more"] * (len(differ) > MOST_COLUMNS)
+        rows += [Row(names, (", ".join([*differ[:MOST_COLUMNS], *more]),))]
     return Table(
-        "Near duplicates", ("near duplicates", "columns that differ"), rows,
+        "Near duplicates", ("near duplicates", "columns that differ"), tuple(rows),
         caption="Near duplicates", prose=True, note=note if len(shown) < len(found.pairs) else "",
     )  # fmt: skip
-
-
-def _pair(pair: NearPair) -> str:
-    each = zip(pair.ids, pair.in_validation, strict=True)
-    return " and ".join(name + " (validation)" * held_out for name, held_out in each)
-
-
-def _differing(pair: NearPair) -> str:
-    shown = [
-        f"{name}: {shortened(a)} / {shortened(b)}" for name, a, b in pair.columns[:MOST_COLUMNS]
-    ]
-    more = len(pair.columns) - len(shown)
-    return ", ".join([*shown, *([f"{more} more"] if more > 0 else [])])
 
 
 def group_table(findings: Findings, by: str) -> Table:

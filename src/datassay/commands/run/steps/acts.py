@@ -27,17 +27,7 @@ from datassay.train.learner import Estimators, Learner, Networks
 
 
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActTable | None:
-    """What each act gains, on the user's validation part or else on fifths of the samples.
-
-    Args:
-        model: the network of the run, or the one that stands beside the user's model.
-        context: of the run, its scores computed.
-        settings: of the run.
-
-    Returns:
-        The table; None where fewer than two networks a point are asked for or within the budget, or
-        there are fewer than 100 samples.
-    """
+    """What each act gains on held-out samples; None where the budget pays for no comparison."""
     train, val = context.train, context.val
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
@@ -102,17 +92,7 @@ def _penalty(lin: Linearization, issues: LabelIssues) -> float:
 
 
 def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
-    """What is trained anew: the user's model, or networks of the run's kind.
-
-    Args:
-        train: the samples that it will learn from.
-        settings: of the run, `own` and `model` as `with_network` gives them.
-        seeds: models.
-        part: of the samples; each has seeds of its own.
-
-    Returns:
-        The learner; nothing is trained yet.
-    """
+    """What is trained anew: the user's model, or networks of the run's kind, seeds of each part."""
     seed = settings.seed + settings.curve_seeds * part
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)

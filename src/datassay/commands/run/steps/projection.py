@@ -58,14 +58,7 @@ def chosen_projection(
     settings: RunSettings,
     progress: Progress,
 ) -> ChosenProjection:
-    """The smallest projection that reaches settings.rank_correlation, by measuring it.
-
-    Returns:
-        The settings, unchanged where no correlation was asked for or nothing would be projected.
-
-    Raises:
-        DatassayError: as `projection_quality` raises.
-    """
+    """The smallest projection that reaches settings.rank_correlation, by measuring it."""
     target = settings.rank_correlation
     if target is None:
         return ChosenProjection(settings)

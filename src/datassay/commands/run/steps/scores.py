@@ -112,11 +112,7 @@ def trained_effects(
 
 
 def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:
-    """Train the real network without some samples, as the linearised one was, and compare.
-
-    Returns:
-        The comparison, of samples drawn at random; None where none was asked for.
-    """
+    """The real network trained without some samples drawn at random, beside the linearised one."""
     options, loo = context.options, context.results["removals"].leave_one_out
     if not options["check"]:
         return None

@@ -30,11 +30,7 @@ S = TypeVar("S", bound=TrainingSettings)
 
 
 def check_settings(settings: RunSettings, n_samples: int) -> None:
-    """Refuse, before any work is done, what can be judged by the number of samples.
-
-    Raises:
-        SettingError: a setting is outside its rule.
-    """
+    """Refuse, before any work is done, what can be judged by the number of samples."""
     s = settings
     at_least("curve_seeds", s.curve_seeds, 0, remedy="0 retrains nothing.")
     rule = f"be at most {MOST_NETWORKS:,} networks a point"
@@ -82,19 +78,7 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
 
 
 def with_network(settings: S, train: SampleSet) -> S:
-    """Settings whose model is a network, with nothing left to guess in its name.
-
-    Args:
-        settings: of a run; `model` may name a scikit-learn estimator, or `own` be one.
-        train: the samples.
-
-    Returns:
-        The same; where an estimator was named it is `own`, and the model the default network.
-
-    Raises:
-        ModelError: the module cannot be imported, or the estimator is for another task.
-        SettingError: weights were given for an estimator.
-    """
+    """Settings whose model is a network by its full name; a named estimator becomes `own`."""
     if settings.given is not None:
         return settings
     own = settings.own
