@@ -31,17 +31,11 @@ FILES = {"keep.parquet": "the samples to keep", "keep.json": "what was run"}
 
 @result
 class Kept:
-    """The samples to keep.
+    """The samples to keep."""
 
-    Attributes:
-        train: all training samples.
-        keep: which of them to keep, and which not.
-        facts: what was run and on what, for keep.json.
-    """
-
-    train: SampleSet
-    keep: KeepSet
-    facts: dict[str, Any]
+    train: SampleSet  # all training samples
+    keep: KeepSet  # which of them to keep, and which not
+    facts: dict[str, Any]  # what was run and on what, for keep.json
 
 
 def run(

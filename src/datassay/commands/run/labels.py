@@ -17,17 +17,12 @@ MOST_KEPT, MOST_CLASSES = 100, 50
 
 @result
 class Confusion:
-    """Labels of one class that are given as another.
+    """Labels of one class that are given as another."""
 
-    Attributes:
-        true: name of the true class; of several labels the label's own.
-        given: name of the class that is given; of several labels whether it is missing or not due.
-        share: of that class's samples.
-    """
-
-    true: str
+    true: str  # name of the true class; of several labels the label's own
+    # Name of the class that is given; of several labels whether it is missing or not due.
     given: str
-    share: float
+    share: float  # of that class's samples
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:

@@ -41,17 +41,11 @@ INTERNALS = (
 
 @result
 class UnusualClass:
-    """A class whose samples carry more information than those of the others.
+    """A class whose samples carry more information than those of the others."""
 
-    Attributes:
-        name: of the class.
-        ratio: its median information over that of the rest; infinite where theirs is 0.
-        p: one-sided Mann–Whitney U test against the rest, Bonferroni over classes.
-    """
-
-    name: str
-    ratio: float
-    p: float
+    name: str  # of the class
+    ratio: float  # its median information over that of the rest; infinite where theirs is 0
+    p: float  # one-sided Mann–Whitney U test against the rest, Bonferroni over classes
 
 
 def page(findings: Findings) -> Page:

@@ -37,19 +37,12 @@ FEW = "fewer than two held-out samples have a label that both agree on"
 
 @result
 class Earlier:
-    """The run before, and its samples.
+    """The run before, and its samples."""
 
-    Attributes:
-        run: finished.
-        log: what was changed since.
-        train: its training samples, with the labels that it saw.
-        val: its validation samples; None where nothing was held out.
-    """
-
-    run: FinishedRun
-    log: Changelog
-    train: SampleSet
-    val: SampleSet | None
+    run: FinishedRun  # finished
+    log: Changelog  # what was changed since
+    train: SampleSet  # its training samples, with the labels that it saw
+    val: SampleSet | None  # its validation samples; None where nothing was held out
 
     @property
     def held_out(self) -> tuple[str, ...] | None:

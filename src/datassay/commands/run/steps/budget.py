@@ -38,15 +38,10 @@ BUDGET = "Retraining budget"
 
 @dataclass(frozen=True, slots=True)
 class ForwardWork:
-    """Additions and multiplications of one sample's way through the network.
+    """Additions and multiplications of one sample's way through the network."""
 
-    Attributes:
-        convolutions: in convolutions.
-        products: in everything else that torch counts, matrix products mostly.
-    """
-
-    convolutions: int
-    products: int
+    convolutions: int  # in convolutions
+    products: int  # in everything else that torch counts, matrix products mostly
 
     @property
     def flops(self) -> int:
@@ -71,19 +66,12 @@ def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
 
 @dataclass(frozen=True, slots=True)
 class Retraining:
-    """What the removal curve and the contests take.
+    """What the removal curve and the contests take."""
 
-    Attributes:
-        networks: trained in all.
-        updates: of one network.
-        flops: additions and multiplications.
-        seconds: nominal ones.
-    """
-
-    networks: int
-    updates: int
-    flops: float
-    seconds: float
+    networks: int  # trained in all
+    updates: int  # of one network
+    flops: float  # additions and multiplications
+    seconds: float  # nominal ones
 
 
 def retraining(
@@ -104,21 +92,14 @@ def retraining(
 
 @dataclass(frozen=True, slots=True)
 class ActPlan:
-    """How the table of acts is measured within the budget.
+    """How the table of acts is measured within the budget."""
 
-    Attributes:
-        parts: held-out parts: 1, or fifths of the training samples.
-        seeds: models an act in the first part.
-        further: models an act in each other part.
-        updates: of one network.
-        per_fit: nominal seconds that one model an act and seed takes over all parts; None of the
-            user's own model, whose fits are not predicted.
-    """
-
-    parts: int
-    seeds: int
-    further: int
-    updates: int
+    parts: int  # held-out parts: 1, or fifths of the training samples
+    seeds: int  # models an act in the first part
+    further: int  # models an act in each other part
+    updates: int  # of one network
+    # Nominal seconds that one model an act and seed takes over all parts; None of the user's own
+    # model, whose fits are not predicted.
     per_fit: float | None
 
     @property

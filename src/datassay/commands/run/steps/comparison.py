@@ -43,21 +43,13 @@ FEWEST_SUSPECTS = 10
 
 @result
 class RetrainedNetworks:
-    """What retraining real networks gave; empty when it was switched off.
+    """What retraining real networks gave; empty when it was switched off."""
 
-    Attributes:
-        baselines: loss and margin of the networks trained on all samples.
-        curve: what removing samples costs.
-        contests: our rankings beside their rivals.
-        networks: those trained on all samples, one a seed.
-        facts: how the networks were trained.
-    """
-
-    baselines: Baselines | None = None
-    curve: RemovalCurve | None = None
-    contests: tuple[Contest, ...] = ()
-    networks: TrainedNetworks | None = None
-    facts: dict[str, str] = field(default_factory=dict)
+    baselines: Baselines | None = None  # loss and margin of the networks trained on all samples
+    curve: RemovalCurve | None = None  # what removing samples costs
+    contests: tuple[Contest, ...] = ()  # our rankings beside their rivals
+    networks: TrainedNetworks | None = None  # those trained on all samples, one a seed
+    facts: dict[str, str] = field(default_factory=dict)  # how the networks were trained
 
 
 def retrain_and_compare(

@@ -62,19 +62,12 @@ PILOT_UPDATES, PILOT_ROWS = 4, 1000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All steps of a run, and whether they fit.
+    """All steps of a run, and whether they fit."""
 
-    Attributes:
-        steps: in order.
-        program_bytes: what the process holds besides: libraries and samples.
-        available_bytes: memory this machine has free, beside what this process holds.
-        form: how the Jacobian would be collected.
-    """
-
-    steps: tuple[PlanStep, ...]
-    program_bytes: float
-    available_bytes: float
-    form: Form
+    steps: tuple[PlanStep, ...]  # in order
+    program_bytes: float  # what the process holds besides: libraries and samples
+    available_bytes: float  # memory this machine has free, beside what this process holds
+    form: Form  # how the Jacobian would be collected
 
     @property
     def peak_bytes(self) -> float:

@@ -36,19 +36,13 @@ CHOICE, REACHED, APPROXIMATED = PROJECTION_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class ChosenProjection:
-    """What to run with, and why.
+    """What to run with, and why."""
 
-    Attributes:
-        settings: of the run, its projection chosen.
-        facts: for the page and the terminal; empty where nothing was asked for.
-        warnings: that the target was not reached, or none.
-        quality: what was measured; None where nothing was asked for.
-    """
-
-    settings: RunSettings
+    settings: RunSettings  # of the run, its projection chosen
+    # For the page and the terminal; empty where nothing was asked for.
     facts: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    quality: ProjectionQuality | None = None
+    warnings: tuple[str, ...] = ()  # that the target was not reached, or none
+    quality: ProjectionQuality | None = None  # what was measured; None where nothing was asked for
 
 
 def chosen_projection(
