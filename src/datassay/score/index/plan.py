@@ -13,7 +13,6 @@ from torch import nn
 
 from datassay.collect.gradients.blocks import Block
 from datassay.data.arguments import checks_arguments
-from datassay.machine import available_memory
 from datassay.plan import EIGEN_WORK, BlockPlan, seconds_of, timed
 from datassay.progress import silent
 from datassay.results import result
@@ -32,7 +31,7 @@ from datassay.score.influence.block_basis import (
 )
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, penalties
 from datassay.score.influence.given import given_sets
-from datassay.score.influence.plan import held_bytes, kept_bytes
+from datassay.score.influence.plan import blocks_of, held_bytes, kept_bytes, network_bytes
 from datassay.score.influence.request import check_numbers
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
@@ -232,7 +231,7 @@ def _planned(
     solving: float,
 ) -> IndexPlan:
     n, blocks = network.n, network.per_sample.blocks
-    itemsize = next(network.model.parameters()).element_size()
+    weights, itemsize, formed = network_bytes(network)
     fitted_to = min(n, MOST_FITTED)
     scratch = pilot.sum_bytes * n_parts(fitted_to, pilot.sum_bytes)
     # On disk eigenvalues are float64.
@@ -243,17 +242,12 @@ def _planned(
     judged = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
     passing = fitted_to * (pilot.sums + pilot.squares) + (n + judged) * pilot.rows + solving
     rounds = 1 + (pilot.squares > 0)
-    formed = itemsize * network.pass_size * max(b.size for b in blocks)
     towards = itemsize * 2.0 * N_QUERIES * sum(b.size for b in blocks)
-    weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
     fitting = max(curvature_bytes(blocks, exact), float(each.sum()) + towards)
     compared = {"bfloat16" if has_bfloat16() else "float32": 2.0 * width * n}
     return IndexPlan(
-        block=np.array([b.name for b in blocks]),
-        size=np.array([b.size for b in blocks]),
-        kind=np.array(["exact" if exact(b) else "factored" for b in blocks]),
+        **blocks_of(network, exact),
         bytes=each,
-        n_samples=n,
         width=width,
         is_most=not pilot.real,
         keep=keep,
@@ -265,7 +259,6 @@ def _planned(
         seconds=passing + seconds_of({"bytes": scratch + float(each.sum()) + rows}),
         gradient_seconds=pilot.rows,
         effect_seconds=seconds_of(compared | {"values": LARGEST_VALUES * n}),
-        free_bytes=available_memory(),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -163,19 +163,27 @@ def _planned(
     passing = counts[0] * pilot.roots + counts[1] * pilot.losses + alone * pilot.own
     each = passing + seconds_of(added(*work) | {"values": EFFECT_VALUES * n * m})
     return InfluencePlan(
-        block=np.array([b.name for b in blocks]),
-        size=np.array([b.size for b in blocks]),
-        kind=np.array(["exact" if exact(b) else "factored" for b in blocks]),
+        **blocks_of(network, exact),
         bytes=np.array([float(curvature_bytes([b], exact)) for b in blocks]),
         flops=np.array([models * sum(one.values()) for one in work]),
-        n_samples=n,
         n_queries=m,
         n_models=models,
         passes=models * (counts[0] * (1 + pilot.vectors) + 2 * counts[1] + alone),
         peak_bytes=_peak(network, pilot, exact, sizes, min(group, m), top),
         seconds=models * each,
-        free_bytes=available_memory(),
     )
+
+
+def blocks_of(network: TrainedNetwork, exact: Callable[[Block], bool]) -> dict[str, Any]:
+    """What a `BlockPlan` says of the network, its samples and this machine."""
+    blocks = network.per_sample.blocks
+    return {
+        "block": np.array([b.name for b in blocks]),
+        "size": np.array([b.size for b in blocks]),
+        "kind": np.array(["exact" if exact(b) else "factored" for b in blocks]),
+        "n_samples": network.n,
+        "free_bytes": available_memory(),
+    }
 
 
 def _work(
@@ -220,7 +228,7 @@ def _each(
 def _peak(
     network: TrainedNetwork,
     pilot: _Pilot,
-    exact: Any,
+    exact: Callable[[Block], bool],
     sizes: tuple[int, int, int],
     queries: int,
     top: int | None,
@@ -228,14 +236,20 @@ def _peak(
     """Most bytes at once: while a last network is fitted, or while effects are computed."""
     n, m, models = sizes
     blocks = network.per_sample.blocks
-    weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
-    itemsize = next(network.model.parameters()).element_size()
-    formed = itemsize * network.pass_size * max(b.size for b in blocks)
+    weights, itemsize, formed = network_bytes(network)
     kept = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
     fitting = (models - 1) * kept + curvature_bytes(blocks, exact)
     towards = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
     matrix = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
     return models * weights + pilot.held + formed + max(fitting, models * kept + towards + matrix)
+
+
+def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:
+    """Bytes of all weights, of one of them, and of the largest block's gradients in a pass."""
+    weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
+    itemsize = next(network.model.parameters()).element_size()
+    largest = max(b.size for b in network.per_sample.blocks)
+    return weights, itemsize, itemsize * network.pass_size * largest
 
 
 def kept_bytes(block: Block, exact: bool, itemsize: int) -> float:
