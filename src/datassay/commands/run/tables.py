@@ -73,17 +73,17 @@ def in_depth(table: ActTable) -> tuple[str, ...]:
 def before_table(before: BeforeAfter) -> Table:
     """Scores, samples and labels of the run before and of this one."""
     gain, (n, n_now), (suspects, now) = before.gain, before.n, before.suspects
-    rows = []
-    for one in () if gain is None else gain.rows:
-        is_share, metric = in_points(gain.metric), gain.metric
+    metric, measured = ("", ()) if gain is None else (gain.metric, gain.rows)
+    rows: list[Row] = []
+    is_share = in_points(metric)
+    for one in measured:
         change = signed(one.after - one.before, metric) + " points" * is_share
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (one.before, one.after))
-        name = f"{metric}, {one.by}" if len(gain.rows) > 1 else metric
+        name = f"{metric}, {one.by}" if len(measured) > 1 else metric
         rows += [Row(name, (f"{one.n:,}", *scores, change, _interval(one, metric)))]
-    rows += [
-        Row("training samples", ("", f"{n:,}", f"{n_now:,}", _difference(n_now - n), "")),
-        Row("suspected labels", ("", f"{suspects:,}", f"{now:,}", _difference(now - suspects), "")),
-    ]
+    for name, then, today in (("training samples", n, n_now), ("suspected labels", suspects, now)):
+        difference = f"{today - then:+,}".replace("-", "−") if today != then else "0"
+        rows += [Row(name, ("", f"{then:,}", f"{today:,}", difference, ""))]
     if before.confirmed:
         rows += [Row("of these looked at and kept", ("", "", f"{before.confirmed:,}", "", ""))]
     wrong, wrong_now = before.expected_wrong
@@ -91,10 +91,6 @@ def before_table(before: BeforeAfter) -> Table:
     rows += [Row("labels expected to be wrong", ("", share(wrong), share(wrong_now), points, ""))]
     columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
     return Table("Before and after", columns, tuple(rows), in_terminal=True)
-
-
-def _difference(n: int) -> str:
-    return f"{n:+,}".replace("-", "−") if n else "0"
 
 
 def relabelled_table(before: BeforeAfter) -> Table | None:
