@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from datassay.score.neighbors import alike as module
-from datassay.score.neighbors.alike import alike
+from datassay.score.neighbors import search as module
+from datassay.score.neighbors.search import alike
 
 
 def by_hand(x, i, inside, k):

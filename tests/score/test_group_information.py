@@ -134,15 +134,6 @@ def test_random_sizes(n, b, p, tau, kind, duplicate, dual, seed):
         assert_matches(lin, oracle, groups, lr=tau, steps=1, dynamics=kind)
 
 
-def test_a_group_of_one_is_a_sample():
-    lin = random_linearization(15, 2, 1, 40, 6, seed=5, decay=0.5)
-    for smoothing in ("functional", "isotropic"):
-        given = {"smoothing": smoothing, "sigma": 0.3, "steps": 70}
-        information = group_information(lin, list(np.arange(15)[:, None]), **given)
-        alone = sample_information(lin, **given)
-        np.testing.assert_allclose(information.information, alone.information, rtol=1e-9)
-
-
 def test_without_validation_the_training_inputs_serve():
     phi, r, _ = random_jacobians(12, 2, 1, 30, 3, seed=6)
     groups = groups_of(12)
@@ -151,14 +142,21 @@ def test_without_validation_the_training_inputs_serve():
         assert_matches(linearization(phi, r, dual=dual), oracle, groups, lr=0.01, steps=10)
 
 
-def test_labels_name_the_groups():
-    lin = random_linearization(12, 1, 1, 30, 3, seed=6)
+def test_labels_name_the_groups_and_a_group_of_one_is_a_sample():
+    lin, given = (
+        random_linearization(12, 2, 1, 30, 3, seed=6, decay=0.5),
+        {"sigma": 0.3, "steps": 70},
+    )
     labels = np.array(["b", "a", "c"] * 4)
     information = group_information(lin, labels)
     lists = group_information(lin, [np.flatnonzero(labels == name) for name in "abc"])
     assert information.names.tolist() == ["a", "b", "c"] and information.size.tolist() == [4, 4, 4]
     assert np.array_equal(information.information, lists.information)
     assert information.to_table().column_names == ["group", "size", "information"]
+    for smoothing in ("functional", "isotropic"):
+        each = group_information(lin, list(np.arange(12)[:, None]), smoothing=smoothing, **given)
+        alone = sample_information(lin, smoothing=smoothing, **given)
+        np.testing.assert_allclose(each.information, alone.information, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

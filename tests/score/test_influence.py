@@ -194,18 +194,6 @@ def test_chunks_of_samples_do_not_matter(monkeypatch, method, settings):
         assert np.abs(parts.effect - other).max() > 0
 
 
-def test_lissa_on_batches_approaches_exact_with_repeats():
-    train, val = samples(60), samples(7, m_seed=1)
-    model = fitted(train)
-    exact = run(model, train, val, damping=0.2)
-    settings = {"method": "lissa", "depth": 40, "scale": 2.0, "batch_size": 10, "damping": 0.2}
-    errors = []
-    for repeats in (1, 16):
-        result = run(model, train, val, repeats=repeats, **settings)
-        errors.append(np.abs(result.effect - exact.effect).mean() / np.abs(exact.effect).mean())
-    assert errors[1] < 0.6 * errors[0] and errors[1] < 0.1
-
-
 def test_s1_settings_are_damped_gradients():
     """S1's 0.01 times its scale of 1000 is damping 10 here: u = (H + 10)⁻¹ ∇ℓ, by their loop."""
     train = samples(20)

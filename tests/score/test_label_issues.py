@@ -52,31 +52,20 @@ def ridge_without(phi, targets, i, ridge):
 
 
 @pytest.mark.parametrize(("dual", "p"), [(True, 40), (False, 6)], ids=["dual", "primal"])
-def test_held_out_outputs_are_those_of_the_fit_without_the_sample(dual, p):
+def test_held_out_outputs_are_those_of_the_fit_without_the_sample(monkeypatch, dual, p):
+    monkeypatch.setattr(import_module("datassay.score.label_issues"), "LARGEST_KERNEL", 30)
     phi, given, _, targets = class_problem(p=p)
     lin = linearization(phi, targets, dual=dual, labels=given)
     issues = label_issues(lin)
-    expected = torch.stack([ridge_without(phi, targets, i, issues.ridge) for i in range(len(phi))])
-    np.testing.assert_allclose(issues.held_out, expected, rtol=1e-8, atol=1e-10)
     # The second fit, to soft targets, takes no new decomposition.
     soft = torch.rand(targets.shape, generator=torch.Generator().manual_seed(1)).double()
-    expected = torch.stack([ridge_without(phi, soft, i, issues.ridge) for i in range(len(phi))])
-    found = ridge_fit(lin, silent).held_out_of(soft[:, 0], silent)
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    again = ridge_fit(lin, silent).held_out_of(soft[:, 0], silent)
+    for found, fitted in ((issues.held_out, targets), (again, soft)):
+        expected = [ridge_without(phi, fitted, i, issues.ridge) for i in range(len(phi))]
+        np.testing.assert_allclose(found, torch.stack(expected), rtol=1e-8, atol=1e-10)
     tenfold = label_issues(linearization(7 * phi, targets, dual=dual, labels=given))
     np.testing.assert_allclose(tenfold.score, issues.score, rtol=1e-7)
     assert tenfold.ridge == pytest.approx(49 * issues.ridge)
-
-
-def test_the_primal_form_serves_sets_too_large_for_a_kernel(monkeypatch):
-    """Joint outputs, b = 3 rows a sample, without the [n, n] kernel."""
-    phi, _, _ = random_jacobians(20, 3, 1, 9, 2, seed=3)
-    labels = np.arange(20) % 3
-    targets = one_hot(labels, 3)[..., None]
-    monkeypatch.setattr(import_module("datassay.score.label_issues"), "LARGEST_KERNEL", 10)
-    issues = label_issues(linearization(phi, targets, dual=False, labels=labels))
-    expected = torch.stack([ridge_without(phi, targets, i, issues.ridge) for i in range(20)])
-    np.testing.assert_allclose(issues.held_out, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_the_ridge_has_the_least_leave_one_out_error():
@@ -93,17 +82,19 @@ def test_the_ridge_has_the_least_leave_one_out_error():
     assert issues.ridge == pytest.approx(float(RIDGES[int(np.argmin(errors))]) * largest)
 
 
-def test_penalties_stay_above_the_rounding_of_float32_products():
+@pytest.mark.parametrize(
+    ("products", "least"), [("float64", 1e-8), ("float32", 1e-6), ("bfloat16", 1e-6)]
+)
+def test_penalties_stay_above_the_rounding_of_products(products, least):
     """Labels fitted without error want the least penalty, but 1e-8 λ_max is lost in float32."""
     phi, _, _ = random_jacobians(40, 1, 1, 4, 2, seed=2)
     phi = torch.cat([phi, phi + 1e-6 * phi.flip(2)], 2)  # nearly singular
     targets = phi[..., :2].sum(2, keepdim=True)
-    for products, least in (("float64", 1e-8), ("float32", 1e-6), ("bfloat16", 1e-6)):
-        lin = linearization(phi, targets, dual=False, labels=np.arange(40) % 2)
-        lin = replace(lin, form=replace(lin.form, products=ProductSettings(products)))
-        issues = label_issues(lin)
-        assert issues.ridge >= 0.99 * least * eigenbasis(lin).largest
-        assert np.isfinite(issues.score).all()
+    lin = linearization(phi, targets, dual=False, labels=np.arange(40) % 2)
+    lin = replace(lin, form=replace(lin.form, products=ProductSettings(products)))
+    issues = label_issues(lin)
+    assert issues.ridge >= 0.99 * least * eigenbasis(lin).largest
+    assert np.isfinite(issues.score).all()
 
 
 def test_score_sign_and_suggestion():
@@ -260,8 +251,7 @@ def several_labels(n=400):
     g = np.random.default_rng(0)
     x = g.normal(size=(n, 6))
     true = (x[:, :3] + 0.2 * g.normal(size=(n, 3)) > 0).astype(float)
-    given = np.abs(true - (g.random(true.shape) < 0.05))
-    return x, true, given
+    return x, true, np.abs(true - (g.random(true.shape) < 0.05))
 
 
 def test_several_labels_are_judged_one_by_one():
@@ -271,11 +261,10 @@ def test_several_labels_are_judged_one_by_one():
     doubt = np.where(given == 1, 1 - issues.posterior, issues.posterior)
     assert auroc(wrong.ravel(), doubt.ravel()) >= 0.97
     assert auroc(wrong.any(1), issues.score) >= 0.95
-    mended = issues.suggested_label[issues.is_issue]
-    assert (mended == true[issues.is_issue]).mean() > (given == true)[issues.is_issue].mean()
+    mended, flagged = issues.suggested_label[issues.is_issue], issues.is_issue
+    assert (mended == true[flagged]).mean() > (given == true)[flagged].mean()
     # The probability that at least one label is wrong.
-    precision = wrong.any(1)[issues.is_issue].mean()
-    assert issues.expected_precision() == pytest.approx(precision, abs=0.1)
+    assert issues.expected_precision() == pytest.approx(wrong.any(1)[flagged].mean(), abs=0.1)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 6])

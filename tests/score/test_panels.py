@@ -14,7 +14,7 @@ from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.linear import panels as panels_module
-from datassay.score.linear import removal_modes
+from datassay.score.linear import removal as removal_modes
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import (
     SquaredLength,
@@ -105,9 +105,12 @@ def test_stored_features_give_the_same_bits_as_a_tensor(monkeypatch):
 
 
 def test_whole_rows_are_refused_where_they_do_not_fit(monkeypatch):
+    parts = list(panels(1000, 2**22))
+    assert [p.start for p in parts] == [0, *(p.stop for p in parts[:-1])]
+    assert parts[-1].stop == 1000 and max(p.stop - p.start for p in parts) == 8
     monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * P * 16)
-    lin = problem()
-    rows = FeatureRows(lin.features, torch.eye(P).double(), 1, "float64", memory=1000.0)
+    given = torch.eye(P).double(), 1, "float64"
+    rows = FeatureRows(problem().features, *given, memory=1000.0)
     with pytest.raises(SettingError, match=r"must fit the memory twice.*90 x 24"):
         rows.whole()
     assert rows[5:9].shape == (4, 1, P)
@@ -148,12 +151,6 @@ def test_products(products, error):
     assert operand(phi, products).dtype == (torch.float64 if error < 1e-10 else torch.float32)
     y = torch.randn(200, 3, generator=g, dtype=torch.float64)
     torch.testing.assert_close(transposed_product(phi, y), phi.T @ y)
-
-
-def test_panels_cover_everything_once():
-    parts = list(panels(1000, 2**22))
-    assert [p.start for p in parts] == [0, *(p.stop for p in parts[:-1])]
-    assert parts[-1].stop == 1000 and max(p.stop - p.start for p in parts) == 8
 
 
 @pytest.mark.parametrize(("products", "least"), [("float32", 0.9999), ("bfloat16", 0.98)])

@@ -18,8 +18,7 @@ from datassay.errors import DataError, SettingError
 from datassay.models.networks import mlp
 from datassay.score.influence_moments import influence_moments
 from datassay.score.removal_effects import geometry_effects, removal_effects
-from datassay.score.variance import adjoint as removal_adjoint
-from datassay.score.variance import refit as removal_refit
+from datassay.score.variance import orders
 from helpers.geometries import SHAPES, at_minimum, dense, geometry, off_diagonal, pair_matrix
 
 DATA = os.environ.get("DATASSAY_DATA")
@@ -148,13 +147,13 @@ def test_units(order, u):
 
 
 def test_batches_change_nothing(monkeypatch):
-    fit, orders = geometry(12, 3, 3, seed=6, ridge=0.1), ("adjoint", "step", "retrain")
-    before = [effects(fit, o, 0.1, 0.01).effect for o in orders]
-    monkeypatch.setattr(removal_refit, "BATCH_VALUES", 2000)
-    monkeypatch.setattr(removal_adjoint, "CHUNK_VALUES", 1)
+    fit, each = geometry(12, 3, 3, seed=6, ridge=0.1), ("adjoint", "step", "retrain")
+    before = [effects(fit, o, 0.1, 0.01).effect for o in each]
+    monkeypatch.setattr(orders, "BATCH_VALUES", 2000)
+    monkeypatch.setattr(orders, "CHUNK_VALUES", 1)
     calls = []
     progress = lambda *done: calls.append(done)  # noqa: E731
-    after = [effects(fit, o, 0.1, 0.01, progress=progress).effect for o in orders]
+    after = [effects(fit, o, 0.1, 0.01, progress=progress).effect for o in each]
     np.testing.assert_allclose(after, before, rtol=1e-6)
     assert len(calls) > 4 and calls[-1] == ("refit without each sample", 12, 12)
 
@@ -253,18 +252,17 @@ def test_the_papers_own_files_mixed_and_pure():
     that the mixture's is several times the pure set's, falls with damping as 83 : 55 : 10, and that
     the largest effects are of samples from the minority.
     """
-    effect = {}
+    found = {}
     for which, sizes in (("mix_2spec", (700, 300)), ("pure", (1000,))):
         samples = paper_file(which, sizes)
         x = torch.from_numpy(np.column_stack([samples.x, np.ones(1000)]))
         targets = torch.eye(4).double()[torch.from_numpy(samples.y)]
         fit = at_minimum(x, targets, "cross_entropy", 1e-4)
-        effect[which] = [effects(fit, "fixed", 1e-4, d) for d in (0.001, 0.01, 0.1)]
+        found[which] = [effects(fit, "fixed", 1e-4, d).variance for d in (0.001, 0.01, 0.1)]
         if which == "mix_2spec":
             adjoint = effects(fit, "adjoint", 1e-4, 0.01)
             assert (samples.source[adjoint.ranking[:100]] == "function 2").mean() > 0.9
-    mixed, pure = ([e.variance for e in effect[w]] for w in ("mix_2spec", "pure"))
-    assert mixed[1] == pytest.approx(55.3, rel=0.1)
+    mixed, pure = found["mix_2spec"], found["pure"]
+    assert mixed[1] == pytest.approx(55.3, rel=0.1) and mixed[1] > 5 * pure[1]
     assert mixed[0] / mixed[1] == pytest.approx(83.2 / 55.3, rel=0.1)
     assert mixed[1] / mixed[2] == pytest.approx(55.3 / 10.4, rel=0.1)
-    assert mixed[1] > 5 * pure[1]

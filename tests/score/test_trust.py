@@ -9,13 +9,7 @@ from scipy.stats import spearmanr
 import datassay as da
 from datassay.errors import SettingError
 from datassay.models import build_model
-from datassay.score import (
-    RetrainedHalves,
-    RunSmoothness,
-    Scores,
-    standard_scores,
-    trust_check,
-)
+from datassay.score import RetrainedHalves, RunSmoothness, Scores, standard_scores, trust_check
 from datassay.score.compare.trust import Estimate, verdict_of
 from datassay.train import Recipe
 
@@ -127,10 +121,12 @@ def test_intervals_hold_what_ten_times_the_halves_give():
 
 def test_what_is_free_is_what_others_must_beat(checked):
     *_, check = checked
-    ahead = dict(zip(check.score, check.ahead, strict=True))
+    ahead, verdicts = (dict(zip(check.score, v, strict=True)) for v in (check.ahead, check.verdict))
     best = value(check, "loss alone").value
     assert ahead["true"] == pytest.approx(value(check, "true").value - best)
     assert np.isnan(ahead["random"]) and check.trivial[check.score.index("random")]
+    assert verdicts["true"] == "trust" and verdicts["random"] == "do not trust"
+    assert check.to_table()["verdict"].to_pylist() == list(check.verdict)
 
 
 @pytest.mark.parametrize(
@@ -146,13 +142,6 @@ def test_what_is_free_is_what_others_must_beat(checked):
 )
 def test_the_verdict_follows_its_rule(low, ceiling, high, verdict):
     assert verdict_of(Estimate(low + 0.1, low, 1.0), Estimate(ceiling, 0, high)) == verdict
-
-
-def test_scores_of_nothing_are_not_trusted(checked):
-    *_, check = checked
-    verdicts = dict(zip(check.score, check.verdict, strict=True))
-    assert verdicts["true"] == "trust" and verdicts["random"] == "do not trust"
-    assert check.to_table()["verdict"].to_pylist() == list(check.verdict)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A polynomial with the scaling and names of the user's data, and its file format."""
+"""A polynomial with the scaling and names of the user's data, its file format and its score."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from datassay.models.user_code import brief
 from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.results import result
+from datassay.stats import Interval, mean_interval
 
 FORMAT = "datassay polynomial 1"
 ARRAYS = ("terms", "scale", "coef", "center", "spread")
@@ -190,3 +191,47 @@ def _are_terms(terms: np.ndarray, d: int) -> bool:
         and (terms < d).all()
         and (np.diff(terms, axis=1) >= 0).all()
     )
+
+
+def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[np.ndarray, " m"]:
+    """Score of each sample, whose mean is the accuracy or R².
+
+    Returns:
+        [m]. Classes: 1 where the largest output is the label's, else 0. Targets: 1 minus squared
+        error over the variance of these targets, averaged over targets (constant ones are left
+        out); only the mean over samples is an R².
+    """
+    if samples.is_classification:
+        return (outputs.argmax(axis=1) == samples.y).astype(float)
+    y = samples.y.reshape(len(samples), -1)
+    variance = y.var(axis=0)
+    varies = variance > 0
+    if not varies.any():
+        return np.zeros(len(y))
+    error = (y - outputs)[:, varies] ** 2
+    return (1 - error / variance[varies]).mean(axis=1)
+
+
+@result
+class SurrogateScores:
+    """Scores of models from simple to ours, on the same validation samples."""
+
+    names: tuple[str, ...]  # of the r models, ours last
+    each: Float[np.ndarray, "r m"]  # see `score_each`
+    train: Float[np.ndarray, " r"]  # mean score on n_train training samples
+    n_train: int
+    n_features: tuple[int, ...]  # of each model, constant included
+    metric: str  # "accuracy" or "R²"
+
+    def difference(self, other: int) -> tuple[float, float]:
+        """Mean score of ours minus another's, paired over samples, and half its 95 % interval."""
+        found = self._interval(other)
+        return found.gain, found.half
+
+    def verdict(self, other: int) -> str:
+        """On ours over another model: "better", "worse" or "no difference"."""
+        return self._interval(other).verdict
+
+    def _interval(self, other: int) -> Interval:
+        unit = 1.0 if self.metric == "accuracy" else 0.0
+        return mean_interval(self.each[-1] - self.each[other], unit)

@@ -18,9 +18,8 @@ from datassay.results import Tabular, result
 from datassay.rules import require
 from datassay.score.influence_moments import influence_variance
 from datassay.score.settings import Influence
-from datassay.score.variance.adjoint import adjoint
+from datassay.score.variance.orders import adjoint, fixed, refit, step
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
-from datassay.score.variance.refit import fixed, refit, step
 
 ORDERS = ("fixed", "adjoint", "step", "retrain")
 

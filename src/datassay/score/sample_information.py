@@ -123,7 +123,11 @@ def sample_information(
             information = loo.weight_change / (2 * sigma**2)
         return SampleInformation(information, lin.ids, smoothing, float(sigma))
     progress = cast(Progress, run.pop("progress", silent))
-    training = _training(lin, loo, run)
+    training = (
+        training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+        if loo is None
+        else TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
+    )
     if smoothing == "fisher":
         return SampleInformation(
             fisher_information(training, sigma, progress), lin.ids, smoothing, float(sigma)
@@ -174,12 +178,6 @@ def _check_finite(divergence: KlInformation) -> None:
             f"infinite: {', '.join(map(str, infinite[:5]))}. Use smoothing='sgd', or leave out the "
             "features that only these samples have."
         )
-
-
-def _training(lin: Linearization, loo: LeaveOneOut | None, run: dict) -> TrainingRun:
-    if loo is None:
-        return training_run(lin, **run)
-    return TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
 
 
 def _steps(sizes: Sizes) -> list[PlanStep]:

@@ -204,14 +204,13 @@ def test_self_influence_is_the_definition_at_its_temperature(tmp_path, temperatu
 
 def own_effects(model, names, train, samples, temperature, own):
     """gᵀ P g / n of samples at a temperature of their own, P of the training samples."""
-    both = [torch.cat(parts) for parts in zip(train, samples, strict=True)]
-    total = 0.0
+    total, (x, y) = 0.0, samples
     for block in names:
         hessian = gauss_newton(model, *train, block, temperature)
         damped = hessian + 0.1 * hessian.diagonal().mean() * torch.eye(len(hessian)).double()
-        rows = slopes(model, both[0], lambda f: own * losses(f / own, both[1]), block)
+        rows = slopes(model, x, lambda f: own * losses(f / own, y), block)
         total = total + (rows @ torch.linalg.inv(damped) * rows).sum(1) / len(train[0])
-    return total[len(train[0]) :].detach().numpy()
+    return total.detach().numpy()
 
 
 def test_an_index_of_one_temperature_keeps_it(tmp_path):
@@ -252,18 +251,18 @@ def test_what_changed_is_told_by_name(tmp_path):
         da.open_index(place).query(new)
 
 
+def own_loss(model, batch):
+    return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+
 def test_a_loss_of_the_users_must_be_given_again(tmp_path):
     model, train, new = trained()
-
-    def loss(model, batch):
-        return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
-
-    ix = da.index(model, train, tmp_path / "ix", loss=loss)
+    ix = da.index(model, train, tmp_path / "ix", loss=own_loss)
     with pytest.raises(SettingError, match="loss must be given"):
         da.open_index(tmp_path / "ix", model)
     with pytest.raises(SettingError, match="other code"):
-        da.open_index(tmp_path / "ix", model, loss=lambda m, b: loss(m, b) * 2)
-    again = da.open_index(tmp_path / "ix", model, loss=loss)
+        da.open_index(tmp_path / "ix", model, loss=lambda m, b: own_loss(m, b) * 2)
+    again = da.open_index(tmp_path / "ix", model, loss=own_loss)
     assert (again.query(new, top=None).effect == ix.query(new, top=None).effect).all()
 
 

@@ -12,8 +12,7 @@ from datassay.data.samples import SampleSet
 from datassay.polynomial.contributions import Contributions
 from datassay.polynomial.fit import PolynomialFit
 from datassay.polynomial.maps import CoefMaps
-from datassay.polynomial.surrogate import Surrogate
-from datassay.polynomial.surrogate_score import SurrogateScores
+from datassay.polynomial.surrogate import Surrogate, SurrogateScores
 from datassay.results import result
 from datassay.score.compare.robustness import Robustness
 

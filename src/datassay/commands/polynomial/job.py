@@ -23,8 +23,14 @@ from datassay.polynomial.fit import SOLVERS, PolynomialFit, fit_polynomial
 from datassay.polynomial.maps import coef_maps
 from datassay.polynomial.model import CHUNK, Polynomial
 from datassay.polynomial.normal_equations import PRECISIONS
-from datassay.polynomial.surrogate import Surrogate, grey_shape, load_surrogate, sample_monomials
-from datassay.polynomial.surrogate_score import SurrogateScores, score_each
+from datassay.polynomial.surrogate import (
+    Surrogate,
+    SurrogateScores,
+    grey_shape,
+    load_surrogate,
+    sample_monomials,
+    score_each,
+)
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from datassay.collect.model_code import code_fingerprint
+from datassay.collect.fingerprint import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.estimators import checked_estimator, is_estimator

@@ -126,7 +126,9 @@ def retrained_halves(
     kept = ResultStore(store, fits.identity | {"seed": seed})
     started, found, drawn = time.perf_counter(), [], []
     for rows, total in _parts(fits.size, halves, seconds):
-        drawn += [_half(len(train), seed, h) for h in range(rows.start, rows.stop)]
+        for h in range(rows.start, rows.stop):
+            order = np.random.default_rng((seed, h)).permutation(len(train))
+            drawn.append(np.sort(order[: len(train) // 2]))
         fit = partial(fits.fit, np.stack(drawn[rows.start :]), rows.start)
         found.append(kept.kept(f"halves-{rows.start}-{rows.stop}", fit))
         progress(STEP, rows.stop, max(rows.stop, total()))
@@ -153,7 +155,3 @@ def _parts(
         rows = slice(stop, min(stop + size, most))
         stop = rows.stop
         yield rows, expected
-
-
-def _half(n: int, seed: int, number: int) -> Int[np.ndarray, " kept"]:
-    return np.sort(np.random.default_rng((seed, number)).permutation(n)[: n // 2])

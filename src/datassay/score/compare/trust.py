@@ -149,6 +149,12 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
     ]
     question, score, *columns = map(list, zip(*rows, strict=True))
     names = ("correlation", "low", "high", "trivial", "ahead", "ahead_low", "ahead_high")
+    # Effects of halves, and of samples, as retraining has them: seeds are independent, so what two
+    # networks of a half share is the half's.
+    outcome = halves.outcome.astype(float)
+    first, second = (outcome[:, s] - outcome[:, s].mean(0) for s in range(2))
+    half = np.sqrt(np.maximum(0.0, (first * second).mean(0)))
+    single = 2 * half / np.sqrt(len(halves.ids))
     return TrustCheck(
         question=tuple(question),
         score=tuple(score),
@@ -157,7 +163,7 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
         reliability=_estimate(reliability, bottom=0.0),
         n_halves=len(halves.halves),
         n_queries=halves.outcome.shape[2],
-        smoothness=scores.smoothness and _measured(scores.smoothness, halves),
+        smoothness=scores.smoothness and replace(scores.smoothness, half=half, single=single),
     )
 
 
@@ -173,23 +179,14 @@ def _check(halves: RetrainedHalves, scores: Scores) -> None:
                 )
 
 
-def _measured(smoothness: RunSmoothness, halves: RetrainedHalves) -> RunSmoothness:
-    """The same with the effects of halves, and of samples, as retraining has them."""
-    outcome = halves.outcome.astype(float)
-    first, second = (outcome[:, s] - outcome[:, s].mean(0) for s in range(2))
-    # Seeds are independent, so what two networks of a half share is the half's.
-    half = np.sqrt(np.maximum(0.0, (first * second).mean(0)))
-    return replace(smoothness, half=half, single=2 * half / np.sqrt(len(halves.ids)))
-
-
 def _on_queries(
     halves: RetrainedHalves, effects: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, Draws], Draws]:
     """Each score's correlation, and that of two networks of a half: estimate, then draws."""
     h, _, m = halves.outcome.shape
     member = halves.member.astype(float)
-    truth = _ranks(halves.outcome)
-    sums = {name: _ranks(member @ effect) for name, effect in effects.items()}
+    truth = rankdata(halves.outcome, axis=0)
+    sums = {name: rankdata(member @ effect, axis=0) for name, effect in effects.items()}
     found: dict[str, list[float]] = {name: [] for name in effects}
     agreed = []
     for draw in range(1 + RESAMPLES):
@@ -261,10 +258,6 @@ def _corrected(
 ) -> float:
     seen = float(np.nan_to_num(correlation(own, fall)))
     return float(np.clip(seen / np.sqrt(max(reliability, LEAST_RELIABLE)), -1, 1))
-
-
-def _ranks(values: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:
-    return rankdata(values, axis=0)
 
 
 def _standard(ranks: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:

@@ -43,7 +43,10 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     notes: list[str] = []
     models = [_network(base, one, notes) for one in _each(request.models)]
     lr = request.settings.get("lr")
-    _check_rate(lr, checkpoints)
+    if isinstance(lr, str) and lr != "trainer":
+        raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
+    if isinstance(lr, str) and checkpoints is None:
+        raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
     if checkpoints is None:
         return replace(request, models=models, notes=tuple(notes))
     if len(models) > 1:
@@ -62,13 +65,6 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
         notes += told
     settings = {**request.settings, "checkpoints": networks, **read}
     return replace(request, models=models, settings=settings, notes=tuple(notes))
-
-
-def _check_rate(lr: Any, checkpoints: Any) -> None:
-    if isinstance(lr, str) and lr != "trainer":
-        raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
-    if isinstance(lr, str) and checkpoints is None:
-        raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
 
 
 def trainer_run(

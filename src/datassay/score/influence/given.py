@@ -16,8 +16,8 @@ from datassay.collect.gradients.criteria import ignored_label, kind_of_loss
 from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.data.outputs import Coding, indexed, named_alike
 from datassay.data.samples import SampleSet
+from datassay.data.targets import Coding, indexed, named_alike
 from datassay.errors import DataError
 from datassay.models.user_code import user_code
 from datassay.score.influence.trained_network import TrainedNetwork

@@ -113,13 +113,7 @@ def check_numbers(damping: float | str, weight_decay: float, temperature: float 
         raise SettingError(f"damping must be 'auto' or a number; got {damping!r}.")
     for name, value in numbers:
         at_least(name, value, 0, finite=True)
-    _check_temperature(temperature)
-
-
-def _check_temperature(temperature: float | str) -> None:
-    if temperature != "auto" and (
-        isinstance(temperature, str) or not 0 < temperature < float("inf")
-    ):
-        raise SettingError(
-            f"temperature must be positive and finite, or 'auto'; got {temperature!r}."
-        )
+    if temperature != "auto":
+        is_number = not isinstance(temperature, str) and 0 < temperature < float("inf")
+        rule = "be positive and finite, or 'auto'"
+        require(is_number, "temperature", rule, repr(temperature))

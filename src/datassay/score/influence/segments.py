@@ -74,8 +74,25 @@ def tracin_settings(
     checkpoints: Sequence[nn.Module] | None = None,
     optimizer: Sequence[Any] | None = None,
 ) -> list[TrainingSegment]:
-    """Networks and step sizes of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c)."""
-    # Source: Pruthi et al. (2020), TracInCP. The optimiser's D is ours.
+    """Networks and step sizes of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c).
+
+    Args:
+        model: at its trained weights.
+        lr: step size of the sum of the losses (of their mean: divide by n), one for all checkpoints
+            or one each. At one checkpoint the order of effects does not depend on it; at several
+            their weights do.
+        checkpoints: networks of the training run; None takes the trained network alone.
+        optimizer: its state at each checkpoint: ∇mᵀ D ∇ℓ_i then.
+
+    Returns:
+        One a checkpoint.
+
+    Raises:
+        SettingError: no checkpoint, an lr that is not positive, or not one lr or state a
+            checkpoint.
+
+    Source: Pruthi et al. (2020), TracInCP. The optimiser's D is ours.
+    """
     models = [model] if checkpoints is None else list(checkpoints)
     rates = [float(lr)] * len(models) if isinstance(lr, int | float) else [float(v) for v in lr]
     require(models, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")

@@ -67,7 +67,10 @@ def group_removals(
         if way is _delete:
             fits = penalised_fits(training.basis, projected, run)
             way = partial(_delete, projected=projected, fits=fits)
-        chunk = _chunk(training, size)
+        n, b, p = training.basis.rows.shape
+        rows, c = size * b, training.residual.shape[2]
+        values = rows * p * (3 + 2 * c) + 150 * rows**2 + n * b * (1 + 3 * c)
+        chunk = max(1, CHUNK_VALUES // values)
         for part in torch.arange(len(which)).split(1 if way is _refit else chunk):
             without = way(training, run, members[part])
             yield GroupRemovals(which[part], trained[:, None] - without)
@@ -105,13 +108,6 @@ def _refit_work(n_rows: int, gone: int, p: int) -> int:
 
 def _deletion_work(gone: int, p: int, shifts: int) -> int:
     return shifts * (4 * gone**2 * p + BLOCK_SOLVE_OPERATIONS * gone**3)
-
-
-def _chunk(training: TrainingRun, size: int) -> int:
-    n, b, p = training.basis.rows.shape
-    rows, c = size * b, training.residual.shape[2]
-    values = rows * p * (3 + 2 * c) + 150 * rows**2 + n * b * (1 + 3 * c)
-    return max(1, CHUNK_VALUES // values)
 
 
 def _delete(
@@ -166,18 +162,18 @@ def _refit(
     system = (rows * basis.metric) @ rows.T if dual else rows.T @ rows
     eigenvalues, directions = torch.linalg.eigh(system)
     eigenvalues = null_to_zero(eigenvalues)
-    _check_stable(run, float(eigenvalues[-1]), members.shape[1], len(basis.rows))
-    right = residual if dual else rows.T @ residual
-    values = filter_values(eigenvalues, run)[:, None]
-    solved = directions @ (values * (directions.T @ right))
-    return (rows.T @ solved if dual else solved)[:, None]
-
-
-def _check_stable(run: Dynamics, largest: float, size: int, n: int) -> None:
-    fastest = run.step * (largest + run.penalty)
+    fastest, n, size = (
+        run.step * (float(eigenvalues[-1]) + run.penalty),
+        len(kept),
+        members.shape[1],
+    )
     if run.kind == "descent" and fastest >= 2:
         raise SettingError(
             f"lr must be lower by a factor of {fastest / 2:.4g}, for under reduction='mean' the "
             f"steps without a group of {size} of {n} samples are {n / (n - size):.4g} times as "
             f"long and descent is unstable; got η·λ_max = {fastest:.4g}. Or use flow."
         )
+    right = residual if dual else rows.T @ residual
+    values = filter_values(eigenvalues, run)[:, None]
+    solved = directions @ (values * (directions.T @ right))
+    return (rows.T @ solved if dual else solved)[:, None]

@@ -149,19 +149,16 @@ def weight_changes(
         progress("leave each sample out", part.start + part.coordinates.shape[1], n)
 
 
-def fisher_matrix(basis: Eigenbasis) -> Float[Tensor, "p p"]:
-    """F = (1/m) Σ_j J_jᵀJ_j over the queries, in the coordinates of `weight_changes`."""
-    moves = basis.eigenvalues > 0
-    rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
-    return rows.T @ rows / basis.n_queries
-
-
 def fisher_information(
     training: TrainingRun, sigma: float, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
     """½ Δᵢᵀ F Δᵢ / σ² of every sample, through the weights."""
     # Source: S1 §5, Σ = σ² F⁻¹. Equal to the functional information of a linearised network.
-    fisher = fisher_matrix(training.basis)
+    # F = (1/m) Σ_j J_jᵀJ_j over the queries, in the coordinates of `weight_changes`.
+    basis = training.basis
+    moves = basis.eigenvalues > 0
+    rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
+    fisher = rows.T @ rows / basis.n_queries
     values = [
         torch.einsum("pgc,pgc->g", change, (fisher @ change.flatten(1)).reshape(change.shape))
         for change in weight_changes(training, progress)

@@ -60,7 +60,8 @@ def ridge_fit(lin: Linearization, progress: Progress) -> RidgeFit:
     """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
     basis = eigenbasis(lin, progress)
     check_not_null(basis)
-    shifts = _fractions(lin) * basis.largest
+    is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
+    shifts = (RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]) * basis.largest
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
@@ -99,12 +100,6 @@ def _panel_left(
     return held_out_residuals(
         basis, RemovalBlocks(basis.rows[part], target[part], projected), shifts
     )
-
-
-def _fractions(lin: Linearization) -> Float[Tensor, " q"]:
-    """The penalties to try, as fractions of λ_max."""
-    is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
-    return RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
 
 
 def judge_steps(sizes: Sizes) -> list[PlanStep]:

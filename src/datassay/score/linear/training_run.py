@@ -16,7 +16,7 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.rules import require
+from datassay.rules import one_of, require
 from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
 from datassay.score.linear.panels import panels
 from datassay.score.settings import Training
@@ -66,7 +66,9 @@ def check_dynamics(
     kind: str,
 ) -> Dynamics:
     """Check a training run against the kernel's largest eigenvalue and convert it to a sum loss."""
-    _check_names(kind, reduction)
+    kinds = {"flow", "descent", "converged"}
+    require(kind in kinds, "dynamics", "be 'flow', 'descent' or 'converged'", repr(kind))
+    one_of("reduction", reduction, ["sum", "mean"])
     if not (1 <= steps < math.inf and steps == int(steps)):
         raise SettingError(f"steps must be a whole number of at least 1; got {steps}.")
     if not (math.isfinite(weight_decay) and weight_decay >= 0):
@@ -87,12 +89,6 @@ def check_dynamics(
             f"(η·λ_max < 2); got lr = {lr}, η·λ_max = {fastest:.4g}. Lower it, or use flow."
         )
     return run
-
-
-def _check_names(kind: str, reduction: str) -> None:
-    if kind not in {"flow", "descent", "converged"}:
-        raise SettingError(f"dynamics must be 'flow', 'descent' or 'converged'; got {kind!r}.")
-    require(reduction in {"sum", "mean"}, "reduction", "be 'sum' or 'mean'", repr(reduction))
 
 
 def filter_values(z: Float[Tensor, " p"], run: Dynamics) -> Float[Tensor, " p"]:

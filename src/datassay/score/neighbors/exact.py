@@ -50,17 +50,14 @@ def measured_recall(x: Float[Tensor, "n d"], nearest: Nearest, k: int) -> float:
 def _completed(nearest: Tensor, n: int) -> Tensor:
     """Each list with its own row, filled up with other rows where cells held too few."""
     own = torch.arange(n)[:, None]
-    nearest = torch.where((nearest == own).any(1, keepdim=True), nearest, _with_own(nearest, own))
+    with_own = torch.cat([own, nearest[:, :-1]], 1)
+    nearest = torch.where((nearest == own).any(1, keepdim=True), nearest, with_own)
     for i in (nearest < 0).any(1).nonzero()[:, 0].tolist():
         have = nearest[i][nearest[i] >= 0]
         others = torch.arange(min(n, nearest.shape[1] + len(have)))
         others = others[~torch.isin(others, have)]
         nearest[i, len(have) :] = others[: nearest.shape[1] - len(have)]
     return nearest
-
-
-def _with_own(nearest: Tensor, own: Tensor) -> Tensor:
-    return torch.cat([own, nearest[:, :-1]], 1)
 
 
 def _faiss():

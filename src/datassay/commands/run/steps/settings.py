@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import TypeVar
 
-from datassay.collect.engine.choose import check_engine
+from datassay.collect.engine.processes import check_engine
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.run.settings import RunSettings, TrainingSettings
 from datassay.data.samples import SampleSet

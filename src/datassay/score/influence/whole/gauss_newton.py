@@ -60,7 +60,9 @@ def gauss_newton(
         )
     features, queries = _features(lin)  # [n, k, p], [m, k, p]
     slope, curvature = loss_derivatives(lin.outputs.double(), lin.targets.double(), loss)
-    root = _square_root(curvature)  # [n, k, k]
+    values, vectors = torch.linalg.eigh(curvature)
+    # Probabilities sum to 1, so S has a null direction, which rounding can turn negative.
+    root = (vectors * values.clamp_min(0).sqrt()[:, None, :]) @ vectors.mT  # [n, k, k]
     hessian = gram((root @ features).flatten(0, 1))
     hessian.diagonal().add_(damping * n)
     lower = torch.linalg.cholesky(hessian)
@@ -81,12 +83,6 @@ def gauss_newton(
         outputs = (part @ white_queries.flatten(0, 1).T).reshape(len(part), -1, k)
         weights = torch.linalg.solve_triangular(lower.T, part.T, upper=True).square().sum(0)
         yield OutputChanges(start, outputs, weights, own[start : start + chunk])
-
-
-def _square_root(curvature: Float[Tensor, "n k k"]) -> Float[Tensor, "n k k"]:
-    values, vectors = torch.linalg.eigh(curvature)
-    # Probabilities sum to 1, so S has a null direction, which rounding can turn negative.
-    return (vectors * values.clamp_min(0).sqrt()[:, None, :]) @ vectors.mT
 
 
 def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor, "m k p"]]:
