@@ -13,7 +13,7 @@ ROOT = Path(datassay.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 STEPS = [
     *("errors", "plugins", "rules", "progress", "machine", "face", "setting"),
-    *("store", "saving", "results", "stats"),
+    *("store", "saving", "results", "plan", "stats"),
     *("data", "models", "collect", "train", "score", "act"),
     *("polynomial", "complexity", "report", "lm"),
 ]

@@ -12,7 +12,7 @@ import datassay as da
 from datassay.collect import choose_form as form_module
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.run.settings import RunSettings
-from datassay.commands.run.steps.check_settings import check_settings
+from datassay.commands.run.steps.settings import check_settings
 from datassay.errors import SettingError
 from datassay.score.linear.eigenbasis import eigenbasis
 

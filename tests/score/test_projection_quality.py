@@ -14,8 +14,8 @@ from datassay.commands.run.job import run
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps import projection
-from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.projection import CHOICE, REACHED, chosen_projection
+from datassay.commands.run.steps.settings import check_settings
 from datassay.commands.terminal import page_lines
 from datassay.errors import SettingError
 from datassay.report.html import render

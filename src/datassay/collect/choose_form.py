@@ -11,7 +11,6 @@ from typing import cast
 
 from datassay.collect.form import (
     EIGEN_MATRICES,
-    EIGEN_WORK,
     LARGEST_EIGENPROBLEM,
     Form,
     ProductPrecision,
@@ -23,6 +22,7 @@ from datassay.collect.jacobian.projection import ProjectionKind
 from datassay.collect.layers import Layers, parameter_name
 from datassay.errors import SettingError
 from datassay.machine import available_memory
+from datassay.plan import EIGEN_WORK
 from datassay.rules import at_least, one_of, require
 
 # Random coordinates a tensor that S1 found sufficient.

@@ -16,7 +16,7 @@ from datassay.collect.choose_form import choose_form
 from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.processes import engine_named
-from datassay.collect.form import Form, within_memory
+from datassay.collect.form import Form, step_bytes, within_memory
 from datassay.collect.jacobian.blocks import Block, mapped
 from datassay.collect.jacobian.inputs import check_device, network_inputs
 from datassay.collect.jacobian.kernel import kernel, landmark_positions
@@ -37,8 +37,11 @@ from datassay.data.samples import SampleSet
 from datassay.data.targets import indexed
 from datassay.errors import DataError
 from datassay.machine import available_memory
+from datassay.plan import PlanStep, timed
 from datassay.progress import Progress, silent
 
+# Samples of the batch that says how long a pass takes.
+PILOT = 64
 logger = logging.getLogger(__name__)
 
 
@@ -178,6 +181,24 @@ def plan_collection(
 ) -> Form:
     """The form that `collect` would choose, refused as there, without collecting."""
     return _plan(model, train, val, settings, store)[1]
+
+
+def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> PlanStep:
+    """What collecting n samples takes: products are counted, the pass is that of a pilot batch."""
+    layers = sample_layers(model, train)
+    frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
+    few = train.subset(np.arange(min(len(train), form.chunk, PILOT)))
+    to = projector(layers, form.projection, form.kind, 0, averaged=form.mixes_outputs)
+    # Jacobians for landmarks are those of a kernel; the products with these are counted.
+    kind = "kernel" if form.landmarks else form.representation
+    tried = replace(form, chunk=len(few), representation=kind, landmarks=0)
+    batch = JacobianPass(frozen, layers, {"train": few}, tried, to)
+    (first, _), (again, _) = (timed(lambda: batch.arrays(batch.chunks[0])) for _ in range(2))
+    return PlanStep(
+        "collect", f"{form.summary}; {form.reason}; {form.chunk} samples a call",
+        step_bytes(form)["collect"], {"float64": form.kernel_flops},
+        pilot=first + n / len(few) * again, counted=form.jacobian_flops,
+    )  # fmt: skip
 
 
 def _plan(

@@ -16,6 +16,7 @@ from datassay.collect.jacobian.kernel import Outputs
 from datassay.collect.jacobian.projection import ProjectionKind
 from datassay.errors import ModelError, SettingError
 from datassay.machine import available_memory, out_of_memory
+from datassay.plan import EIGEN_WORK
 
 ProductPrecision = Literal["float64", "float32", "bfloat16"]
 # An eigendecomposition of this size takes about ten seconds on two cores and 0.4 GB.
@@ -232,8 +233,6 @@ def within_memory(form: Form) -> Iterator[None]:
 
 # Additions and multiplications a second in float64: two cores of a laptop. Twice that in float32.
 NOMINAL_RATE = 5e10
-# Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
-EIGEN_WORK = 15.0
 # Of a symmetric product by blocks: half of it, and half of the blocks on the diagonal.
 SYMMETRIC_WORK = 1.1
 # Panels of features are multiplied into their eigenbasis: once by leave-one-out, and twice each by

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.collect.form import SYMMETRIC_WORK, removal_bytes, step_bytes
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
+from datassay.plan import EIGEN_WORK, PlanStep, added
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.effects import (
@@ -25,9 +27,14 @@ from datassay.score.effects import (
 from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord, leave_one_out
 from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.removal import Removals
-from datassay.score.linear.training_run import training_run
-from datassay.score.registry import Context, Score
+from datassay.score.linear.training_run import N_NODES, training_run
+from datassay.score.registry import Context, Score, Sizes
 from datassay.score.settings import RUN, Queries, Training
+
+# Columns a block of modes that stand for all outputs.
+MODE_RANK = 3
+# Passes over an effect that the search for the largest takes, and over an output that it reads.
+EFFECT_VALUES, OUTPUT_VALUES = 16.0, 8.0
 
 
 @checks_arguments
@@ -140,19 +147,64 @@ def removal_scores(
     return RemovalScores(loo, effects, outputs.numpy())
 
 
+def _measure(options: Mapping[str, Any]) -> str:
+    """Of the effects at the start; those at trained networks are not read off removals."""
+    at_trained = options.get("attribution_at") == "trained"
+    return "none" if at_trained else options.get("attribution", "none")
+
+
 def _removals(context: Context) -> RemovalScores:
     """Leave-one-outs and, where asked for, effects on each query at the start."""
     run = {**context.chosen(*RUN), "progress": context.progress}
-    measure = context.options.get("attribution", "none")
-    if measure == "none" or context.options.get("attribution_at") == "trained":
+    if (measure := _measure(context.options)) == "none":
         return RemovalScores(leave_one_out(context.lin, **run), None, None)
     return removal_scores(context.lin, measure=measure, **context.chosen("top"), **run)
+
+
+def removal_steps(sizes: Sizes) -> list[PlanStep]:
+    """What the decomposition, the removals and, where asked for, the effects take."""
+    form, n, m, b, p = sizes.form, sizes.train, sizes.val, sizes.rows, sizes.eigenproblem
+    fast, columns, held = sizes.products, sizes.outputs // b, step_bytes(sizes.form)
+    reading = 0.0 if sizes.is_dual else 2.0 * n * b * p**2
+    gram = 2.0 * m * b * p**2 if sizes.is_dual else SYMMETRIC_WORK * (n + m) * b * p**2
+    decompose = PlanStep(
+        "decompose", f"{p} x {p} eigenproblem, {'dual' if sizes.is_dual else 'primal'}",
+        held["decompose"], added({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
+    )  # fmt: skip
+    attributes = _measure(sizes.options) != "none"
+    m = n if attributes and not m else m  # the training samples stand in
+    # The effects hold every changed output; without them products of the queries are smaller.
+    is_whole = attributes or m * b <= p
+    queries = m * b if is_whole else (p if sizes.is_dual else SYMMETRIC_WORK * p / 2)
+    modes = not (attributes or sizes.is_dual) and b == 1 and m > p
+    taken = min(columns, MODE_RANK) if modes else columns
+    rotated = 4.0 * p**3 if modes else 0.0  # products of the queries, into the eigenbasis
+    outputs = {"float64": 2.0 * n * taken * p * queries}
+    # With several rows a sample, leverages are many b x b products, too small to be fast.
+    leverages = {"thin" if b == 1 else "small": 2.0 * n * b * p * N_NODES * (b + columns)}
+    contour = {"thin": 4.0 * n * taken * p * N_NODES * b}
+    work = added({fast: reading}, {"float64": rotated}, contour, leverages)
+    if attributes:  # which holds the changed outputs too, and takes fewer removals at once
+        more = removal_bytes(form, CHUNK_VALUES) - removal_bytes(form)
+    leave = PlanStep(
+        "leave one out", f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
+        held["leave one out"] + (more if attributes else 0.0),
+        work if attributes else added(work, outputs),
+    )  # fmt: skip
+    if not attributes:
+        return [decompose, leave]
+    top, each = min(sizes.options.get("top", n), n), EFFECT_VALUES + OUTPUT_VALUES * columns * b
+    values = 3.0 * min(CHUNK_VALUES, n * m * columns * b) + 4.0 * m * top
+    detail = f"{n} x {m} effects, the {top} largest kept each way"
+    counted = outputs | {"values": n * m * each}
+    return [decompose, leave, PlanStep("attribution", detail, 8.0 * values, counted)]
 
 
 SCORE = Score(
     name="removals",
     help="What removing a sample changes in the predictions and the weights.",
     compute=_removals,
+    cost=removal_steps,
 )
 
 

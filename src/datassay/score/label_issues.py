@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import LabelType, SampleSet
@@ -31,12 +30,10 @@ from datassay.score.labels.judges import (
 from datassay.score.labels.likelihood import SCALE
 from datassay.score.labels.noise import Explained, Judge, LabelNoise, check_noise, explain
 from datassay.score.labels.outliers import outliers
-from datassay.score.labels.ridge import RidgeFit, ridge_fit
+from datassay.score.labels.ridge import LARGEST_KERNEL, RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
 
-# Above this many samples features replace the [n, n] kernel.
-LARGEST_KERNEL = LARGEST_EIGENPROBLEM
 # Of fewer samples none is a suspect: of 2, each contradicts the other.
 FEWEST = 6
 # By how many nats two judges must explain the labels better than the fit alone.
@@ -394,4 +391,9 @@ def _of_run(context: Context) -> LabelIssues:
     return label_issues(context.lin, noise=noise, pred_probs=trees, progress=progress)
 
 
-SCORE = Score(name="label_issues", help="How likely a sample's label is wrong.", compute=_of_run)
+SCORE = Score(
+    name="label_issues",
+    help="How likely a sample's label is wrong.",
+    compute=_of_run,
+    cost=judge_steps,
+)

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datassay.errors import SettingError
+from datassay.plan import PlanStep
 from datassay.plugins import plugins
 from datassay.progress import Progress, silent
 from datassay.results import columns_of, table_of
 
 if TYPE_CHECKING:
+    from datassay.collect.form import Form
     from datassay.collect.linearization import Linearization
     from datassay.data.samples import SampleSet
 
@@ -65,18 +67,48 @@ class Sizes:
     """What a score's cost depends on, known before anything is computed.
 
     Attributes:
+        form: of the linearisation.
         train: training samples.
         val: held-out samples; 0: none.
-        outputs: of the network, a sample.
-        parameters: of the network.
-        eigenproblem: side of the largest matrix that the scores decompose.
+        classes: of the labels; 0: numbers.
+        options: what the user set, by name, as in `Context`.
     """
 
+    form: Form
     train: int
     val: int
-    outputs: int
-    parameters: int
-    eigenproblem: int
+    classes: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> int:
+        """Of the network, a sample."""
+        return self.form.n_outputs
+
+    @property
+    def parameters(self) -> int:
+        """Of the network."""
+        return self.form.n_parameters
+
+    @property
+    def eigenproblem(self) -> int:
+        """Side of the largest matrix that the scores decompose."""
+        return self.form.eigenproblem
+
+    @property
+    def rows(self) -> int:
+        """Of the linearisation, a sample: its outputs, or 1 that they share."""
+        return self.form.n_rows // self.train
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether a kernel is decomposed, and no features are read."""
+        return self.form.representation == "kernel"
+
+    @property
+    def products(self) -> str:
+        """Kind of the products over all rows, as `datassay.plan.rate` takes it."""
+        return "float64" if self.form.products.precision == "float64" else "float32"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,8 +124,8 @@ class Score:
         needs: names of the scores whose results it reads.
         section: from (training samples, result) to its section of the page; None: histograms of
             its columns and the samples at both ends.
-        cost: from sizes to the additions and multiplications it takes; None: not worth a line of
-            the plan.
+        cost: from sizes to the additions and multiplications it takes, or to steps of the plan;
+            None: not worth a line of it.
     """
 
     name: str
@@ -102,7 +134,7 @@ class Score:
     result: type | None = None
     needs: tuple[str, ...] = ()
     section: Callable[[SampleSet, Any], Any] | None = None
-    cost: Callable[[Sizes], float] | None = None
+    cost: Callable[[Sizes], float | list[PlanStep]] | None = None
 
     @property
     def columns(self) -> str:
@@ -136,6 +168,16 @@ def further_scores() -> tuple[Score, ...]:
             )
         names.append(one.name)
     return tuple(plugins("scores").values())
+
+
+def score_steps(sizes: Sizes) -> list[PlanStep]:
+    """The steps of a plan that compute all scores, in their order, as each of them counts it."""
+    steps: list[PlanStep] = []
+    for one in scores():
+        cost = [] if one.cost is None else one.cost(sizes)
+        is_number = isinstance(cost, int | float)
+        steps += [PlanStep(one.name, one.help, work={"float64": cost})] if is_number else cost
+    return steps
 
 
 def computed(scores: Iterable[Score], context: Context) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
+from datassay.plan import PlanStep
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids, table_of
 from datassay.rules import require
@@ -24,7 +25,7 @@ from datassay.score.information.weights import (
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.training_run import TrainingRun, training_run
-from datassay.score.registry import Score
+from datassay.score.registry import Score, Sizes
 from datassay.score.settings import Smoothing
 
 SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd", "kl")
@@ -179,6 +180,15 @@ def _check_finite(divergence: KlInformation) -> None:
         )
 
 
+def _steps(sizes: Sizes) -> list[PlanStep]:
+    """Of the divergences, as `kl_information` counts; the others are read off the removals."""
+    if sizes.options.get("smoothing") != "kl":
+        return []
+    n, b, p = sizes.train, sizes.rows, sizes.eigenproblem
+    flops = n * (2.0 * n * b * p**2 + (10 + 30 * sizes.outputs // b) * p**3)
+    return [PlanStep("divergence", f"{n} noises of SGD", 8.0 * n * p, {"float64": flops})]
+
+
 SCORE = Score(
     name="information",
     help="How much a sample tells the trained network, in nats.",
@@ -188,4 +198,5 @@ SCORE = Score(
         **context.chosen("smoothing", "sigma", "batch_size"),
     ),
     needs=("removals",),
+    cost=_steps,
 )

@@ -7,8 +7,8 @@ import pytest
 
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.remove.rivals import Contest
+from datassay.commands.run.findings import redundancy
 from datassay.commands.run.page import page
-from datassay.commands.run.redundancy import redundancy
 from datassay.data.samples import SampleSet
 from datassay.report.wording import count, number, percent, score_change
 from datassay.score.sample_information import SampleInformation

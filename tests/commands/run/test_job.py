@@ -18,12 +18,12 @@ from datassay.commands.run.job import run, starting_network
 from datassay.commands.run.keep import run as keep_set
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import KeepSettings, RunSettings
-from datassay.commands.run.steps import groups
+from datassay.commands.run.steps import scores as groups
 from datassay.commands.run.steps.acts import act_table
-from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import FEWEST_SUSPECTS
 from datassay.commands.run.steps.plan import plan
 from datassay.commands.run.steps.scores import issues_of, score_facts
+from datassay.commands.run.steps.settings import check_settings
 from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -379,11 +379,11 @@ def test_only_the_suspects_that_go_count_as_dropped(noisy):
         ({"steps": 0}, "steps must be .* got 0"),
         ({"subsets": 7}, "subsets must be at least 8 a size, .*, or 0 for none; got 7"),
         ({"check": 3}, "check must be at least 5 samples, or 0 for none; got 3"),
-        ({"check": 5, "dynamics": "converged"}, "check retrains by as many updates as"),
-        ({"attribution_at": "end"}, "attribution_at must be start or trained; got 'end'"),
+        ({"check": 5, "dynamics": "converged"}, "check must retrain by as many updates as"),
+        ({"attribution_at": "end"}, "attribution_at must be 'start' or 'trained'; got 'end'"),
         (
             {"attribution_at": "trained", "curve_seeds": 0},
-            "attribution_at trained needs networks that were trained; got curve_seeds 0",
+            "attribution_at trained must have networks that were trained; got curve_seeds 0",
         ),
         ({"attribution": "logit"}, "attribution must be one of auto, none, output, margin, loss"),
         ({"smoothing": "sgd"}, "batch_size must be given for smoothing='sgd'"),

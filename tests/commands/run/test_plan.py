@@ -15,7 +15,6 @@ from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
 from datassay.commands.run.steps.plan import plan
 from datassay.errors import ModelError, SettingError
-from datassay.machine import matrix_rate
 from datassay.train.training import train_networks
 
 DIGITS = da.load("digits")
@@ -33,28 +32,22 @@ def test_digits():
     assert planned.peak_bytes == planned.program_bytes + most < 2e9
     assert planned.program_bytes > 2e8 and planned.fits
     assert planned.available_bytes > planned.peak_bytes
-    collect, decompose, leave, effects, labels, _, several, retrain, acts, _ = (
-        s.detail for s in planned.steps
-    )
-    assert "exact averaged kernel, 1438 x 1438, float64" in collect
-    assert "1438 x 1438 eigenproblem, dual" in decompose
-    assert "1438 removals, 10 x 1 outputs" in leave
-    assert "1438 x 359 effects, the 5 largest" in effects
-    assert "1438 x 1438 kernel" in labels
-    assert "each sample with its likest" in several
-    assert "300 updates of 64 samples" in retrain
-    assert "held-out part" in acts
+    said = {
+        "collect": "exact averaged kernel, 1438 x 1438, float64",
+        "decompose": "1438 x 1438 eigenproblem, dual",
+        "leave one out": "1438 removals, 10 x 1 outputs",
+        "attribution": "1438 x 359 effects, the 5 largest",
+        "label issues": "1438 x 1438 kernel",
+        "groups and pairs": "each sample with its likest",
+        "retrain": "300 updates of 64 samples",
+        "compare acts": "held-out part",
+    }
+    assert all(said.get(step.name, "") in step.detail for step in planned.steps)
 
 
 def steps(settings=SETTINGS, data=DIGITS, **changes):
     """Of a plan, by their names, in order."""
     return {step.name: step for step in plan(*data, replace(settings, **changes)).steps}
-
-
-def test_a_small_model_is_planned_in_the_primal():
-    planned = plan(*DIGITS, replace(SETTINGS, model="logistic"))
-    assert planned.form.representation == "features"
-    assert "650 x 650 eigenproblem, primal" in planned.steps[1].detail
 
 
 def test_what_is_not_asked_for_is_no_step_and_what_is_has_its_place():
@@ -75,30 +68,14 @@ def test_what_is_not_asked_for_is_no_step_and_what_is_has_its_place():
     assert [s.name for s in others] == bare
 
 
-def test_retraining_costs_by_its_networks_and_rounds():
-    one, five = (steps(curve_seeds=c)["retrain"].flops for c in (1, 5))
-    assert five == pytest.approx(5 * one)
-    noisy = da.add_label_noise(DIGITS[0], 0.1), DIGITS[1]  # whose suspects need no judging
-    assert steps(data=noisy)["retrain"].flops < steps()["retrain"].flops
-
-
-def test_the_plan_keeps_the_model_and_the_samples_as_they_were():
+def test_forward_work_counts_two_operations_a_weight_and_leaves_all_as_it_was():
     train, _ = DIGITS
     x, model = train.x.copy(), da.build_model("mlp:width=8", train)
     before = [p.clone() for p in model.parameters()]
-    forward_work(model, train)
+    work = forward_work(model, train)
+    assert (work.convolutions, work.products) == (0, 2 * (64 * 8 + 8 * 10))
     assert np.array_equal(train.x, x)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-
-
-def test_forward_work_counts_two_operations_a_weight():
-    train, _ = DIGITS
-    work = forward_work(da.build_model("mlp:width=8", train), train)
-    assert (work.convolutions, work.products) == (0, 2 * (64 * 8 + 8 * 10))
-
-
-def test_forward_work_of_a_convolution():
-    train, _ = DIGITS
     network = torch.nn.Sequential(torch.nn.Conv2d(1, 3, 5, bias=False), torch.nn.Flatten())
     assert forward_work(network, train).convolutions == 2 * 25 * 3 * 4 * 4
 
@@ -110,13 +87,11 @@ def test_a_bad_setting_is_refused_as_the_run_would():
         plan(*DIGITS, replace(SETTINGS, model="nope"))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_matrix_rate_is_a_rate(dtype):
-    assert 1e8 < matrix_rate(dtype, size=256) < 1e15
-
-
 def test_work_is_that_of_the_arithmetic():
-    ours, without = steps(), steps(attribution="none")
+    ours, without = steps(), steps(attribution="none", curve_seeds=1)
+    assert ours["retrain"].flops == pytest.approx(5 * without["retrain"].flops)
+    noisy = da.add_label_noise(DIGITS[0], 0.1), DIGITS[1]  # whose suspects need no judging
+    assert steps(data=noisy)["retrain"].flops < ours["retrain"].flops
     # Fewer queries than modes: the same product, moved from one step to the other.
     product = 2 * 1438 * 10 * 1438 * 359
     assert ours["attribution"].flops == product
@@ -169,18 +144,18 @@ def test_steps_hold_what_is_counted_by_hand():
     assert stored["label issues"] == held["label issues"] - 1e9
 
 
-def test_a_budget_trains_fewer_networks_and_says_so():
-    train, val = da.load("digits")
-    work = forward_work(da.build_model("mlp", train), train)
-    counts = {}
+def test_a_budget_trains_fewer_networks_and_says_so(monkeypatch):
+    """As many on every machine: what is measured here decides nothing."""
+    train, val = DIGITS
+    work, counts = forward_work(da.build_model("mlp", train), train), []
+    monkeypatch.setattr("datassay.plan.rate", None)
     for budget in (0, 10, 40, float("inf")):
         settings = RunSettings(budget=budget)
         seeds = affordable_networks(work, train, val, settings)
-        counts[budget] = seeds
+        counts.append(seeds)
         told = budget_fact(work, train, val, settings, seeds).get("Retraining budget", "")
         assert ("--budget" in told) == (seeds < settings.curve_seeds)
-    assert counts[0] == 0 and counts[float("inf")] == 5
-    assert sorted(counts.values()) == list(counts.values())
+    assert counts == sorted(counts) and counts[::3] == [0, 5]
     needed = RunSettings(budget=0, attribution_at="trained")
     assert affordable_networks(work, train, val, needed) == 1
 

@@ -135,11 +135,7 @@ def source_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
 
 
 def spoiled_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
-    """Name and mask of the samples as they came, of wrong labels and of adversarial inputs.
-
-    Returns:
-        Empty where nothing is known to be wrong.
-    """
+    """Name and mask of the samples as they came, of wrong labels and of adversarial inputs."""
     wrong, adversarial = wrong_labels(findings.samples), findings.adversarial
     none = np.zeros(len(findings.samples), bool)
     wrong = none if wrong is None else wrong
@@ -151,18 +147,17 @@ def spoiled_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
 
 
 def issue_figure(findings: Findings) -> Figure:
-    """Histogram of label issue scores, split by truth where it is known, else by suspicion.
-
-    Returns:
-        On an axis of log odds, with chances as its marks; of regression, of scores.
-    """
+    """Label issue scores, on an axis of log odds, split by truth where known, else by suspicion."""
     issues, wrong = findings.issues, wrong_labels(findings.samples)
     score, is_odds = np.clip(issues.score, *_drawn(findings)), issues.posterior is not None
     groups = [("not suspected", ~issues.is_issue, GREY), ("suspected", issues.is_issue, VERMILION)]
     if wrong is not None:
         groups = [("label is correct", ~wrong, BLUE), ("label is wrong", wrong, VERMILION)]
     titles = "label issue score (modified z-score − 3.5)", "how likely the label is wrong"
-    figure, edges = chart(titles[is_odds], "samples"), _edges(score)
+    figure, low, high = chart(titles[is_odds], "samples"), float(score.min()), float(score.max())
+    low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
+    width = (high - low) / 50  # of bins with an edge at 0, so that none straddles the cut-off
+    edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
     stacked(figure, score, groups, edges, "%{y} samples near %{x:.2f}")
     if is_odds:
         level(figure, x=0, text="suspected →", position="top right", yanchor="bottom")
@@ -184,20 +179,8 @@ def _drawn(findings: Findings) -> tuple[float, float]:
     return -most, most
 
 
-def _edges(score: np.ndarray) -> np.ndarray:
-    """Of bins with an edge at 0, so that no bar straddles the cut-off."""
-    low, high = float(score.min()), float(score.max())
-    low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
-    width = (high - low) / 50
-    return width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
-
-
 def noise_figure(findings: Findings) -> Figure:
-    """The noise that was found: P(given label | true class) in per cent, of few classes.
-
-    Returns:
-        A heat map: confusions in colour; what is right, on the diagonal, in grey.
-    """
+    """P(given label | true class) in per cent: confusions in colour, what is right in grey."""
     share = 100 * findings.issues.noise[0].transition
     names = [plain(name, LONGEST_NAME) for name in findings.samples.class_names]
     right = np.eye(len(names), dtype=bool)
@@ -246,21 +229,12 @@ def modes_figure(findings: Findings) -> Figure:
 
 
 def removal_figure(curve: RemovalCurve) -> Figure:
-    """Score of retrained networks against the fraction removed, one line a ranking.
-
-    Returns:
-        Error bars are one standard deviation over seeds.
-    """
+    """Score of retrained networks against the fraction removed; bars: one deviation over seeds."""
     return _rankings(curve, f"validation {curve.metric}", curve.rankings, curve.score)
 
 
 def gain_figure(curve: RemovalCurve) -> Figure:
-    """What each keep-set gains over removing as many at random, seed by seed.
-
-    Returns:
-        "highest information first", which removes what the others keep, is left out. Error bars are
-        one standard deviation of the difference over seeds.
-    """
+    """What each keep-set gains over removing as many at random, seed by seed; bars as above."""
     scale = 100 if curve.metric == "accuracy" else 1
     gain = scale * (curve.score - curve.score[curve.rankings.index(RANDOM)])
     names = [name for name in curve.rankings if name not in {HIGHEST_FIRST, RANDOM}]
@@ -293,11 +267,7 @@ def _rankings(curve: RemovalCurve, title: str, names: Sequence[str], values: np.
 
 
 def projection_figure(quality: ProjectionQuality) -> Figure:
-    """Rank correlation with exact scores against features, one line a score.
-
-    Returns:
-        Bars are 95 % intervals, dashed lines what is reached without any projection.
-    """
+    """Rank correlations with exact scores by features, with 95 % intervals; dashed: unprojected."""
     figure = chart("features, p", "rank correlation with exact scores", height=400)
     colours, p = (BLUE, VERMILION, INK), quality.n_features
     for colour, (score, correlation) in zip(colours, quality.correlation.items(), strict=True):

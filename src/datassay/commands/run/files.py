@@ -6,15 +6,12 @@ from dataclasses import asdict
 
 import numpy as np
 
-from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.review.judged import FILE as REVIEW
 from datassay.commands.run.figures import stand_ins
-from datassay.commands.run.findings import Findings
+from datassay.commands.run.findings import Findings, redundancy
 from datassay.commands.run.labels import label_facts
-from datassay.commands.run.redundancy import redundancy
-from datassay.commands.run.scores import score_summary
 from datassay.commands.run.suspects import FILE, suspects_file
-from datassay.commands.run.table import attribution_table, score_table
+from datassay.commands.run.table import attribution_table, score_summary, score_table
 from datassay.data.samples import wrong_labels
 from datassay.report.page import Page
 from datassay.report.tables import standard_json
@@ -46,81 +43,66 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
 
 
 def _summary(findings: Findings, page: Page) -> str:
-    further = {n: score_summary(one) for n, one in findings.scores.items() if one is not None}
-    groups, whole, check = findings.groups, findings.whole_groups, findings.check
+    f, found, pairs = findings, findings.data_issues, findings.pairs
+    further = {name: score_summary(one) for name, one in f.scores.items() if one is not None}
+    near = [] if found is None else [asdict(pair) for pair in found.pairs[:MOST_PAIRS]]
+    if pairs is not None:  # the largest interactions either way
+        order = np.argsort(-np.abs(pairs.interaction), kind="stable")[:MOST_PAIRS]
     return standard_json({
         **page.head,
-        "origin": None if findings.origin is None else findings.origin.to_dict(),
-        "counts": _counts(findings),
-        "labels": label_facts(findings),
-        "acts": None if findings.acts is None else asdict(findings.acts),
-        "before": None if findings.before is None else asdict(findings.before),
-        "data_issues": _data_issues(findings),
-        "contests": [asdict(c) for c in findings.contests],
-        "groups": {by: totals.to_table().to_pylist() for by, totals in groups.items()},
-        "whole_groups": {by: totals.to_table().to_pylist() for by, totals in whole.items()},
-        "pairs": _pairs(findings),
-        "group_p_values": {by: totals.p_value for by, totals in groups.items()},
-        "removal_curve": _removal_curve(findings.removal_curve),
-        "check": None if check is None else {name: getattr(check, name) for name in CHECKED},
-        "average_information": _average(findings),
+        "origin": f.origin and f.origin.to_dict(),
+        "counts": _counts(f),
+        "labels": label_facts(f),
+        "acts": f.acts and asdict(f.acts),
+        "before": f.before and asdict(f.before),
+        "data_issues": found
+        and {"issues": [asdict(one) for one in found.issues], "near_duplicates": near},
+        "contests": [asdict(c) for c in f.contests],
+        "groups": {by: totals.to_table().to_pylist() for by, totals in f.groups.items()},
+        "whole_groups": {by: g.to_table().to_pylist() for by, g in f.whole_groups.items()},
+        "pairs": [] if pairs is None else pairs.to_table().take(order).to_pylist(),
+        "group_p_values": {by: totals.p_value for by, totals in f.groups.items()},
+        "removal_curve": _removal_curve(f),
+        "check": f.check and {name: getattr(f.check, name) for name in CHECKED},
+        "average_information": f.average
+        and {
+            "fractions": f.average.fractions,
+            "most_draws_a_sample": int(f.average.n_draws.max()),
+            "rank_correlation": stand_ins(f)[0],
+        },
         **({"scores": further} if further else {}),
     })
 
 
 def _counts(findings: Findings) -> dict[str, object]:
-    wrong, curve, n = wrong_labels(findings.samples), findings.removal_curve, len(findings.samples)
-    redundant = None if curve is None else redundancy(curve)
+    wrong, n, adversarial = (
+        wrong_labels(findings.samples), len(findings.samples), findings.adversarial,
+    )  # fmt: skip
+    redundant = redundancy(findings.removal_curve)
     return {
         "train": n,
         "validation": 0 if findings.validation is None else len(findings.validation),
         "classes": findings.samples.n_classes,
         "suspected_label_errors": int(findings.issues.is_issue.sum()),
         "known_label_errors": None if wrong is None else int(wrong.sum()),
-        "adversarial": None if findings.adversarial is None else int(findings.adversarial.sum()),
+        "adversarial": None if adversarial is None else int(adversarial.sum()),
         "redundant": None if redundant is None else round(redundant.fraction * n),
     }
 
 
-def _data_issues(findings: Findings) -> dict[str, object] | None:
-    found = findings.data_issues
-    if found is None:
-        return None
-    pairs = [asdict(pair) for pair in found.pairs[:MOST_PAIRS]]
-    return {"issues": [asdict(one) for one in found.issues], "near_duplicates": pairs}
-
-
-def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
+def _removal_curve(findings: Findings) -> dict[str, object] | None:
+    curve = findings.removal_curve
     if curve is None:
         return None
-    n_seeds = curve.score.shape[2]
-    mean = curve.score.mean(axis=2)
+    n_seeds, mean = curve.score.shape[2], curve.score.mean(axis=2)
     spread = curve.score.std(axis=2, ddof=1) if n_seeds > 1 else np.full_like(mean, np.nan)
+    rankings = [
+        {"name": name, "mean": m, "std": s}
+        for name, m, s in zip(curve.rankings, mean, spread, strict=True)
+    ]
     return {
         "metric": curve.metric,
         "seeds": n_seeds,
         "fractions": curve.fractions,
-        "rankings": [
-            {"name": name, "mean": m, "std": s}
-            for name, m, s in zip(curve.rankings, mean, spread, strict=True)
-        ],
-    }
-
-
-def _pairs(findings: Findings) -> list[dict[str, object]]:
-    """The pairs on the page's cards and some more: the largest interactions either way."""
-    if findings.pairs is None:
-        return []
-    order = np.argsort(-np.abs(findings.pairs.interaction), kind="stable")[:MOST_PAIRS]
-    return findings.pairs.to_table().take(order).to_pylist()
-
-
-def _average(findings: Findings) -> dict[str, object] | None:
-    average = findings.average
-    if average is None:
-        return None
-    return {
-        "fractions": average.fractions,
-        "most_draws_a_sample": int(average.n_draws.max()),
-        "rank_correlation": stand_ins(findings)[0],
+        "rankings": rankings,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.sample_information import SampleInformation
+from datassay.stats import costs
 
 # The rankings that the page speaks about, as `removal_curve` and the contests name them.
 LOWEST_FIRST = "lowest information first"
@@ -37,6 +38,11 @@ HIGHEST_FIRST = "highest information first"
 SUSPECTS_FIRST = "suspects, then lowest information first"
 ISSUES_FIRST = "highest label issue score first"
 RANDOM = "random"
+# Results with a row a sample, in the samples' order.
+ALIGNED = (
+    "information", "issues", "leave_one_out", "attribution", "influence", "baselines", "average",
+    "data_issues",
+)  # fmt: skip
 
 
 @result
@@ -112,7 +118,22 @@ class Findings:
     scores: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_aligned(self)
+        """Refuse results that are not in the order of the samples they claim to describe."""
+        ids, replaced = self.samples.ids, self.adversarial
+        if self.attribution is not None:
+            self._check_queries()
+        for name in ALIGNED:
+            scored = getattr(self, name)
+            if scored is not None and not np.array_equal(scored.ids, ids):
+                raise DataError(
+                    f"{name} must have the samples' ids in the samples' order; they differ. "
+                    "Score the same SampleSet that the report shows."
+                )
+        if replaced is not None and len(replaced) != len(ids):
+            raise DataError(
+                f"adversarial must have one value a sample; got {len(replaced)} for {len(ids)}. "
+                "Score the same SampleSet that the report shows."
+            )
 
     @property
     def queries(self) -> SampleSet:
@@ -124,40 +145,77 @@ class Findings:
         """Whether each sample has several labels, each given or not."""
         return not self.samples.is_classification and self.issues.posterior is not None
 
-
-def check_aligned(findings: Findings) -> None:
-    """Refuse results that are not in the order of the samples they claim to describe.
-
-    Raises:
-        DataError: a result has another length than the samples, or other ids in their places.
-    """
-    ids = findings.samples.ids
-    names = ("information", "issues", "leave_one_out", "attribution", "influence", "baselines")
-    results = {name: getattr(findings, name) for name in (*names, "average", "data_issues")}
-    if findings.attribution is not None:
-        _check_queries(findings)
-    for name, scored in results.items():
-        if scored is not None and not np.array_equal(scored.ids, ids):
+    def _check_queries(self) -> None:
+        outputs, queries = self.query_outputs, self.queries
+        n_queries = 0 if self.attribution is None else len(self.attribution.outcome)
+        if outputs is None or not n_queries == len(outputs) == len(queries):
+            kind = "training" if self.validation is None else "validation"
             raise DataError(
-                f"{name} must have the samples' ids in the samples' order; they differ. "
-                "Score the same SampleSet that the report shows."
+                f"attribution must come with the {kind} samples and their outputs; got "
+                f"{n_queries} queries, {0 if outputs is None else len(outputs)} outputs and "
+                f"{len(queries)} {kind} samples. Pass those it was computed on."
             )
-    replaced = findings.adversarial
-    if replaced is not None and len(replaced) != len(ids):
-        raise DataError(
-            f"adversarial must have one value a sample; got {len(replaced)} for {len(ids)}. Score "
-            "the same SampleSet that the report shows."
-        )
 
 
-def _check_queries(findings: Findings) -> None:
-    outputs, queries = findings.query_outputs, findings.queries
-    assert findings.attribution is not None
-    n_queries = len(findings.attribution.outcome)
-    if outputs is None or not n_queries == len(outputs) == len(queries):
-        kind = "training" if findings.validation is None else "validation"
-        raise DataError(
-            f"attribution must come with the {kind} samples and their outputs; got {n_queries} "
-            f"queries, {0 if outputs is None else len(outputs)} outputs and {len(queries)} {kind} "
-            "samples. Pass those it was computed on."
-        )
+@dataclass(frozen=True, slots=True)
+class Redundancy:
+    """The largest removal that costs no more than the measurement can tell.
+
+    Attributes:
+        ranking: the order of removal: by information, with or without the suspects first.
+        fraction: share of samples removed in that order; 0 where none is redundant.
+        change: mean score at that fraction minus the full set's; at the smallest measured
+            fraction where none is redundant.
+        tried: the fraction at which `change` and `random_change` were measured.
+        random_change: the same for random removal; None where it was not measured.
+        n_seeds: how many networks each mean averages.
+        metric: "accuracy" or "R²".
+    """
+
+    ranking: str
+    fraction: float
+    change: float
+    tried: float
+    random_change: float | None
+    n_seeds: int
+    metric: str
+
+    @property
+    def random_does_as_well(self) -> bool:
+        """Whether removing as many at random costs no more than our ranking."""
+        return self.random_change is not None and self.random_change >= self.change
+
+
+def redundancy(curve: RemovalCurve | None) -> Redundancy | None:
+    """What the removal curve says about samples that can go.
+
+    A fraction f is redundant unless it `costs`: where mean(f) ≥ mean(0) − 0.005. What goes first is
+    the lowest information, or the suspected labels and then the lowest information; the order that
+    can remove more is reported. Seeds alone do not tell what other held-out samples would change,
+    so no smaller loss counts as sure, and no larger one is excused by their spread.
+
+    Returns:
+        The largest redundant fraction, or fraction 0; None without a curve that holds either
+        ranking and a fraction above 0.
+
+    Source: our own rule, that of the largest drop in the table of actions.
+    """
+    if curve is None or not (curve.fractions > 0).any():
+        return None
+    mean = curve.score.mean(axis=2)  # [r, f]
+    changes = dict(zip(curve.rankings, mean - mean[:, :1], strict=True))
+    random, found = changes.get(RANDOM), []
+    for name in (LOWEST_FIRST, SUSPECTS_FIRST):
+        if (change := changes.get(name)) is None:
+            continue
+        fits = (curve.fractions > 0) & ~np.array([costs(one) for one in change])
+        place = int(np.flatnonzero(fits)[-1]) if fits.any() else int(np.argmax(curve.fractions > 0))
+        tried = float(curve.fractions[place])
+        found.append(
+            Redundancy(
+                name, tried if fits.any() else 0.0, float(change[place]), tried,
+                None if random is None else float(random[place]), curve.score.shape[2],
+                curve.metric,
+            )
+        )  # fmt: skip
+    return max(found, key=lambda one: one.fraction, default=None)

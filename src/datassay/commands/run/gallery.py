@@ -48,40 +48,30 @@ def chosen(findings: Findings) -> dict[int, tuple[str, ...]]:
         most and least informative sample, then each class's second ones, and so on, until the
         gallery is full. A class's most and least informative samples never overlap.
     """
-    information = findings.information.information
-    suspects = to_check(findings)[:N_ISSUES]
-    views = {int(i): ["issues"] for i in suspects}
-    for position, view in _by_rank(findings):
-        if position in views:
-            views[position].append(view)
-        elif len(views) < MAX_CARDS:
-            views[position] = [view]
-    order = sorted(views, key=lambda i: (-information[i], i))
-    return {i: tuple(views[i]) for i in order}
-
-
-def _by_rank(findings: Findings) -> list[tuple[int, str]]:
-    samples = findings.samples
+    samples, information = findings.samples, findings.information.information
     per_class = PER_CLASS if samples.is_classification else 5 * PER_CLASS
     classes = samples.y if samples.is_classification else np.zeros(len(samples), int)
     ranked = []
     for index in np.unique(classes):
         inside = np.flatnonzero(classes == index)
-        order = inside[np.argsort(-findings.information.information[inside], kind="stable")]
-        n_most = min(per_class, (len(order) + 1) // 2)
-        n_least = min(per_class, len(order) // 2)
-        ranked += [(rank, index, int(i), "most") for rank, i in enumerate(order[:n_most])]
-        ranked += [(rank, index, int(i), "least") for rank, i in enumerate(order[::-1][:n_least])]
+        order = inside[np.argsort(-information[inside], kind="stable")]
+        most = order[: min(per_class, (len(order) + 1) // 2)]
+        least = order[::-1][: min(per_class, len(order) // 2)]
+        ranked += [(rank, index, int(i), "most") for rank, i in enumerate(most)]
+        ranked += [(rank, index, int(i), "least") for rank, i in enumerate(least)]
     ranked.sort(key=lambda entry: entry[:2])  # stable: "most" stays before "least"
-    return [(position, view) for _, _, position, view in ranked]
+    views = {int(i): ["issues"] for i in to_check(findings)[:N_ISSUES]}
+    for _, _, position, view in ranked:
+        if position in views or len(views) < MAX_CARDS:
+            views.setdefault(position, []).append(view)
+    return {i: tuple(views[i]) for i in sorted(views, key=lambda i: (-information[i], i))}
 
 
 def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
     samples, issues = findings.samples, findings.issues
     information, score = float(findings.information.information[i]), float(issues.score[i])
     chance = rough_percent(float(issues.probability[i])).removeprefix("about ")
-    texts = sample_texts(samples, i)
-    suspect = bool(issues.is_issue[i])
+    texts, suspect = sample_texts(samples, i), bool(issues.is_issue[i])
     if findings.has_several_labels:
         texts |= {"label": labels_given(samples.y[i]), "truth": ""}
         suggested, fit = labels_given(issues.suggested_label[i]), ()
@@ -117,11 +107,7 @@ def _note(findings: Findings, n_shown: int) -> str:
 
 
 def pair_cards(findings: Findings) -> tuple[tuple[CardPair, ...], tuple[CardPair, ...]]:
-    """At most eight pairs that carry less together than their sum, and eight that carry more.
-
-    Returns:
-        The largest difference comes first.
-    """
+    """At most eight pairs that carry less together than their sum, and eight that carry more."""
     pairs = findings.pairs
     if pairs is None:
         return (), ()

@@ -13,9 +13,9 @@ from datassay.commands.facts import data_facts, weights_facts
 from datassay.commands.run.job import collected
 from datassay.commands.run.labels import suspected_classes
 from datassay.commands.run.settings import KeepSettings, RunSettings
-from datassay.commands.run.steps.check_settings import check_settings as check_run
-from datassay.commands.run.steps.own_model import with_network
 from datassay.commands.run.steps.scores import issues_of
+from datassay.commands.run.steps.settings import check_settings as check_run
+from datassay.commands.run.steps.settings import with_network
 from datassay.data.samples import SampleSet
 from datassay.errors import redacted
 from datassay.models.build import build_model
@@ -31,17 +31,11 @@ FILES = {"keep.parquet": "the samples to keep", "keep.json": "what was run"}
 
 @result
 class Kept:
-    """The samples to keep.
+    """The samples to keep."""
 
-    Attributes:
-        train: all training samples.
-        keep: which of them to keep, and which not.
-        facts: what was run and on what, for keep.json.
-    """
-
-    train: SampleSet
-    keep: KeepSet
-    facts: dict[str, Any]
+    train: SampleSet  # all training samples
+    keep: KeepSet  # which of them to keep, and which not
+    facts: dict[str, Any]  # what was run and on what, for keep.json
 
 
 def run(
@@ -106,41 +100,29 @@ def files(kept: Kept, page: Page) -> dict[str, pa.Table | str]:
 
 def page(kept: Kept) -> Page:
     """How many samples to keep, in all and of each class; printed, not written."""
-    answer = f"Keep {len(kept.keep.keep):,} of {len(kept.train):,} samples."
-    tables = (*_rules(kept), *_classes(kept))
+    keep, train, tables = kept.keep, kept.train, []
+    answer = f"Keep {len(keep.keep):,} of {len(train):,} samples."
+    if keep.tried:  # what each rule reached on held-out samples, the chosen one first
+        best = sorted(zip(keep.held_out, keep.tried, strict=True), reverse=True)
+        best.sort(key=lambda one: one[1] != keep.rule)
+        rows = tuple(Row(n, (f"{value:.3f}", "chosen" * (n == keep.rule))) for value, n in best)
+        columns = ("rule", f"held-out {'accuracy' if train.is_classification else 'R²'}", "")
+        tables += [Table("Which samples stay", columns, rows, in_terminal=True)]
+    if train.is_classification:
+        counts = [np.bincount(y, minlength=train.n_classes) for y in (train.y, train.y[keep.keep])]
+        rows = tuple(
+            Row(name, (f"{n:,}", f"{n_kept:,}"))
+            for name, n, n_kept in zip(train.class_names, *counts, strict=True)
+            if n
+        )
+        columns = ("class", "samples", "to keep")
+        tables += [Table("Samples to keep by class", columns, rows, in_terminal=True)]
     return Page(
         brand="datassay summarize · which samples to keep",
-        title=kept.train.name,
+        title=train.name,
         lead=answer,
         facts={},
         warnings=tuple(kept.facts["warnings"]),
-        sections=(Section("kept", "Kept", "Samples to keep", tables),),
+        sections=(Section("kept", "Kept", "Samples to keep", tuple(tables)),),
         answer=(answer,),
     )
-
-
-def _rules(kept: Kept) -> tuple[Table, ...]:
-    """What each rule reached on held-out samples, the chosen one first."""
-    keep = kept.keep
-    if not keep.tried:
-        return ()
-    best = sorted(zip(keep.held_out, keep.tried, strict=True), reverse=True)
-    metric = "accuracy" if kept.train.is_classification else "R²"
-    rows = [
-        Row(name, (f"{value:.3f}", "chosen" if name == keep.rule else ""))
-        for value, name in sorted(best, key=lambda one: one[1] != keep.rule)
-    ]
-    columns = ("rule", f"held-out {metric}", "")
-    return (Table("Which samples stay", columns, tuple(rows), in_terminal=True),)
-
-
-def _classes(kept: Kept) -> tuple[Table, ...]:
-    train = kept.train
-    if not train.is_classification:
-        return ()
-    rows = []
-    for c in np.unique(train.y):
-        counts = (int((y == c).sum()) for y in (train.y, train.y[kept.keep.keep]))
-        rows.append(Row(train.class_names[int(c)], tuple(f"{n:,}" for n in counts)))
-    columns = ("class", "samples", "to keep")
-    return (Table("Samples to keep by class", columns, tuple(rows), in_terminal=True),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 
 from datassay.commands.run.findings import Findings
@@ -15,17 +17,12 @@ MOST_KEPT, MOST_CLASSES = 100, 50
 
 @result
 class Confusion:
-    """Labels of one class that are given as another.
+    """Labels of one class that are given as another."""
 
-    Attributes:
-        true: name of the true class; of several labels the label's own.
-        given: name of the class that is given; of several labels whether it is missing or not due.
-        share: of that class's samples.
-    """
-
-    true: str
+    true: str  # name of the true class; of several labels the label's own
+    # Name of the class that is given; of several labels whether it is missing or not due.
     given: str
-    share: float
+    share: float  # of that class's samples
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
@@ -50,47 +47,38 @@ def to_check(findings: Findings) -> np.ndarray:
 def confusions(findings: Findings) -> list[Confusion]:
     """Which labels are given wrongly, where that depends on the class; the most frequent first."""
     confused = []
+    names = findings.samples.class_names
     for j, noise in enumerate(findings.issues.noise):
-        if noise.kind == "class" and findings.has_several_labels:
-            extra, missing = (float(noise.transition[c, 1 - c]) for c in (0, 1))
-            confused += [
-                Confusion(f"label {j}", "given where it should not be", extra),
-                Confusion(f"label {j}", "missing", missing),
-            ]
-        elif noise.kind == "class":
-            confused += _of_classes(noise, findings.samples.class_names)
-    return sorted((c for c in confused if c.share >= LEAST_SHARE), key=lambda c: -c.share)
-
-
-def _of_classes(noise: LabelNoise, names: tuple[str, ...]) -> list[Confusion]:
-    transition = noise.transition
-    if noise.form == "one rate a class":
-        each = enumerate(1 - np.diagonal(transition))
-        return [Confusion(names[c], "another class", float(share)) for c, share in each]
-    pairs = np.argwhere((transition >= LEAST_SHARE) & ~np.eye(len(names), dtype=bool))
-    return [Confusion(names[c], names[g], float(transition[c, g])) for c, g in pairs]
+        share = noise.transition
+        if noise.kind != "class":
+            continue
+        if findings.has_several_labels:
+            what = ("given where it should not be", "missing")
+            confused += [(f"label {j}", w, share[c, 1 - c]) for c, w in enumerate(what)]
+        elif noise.form == "one rate a class":
+            rates = zip(names, 1 - np.diagonal(share), strict=True)
+            confused += [(name, "another class", rate) for name, rate in rates]
+        else:
+            pairs = np.argwhere(~np.eye(len(names), dtype=bool))
+            confused += [(names[c], names[g], share[c, g]) for c, g in pairs]
+    told = [Confusion(a, b, float(share)) for a, b, share in confused if share >= LEAST_SHARE]
+    return sorted(told, key=lambda c: -c.share)
 
 
 def label_facts(findings: Findings) -> dict[str, object]:
     """The same for summary.json."""
-    issues, names = findings.issues, findings.samples.class_names
+    issues, names = findings.issues, findings.samples.class_names or ("0", "1")
+
+    def whole(noise: LabelNoise) -> dict[str, object]:
+        return {"classes": names, "transition": noise.transition}
+
     return {
         "expected_wrong": float(issues.probability.sum()),
         "expected_precision": issues.expected_precision(),
         "noise": [
-            {
-                "kind": noise.kind,
-                "form": noise.form,
-                "gain": noise.gain,
-                "classes": names or ("0", "1"),
-                "transition": noise.transition,
-            }
-            if len(noise.transition) <= MOST_CLASSES
-            else {"kind": noise.kind, "form": noise.form, "gain": noise.gain}
+            {"kind": noise.kind, "form": noise.form, "gain": noise.gain}
+            | (whole(noise) if len(noise.transition) <= MOST_CLASSES else {})
             for noise in issues.noise
         ],
-        "confusions": [
-            {"true": c.true, "given": c.given, "share": c.share}
-            for c in confusions(findings)[:MOST_KEPT]
-        ],
+        "confusions": [asdict(c) for c in confusions(findings)[:MOST_KEPT]],
     }

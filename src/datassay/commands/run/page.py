@@ -10,14 +10,13 @@ import numpy as np
 from datassay.act.choose.compare import RETRAINED
 from datassay.commands.run import figures, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
-from datassay.commands.run.findings import ISSUES_FIRST, RANDOM, Findings
+from datassay.commands.run.findings import ISSUES_FIRST, RANDOM, Findings, redundancy
 from datassay.commands.run.gallery import gallery, pair_cards, predictions, reviewed
 from datassay.commands.run.labels import confusions, suspected_classes, to_check
-from datassay.commands.run.redundancy import redundancy
-from datassay.commands.run.scores import score_section
 from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.commands.run.suspects import suspects_shown
+from datassay.commands.run.table import score_section
 from datassay.data.samples import wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
@@ -42,17 +41,11 @@ INTERNALS = (
 
 @result
 class UnusualClass:
-    """A class whose samples carry more information than those of the others.
+    """A class whose samples carry more information than those of the others."""
 
-    Attributes:
-        name: of the class.
-        ratio: its median information over that of the rest; infinite where theirs is 0.
-        p: one-sided Mann–Whitney U test against the rest, Bonferroni over classes.
-    """
-
-    name: str
-    ratio: float
-    p: float
+    name: str  # of the class
+    ratio: float  # its median information over that of the rest; infinite where theirs is 0
+    p: float  # one-sided Mann–Whitney U test against the rest, Bonferroni over classes
 
 
 def page(findings: Findings) -> Page:
@@ -123,7 +116,7 @@ def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
 def _numbers(findings: Findings) -> dict[str, Any]:
     """What the template names beside the findings themselves."""
     f, curve = findings, findings.removal_curve
-    redundant = None if curve is None else redundancy(curve)
+    redundant = redundancy(curve)
     acts = () if f.acts is None else f.acts.acts
     best = None if f.acts is None else f.acts.best
     unusual = unusual_classes(f)
@@ -133,7 +126,7 @@ def _numbers(findings: Findings) -> dict[str, Any]:
     return {
         "f": f,
         "n": len(f.samples),
-        "metric": _metric(f),
+        "metric": curve.metric if curve else "accuracy" if f.samples.is_classification else "R²",
         "curve": curve,
         "quality": f.projection_quality,
         "told_facts": {name: f.facts[name] for name in shown if name in f.facts},
@@ -163,12 +156,6 @@ def _numbers(findings: Findings) -> dict[str, Any]:
         "beyond": figures.beyond(f),
         "of_sgd": OF_SGD,
     }
-
-
-def _metric(findings: Findings) -> str:
-    if findings.removal_curve is not None:
-        return findings.removal_curve.metric
-    return "accuracy" if findings.samples.is_classification else "R²"
 
 
 def _of_labels(findings: Findings) -> dict[str, Any]:

@@ -23,66 +23,49 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def suspects_shown(findings: Findings) -> Table | None:
-    """The suspects of a table, at most 200, the most suspect first.
-
-    Args:
-        findings: of the run.
-
-    Returns:
-        None of what is no table, and where nothing is to be checked.
-    """
-    rows = findings.samples.rows
-    chosen = to_check(findings)
-    if rows is None or not len(chosen):
+    """The suspects of a table, at most 200, the most suspect first; None where there are none."""
+    rows, all_suspects = findings.samples.rows, to_check(findings)
+    if rows is None or not len(all_suspects):
         return None
-    shown, own = chosen[:MOST_ROWS], columns_first(findings.samples)
-    scores, values = _scores(findings, shown), _values(rows.select(own[:MOST_COLUMNS]), shown)
-    cells = list(zip(*scores.values(), *values, strict=True))
-    return Table(
-        "Suspects",
-        (*scores, *own[:MOST_COLUMNS]),
-        tuple(Row(cell[0], tuple(cell[1:])) for cell in cells),
-        wraps=False,
-        sortable=True,
-        note=_note(len(shown), len(chosen), len(own)),
-    )
-
-
-def _scores(findings: Findings, shown: np.ndarray) -> dict[str, list[str]]:
-    samples, issues = findings.samples, findings.issues
+    shown, own = all_suspects[:MOST_ROWS], columns_first(findings.samples)
     information = findings.information.information
-    place = np.argsort(np.argsort(information, kind="stable")) / max(1, len(samples) - 1)
-    given = [label_text(samples.class_names, samples.y[i]) for i in shown]
-    suggested = [label_text(samples.class_names, issues.suggested_label[i]) for i in shown]
-    return {
-        "id": [str(samples.ids[i]) for i in shown],
+    place = np.argsort(np.argsort(information, kind="stable")) / max(1, len(information) - 1)
+    ids, given, suggested = _words(findings, shown)
+    chances = findings.issues.probability[shown].tolist()
+    columns = {
         "given": given,
         "suggested": suggested,
-        "wrong": [percent(round(float(issues.probability[i]), 2)) for i in shown],
+        "wrong": [percent(round(chance, 2)) for chance in chances],
         "rank": [f"{rank:,}" for rank in range(1, len(shown) + 1)],
-        "information": [f"{number(float(information[i]))} nats" for i in shown],
+        "information": [f"{number(value)} nats" for value in information[shown].tolist()],
         "percentile": [f"{100 * place[i]:.0f}" for i in shown],
     }
-
-
-def _values(rows: pa.Table, shown: np.ndarray) -> list[list[str]]:
-    taken = rows.take(pa.array(shown))
-    return [[value_text(v) for v in column.to_pylist()] for column in taken.columns]
-
-
-def _note(n_shown: int, n_chosen: int, n_columns: int) -> str:
-    parts = [
+    taken = rows.select(own[:MOST_COLUMNS]).take(pa.array(shown))
+    values = [[value_text(v) for v in one.to_pylist()] for one in taken.columns]
+    cells = zip(ids, zip(*columns.values(), *values, strict=True), strict=True)
+    note = (
         "Wrong: how likely the given label is wrong. Percentile: of the information, among all "
         "rows. Click a heading to sort."
-    ]
-    if n_chosen > n_shown:
-        parts.append(f"The {n_shown} most suspect of {n_chosen:,}; {FILE} holds all.")
-    if n_columns > MOST_COLUMNS:
-        parts.append(
-            f"The {MOST_COLUMNS} of {n_columns} columns that tell most of the target; {FILE} "
-            "holds all."
-        )
-    return " ".join(parts)
+    )
+    if len(all_suspects) > len(shown):
+        note += f" The {len(shown)} most suspect of {len(all_suspects):,}; {FILE} holds all."
+    if len(own) > MOST_COLUMNS:
+        note += f" The {MOST_COLUMNS} of {len(own)} columns that tell most of the target; "
+        note += f"{FILE} holds all."
+    return Table(
+        "Suspects", ("id", *columns, *own[:MOST_COLUMNS]),
+        tuple(Row(str(name), cell) for name, cell in cells), wraps=False, sortable=True, note=note,
+    )  # fmt: skip
+
+
+def _words(findings: Findings, shown: np.ndarray) -> tuple[np.ndarray, list[str], list[str]]:
+    """Ids, and the given and the suggested label in words."""
+    samples, suggested = findings.samples, findings.issues.suggested_label
+    given, proposed = (
+        [label_text(samples.class_names, labels[i]) for i in shown]
+        for labels in (samples.y, suggested)
+    )
+    return samples.ids[shown], given, proposed
 
 
 def suspects_table(findings: Findings) -> pa.Table:
@@ -95,14 +78,13 @@ def suspects_table(findings: Findings) -> pa.Table:
         `id`, `given` and `suggested` in words, `wrong_probability` and `information`; then the
         user's columns, "(data)" behind a name that is taken.
     """
-    samples, issues, shown = findings.samples, findings.issues, to_check(findings)
+    samples, shown = findings.samples, to_check(findings)
+    ids, given, suggested = _words(findings, shown)
     columns: dict[str, Any] = {
-        "id": column(samples.ids[shown]),
-        "given": pa.array([label_text(samples.class_names, samples.y[i]) for i in shown]),
-        "suggested": pa.array([
-            label_text(samples.class_names, issues.suggested_label[i]) for i in shown
-        ]),
-        "wrong_probability": pa.array(issues.probability[shown]),
+        "id": column(ids),
+        "given": pa.array(given),
+        "suggested": pa.array(suggested),
+        "wrong_probability": pa.array(findings.issues.probability[shown]),
         "information": pa.array(findings.information.information[shown]),
     }
     if samples.rows is not None:
@@ -113,20 +95,11 @@ def suspects_table(findings: Findings) -> pa.Table:
 
 
 def suspects_file(findings: Findings) -> str:
-    """The suspects as CSV, safe to open in a spreadsheet.
-
-    Args:
-        findings: of the run.
-
-    Returns:
-        CSV text, `id` first; an apostrophe stands before a text that a spreadsheet would compute.
-    """
-    table = suspects_table(findings)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_safe(name) for name in table.column_names])
-    columns = (column.to_pylist() for column in table.columns)
-    writer.writerows([_safe(value) for value in row] for row in zip(*columns, strict=True))
+    """The suspects as CSV; an apostrophe stands before what a spreadsheet would compute."""
+    table, text = suspects_table(findings), io.StringIO()
+    columns = zip(*(one.to_pylist() for one in table.columns), strict=True)
+    rows = [[_safe(value) for value in row] for row in (table.column_names, *columns)]
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 

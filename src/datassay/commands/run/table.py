@@ -1,14 +1,21 @@
-"""The table of all scores: one row a sample, to join to the user's data by id."""
+"""Scores as tables, one row a sample, to join to the user's data by id; and any score's section."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
 from datassay.commands.run.findings import Findings
+from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.report import plots
+from datassay.report.page import Figure, Row, Section, Table, Text
 from datassay.report.tables import column, effect_table, labels
-from datassay.results import Meaning, table_of, with_meanings
+from datassay.results import Meaning, columns_of, table_of, with_meanings
 from datassay.score.effects import EFFECTS
+from datassay.score.registry import Score
 
 # Columns that no score computes: they come from the samples themselves.
 GIVEN = {
@@ -19,6 +26,8 @@ GIVEN = {
     "is_adversarial": Meaning("whether the input was replaced on purpose"),
     "true_label": Meaning("the label before noise was added"),
 }
+BINS, ENDS = 40, 5
+QUARTILES = {"least": 0, "lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75, "most": 1}
 
 
 def score_table(findings: Findings) -> pa.Table:
@@ -30,49 +39,40 @@ def score_table(findings: Findings) -> pa.Table:
         `true_label` where they are known. Labels are names where there are classes, lists where
         there are several targets. What each column holds, its unit and its sign stand in the
         metadata of its field.
+
+    Raises:
+        SettingError: two scores name a column alike.
     """
-    samples, information = findings.samples, findings.information
+    f, samples = findings, findings.samples
     names = {"class_name": labels(samples, samples.y)} if samples.is_classification else {}
     own = {"id": column(samples.ids), "label": column(samples.y), **names}
-    noise = (information.steady_state, information.divergence)
-    scores = (findings.issues, information, findings.leave_one_out, findings.average)
-    scores += (findings.influence, *noise, findings.data_issues)
+    scores = (f.issues, f.information, f.leave_one_out, f.average, f.influence)
+    scores += (f.information.steady_state, f.information.divergence, f.data_issues)
     known = {} if samples.source is None else {"source": column(samples.source)}
-    if findings.adversarial is not None:
-        known["is_adversarial"] = pa.array(findings.adversarial)
+    if f.adversarial is not None:
+        known["is_adversarial"] = pa.array(f.adversarial)
     truth = {} if samples.true_y is None else {"true_label": labels(samples, samples.true_y)}
-    return _side_by_side(
+    whole, *others = (
         with_meanings(pa.table(own), GIVEN),
         table_of(*scores, joint=True),
         with_meanings(pa.table(known), GIVEN),
-        table_of(findings.baselines, joint=True),
+        table_of(f.baselines, joint=True),
         with_meanings(pa.table(truth), GIVEN),
-        *(table_of(one, joint=True) for one in findings.scores.values()),
+        *(table_of(one, joint=True) for one in f.scores.values()),
     )
-
-
-def _side_by_side(first: pa.Table, *others: pa.Table) -> pa.Table:
-    """All columns; the ids of the first."""
     for table in others:
         for field, values in zip(table.schema, table.columns, strict=True):
-            if field.name == "id":
-                continue
-            if field.name in first.column_names:
+            if field.name != "id" and field.name in whole.column_names:
                 raise SettingError(
                     f"a column must have one name in scores.parquet; two scores name theirs "
                     f"{field.name}. Update or uninstall the package that adds one of them."
                 )
-            first = first.append_column(field, values)
-    return first
+            whole = whole if field.name == "id" else whole.append_column(field, values)
+    return whole
 
 
 def attribution_table(findings: Findings) -> pa.Table:
-    """The largest effects on each validation sample.
-
-    Returns:
-        That of `effect_table`; of training samples where none is held out, without effects on
-        themselves. No rows where no attribution was asked for.
-    """
+    """The largest effects on each query; no rows where no attribution was asked for."""
     if findings.attribution is not None:
         return effect_table(findings.attribution, findings.queries)
     names = ("query", "query_id", "direction", "rank", "id", "effect", "of")
@@ -80,3 +80,56 @@ def attribution_table(findings: Findings) -> pa.Table:
     types += (types[1], pa.float64(), pa.string())
     none = pa.schema(list(zip(names, types, strict=True))).empty_table()
     return with_meanings(none, EFFECTS)
+
+
+def score_section(score: Score, samples: SampleSet, result: Any) -> Section:
+    """The section of a score: its own, or else histograms and the samples at both ends."""
+    if score.section is not None:
+        return score.section(samples, result)
+    about = columns_of(result, joint=True)
+    rows = [Row(name, (one.meaning, one.unit, one.sign)) for name, one in about.items()]
+    parts: list[Any] = [Text(score.help)]
+    for name, values in _numbers(result).items():
+        title = f"{name}, {about[name].unit}" if about[name].unit else name
+        figure = plots.chart(title, "samples", showlegend=False)
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            plots.histogram(figure, finite, np.histogram_bin_edges(finite, BINS))
+        order = np.argsort(-values, kind="stable")
+        order = order[np.isfinite(values[order])]
+        ends = order if len(order) <= 2 * ENDS else np.r_[order[:ENDS], order[-ENDS:]]
+        digits = about[name].digits
+        shown = tuple(Row(str(samples.ids[i]), (f"{values[i]:.{digits}g}",)) for i in ends)
+        parts += [
+            Figure(f"{score.name}-{name}", figure, f"Histogram of {name}", title=name),
+            Table(f"Samples with the highest and the lowest {name}", ("id", name), shown),
+        ]
+    columns = ("column", "what it holds", "unit", "sign")
+    parts.append(Table(f"Columns of {score.name} in scores.parquet", columns, tuple(rows)))
+    title = score.name.replace("_", " ").capitalize()
+    return Section(score.name, title, title, tuple(parts))
+
+
+def score_summary(result: Any) -> dict[str, dict[str, Any]]:
+    """Column → what it holds and, of numbers, the quartiles of what is finite; for summary.json."""
+    summary: dict[str, dict[str, Any]] = {
+        name: {"meaning": one.meaning, "unit": one.unit, "sign": one.sign}
+        for name, one in columns_of(result, joint=True).items()
+    }
+    for name, values in _numbers(result).items():
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            quartiles = np.quantile(finite, list(QUARTILES.values())).tolist()
+            summary[name] |= dict(zip(QUARTILES, quartiles, strict=True))
+    return summary
+
+
+def _numbers(result: Any) -> dict[str, np.ndarray]:
+    """The columns of numbers, without the ids; null is nan."""
+    table = table_of(result, joint=True)
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    names = [f.name for f in table.schema if f.name != "id" and any(is_(f.type) for is_ in kinds)]
+    return {
+        name: np.array([np.nan if v is None else v for v in table[name].to_pylist()], float)
+        for name in names
+    }

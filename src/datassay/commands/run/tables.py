@@ -12,7 +12,7 @@ from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import Confusion
 from datassay.report.page import Row, Table
 from datassay.report.wording import count, in_points, number, percent, share, shortened, signed
-from datassay.score.checks.data_issues import DataIssues, NearPair
+from datassay.score.checks.data_issues import DataIssues
 
 MOST_PAIRS, MOST_NEAR, MOST_COLUMNS, MOST_CONFUSIONS = 20, 50, 3, 20
 GROUP_COLUMNS = (
@@ -72,16 +72,17 @@ def in_depth(table: ActTable) -> tuple[str, ...]:
 def before_table(before: BeforeAfter) -> Table:
     """Scores, samples and labels of the run before and of this one."""
     gain, (n, n_now), (suspects, now) = before.gain, before.n, before.suspects
-    rows = [] if gain is None else [_gain_row(row, gain.metric) for row in gain.rows]
-    if gain is not None and len(rows) > 1:
-        rows = [
-            Row(f"{row.name}, {one.by}", row.cells)
-            for row, one in zip(rows, gain.rows, strict=True)
-        ]
-    rows += [
-        Row("training samples", ("", f"{n:,}", f"{n_now:,}", _difference(n_now - n), "")),
-        Row("suspected labels", ("", f"{suspects:,}", f"{now:,}", _difference(now - suspects), "")),
-    ]
+    metric, measured = ("", ()) if gain is None else (gain.metric, gain.rows)
+    rows: list[Row] = []
+    is_share = in_points(metric)
+    for one in measured:
+        change = signed(one.after - one.before, metric) + " points" * is_share
+        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (one.before, one.after))
+        name = f"{metric}, {one.by}" if len(measured) > 1 else metric
+        rows += [Row(name, (f"{one.n:,}", *scores, change, _interval(one, metric)))]
+    for name, then, today in (("training samples", n, n_now), ("suspected labels", suspects, now)):
+        difference = f"{today - then:+,}".replace("-", "−") if today != then else "0"
+        rows += [Row(name, ("", f"{then:,}", f"{today:,}", difference, ""))]
     if before.confirmed:
         rows += [Row("of these looked at and kept", ("", "", f"{before.confirmed:,}", "", ""))]
     wrong, wrong_now = before.expected_wrong
@@ -89,17 +90,6 @@ def before_table(before: BeforeAfter) -> Table:
     rows += [Row("labels expected to be wrong", ("", share(wrong), share(wrong_now), points, ""))]
     columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
     return Table("Before and after", columns, tuple(rows), in_terminal=True)
-
-
-def _gain_row(row: GainRow, metric: str) -> Row:
-    is_share = in_points(metric)
-    change = signed(row.after - row.before, metric) + " points" * is_share
-    scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
-    return Row(metric, (f"{row.n:,}", *scores, change, _interval(row, metric)))
-
-
-def _difference(n: int) -> str:
-    return f"{n:+,}".replace("-", "−") if n else "0"
 
 
 def relabelled_table(before: BeforeAfter) -> Table | None:
@@ -130,24 +120,17 @@ def near_table(found: DataIssues) -> Table | None:
     if not shown:
         return None
     note = f"The first {len(shown)} of {count(len(found.pairs), 'pair')}."
-    rows = tuple(Row(_pair(pair), (_differing(pair),)) for pair in shown)
+    rows = []
+    for pair in shown:
+        both = zip(pair.ids, pair.in_validation, strict=True)
+        names = " and ".join(name + " (validation)" * held_out for name, held_out in both)
+        differ = [f"{c}: {shortened(a)} / {shortened(b)}" for c, a, b in pair.columns]
+        more = [f"{len(differ) - MOST_COLUMNS} more"] * (len(differ) > MOST_COLUMNS)
+        rows += [Row(names, (", ".join([*differ[:MOST_COLUMNS], *more]),))]
     return Table(
-        "Near duplicates", ("near duplicates", "columns that differ"), rows,
+        "Near duplicates", ("near duplicates", "columns that differ"), tuple(rows),
         caption="Near duplicates", prose=True, note=note if len(shown) < len(found.pairs) else "",
     )  # fmt: skip
-
-
-def _pair(pair: NearPair) -> str:
-    each = zip(pair.ids, pair.in_validation, strict=True)
-    return " and ".join(name + " (validation)" * held_out for name, held_out in each)
-
-
-def _differing(pair: NearPair) -> str:
-    shown = [
-        f"{name}: {shortened(a)} / {shortened(b)}" for name, a, b in pair.columns[:MOST_COLUMNS]
-    ]
-    more = len(pair.columns) - len(shown)
-    return ", ".join([*shown, *([f"{more} more"] if more > 0 else [])])
 
 
 def group_table(findings: Findings, by: str) -> Table:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import nn
 
-from datassay.collect.form import EIGEN_WORK
 from datassay.collect.gradients.blocks import Block
 from datassay.data.arguments import checks_arguments
-from datassay.machine import available_memory, matrix_rate
+from datassay.plan import EIGEN_WORK, BlockPlan, seconds_of, timed
 from datassay.progress import silent
-from datassay.results import Tabular, result
+from datassay.results import result
 from datassay.score.index.build import MOST_OPERATIONS, N_QUERIES, N_SAMPLES, check_settings
 from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import GradientEncoding, encoding
@@ -34,7 +31,7 @@ from datassay.score.influence.block_basis import (
 )
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, penalties
 from datassay.score.influence.given import given_sets
-from datassay.score.influence.plan import SHARE, held_bytes, kept_bytes
+from datassay.score.influence.plan import blocks_of, held_bytes, kept_bytes, network_bytes
 from datassay.score.influence.request import check_numbers
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
@@ -47,58 +44,33 @@ from datassay.score.settings import Indexing, Influence, TrainedWeights, Trainin
 N_TIMED, FEWEST_TIMED, LONGEST_TIMED = 512, 64, 5.0
 # Seconds that eigenbases may take meanwhile; of larger ones the operations are counted.
 LONGEST_BASES = 10.0
-# Of a byte: digested, written and read back; measured on two cores.
-BYTE_SECONDS = 4e-9
-# Of an effect: whether it is among the largest; measured on one core.
-LARGEST_SECONDS = 5e-9
+# Passes over an effect that say whether it is among the largest.
+LARGEST_VALUES = 4.0
 
 
 @result
-class IndexPlan(Tabular):
-    """What making an index would do.
+class IndexPlan(BlockPlan):
+    """What making an index would do: a `BlockPlan`, and what follows.
 
     Attributes:
-        block: [blocks], names: of a layer, or of a tensor that no known layer owns.
-        size: [blocks], weights.
-        kind: [blocks], "exact" or "factored".
-        bytes: [blocks], of its eigenbasis as it is kept.
-        n_samples: n.
         width: numbers a sample; the most allowed where `is_most`.
         is_most: whether the width was not looked for, as that would take long.
         keep: type of these numbers.
         row_bytes: of all samples' rows on disk, with ids and lengths.
         curvature_bytes: on disk.
         scratch_bytes: on disk beside these, while the curvature is fitted.
-        passes: of one sample each, forward or back.
-        peak_bytes: most memory at once, beyond the program and its samples.
-        seconds: expected on this machine, good to a factor of about two.
         gradient_seconds: of one query's gradient, in its row.
         effect_seconds: of one query's effects of all samples, among many queries.
-        free_bytes: memory that is free.
     """
 
-    block: np.ndarray
-    size: np.ndarray
-    kind: np.ndarray
-    bytes: np.ndarray
-    n_samples: int
     width: int
     is_most: bool
     keep: str
     row_bytes: float
     curvature_bytes: float
     scratch_bytes: float
-    passes: int
-    peak_bytes: float
-    seconds: float
     gradient_seconds: float
     effect_seconds: float
-    free_bytes: float
-
-    @property
-    def fits(self) -> bool:
-        """Whether the memory that it needs is free."""
-        return self.peak_bytes <= self.free_bytes
 
     def query_seconds(self, m: int) -> float:
         """Expected seconds of a query.
@@ -109,13 +81,8 @@ class IndexPlan(Tabular):
         Returns:
             Seconds, with rows and curvature read once.
         """
-        read = (self.row_bytes + self.curvature_bytes) * BYTE_SECONDS
+        read = seconds_of({"bytes": self.row_bytes + self.curvature_bytes})
         return read + m * (self.gradient_seconds + self.effect_seconds)
-
-    def to_table(self) -> pa.Table:
-        """One row a block: block, size, kind, bytes."""
-        names = ("block", "size", "kind", "bytes")
-        return pa.table({name: getattr(self, name).tolist() for name in names})
 
 
 @checks_arguments
@@ -179,33 +146,17 @@ def index_plan(
     n_fitted, blocks = min(network.n, MOST_FITTED), network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)
     shift = penalties(blocks, network.n, exact, damping, weight_decay)
-    solving = _solving(blocks, exact)
-    timed = _Rehearsal(network, exact, shift, seed, real=solving < LONGEST_BASES)
-    found = encoding(timed.bases, share, width)
-    return _planned(network, exact, timed, found.width if timed.real else width, keep, solving)
-
-
-def _solving(blocks: list[Block], exact: Callable[[Block], bool]) -> float:
-    """Seconds that the eigenbases of all blocks take."""
     sides = [[b.size] if exact(b) else [s for s in b.shape if 1 < s <= LARGEST_SIDE]
              for b in blocks]  # fmt: skip
     work = EIGEN_WORK * sum(side**3.0 for some in sides for side in some)
-    return work / (matrix_rate(torch.float64) * SHARE)
+    solving = seconds_of({"eigen": work})  # of all eigenbases
+    pilot = _Pilot(network, exact, shift, seed, real=solving < LONGEST_BASES)
+    found = encoding(pilot.bases, share, width)
+    return _planned(network, exact, pilot, found.width if pilot.real else width, keep, solving)
 
 
-class _Rehearsal:
-    """A few samples gone through as all of them will be; seconds a sample of each pass.
-
-    Attributes:
-        sums: of the first pass over the loss's outputs.
-        squares: of the second; 0 where all blocks are exact.
-        rows: of a loss gradient in its row.
-        sum_bytes: of one part's sums.
-        vectors: gradients by the outputs, of one sample.
-        held: bytes that a batch's gradients take.
-        bases: of these samples, or stand-ins of the same shapes.
-        real: whether they are the samples' own.
-    """
+class _Pilot:
+    """A few samples gone through as all will be: seconds a sample of each pass, and its bases."""
 
     def __init__(
         self,
@@ -220,11 +171,11 @@ class _Rehearsal:
         blocks, self.real = network.per_sample.blocks, real
         small = {b.name for b in blocks if exact(b)}
         few, size = self._few(network, small, seed)
-        self.sums, sums = _timed(lambda: first_sums(blocks, few.roots(seed, ""), small), size)
+        self.sums, sums = timed(lambda: first_sums(blocks, few.roots(seed, ""), small), size)
         self.sum_bytes = float(sum(s.numel() * 8 for s in sums.values()))
         if real:
             bases = unfitted(blocks, sums, network.dtype)
-            self.squares, squares = _timed(lambda: square_sums(bases, few.roots(seed, "")), size)
+            self.squares, squares = timed(lambda: square_sums(bases, few.roots(seed, "")), size)
             sums |= squares
             self.bases = fitted(
                 blocks, bases, sums, size, shift, spectral=True, dtype=network.dtype
@@ -232,10 +183,10 @@ class _Rehearsal:
         else:
             self.bases = {b.name: _stand_in(b, exact(b), network.dtype) for b in blocks}
             factored = {n: b for n, b in self.bases.items() if n not in small}
-            self.squares, _ = _timed(lambda: square_sums(factored, few.roots(seed, "")), size)
+            self.squares, _ = timed(lambda: square_sums(factored, few.roots(seed, "")), size)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
         whole = GradientEncoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
-        self.rows, _ = _timed(lambda: list(whole.rows_of(few)), size)
+        self.rows, _ = timed(lambda: list(whole.rows_of(few)), size)
 
     def _few(
         self, network: TrainedNetwork, small: set[str], seed: int
@@ -253,18 +204,11 @@ class _Rehearsal:
         first = next(of(size).roots(seed, ""))  # so that nothing is timed that happens once
         self.held = held_bytes(first)
         self.vectors = len(list(of(1).roots(seed, "")))
-        each, _ = _timed(
+        each, _ = timed(
             lambda: first_sums(network.per_sample.blocks, of(size).roots(seed, ""), small), size
         )
         size = min(network.n, N_TIMED, max(size, int(LONGEST_TIMED / each)))
         return of(size), size
-
-
-def _timed(call: Callable[[], Any], size: int) -> tuple[float, Any]:
-    """Seconds a sample, and what it gives."""
-    started = time.perf_counter()
-    found = call()
-    return (time.perf_counter() - started) / size, found
 
 
 def _stand_in(block: Block, exact: bool, dtype: torch.dtype) -> BlockBasis:
@@ -281,50 +225,41 @@ def _stand_in(block: Block, exact: bool, dtype: torch.dtype) -> BlockBasis:
 def _planned(
     network: TrainedNetwork,
     exact: Callable[[Block], bool],
-    timed: _Rehearsal,
+    pilot: _Pilot,
     width: int,
     keep: str,
     solving: float,
 ) -> IndexPlan:
     n, blocks = network.n, network.per_sample.blocks
-    itemsize = next(network.model.parameters()).element_size()
+    weights, itemsize, formed = network_bytes(network)
     fitted_to = min(n, MOST_FITTED)
-    scratch = timed.sum_bytes * n_parts(fitted_to, timed.sum_bytes)
-    each = np.array([_kept(b, exact(b), itemsize) for b in blocks])
+    scratch = pilot.sum_bytes * n_parts(fitted_to, pilot.sum_bytes)
+    # On disk eigenvalues are float64.
+    kept = [kept_bytes(b, exact(b), itemsize) + 8.0 * b.size * exact(b) for b in blocks]
+    each = np.array(kept)
     rows = _row_bytes(network, width, keep)
     both = network.own_loss is not None  # gradients of rows, and for self-influence
     judged = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
-    seconds = fitted_to * (timed.sums + timed.squares) + (n + judged) * timed.rows + solving
-    rounds = 1 + (timed.squares > 0)
-    formed = itemsize * network.pass_size * max(b.size for b in blocks)
+    passing = fitted_to * (pilot.sums + pilot.squares) + (n + judged) * pilot.rows + solving
+    rounds = 1 + (pilot.squares > 0)
     towards = itemsize * 2.0 * N_QUERIES * sum(b.size for b in blocks)
-    weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
     fitting = max(curvature_bytes(blocks, exact), float(each.sum()) + towards)
-    compared = matrix_rate(torch.bfloat16 if has_bfloat16() else torch.float32)
+    compared = {"bfloat16" if has_bfloat16() else "float32": 2.0 * width * n}
     return IndexPlan(
-        block=np.array([b.name for b in blocks]),
-        size=np.array([b.size for b in blocks]),
-        kind=np.array(["exact" if exact(b) else "factored" for b in blocks]),
+        **blocks_of(network, exact),
         bytes=each,
-        n_samples=n,
         width=width,
-        is_most=not timed.real,
+        is_most=not pilot.real,
         keep=keep,
         row_bytes=rows,
         curvature_bytes=float(each.sum()),
         scratch_bytes=scratch,
-        passes=fitted_to * rounds * (1 + timed.vectors) + 2 * (n + judged) + n * both,
-        peak_bytes=weights + timed.held + formed + fitting,
-        seconds=seconds + BYTE_SECONDS * (scratch + float(each.sum()) + rows),
-        gradient_seconds=timed.rows,
-        effect_seconds=n * (2.0 * width / (compared * SHARE) + LARGEST_SECONDS),
-        free_bytes=available_memory(),
+        passes=fitted_to * rounds * (1 + pilot.vectors) + 2 * (n + judged) + n * both,
+        peak_bytes=weights + pilot.held + formed + fitting,
+        seconds=passing + seconds_of({"bytes": scratch + float(each.sum()) + rows}),
+        gradient_seconds=pilot.rows,
+        effect_seconds=seconds_of(compared | {"values": LARGEST_VALUES * n}),
     )
-
-
-def _kept(block: Block, exact: bool, itemsize: int) -> float:
-    """Bytes of a block's basis on disk, its eigenvalues in float64."""
-    return kept_bytes(block, exact, itemsize) + 8.0 * block.size * exact
 
 
 def _row_bytes(network: TrainedNetwork, width: int, keep: str) -> float:

@@ -14,17 +14,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.form import MOST_PARTNERS
+from datassay.collect.form import MOST_PARTNERS, step_bytes
 from datassay.collect.linearization import Linearization
 from datassay.errors import DataError, SettingError
+from datassay.plan import PlanStep
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.rules import at_least
 from datassay.score.label_issues import label_issues
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import operand, panels, product
-from datassay.score.registry import Context, Score
+from datassay.score.registry import Context, Score, Sizes
 
+# Passes over the influence of a pair that its moments take.
+PAIR_VALUES = 32.0
 _OF = "of the influence X(z, ·) of the sample on the others, at the linearised ridge fit"
 _UNIT = "loss per unit of weight"
 
@@ -247,9 +250,21 @@ def _of_run(context: Context) -> SampleInfluence | None:
         return None
 
 
+def influence_steps(sizes: Sizes) -> list[PlanStep]:
+    """What the products and the moments take."""
+    n, b, p = sizes.train, sizes.rows, sizes.eigenproblem
+    partners = min(n, MOST_PARTNERS)
+    # The rows are read once for the partners and once for all.
+    flops = 2.0 * p * (n * partners + (0 if sizes.is_dual else 2 * n * b * p))
+    work = {sizes.products: flops, "values": PAIR_VALUES * n * partners}
+    held = step_bytes(sizes.form)["influence"]
+    return [PlanStep("influence", f"{partners} partners a sample", held, work)]
+
+
 SCORE = Score(
     name="influence",
     help="How much more weight on a sample changes the loss of the others.",
     compute=_of_run,
     needs=("label_issues",),
+    cost=influence_steps,
 )

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import torch
 from torch import nn
 
-from datassay.collect.form import EIGEN_WORK
 from datassay.collect.gradients.batches import Batches
 from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.per_sample import Gradients
@@ -21,9 +17,10 @@ from datassay.collect.gradients.reading import batches
 from datassay.collect.layers import Factors, Use, tensors_of
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
-from datassay.machine import available_memory, matrix_rate
+from datassay.machine import available_memory
+from datassay.plan import EIGEN_WORK, BlockPlan, added, seconds_of, timed
 from datassay.progress import silent
-from datassay.results import Tabular, result
+from datassay.results import column, result
 from datassay.score.effects import LARGEST_MATRIX, check_top
 from datassay.score.influence.block_basis import LARGEST_SIDE
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule
@@ -37,52 +34,23 @@ from datassay.score.influence.trained_network import (
 from datassay.score.settings import Influence, Queries, TrainedWeights
 
 PLANNED = ("auto", "blocks", "ekfac")
-# Share of the matrix-product rate that products reach, and seconds an effect, of the search for the
-# largest ones; both measured on two cores.
-SHARE, EFFECT_SECONDS = 0.5, 2e-8
+# Passes over an effect that the search for the largest ones takes.
+EFFECT_VALUES = 16.0
 
 
 @result
-class InfluencePlan(Tabular):
-    """What a call of `influence` would do.
+class InfluencePlan(BlockPlan):
+    """What a call of `influence` would do: a `BlockPlan`, and what follows.
 
     Attributes:
-        block: [blocks], names: of a layer, or of a tensor that no known layer owns.
-        size: [blocks], weights.
-        kind: [blocks], "exact" or "factored".
-        bytes: [blocks], most memory that its curvature takes, while it is fitted.
         flops: [blocks], multiplications and additions of its curvature and its products.
-        n_samples: n.
         n_queries: m.
         n_models: whose effects are averaged.
-        passes: of one sample each, forward or back, of all models.
-        peak_bytes: most memory at once, beyond the program and its samples.
-        seconds: expected on this machine, good to a factor of about two.
-        free_bytes: memory that is free.
     """
 
-    block: np.ndarray
-    size: np.ndarray
-    kind: np.ndarray
-    bytes: np.ndarray
-    flops: np.ndarray
-    n_samples: int
+    flops: np.ndarray = column("additions and multiplications", unit="operations")
     n_queries: int
     n_models: int
-    passes: int
-    peak_bytes: float
-    seconds: float
-    free_bytes: float
-
-    @property
-    def fits(self) -> bool:
-        """Whether the memory that it needs is free."""
-        return self.peak_bytes <= self.free_bytes
-
-    def to_table(self) -> pa.Table:
-        """One row a block: block, size, kind, bytes, flops."""
-        names = ("block", "size", "kind", "bytes", "flops")
-        return pa.table({name: getattr(self, name).tolist() for name in names})
 
 
 @checks_arguments
@@ -135,53 +103,35 @@ def influence_plan(
         models[0], train, loss=loss, parameters=parameters, precision=precision or "float32",
         device=device, progress=silent,
     )  # fmt: skip
-    m = network.n if val is None else _count(batches(val, network.pass_size, "val"))
+    m = network.n
+    if val is not None:
+        asked = batches(val, network.pass_size, "val")
+        m = sum(len(ids) for ids, _ in asked) if asked.n is None else asked.n
     with_temperature(network, TrainedWeights.temperature)
     first = next(iter(network.train))
     alone = Batches(lambda: iter([first]), first[0], len(first[0]))
-    timed = _Timed.of(replace(network, train=alone), len(first[0]), seed)
-    return _planned(network, timed, curvature, (network.n, m, len(models)), top)
-
-
-def _count(parts: Batches) -> int:
-    return sum(len(ids) for ids, _ in parts) if parts.n is None else parts.n
+    pilot = _Pilot.of(replace(network, train=alone), len(first[0]), seed)
+    return _planned(network, pilot, curvature, (network.n, m, len(models)), top)
 
 
 @dataclass(frozen=True, slots=True)
-class _Timed:
-    """One batch, run.
+class _Pilot:
+    """One batch, run; seconds are those of a sample."""
 
-    Attributes:
-        roots: seconds a sample of its gradients by all outputs.
-        losses: seconds a sample of the gradient of its loss.
-        own: likewise, of the further one that self-influence takes.
-        vectors: gradients by the outputs, of one sample.
-        uses: of the batch, block by block.
-        held: bytes that a batch holds.
-    """
-
-    roots: float
-    losses: float
-    own: float
-    vectors: int
-    uses: Gradients
-    held: float
+    roots: float  # of its gradients by all outputs
+    losses: float  # of the gradient of its loss
+    own: float  # likewise, of the further one that self-influence takes
+    vectors: int  # gradients by the outputs, of one sample
+    uses: Gradients  # of the batch, block by block
+    held: float  # bytes that a batch holds
 
     @classmethod
-    def of(cls, network: TrainedNetwork, size: int, seed: int) -> _Timed:
-        started = time.perf_counter()
-        uses = list(network.roots(seed, ""))
-        middle = time.perf_counter()
-        for _ in network.loss_gradients():
-            pass
-        ended = time.perf_counter()
-        for _ in network.both_gradients():
-            pass
-        both = time.perf_counter() - ended
-        roots, losses = (middle - started) / size, (ended - middle) / size
-        own = max(0.0, both / size - losses)
+    def of(cls, network: TrainedNetwork, size: int, seed: int) -> _Pilot:
+        roots, uses = timed(lambda: list(network.roots(seed, "")), size)
+        losses, _ = timed(lambda: sum(1 for _ in network.loss_gradients()), size)
+        both, _ = timed(lambda: sum(1 for _ in network.both_gradients()), size)
         held = sum(map(held_bytes, uses))
-        return cls(roots, losses, own, len(uses), uses[0], float(held))
+        return cls(roots, losses, max(0.0, both - losses), len(uses), uses[0], held)
 
 
 def held_bytes(gradients: Gradients) -> float:
@@ -192,7 +142,7 @@ def held_bytes(gradients: Gradients) -> float:
 
 def _planned(
     network: TrainedNetwork,
-    timed: _Timed,
+    pilot: _Pilot,
     curvature: str,
     sizes: tuple[int, int, int],
     top: int | None,
@@ -208,47 +158,53 @@ def _planned(
     counts = rounds * n, m + goes * n
     gradients = n, counts[1] + alone
     work = [
-        _work(b, timed, exact(b), gradients, m * n) if b.name in timed.uses else (0.0, 0.0)
-        for b in blocks
+        _work(b, pilot, exact(b), gradients, m * n) if b.name in pilot.uses else {} for b in blocks
     ]
-    fast, slow = (sum(part) for part in zip(*work, strict=True))
-    rates = [matrix_rate(dtype) * SHARE for dtype in (torch.float32, torch.float64)]
-    passing = counts[0] * timed.roots + counts[1] * timed.losses + alone * timed.own
-    seconds = passing + fast / rates[0] + slow / rates[1] + n * m * EFFECT_SECONDS
+    passing = counts[0] * pilot.roots + counts[1] * pilot.losses + alone * pilot.own
+    each = passing + seconds_of(added(*work) | {"values": EFFECT_VALUES * n * m})
     return InfluencePlan(
-        block=np.array([b.name for b in blocks]),
-        size=np.array([b.size for b in blocks]),
-        kind=np.array(["exact" if exact(b) else "factored" for b in blocks]),
+        **blocks_of(network, exact),
         bytes=np.array([float(curvature_bytes([b], exact)) for b in blocks]),
-        flops=np.array([models * (a + b) for a, b in work]),
-        n_samples=n,
+        flops=np.array([models * sum(one.values()) for one in work]),
         n_queries=m,
         n_models=models,
-        passes=models * (counts[0] * (1 + timed.vectors) + 2 * counts[1] + alone),
-        peak_bytes=_peak(network, timed, exact, sizes, min(group, m), top),
-        seconds=models * seconds,
-        free_bytes=available_memory(),
+        passes=models * (counts[0] * (1 + pilot.vectors) + 2 * counts[1] + alone),
+        peak_bytes=_peak(network, pilot, exact, sizes, min(group, m), top),
+        seconds=models * each,
     )
 
 
+def blocks_of(network: TrainedNetwork, exact: Callable[[Block], bool]) -> dict[str, Any]:
+    """What a `BlockPlan` says of the network, its samples and this machine."""
+    blocks = network.per_sample.blocks
+    return {
+        "block": np.array([b.name for b in blocks]),
+        "size": np.array([b.size for b in blocks]),
+        "kind": np.array(["exact" if exact(b) else "factored" for b in blocks]),
+        "n_samples": network.n,
+        "free_bytes": available_memory(),
+    }
+
+
 def _work(
-    block: Block, timed: _Timed, exact: bool, gradients: tuple[int, int], effects: int
-) -> tuple[float, float]:
-    """Operations of a block in the network's precision, and in float64."""
+    block: Block, pilot: _Pilot, exact: bool, gradients: tuple[int, int], effects: int
+) -> dict[str, float]:
+    """Operations of a block, by kind; gradients are in the network's precision."""
     # Samples whose gradients by each output the curvature is fitted to, and all other gradients.
-    fitted, others = timed.vectors * gradients[0], gradients[1]
+    fitted, others = pilot.vectors * gradients[0], gradients[1]
     forming = turning = moments = 0.0
     sides = [0 if side > LARGEST_SIDE or side == 1 else side for side in block.shape]
-    for form, turned, squares in _each(timed.uses[block.name], block.shape, sides):
+    for form, turned, squares in _each(pilot.uses[block.name], block.shape, sides):
         forming += form
         turning += turned
         moments += squares
     products = 2.0 * effects * block.size
     if exact:
         square = 2.0 * block.size**2
-        return (fitted + others) * (forming + square) + products, 4 / 3 * block.size**3
-    solved = EIGEN_WORK * sum(side**3 for side in sides)
-    return fitted * moments + (fitted + others) * turning + products, solved
+        formed = (fitted + others) * (forming + square) + products
+        return {"float32": formed, "float64": 4 / 3 * block.size**3}
+    turned = fitted * moments + (fitted + others) * turning + products
+    return {"float32": turned, "eigen": EIGEN_WORK * sum(side**3 for side in sides)}
 
 
 def _each(
@@ -271,8 +227,8 @@ def _each(
 
 def _peak(
     network: TrainedNetwork,
-    timed: _Timed,
-    exact: Any,
+    pilot: _Pilot,
+    exact: Callable[[Block], bool],
     sizes: tuple[int, int, int],
     queries: int,
     top: int | None,
@@ -280,14 +236,20 @@ def _peak(
     """Most bytes at once: while a last network is fitted, or while effects are computed."""
     n, m, models = sizes
     blocks = network.per_sample.blocks
-    weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
-    itemsize = next(network.model.parameters()).element_size()
-    formed = itemsize * network.pass_size * max(b.size for b in blocks)
+    weights, itemsize, formed = network_bytes(network)
     kept = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
     fitting = (models - 1) * kept + curvature_bytes(blocks, exact)
     towards = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
     matrix = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
-    return models * weights + timed.held + formed + max(fitting, models * kept + towards + matrix)
+    return models * weights + pilot.held + formed + max(fitting, models * kept + towards + matrix)
+
+
+def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:
+    """Bytes of all weights, of one of them, and of the largest block's gradients in a pass."""
+    weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
+    itemsize = next(network.model.parameters()).element_size()
+    largest = max(b.size for b in network.per_sample.blocks)
+    return weights, itemsize, itemsize * network.pass_size * largest
 
 
 def kept_bytes(block: Block, exact: bool, itemsize: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,11 +11,13 @@ from jaxtyping import Float, Int
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.machine import available_memory
+from datassay.plan import PlanStep, added
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.rules import require
+from datassay.score.attribution import removal_steps
 from datassay.score.linear.training_run import training_run
-from datassay.score.registry import Context, Score
+from datassay.score.registry import Context, Score, Sizes
 from datassay.score.sample_information import sample_information
 from datassay.score.settings import RUN
 
@@ -166,8 +169,24 @@ def _of_run(context: Context) -> AverageInformation | None:
     return average_information(context.lin, draws=draws, **settings) if draws else None
 
 
+def _steps(sizes: Sizes) -> list[PlanStep]:
+    """Of each subset its decomposition and its removals."""
+    draws, n = sizes.options.get("subsets", 0), sizes.train
+    if not draws:
+        return []
+    alone, parts = {**sizes.options, "attribution": "none"}, []
+    for size in (max(2, round(share * n)) for share in FRACTIONS):
+        form = replace(sizes.form, n_rows=size * sizes.rows)
+        parts += removal_steps(replace(sizes, form=form, train=size, options=alone))
+    work = added(*(part.work for part in parts), times=draws)
+    held = sizes.form.result_bytes + max(part.bytes for part in parts)
+    detail = f"{draws} subsets of each of {len(FRACTIONS)} sizes"
+    return [PlanStep("random subsets", detail, held, work)]
+
+
 SCORE = Score(
     name="average_information",
     help="How much a sample tells beside random subsets of the others, in nats.",
     compute=_of_run,
+    cost=_steps,
 )

@@ -6,18 +6,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.form import N_RIDGES
+from datassay.collect.form import LARGEST_EIGENPROBLEM, N_RIDGES, step_bytes
 from datassay.collect.linearization import Linearization
+from datassay.plan import EIGEN_WORK, PlanStep
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.score.linear.eigenbasis import Eigenbasis, check_not_null, eigenbasis
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import RemovalBlocks, held_out_residuals
+from datassay.score.registry import Sizes
 
 # Penalties tried, as fractions of λ_max: four a decade.
 RIDGES = torch.logspace(-8, 0, N_RIDGES, dtype=torch.float64)
 # Products in less than float64 round by about 2⁻²³ λ_max: smaller penalties would not be felt.
 LEAST_RIDGE = 8 * torch.finfo(torch.float32).eps
+# Above this many samples features replace the [n, n] kernel.
+LARGEST_KERNEL = LARGEST_EIGENPROBLEM
+# The search for the label noise: evaluations of a likelihood, calls in each, however few samples,
+# and passes over a value of each sample and class.
+EVALUATIONS, EVALUATION_CALLS, EVALUATION_VALUES = 1000, 40.0, 20.0
 
 
 @result
@@ -93,3 +100,23 @@ def _panel_left(
     return held_out_residuals(
         basis, RemovalBlocks(basis.rows[part], target[part], projected), shifts
     )
+
+
+def judge_steps(sizes: Sizes) -> list[PlanStep]:
+    """What fitting all penalties, and the search for the noise in the labels, take."""
+    form, n, b, p = sizes.form, sizes.train, sizes.rows, sizes.eigenproblem
+    columns, held = sizes.outputs // b, step_bytes(form)["label issues"]
+    # Two offsets a penalty, and one more fit, to the probable labels.
+    fits, work = 2.0 * len(RIDGES) + 4.0, {"float64": 0.0, "eigen": 0.0, "thin": 0.0}
+    if classes := sizes.classes:
+        work["calls"] = EVALUATIONS * EVALUATION_CALLS
+        work["values"] = EVALUATIONS * EVALUATION_VALUES * n * classes
+        work["float64"] = EVALUATIONS * 6.0 * n * classes**2
+    if not sizes.is_dual and (b == 1 or n > LARGEST_KERNEL):
+        work[sizes.products] = work.get(sizes.products, 0.0) + 2 * 2.0 * n * b * p**2  # read twice
+        work["thin"] = fits * n * b * p * (b + columns)
+        detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
+    else:
+        work |= {"eigen": EIGEN_WORK * n**3 * (b > 1), "thin": fits * n * n * columns * b}
+        detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
+    return [PlanStep("label issues", detail, held, work)]

@@ -12,7 +12,6 @@ from datassay.act.choose.action import MEND, REMOVE
 from datassay.act.choose.compare import ActGain, ActTable, compare_acts
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
-from datassay.collect.form import NOMINAL_RATE
 from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work
@@ -21,62 +20,29 @@ from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.models.build import build_model
-from datassay.progress import Progress
-from datassay.score.checks.data_issues import DataIssues
 from datassay.score.label_issues import LabelIssues, label_issues
-from datassay.score.sample_information import SampleInformation
+from datassay.score.registry import Context
 from datassay.train.learner import Estimators, Learner, Networks
 
 
-def act_table(
-    model: nn.Module,
-    lin: Linearization,
-    train: SampleSet,
-    val: SampleSet | None,
-    issues: LabelIssues,
-    scored: SampleInformation,
-    found: DataIssues,
-    settings: RunSettings,
-    progress: Progress,
-) -> ActTable | None:
-    """What each act gains, on the user's validation part or else on fifths of the samples.
-
-    Args:
-        model: the network of the run, or the one that stands beside the user's model.
-        lin: the linearisation of the run.
-        train: its training samples.
-        val: its validation samples, or None.
-        issues: of all labels.
-        scored: the information of all training samples.
-        found: among the inputs; near duplicates stay in one part.
-        settings: of the run.
-        progress: called with (step, acts done, acts in all).
-
-    Returns:
-        The table; None where fewer than two networks a point are asked for or within the budget, or
-        there are fewer than 100 samples.
-    """
-    information = scored.information
-    plan = act_plan(forward_work(model, train), train, val, settings, 2 * NOMINAL_RATE)
+def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActTable | None:
+    """What each act gains on held-out samples; None where the budget pays for no comparison."""
+    train, val = context.train, context.val
+    plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
         return None
-    if val is not None and not val.split_off:
-        parts = [_given(lin, train, val, issues, information, settings, plan)]
-    else:
-        parts = _fifths(lin, train, issues, information, found.copies, settings, plan, progress)
+    parts = _parts(context, settings, plan)
     if not all(_is_judged(part) for part in parts):
         return None
     table = compare_acts(
-        parts, budget=settings.budget, per_fit=plan.per_fit, seed=settings.seed, progress=progress
-    )
+        parts, budget=settings.budget, per_fit=plan.per_fit, seed=settings.seed,
+        progress=context.progress,
+    )  # fmt: skip
     more = gain_of_more(parts[0].learner, parts[0].train, parts[0].yardstick, seed=settings.seed)
-    rows = (
-        *table.acts,
-        *(() if more is None else (replace(more, note=_wanted(parts[0], settings)),)),
-    )
+    wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
-    suspects = int(issues.is_issue.sum())
-    acts = tuple(_of_whole(row, of_all, suspects) for row in rows)
+    suspects = int(context.results["label_issues"].is_issue.sum())
+    acts = tuple(_of_whole(row, of_all, suspects) for row in (*table.acts, *wanted))
     return replace(table, acts=acts)
 
 
@@ -95,42 +61,27 @@ def _is_judged(part: Part) -> bool:
     return len(held_out) > 1 and varied and len(np.unique(train.y, axis=0)) > 1
 
 
-def _given(
-    lin: Linearization,
-    train: SampleSet,
-    val: SampleSet,
-    issues: LabelIssues,
-    information: np.ndarray,
-    settings: RunSettings,
-    plan: ActPlan,
-) -> Part:
-    """The user's own validation part, whose labels count as right."""
-    penalty = _penalty(lin, issues)
-    learner = learner_of(train, settings, plan.seeds, 0)
-    return Part(train, val, lin, issues, information, penalty, None, learner)
+def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]:
+    """The user's own validation part, whose labels count as right; else fifths of the samples."""
+    lin, train, val = context.lin, context.train, context.val
+    issues, information = (context.results[name] for name in ("label_issues", "information"))
 
-
-def _fifths(
-    lin: Linearization,
-    train: SampleSet,
-    issues: LabelIssues,
-    information: np.ndarray,
-    copies: np.ndarray,
-    settings: RunSettings,
-    plan: ActPlan,
-    progress: Progress,
-) -> list[Part]:
     def judge(sub: Linearization, some: SampleSet) -> tuple[LabelIssues, float]:
-        found = issues_of(sub, some, settings, progress)
+        found = issues_of(sub, some, settings, context.progress)
         return found, _penalty(sub, found)
 
     def learner(some: SampleSet, part: int) -> Learner:
         return learner_of(some, settings, plan.further if part else plan.seeds, part)
 
+    if val is not None and not val.split_off:
+        penalty = _penalty(lin, issues)
+        own = learner(train, 0)
+        return [Part(train, val, lin, issues, information.information, penalty, None, own)]
     noise = issues.noise[0].transition if train.is_classification and issues.noise else None
     return fifths(
-        lin, train, information, plan.parts, noise=noise, copies=copies, judge=judge,
-        learner=learner, seed=settings.seed,
+        lin, train, information.information, plan.parts, noise=noise,
+        copies=context.results["data_issues"].copies, judge=judge, learner=learner,
+        seed=settings.seed,
     )  # fmt: skip
 
 
@@ -140,17 +91,7 @@ def _penalty(lin: Linearization, issues: LabelIssues) -> float:
 
 
 def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
-    """What is trained anew: the user's model, or networks of the run's kind.
-
-    Args:
-        train: the samples that it will learn from.
-        settings: of the run, `own` and `model` as `with_network` gives them.
-        seeds: models.
-        part: of the samples; each has seeds of its own.
-
-    Returns:
-        The learner; nothing is trained yet.
-    """
+    """What is trained anew: the user's model, or networks of the run's kind, seeds of each part."""
     seed = settings.seed + settings.curve_seeds * part
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from datassay.act.review.decisions import KEEP, label_word
-from datassay.act.review.gain import BeforeAfter, Mended, ReviewGain, Trial, review_gain
-from datassay.collect.form import NOMINAL_RATE
+from datassay.act.review.gain import BeforeAfter, Mended, Trial, review_gain
 from datassay.commands.finished import FinishedRun, finished_run, sets_of
 from datassay.commands.inputs import DataInputs
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import learner_of
 from datassay.commands.run.steps.budget import act_plan, forward_work
-from datassay.commands.run.steps.own_model import with_network
+from datassay.commands.run.steps.settings import with_network
 from datassay.data.back.original import Changelog, read_changelog
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -38,19 +37,12 @@ FEW = "fewer than two held-out samples have a label that both agree on"
 
 @result
 class Earlier:
-    """The run before, and its samples.
+    """The run before, and its samples."""
 
-    Attributes:
-        run: finished.
-        log: what was changed since.
-        train: its training samples, with the labels that it saw.
-        val: its validation samples; None where nothing was held out.
-    """
-
-    run: FinishedRun
-    log: Changelog
-    train: SampleSet
-    val: SampleSet | None
+    run: FinishedRun  # finished
+    log: Changelog  # what was changed since
+    train: SampleSet  # its training samples, with the labels that it saw
+    val: SampleSet | None  # its validation samples; None where nothing was held out
 
     @property
     def held_out(self) -> tuple[str, ...] | None:
@@ -61,20 +53,7 @@ class Earlier:
 
 
 def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
-    """The run before a review, read again.
-
-    Args:
-        folder: of that run.
-        data: what `datassay apply` made of its samples.
-        encode: as for `load`.
-
-    Returns:
-        The run, what was changed, and its samples.
-
-    Raises:
-        DataError: `data` are not made by `datassay apply` of that run's data, or its labels were
-            flipped on purpose.
-    """
+    """The run before a review, read again: what was changed since, and its samples."""
     run, log = finished_run(folder), read_changelog(Path(data).expanduser())
     if log is None:
         raise DataError(
@@ -95,15 +74,7 @@ def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
 
 
 def inputs_like(earlier: Earlier, asked: DataInputs) -> DataInputs:
-    """How the samples are read: as the run before read its own, unless asked otherwise.
-
-    Args:
-        earlier: the run before.
-        asked: by options.
-
-    Returns:
-        The same, the samples held out that the run before had split off.
-    """
+    """How the samples are read: as the run before read its own, unless options say otherwise."""
     theirs = earlier.run.inputs
     assert theirs is not None
     unsaid = {
@@ -122,35 +93,45 @@ def before_after(
     settings: RunSettings,
     progress: Progress,
 ) -> BeforeAfter:
-    """What the review gained.
-
-    Args:
-        earlier: the run before.
-        train: the training samples now.
-        val: the validation samples now.
-        issues: of the labels of train.
-        settings: of this run: the model is that of both sides.
-        progress: called with (step, sides trained, sides in all).
-
-    Returns:
-        Numbers before and after, and the gain on held-out samples.
-
-    Raises:
-        DataError: samples now that the run before did not have.
-    """
-    now = _labels_now(train, val)
-    before = _mended(earlier.train, earlier.log, now)
-    held_out = None
-    if earlier.val is not None:
-        is_same = not earlier.val.split_off and earlier.val.ids.dtype.kind not in "UO"
-        held_out = _unchanged(earlier.val) if is_same else _mended(earlier.val, earlier.log, now)
-    _check_known(now, [one for one in (before, held_out) if one is not None], earlier)
+    """What the review gained: numbers before and after, and the gain on held-out samples."""
+    now, run, log = _labels_now(train, val), earlier.run, earlier.log
+    before, held_out, theirs = _mended(earlier.train, log, now), None, earlier.val
+    if theirs is not None:
+        is_same = not theirs.split_off and theirs.ids.dtype.kind not in "UO"
+        unchanged = Mended(theirs, theirs.y, np.ones(len(theirs), dtype=bool))
+        held_out = unchanged if is_same else _mended(theirs, log, now)
+    parts = [before] if held_out is None else [before, held_out]
+    known = {name for part in parts for name in log.new_ids(part.samples.ids)}
+    if new := sorted(now.keys() - known):
+        raise DataError(
+            f"data must hold no samples that {run.folder} lacks, to be set beside it; it holds "
+            f"{len(new):,}, the first {new[0][:80]}. Run without --before, or set both runs side "
+            "by side with datassay report."
+        )
     settings = with_network(settings, earlier.train)
     trials, gain, why = _trials(before, held_out, settings), None, LEFT_OUT
     if trials:
         gain, why = review_gain(trials, progress), FEW
-    found = _summed(earlier, before, held_out, train, issues, gain, why)
-    return replace(found, other_model=_other_model(earlier.run, settings))
+    pairs: Counter[tuple[str, str]] = Counter()
+    for part in parts:
+        names, rows = part.samples.class_names, np.flatnonzero(part.is_new & part.keep)
+        for i in rows if names else ():
+            pairs[label_word(names, part.samples.y[i]), label_word(names, part.y[i])] += 1
+    n, summary = len(before.keep), run.summary
+    looked_at = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
+    wrong = float(summary["labels"]["expected_wrong"]) / n
+    return BeforeAfter(
+        relabelled=tuple((a, b, count) for (a, b), count in pairs.most_common()),
+        n_relabelled=sum(int((part.is_new & part.keep).sum()) for part in parts),
+        n_removed=sum(int((~part.keep).sum()) for part in parts),
+        n=(n, len(train)),
+        suspects=(int(summary["counts"]["suspected_label_errors"]), int(issues.is_issue.sum())),
+        confirmed=sum(str(train.ids[i]) in looked_at for i in issues.suspects),
+        expected_wrong=(wrong, float(issues.probability.sum()) / len(train)),
+        gain=gain,
+        why_none="" if gain is not None else why,
+        other_model=_other_model(run, settings),
+    )
 
 
 def _other_model(run: FinishedRun, settings: RunSettings) -> str:
@@ -192,27 +173,12 @@ def _mended(samples: SampleSet, log: Changelog, now: Mapping[str, Any]) -> Mende
     return Mended(samples, y, keep)
 
 
-def _unchanged(samples: SampleSet) -> Mended:
-    return Mended(samples, samples.y, np.ones(len(samples), dtype=bool))
-
-
-def _check_known(now: Mapping[str, Any], parts: list[Mended], earlier: Earlier) -> None:
-    known = {name for part in parts for name in earlier.log.new_ids(part.samples.ids)}
-    if new := sorted(now.keys() - known):
-        raise DataError(
-            f"data must hold no samples that {earlier.run.folder} lacks, to be set beside it; it "
-            f"holds {len(new):,}, the first {new[0][:80]}. Run without --before, or set both runs "
-            "side by side with datassay report."
-        )
-
-
 def _trials(before: Mended, held_out: Mended | None, settings: RunSettings) -> list[Trial]:
     """The part that was held out; else fifths of the samples, each judged by the others."""
     samples = before.samples
     model = build_model(settings.model, samples, weights=settings.weights, seed=settings.seed)
     val = None if held_out is None else held_out.samples
-    work = forward_work(model, samples)
-    plan = act_plan(work, samples, val, settings, 2 * NOMINAL_RATE, FEWEST)
+    plan = act_plan(forward_work(model, samples), samples, val, settings, FEWEST)
     if plan is None:
         return []
     if held_out is not None:
@@ -223,36 +189,3 @@ def _trials(before: Mended, held_out: Mended | None, settings: RunSettings) -> l
         learner = learner_of(part.samples, settings, plan.further if f else plan.seeds, f)
         trials.append(Trial(part, before.subset(held), learner))
     return trials
-
-
-def _summed(
-    earlier: Earlier,
-    before: Mended,
-    held_out: Mended | None,
-    train: SampleSet,
-    issues: LabelIssues,
-    gain: ReviewGain | None,
-    why: str,
-) -> BeforeAfter:
-    parts = [before] if held_out is None else [before, held_out]
-    pairs: Counter[tuple[str, str]] = Counter()
-    for part in parts:
-        names, rows = part.samples.class_names, np.flatnonzero(part.is_new & part.keep)
-        for i in rows if names else ():
-            pairs[label_word(names, part.samples.y[i]), label_word(names, part.y[i])] += 1
-    summary = earlier.run.summary
-    n, counts = len(before.keep), summary["counts"]
-    looked_at = {row["new_id"] for row in earlier.log.rows if row["decision"] == KEEP}
-    confirmed = sum(str(train.ids[i]) in looked_at for i in issues.suspects)
-    expected = float(issues.probability.sum()) / len(train)
-    return BeforeAfter(
-        relabelled=tuple((a, b, count) for (a, b), count in pairs.most_common()),
-        n_relabelled=sum(int((part.is_new & part.keep).sum()) for part in parts),
-        n_removed=sum(int((~part.keep).sum()) for part in parts),
-        n=(n, len(train)),
-        suspects=(int(counts["suspected_label_errors"]), int(issues.is_issue.sum())),
-        confirmed=confirmed,
-        expected_wrong=(float(summary["labels"]["expected_wrong"]) / n, expected),
-        gain=gain,
-        why_none="" if gain is not None else why,
-    )

@@ -20,12 +20,10 @@ from datassay.act.remove.removal_curve import (
 from datassay.act.remove.rivals import Contest, detection_contest, removal_contest
 from datassay.act.remove.summarize import suspects_first
 from datassay.commands.run.findings import HIGHEST_FIRST, ISSUES_FIRST, LOWEST_FIRST, SUSPECTS_FIRST
-from datassay.data.samples import SampleSet, wrong_labels
-from datassay.progress import Progress, silent
+from datassay.data.samples import wrong_labels
 from datassay.results import result
 from datassay.score.compare.retraining_check import Baselines, baselines
-from datassay.score.label_issues import LabelIssues
-from datassay.score.sample_information import SampleInformation
+from datassay.score.registry import Context
 from datassay.store.results import ResultStore
 from datassay.train.folds import judging
 from datassay.train.learner import Estimators
@@ -45,32 +43,19 @@ FEWEST_SUSPECTS = 10
 
 @result
 class RetrainedNetworks:
-    """What retraining real networks gave; empty when it was switched off.
+    """What retraining real networks gave; empty when it was switched off."""
 
-    Attributes:
-        baselines: loss and margin of the networks trained on all samples.
-        curve: what removing samples costs.
-        contests: our rankings beside their rivals.
-        networks: those trained on all samples, one a seed.
-        facts: how the networks were trained.
-    """
-
-    baselines: Baselines | None = None
-    curve: RemovalCurve | None = None
-    contests: tuple[Contest, ...] = ()
-    networks: TrainedNetworks | None = None
-    facts: dict[str, str] = field(default_factory=dict)
+    baselines: Baselines | None = None  # loss and margin of the networks trained on all samples
+    curve: RemovalCurve | None = None  # what removing samples costs
+    contests: tuple[Contest, ...] = ()  # our rankings beside their rivals
+    networks: TrainedNetworks | None = None  # those trained on all samples, one a seed
+    facts: dict[str, str] = field(default_factory=dict)  # how the networks were trained
 
 
 def retrain_and_compare(
     models: list,
-    train: SampleSet,
-    val: SampleSet | None,
-    information: SampleInformation,
-    issues: LabelIssues,
-    adversarial: Bool[np.ndarray, " n"] | None,
-    seed: int,
-    progress: Progress = silent,
+    context: Context,
+    adversarial: Bool[np.ndarray, " n"] | None = None,
     store: ResultStore | None = None,
     own: Any = None,
 ) -> RetrainedNetworks:
@@ -83,6 +68,9 @@ def retrain_and_compare(
     Returns:
         Losses and margins, the removal curve, and who won.
     """
+    train, val, seed, progress = context.train, context.val, context.seed, context.progress
+    results = context.results
+    info, issues = results["information"].information, results["label_issues"]
     parts = judging(train, val, len(models), seed)
     if not parts.is_possible:
         return RetrainedNetworks(facts={"Retraining": NOT_JUDGED})
@@ -94,7 +82,12 @@ def retrain_and_compare(
         outputs.numpy(), losses.double().numpy(), train.y, train.ids,
         is_classification=train.is_classification,
     )  # fmt: skip
-    info = information.information
+    scores = {
+        "label issue score": issues.score,
+        "information": info,
+        "final loss": rivals.loss,
+        "smallest margin": -rivals.margin,
+    }
     rankings = {
         LOWEST_FIRST: np.argsort(info, kind="stable"),
         HIGHEST_FIRST: np.argsort(-info, kind="stable"),
@@ -115,9 +108,16 @@ def retrain_and_compare(
         rankings, fractions=usable_fractions(parts.rest.shape[1]), seed=seed, progress=progress
     )
     contests = _removal_contests(curve)
-    contests += _label_contests(curve_of, train, issues, information, rivals, seed, progress)
+    wrong = wrong_labels(train)
+    if wrong is not None and wrong.any() and not wrong.all():
+        order = ("label issue score", "final loss", "smallest margin", "information")
+        contests.append(detection_contest(wrong, {name: scores[name] for name in order}, seed))
+    else:
+        contests += _suspects_contest(curve_of, context, rivals)
     if adversarial is not None and adversarial.any() and not adversarial.all():
-        contests.append(_adversarial_contest(adversarial, issues, information, rivals, seed))
+        order = ("information", "label issue score", "final loss", "smallest margin")
+        of, what = {name: scores[name] for name in order}, "the adversarial samples"
+        contests.append(detection_contest(adversarial, of, seed, what=what, n_ours=2))
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
     updates = updates if own is None else f"{type(own).__name__}, fitted anew"
     facts = {"Retraining": updates + ("" if val is not None else f"; {FIFTHS}")}
@@ -134,21 +134,11 @@ def _removal_contests(curve: RemovalCurve) -> list[Contest]:
     return [removal_contest(curve, CONTEST_FRACTION, measure, ours, others)]
 
 
-def _label_contests(
-    curve_of: Callable[..., RemovalCurve],
-    train: SampleSet,
-    issues: LabelIssues,
-    information: SampleInformation,
-    rivals: Baselines,
-    seed: int,
-    progress: Progress,
+def _suspects_contest(
+    curve_of: Callable[..., RemovalCurve], context: Context, rivals: Baselines
 ) -> list[Contest]:
-    """Label scores against the truth where it is known, else by what removing the suspects does."""
-    wrong = wrong_labels(train)
-    if wrong is not None and wrong.any() and not wrong.all():
-        scores = {"label issue score": issues.score, "final loss": rivals.loss}
-        scores |= {"smallest margin": -rivals.margin, "information": information.information}
-        return [detection_contest(wrong, scores, seed)]
+    """Label scores where no truth is known: by what removing the suspects does."""
+    issues, train = context.results["label_issues"], context.train
     n_suspects = int(issues.is_issue.sum())
     if not FEWEST_SUSPECTS <= n_suspects <= len(train) // 2:
         return []
@@ -160,20 +150,8 @@ def _label_contests(
     }
     fraction = n_suspects / len(train)
     curve = curve_of(
-        rankings, fractions=[fraction], seed=seed,
-        progress=lambda _, done, total: progress("retrain without suspects", done, total),
+        rankings, fractions=[fraction], seed=context.seed,
+        progress=lambda _, *counts: context.progress("retrain without suspects", *counts),
     )  # fmt: skip
     measure = f"{curve.metric} after removing the {n_suspects} most suspect labels"
     return [removal_contest(curve, fraction, f"{measure} (higher is better)", [ours], others)]
-
-
-def _adversarial_contest(
-    adversarial: Bool[np.ndarray, " n"],
-    issues: LabelIssues,
-    information: SampleInformation,
-    rivals: Baselines,
-    seed: int,
-) -> Contest:
-    scores = {"information": information.information, "label issue score": issues.score}
-    scores |= {"final loss": rivals.loss, "smallest margin": -rivals.margin}
-    return detection_contest(adversarial, scores, seed, what="the adversarial samples", n_ours=2)

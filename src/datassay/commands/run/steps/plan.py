@@ -2,45 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
 
+import numpy as np
 import torch
 from rich.console import RenderableType
 from rich.table import Table
+from torch import nn
 
-from datassay.collect.collection import plan_collection
-from datassay.collect.form import Form
+from datassay.act.choose.action import most_fits
+from datassay.act.remove.removal_curve import task_recipe
+from datassay.collect.collection import collection_step, plan_collection
+from datassay.collect.curvature.output_loss import task_loss
+from datassay.collect.form import Form, step_bytes
 from datassay.commands.run.settings import RunSettings
-from datassay.commands.run.steps.check_settings import check_settings
-from datassay.commands.run.steps.own_model import with_network
-from datassay.commands.run.steps.plan_costs import LOADED_BYTES, PlanStep, plan_steps
-from datassay.commands.run.steps.scores import attribution_of
+from datassay.commands.run.steps.budget import (
+    RANKINGS,
+    act_plan,
+    affordable_networks,
+    forward_work,
+    retraining,
+)
+from datassay.commands.run.steps.projection import projection_step
+from datassay.commands.run.steps.scores import (
+    MOST_GROUP_WORK,
+    attribution_of,
+    group_work,
+    pair_work,
+)
+from datassay.commands.run.steps.settings import check_settings, with_network
 from datassay.data.samples import SampleSet
-from datassay.machine import available_memory, held_bytes, matrix_rate
+from datassay.machine import available_memory, held_bytes
 from datassay.models.build import build_model
-from datassay.score.registry import Sizes, further_scores
+from datassay.plan import PlanStep, timed
+from datassay.report.wording import count
+from datassay.score.influence.plan import influence_plan
+from datassay.score.registry import Sizes, score_steps
 from datassay.store.location import FEATURES, inside
+from datassay.train.learner import Estimators, Networks
+from datassay.train.recipe import Recipe, network_recipe
+from datassay.train.retrain import BATCH_BYTES
+from datassay.train.training import train_networks
 
 # A run of that many outputs of samples may take minutes; one that takes a minute says so first.
 MANY_OUTPUTS, LONG_SECONDS = 100_000, 60
 EMBED = "embed"
+# What a run loads after it was planned (torch.func, Plotly), and what the allocator keeps.
+LOADED_BYTES = 1.5e8
+# Small calls that the page takes, and each sample of it.
+PAGE_CALLS, PAGE_SAMPLE_CALLS = 3e4, 4.0
+# Processes that an engine starts; on the same cores the work then takes as long as without.
+ENGINE_STARTS = {"processes": 1.0, "ray": 4.0}
+# Updates of the batch that says how fast networks train, and rows that an own model is fitted to.
+PILOT_UPDATES, PILOT_ROWS = 4, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All steps of a run, and whether they fit.
+    """All steps of a run, and whether they fit."""
 
-    Attributes:
-        steps: in order.
-        program_bytes: what the process holds besides: libraries and samples.
-        available_bytes: memory this machine has free, beside what this process holds.
-        form: how the Jacobian would be collected.
-    """
-
-    steps: tuple[PlanStep, ...]
-    program_bytes: float
-    available_bytes: float
-    form: Form
+    steps: tuple[PlanStep, ...]  # in order
+    program_bytes: float  # what the process holds besides: libraries and samples
+    available_bytes: float  # memory this machine has free, beside what this process holds
+    form: Form  # how the Jacobian would be collected
 
     @property
     def peak_bytes(self) -> float:
@@ -61,38 +88,119 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     kept = None if settings.store is None else inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
-    rate = {name: matrix_rate(getattr(torch, name)) for name in ("float64", "float32")}
     n_queries = len(train if val is None else val)
     attributed = attribution_of(settings, form, len(train), n_queries, train.is_classification)
-    steps = plan_steps(model, train, val, form, replace(settings, attribution=attributed), rate)
-    *steps, page = steps
-    further = _further_steps(form, len(train), 0 if val is None else len(val), rate["float64"])
-    steps = [*_embedding_step(train, 0 if val is None else len(val)), *steps, *further, page]
+    settings = replace(settings, attribution=attributed)
+    n, m = len(train), 0 if val is None else len(val)
+    options = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    sizes = Sizes(form=form, train=n, val=m, classes=train.n_classes, options=options)
+    steps = [
+        *_embedding_step(train, n + m),
+        *([] if settings.rank_correlation is None else [projection_step(model, train, val, form)]),
+        collection_step(model, train, n + m, form),
+        *_computing_steps(form, settings),
+        *score_steps(sizes),
+        *_several_step(form, train, m),
+        *_training_steps(model, train, val, form, settings),
+        PlanStep("page", "HTML, Parquet, JSON", 1e8, {"calls": PAGE_CALLS + n * PAGE_SAMPLE_CALLS}),
+    ]
     return Plan(tuple(steps), program, available_memory(), form)
 
 
-def _further_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
-    """The scores that other packages add, of those that say what they cost."""
-    sizes = Sizes(
-        train=n,
-        val=m,
-        outputs=form.n_outputs,
-        parameters=form.n_parameters,
-        eigenproblem=form.eigenproblem,
-    )
-    costs = {one: one.cost(sizes) for one in further_scores() if one.cost is not None}
-    return [PlanStep(one.name, one.help, 0.0, c, c / rate) for one, c in costs.items()]
-
-
-def _embedding_step(train: SampleSet, n_val: int) -> list[PlanStep]:
+def _embedding_step(train: SampleSet, n: int) -> list[PlanStep]:
     """What a frozen encoder takes, measured on a first batch."""
     encoding = train.encoding
     if encoding is None or not encoding.name:
         return []
-    n = len(train) + n_val
     detail = f"{n:,} samples by {encoding.name}, {encoding.width:,} numbers each"
     detail += "; less where --store has them"
-    return [PlanStep(EMBED, detail, 4.0 * n * encoding.width, 0.0, encoding.seconds)]
+    return [PlanStep(EMBED, detail, 4.0 * n * encoding.width, pilot=encoding.seconds)]
+
+
+def _computing_steps(form: Form, settings: RunSettings) -> Iterator[PlanStep]:
+    """The store and the engine."""
+    if settings.store is not None:
+        size = form.jacobian_bytes
+        detail = f"{size / 1e9:.2f} GB in {settings.store}; "
+        detail += "chunks found there already save their time"
+        # Written and read back under two checksums and a digest, after Zarr is loaded.
+        loading, _ = timed(lambda: import_module("zarr"))
+        yield PlanStep("store", detail, 0.0, {"bytes": 4 * size}, loading)
+    if starts := ENGINE_STARTS.get(settings.engine):
+        detail = f"start {settings.engine}; seconds of the other steps are of this machine's "
+        yield PlanStep("engine", f"{detail}cores alone", 0.0, {"starts": starts})
+
+
+def _several_step(form: Form, train: SampleSet, m: int) -> list[PlanStep]:
+    works = [*group_work(train, form).values(), pair_work(len(train), m, form)]
+    flops = sum(work for work in works if work <= MOST_GROUP_WORK)
+    if not flops:
+        return []
+    detail = "each class or source as one, each sample with its likest"
+    held = step_bytes(form)["leave one out"]
+    return [PlanStep("groups and pairs", detail, held, {"thin": flops})]
+
+
+def _training_steps(
+    model: nn.Module, train: SampleSet, val: SampleSet | None, form: Form, settings: RunSettings
+) -> Iterator[PlanStep]:
+    """Networks, or the user's own model, trained for the removal curve, the acts and the checks."""
+    n, weights, work = len(train), 16.0 * form.n_parameters, forward_work(model, train)
+    seeds, own = affordable_networks(work, train, val, settings), settings.own
+    own_fit = _fit_seconds(own, train) if own is not None and seeds else 0.0
+    if seeds:
+        cost, recipe, at_once = retraining(work, train, val, seeds), task_recipe(train), RANKINGS
+        batch = min(recipe.batch_size or n, n)
+        detail = f"{cost.networks} networks, {cost.updates} updates of {batch} samples each"
+        if own is None:
+            each = cost.updates * _update_seconds(model, train, recipe, at_once * seeds)
+            seconds = cost.networks / (at_once * seeds) * each
+        else:
+            detail, seconds = f"{cost.networks} fits of your model", cost.networks * own_fit
+        held = weights * at_once * seeds
+        yield PlanStep("retrain", detail, held, pilot=seconds, counted=cost.flops)
+    if chosen := act_plan(work, train, val, settings):
+        networks, at_once = most_fits() * chosen.networks, Networks([model] * chosen.seeds).at_once
+        at_once = min(at_once, chosen.seeds)
+        detail = f"about {networks} networks, {count(chosen.parts, 'held-out part')}"
+        one = own_fit
+        if own is None:
+            update = _update_seconds(model, train, network_recipe(n), at_once)
+            one = chosen.updates * update / at_once
+        seconds = min(settings.budget, networks * one)
+        yield PlanStep("compare acts", detail, weights * chosen.seeds, pilot=seconds)
+    if settings.attribution_at == "trained" and settings.attribution != "none":
+        of_one = influence_plan(
+            model, train, val, loss=task_loss(train), top=settings.top, seed=settings.seed
+        )
+        detail, held = f"{count(seeds, 'network')}, curvature by layers", seeds * of_one.peak_bytes
+        flops = seeds * float(of_one.flops.sum())
+        yield PlanStep("trained effects", detail, held, pilot=seeds * of_one.seconds, counted=flops)
+    if settings.check:
+        networks, recipe = settings.check + 1, Recipe("sgd", 1e-9, batch_size=None)
+        each = settings.steps * _update_seconds(model, train, recipe, 1)
+        detail = f"{networks} networks, {settings.steps} updates of all {n} samples each"
+        flops = 3.0 * n * settings.steps * networks * work.flops  # forward, and backward twice that
+        held = BATCH_BYTES + weights
+        yield PlanStep("check", detail, held, pilot=networks * each, counted=flops)
+
+
+def _update_seconds(model: nn.Module, train: SampleSet, recipe: Recipe, networks: int) -> float:
+    """Seconds of an update of networks side by side: of a few, those that follow the first."""
+    everything = torch.arange(len(train)).expand(networks, -1)
+    few, at = replace(recipe, steps=PILOT_UPDATES), []
+    train_networks(
+        [model] * networks, train, everything, few,
+        progress=lambda *_: at.append(time.perf_counter()),
+    )  # fmt: skip
+    return (at[-1] - at[0]) / (PILOT_UPDATES - 1)
+
+
+def _fit_seconds(own: object, train: SampleSet) -> float:
+    """Seconds of fitting the user's model, by a fit to some rows."""
+    rows = np.random.default_rng(0).permutation(len(train))[:PILOT_ROWS]
+    taken, _ = timed(lambda: list(Estimators(own, 1, dtype=None).fits(train, rows[None])))
+    return taken * len(train) / len(rows)
 
 
 def long_wait(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> str:

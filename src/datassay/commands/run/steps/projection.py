@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from torch import nn
 
-from datassay.collect.collection import plan_collection
+from datassay.collect.collection import collection_step, plan_collection
 from datassay.collect.form import Form
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
+from datassay.plan import PlanStep, added
 from datassay.progress import Progress
+from datassay.score.attribution import removal_steps
 from datassay.score.compare.projection_quality import (
+    DRAWS,
+    MOST_ROWS,
     N_FEATURES,
+    N_SAMPLES,
     SCORES,
     ProjectionQuality,
     projection_quality,
 )
+from datassay.score.influence.linear import influence_steps
+from datassay.score.labels.ridge import judge_steps
+from datassay.score.registry import Sizes
 
 CHOICE, REACHED, APPROXIMATED = PROJECTION_FACTS = (
     "Projection",
@@ -27,19 +36,13 @@ CHOICE, REACHED, APPROXIMATED = PROJECTION_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class ChosenProjection:
-    """What to run with, and why.
+    """What to run with, and why."""
 
-    Attributes:
-        settings: of the run, its projection chosen.
-        facts: for the page and the terminal; empty where nothing was asked for.
-        warnings: that the target was not reached, or none.
-        quality: what was measured; None where nothing was asked for.
-    """
-
-    settings: RunSettings
+    settings: RunSettings  # of the run, its projection chosen
+    # For the page and the terminal; empty where nothing was asked for.
     facts: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    quality: ProjectionQuality | None = None
+    warnings: tuple[str, ...] = ()  # that the target was not reached, or none
+    quality: ProjectionQuality | None = None  # what was measured; None where nothing was asked for
 
 
 def chosen_projection(
@@ -49,14 +52,7 @@ def chosen_projection(
     settings: RunSettings,
     progress: Progress,
 ) -> ChosenProjection:
-    """The smallest projection that reaches settings.rank_correlation, by measuring it.
-
-    Returns:
-        The settings, unchanged where no correlation was asked for or nothing would be projected.
-
-    Raises:
-        DatassayError: as `projection_quality` raises.
-    """
+    """The smallest projection that reaches settings.rank_correlation, by measuring it."""
     target = settings.rank_correlation
     if target is None:
         return ChosenProjection(settings)
@@ -74,36 +70,20 @@ def chosen_projection(
         **settings.dynamics_settings,
     )
     if is_exact:
-        facts = {CHOICE: f"none, {form.outputs} outputs", REACHED: _correlations(quality, None)}
-        missed = _missed(target, quality.unprojected["information"], "unprojected scores reach")
-        return ChosenProjection(settings, facts, missed, quality)
-    place = quality.smallest(target)
-    taken = len(quality.projection) - 1 if place is None else place
-    p, reached = int(quality.n_features[taken]), quality.correlation["information"].mean(1)[taken]
-    missed = _missed(target, reached, f"the most features tried, {p:,}, reach")
-    limit = quality.projection[taken]
-    facts = {
-        CHOICE: f"{p:,} features, at most {limit:,} a tensor, for {target:g} of information",
-        REACHED: _correlations(quality, taken),
-    }
-    chosen = replace(settings, projection=limit, outputs=form.outputs)
-    return ChosenProjection(chosen, facts, missed, quality)
-
-
-def approximation_facts(form: Form) -> dict[str, str]:
-    """What was collected instead of the exact form because that takes long, and how to get it."""
-    if not form.instead_of:
-        return {}
-    return {APPROXIMATED: f"{form.summary}, instead of {form.instead_of}"}
-
-
-def _missed(target: float, reached: float, what: str) -> tuple[str, ...]:
-    if reached >= target:
-        return ()
-    return (
-        f"a rank correlation of {target:g} with exact information was asked for; {what} "
-        f"{reached:.3f}.",
-    )
+        taken, reached = None, quality.unprojected["information"]
+        choice, what = f"none, {form.outputs} outputs", "unprojected scores reach"
+    else:
+        place = quality.smallest(target)
+        taken = len(quality.projection) - 1 if place is None else place
+        p, limit = int(quality.n_features[taken]), quality.projection[taken]
+        reached = quality.correlation["information"].mean(1)[taken]
+        choice = f"{p:,} features, at most {limit:,} a tensor, for {target:g} of information"
+        what = f"the most features tried, {p:,}, reach"
+        settings = replace(settings, projection=limit, outputs=form.outputs)
+    missed = f"a rank correlation of {target:g} with exact information was asked for; {what} "
+    warnings = () if reached >= target else (f"{missed}{reached:.3f}.",)
+    facts = {CHOICE: choice, REACHED: _correlations(quality, taken)}
+    return ChosenProjection(settings, facts, warnings, quality)
 
 
 def _correlations(quality: ProjectionQuality, place: int | None) -> str:
@@ -117,3 +97,27 @@ def _correlations(quality: ProjectionQuality, place: int | None) -> str:
             value = f"{quality.correlation[score].mean(1)[place]:.3f} [{low:.3f}, {high:.3f}]"
         parts.append(f"{score.replace('_', ' ')} {value}")
     return f"{', '.join(parts)}; on {quality.n_samples} samples"
+
+
+def projection_step(
+    model: nn.Module, train: SampleSet, val: SampleSet | None, form: Form
+) -> PlanStep:
+    """What choosing takes: exact scores of some samples, and those from each projection tried."""
+    n = min(N_SAMPLES, len(train), MOST_ROWS // form.n_outputs)
+    few = train.subset(np.arange(n))
+    few_val = None if val is None else val.subset(np.arange(min(n, len(val))))
+    m = 0 if few_val is None else len(few_val)
+    exact = plan_collection(model, few, few_val, outputs="joint", projection=None)
+    sizes = Sizes(form=exact, train=n, val=m, classes=train.n_classes)
+    parts = [*removal_steps(sizes), *judge_steps(sizes), *influence_steps(sizes)]
+    collected, is_exact = collection_step(model, few, n + m, exact), form.projection is None
+    draws = 0 if is_exact and not form.landmarks else DRAWS * len(N_FEATURES)
+    # Rows an output are decomposed anew each time; one row a sample costs its collection.
+    scored = added(*(part.work for part in parts), times=1 + draws * (form.outputs == "joint"))
+    collections = added(collected.work, times=1 + draws)
+    return PlanStep(
+        "compare projections",
+        f"{n} samples scored exactly and projected; the form may then differ from this plan's",
+        max(part.bytes for part in (*parts, collected)), added(scored, collections),
+        pilot=(1 + draws) * collected.pilot, counted=(1 + draws) * collected.counted,
+    )  # fmt: skip

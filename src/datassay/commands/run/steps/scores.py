@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from math import isnan
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -19,112 +20,34 @@ from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress
+from datassay.score.compare.aggregate import aggregate
 from datassay.score.compare.retraining_check import RetrainingCheck, retraining_check
 from datassay.score.effects import Attribution
 from datassay.score.influence.linear import SampleInfluence
 from datassay.score.influence.methods import influence
+from datassay.score.information.group_removal import removal_work
+from datassay.score.information.groups import SMOOTHINGS, group_information
+from datassay.score.information.pairs import nearest_pairs, pair_information
 from datassay.score.label_issues import SCORE as ISSUES
 from datassay.score.label_issues import LabelIssues
-from datassay.score.leave_one_out import LeaveOneOut
+from datassay.score.linear.training_run import N_NODES
 from datassay.score.registry import Context
+from datassay.score.settings import RUN
 from datassay.store.location import WITHOUT_ONE, inside, is_local
 from datassay.train.fitter import taken_network
 from datassay.train.retrain import retrain
 from datassay.train.training import TrainedNetworks
 
 # Beyond so many multiplications (about 5 seconds) "auto" leaves the effects on single predictions
-# out: they grow with samples times queries.
-MOST_EFFECTS_WORK = 5e11
+# out: they grow with samples times queries. Likewise whole groups, or pairs (about 4 seconds).
+MOST_EFFECTS_WORK, MOST_GROUP_WORK = 5e11, 3e11
+FEWEST_FOR_PAIRS = 3
 # A rank correlation with really retraining below which the page warns.
 FOLLOWS = 0.5
 LEFT_OUT = (
     "effects on single predictions, which take samples times validation samples; "
     "--attribution output computes them"
 )
-
-
-def attribution_of(
-    settings: RunSettings, form: Form, n: int, m: int, is_classification: bool
-) -> str:
-    """What the setting "auto" stands for, of n training and m validation samples; others stay.
-
-    Returns:
-        "output", of several targets "loss", or "none" where n m effects would take minutes. At
-        trained weights "margin" of classes: softmax fixes its logits only up to a common shift.
-    """
-    if settings.attribution != "auto":
-        return settings.attribution
-    if 2.0 * n * m * form.n_outputs * form.eigenproblem > MOST_EFFECTS_WORK:
-        return "none"
-    if is_classification and settings.attribution_at == "trained":
-        return "margin"
-    return "output" if is_classification or form.n_outputs == 1 else "loss"
-
-
-def trained_effects(
-    model: nn.Module,
-    networks: TrainedNetworks,
-    train: SampleSet,
-    val: SampleSet | None,
-    settings: RunSettings,
-    progress: Progress,
-) -> tuple[Attribution, Float[np.ndarray, "m k"]]:
-    """Effects on single predictions of networks trained on all samples, averaged over them.
-
-    Returns:
-        The effects, and what the networks say of the queries: probabilities of classes by their
-        mean outputs, or those of targets.
-    """
-    queries = train if val is None else val
-    each = networks.outputs(queries.x).double()
-    trained = [taken_network(model, networks, s) for s in range(len(each))]
-    outputs = each.mean(0)
-    loss = task_loss(train)
-    attribution = influence(
-        trained, train, val, loss=loss, measure=settings.attribution, top=settings.top,
-        seed=settings.seed, progress=progress,
-    )  # fmt: skip
-    if loss == "cross_entropy":
-        outputs = outputs.sigmoid() if outputs.shape[1] == 1 else outputs.softmax(1)
-    return attribution, outputs.numpy()
-
-
-def check_of(
-    model: nn.Module,
-    train: SampleSet,
-    val: SampleSet | None,
-    loo: LeaveOneOut,
-    settings: RunSettings,
-    progress: Progress,
-) -> RetrainingCheck | None:
-    """Train the real network without some samples, as the linearised one was, and compare.
-
-    Returns:
-        The comparison, of samples drawn at random; None where none was asked for.
-    """
-    if not settings.check:
-        return None
-    n, place = len(train), settings.store
-    retrained = retrain(
-        model, train, val, lr=loo.run.step * (n if settings.reduction == "mean" else 1),
-        steps=loo.run.steps, weight_decay=settings.weight_decay, reduction=settings.reduction,
-        loss="mse",
-        removed=np.sort(np.random.default_rng(settings.seed).permutation(n)[: settings.check]),
-        store=inside(place, WITHOUT_ONE) if place is not None and is_local(place) else None,
-        progress=progress,
-    )  # fmt: skip
-    return retraining_check(loo, retrained, seed=settings.seed)
-
-
-def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
-    """One warning where the real network does not follow the linearised one."""
-    if check is None or check.rank >= FOLLOWS:
-        return ()
-    return (
-        f"retraining without {len(check.ids)} samples changed the network's predictions in another "
-        f"order than the scores say (rank correlation {check.rank:.2f}): information and effects "
-        "are those of the linearised network, not of the trained one.",
-    )
 
 
 def context_of(
@@ -146,6 +69,127 @@ def issues_of(
 ) -> LabelIssues:
     """Label issues as a run finds them."""
     return ISSUES.compute(context_of(lin, train, None, settings, progress))
+
+
+def attribution_of(
+    settings: RunSettings, form: Form, n: int, m: int, is_classification: bool
+) -> str:
+    """What the setting "auto" stands for, of n training and m validation samples; others stay.
+
+    Returns:
+        "output", of several targets "loss", or "none" where n m effects would take minutes. At
+        trained weights "margin" of classes: softmax fixes its logits only up to a common shift.
+    """
+    if settings.attribution != "auto":
+        return settings.attribution
+    if 2.0 * n * m * form.n_outputs * form.eigenproblem > MOST_EFFECTS_WORK:
+        return "none"
+    if is_classification and settings.attribution_at == "trained":
+        return "margin"
+    return "output" if is_classification or form.n_outputs == 1 else "loss"
+
+
+def trained_effects(
+    model: nn.Module, networks: TrainedNetworks, context: Context
+) -> tuple[Attribution, Float[np.ndarray, "m k"]]:
+    """Effects on single predictions of networks trained on all samples, averaged over them.
+
+    Returns:
+        The effects, and what the networks say of the queries: probabilities of classes by their
+        mean outputs, or those of targets.
+    """
+    train, val, options = context.train, context.val, context.options
+    each = networks.outputs((train if val is None else val).x).double()
+    trained = [taken_network(model, networks, s) for s in range(len(each))]
+    outputs, loss = each.mean(0), task_loss(train)
+    attribution = influence(
+        trained, train, val, loss=loss, measure=options["attribution"], top=options["top"],
+        seed=context.seed, progress=context.progress,
+    )  # fmt: skip
+    if loss == "cross_entropy":
+        outputs = outputs.sigmoid() if outputs.shape[1] == 1 else outputs.softmax(1)
+    return attribution, outputs.numpy()
+
+
+def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:
+    """The real network trained without some samples drawn at random, beside the linearised one."""
+    options, loo = context.options, context.results["removals"].leave_one_out
+    if not options["check"]:
+        return None
+    n, place = len(context.train), options["store"]
+    retrained = retrain(
+        model, context.train, context.val,
+        lr=loo.run.step * (n if options["reduction"] == "mean" else 1), steps=loo.run.steps,
+        weight_decay=options["weight_decay"], reduction=options["reduction"], loss="mse",
+        removed=np.sort(np.random.default_rng(context.seed).permutation(n)[: options["check"]]),
+        store=inside(place, WITHOUT_ONE) if place is not None and is_local(place) else None,
+        progress=context.progress,
+    )  # fmt: skip
+    return retraining_check(loo, retrained, seed=context.seed)
+
+
+def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
+    """One warning where the real network does not follow the linearised one."""
+    if check is None or check.rank >= FOLLOWS:
+        return ()
+    return (
+        f"retraining without {len(check.ids)} samples changed the network's predictions in another "
+        f"order than the scores say (rank correlation {check.rank:.2f}): information and effects "
+        "are those of the linearised network, not of the trained one.",
+    )
+
+
+def by_group(context: Context) -> dict[str, Any]:
+    """Information by class and by source, where the samples have several; and of pairs.
+
+    Returns:
+        The findings' `groups`, sums over samples; `whole_groups`, what is lost when all of a group
+        is left out; and `pairs`, each sample with the one most like it. The last two of smoothings
+        that they have, and without what would take minutes.
+    """
+    lin, labels = context.lin, _group_labels(context.train)
+    information, n = context.results["information"].information, len(lin)
+    found: dict[str, Any] = {
+        "groups": {by: aggregate(information, g, seed=context.seed) for by, g in labels.items()}
+    }
+    if context.options["smoothing"] not in SMOOTHINGS:
+        return found
+    settings: dict[str, Any] = context.chosen("smoothing", "sigma", *RUN)
+    settings["progress"] = context.progress
+    work = group_work(context.train, lin.form)
+    found["whole_groups"] = {
+        by: group_information(lin, g, **settings)
+        for by, g in labels.items()
+        if work[by] <= MOST_GROUP_WORK
+    }
+    m = n if lin.val_outputs is None else len(lin.val_outputs)
+    if n >= FEWEST_FOR_PAIRS and pair_work(n, m, lin.form) <= MOST_GROUP_WORK:
+        pairs = nearest_pairs(lin)
+        found["pairs"] = pair_information(lin, pairs, **settings) if len(pairs) else None
+    return found
+
+
+def group_work(train: SampleSet, form: Form) -> dict[str, float]:
+    """Additions and multiplications that leaving out whole groups takes, by class and source."""
+    n, b = len(train), form.n_rows // len(train)
+    sizes = {
+        by: np.unique(names, return_counts=True)[1].tolist()
+        for by, names in _group_labels(train).items()
+    }
+    return {by: removal_work(n, b, form.eigenproblem, s, N_NODES // 2) for by, s in sizes.items()}
+
+
+def pair_work(n: int, m: int, form: Form) -> float:
+    """Additions and multiplications that finding and leaving out n pairs takes, of m queries."""
+    p, b = form.eigenproblem, form.n_rows // n
+    return 4.0 * n * p * (m + 60) * form.n_outputs + 2.0 * n * n * b * p
+
+
+def _group_labels(train: SampleSet) -> dict[str, np.ndarray]:
+    labels = {} if train.source is None else {"source": train.source}
+    if train.is_classification:
+        labels = {"class": np.array(train.class_names)[train.y], **labels}
+    return {by: names for by, names in labels.items() if len(np.unique(names)) > 1}
 
 
 def score_facts(issues: LabelIssues, influence: SampleInfluence | None) -> dict[str, str]:

@@ -1,0 +1,92 @@
+"""Settings before any work: what is refused, and which network stands beside the user's model."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from typing import TypeVar
+
+from datassay.collect.engine.processes import check_engine
+from datassay.collect.jacobian.inputs import check_device
+from datassay.commands.run.settings import RunSettings, TrainingSettings
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.models.estimators import checked_estimator, named_estimator
+from datassay.models.names import AUTO, full_name
+from datassay.models.reference import is_reference
+from datassay.rules import at_least, one_of, require
+from datassay.score.compare.projection_quality import check_correlation
+from datassay.score.compare.retraining_check import FEWEST
+from datassay.score.effects import OUTCOMES, check_top
+from datassay.score.information.average import FEWEST_DRAWS, check_memory
+from datassay.score.labels.noise import NOISES
+from datassay.score.linear.training_run import check_dynamics
+from datassay.score.sample_information import check_smoothing
+from datassay.store.location import check_place
+
+MOST_NETWORKS = 1000
+S = TypeVar("S", bound=TrainingSettings)
+
+
+def check_settings(settings: RunSettings, n_samples: int) -> None:
+    """Refuse, before any work is done, what can be judged by the number of samples."""
+    s = settings
+    at_least("curve_seeds", s.curve_seeds, 0, remedy="0 retrains nothing.")
+    rule = f"be at most {MOST_NETWORKS:,} networks a point"
+    require(s.curve_seeds <= MOST_NETWORKS, "curve_seeds", rule, f"{s.curve_seeds:,}")
+    at_least("budget", s.budget, 0, why=" seconds, or inf")
+    if s.check:
+        at_least("check", s.check, FEWEST, why=" samples, or 0 for none")
+    require(
+        not (s.check and s.dynamics == "converged"), "check",
+        "retrain by as many updates as the linearised run has", "one that has converged, which has "
+        "no number", remedy="Take dynamics flow or descent.",
+    )  # fmt: skip
+    if s.subsets:
+        each = " a size, so that every sample is drawn twice, or 0 for none"
+        at_least("subsets", s.subsets, FEWEST_DRAWS, why=each)
+    if s.store is not None:
+        check_place(s.store)
+    check_memory(s.subsets, n_samples)
+    check_engine(s.engine, s.workers, s.address)
+    check_smoothing(s.smoothing, s.sigma, s.batch_size)
+    check_top(s.top)
+    check_device(s.device)
+    one_of("label-noise", s.label_noise, NOISES)
+    one_of("attribution", s.attribution, ("auto", "none", *OUTCOMES))
+    one_of("attribution_at", s.attribution_at, ("start", "trained"))
+    require(
+        s.attribution_at != "trained" or s.curve_seeds, "attribution_at trained",
+        "have networks that were trained", "curve_seeds 0",
+        remedy="Set it to at least 1, or attribution_at to start.",
+    )  # fmt: skip
+    if s.rank_correlation is not None:
+        check_correlation(s.rank_correlation)
+        name = "rank_correlation chooses the projection, which"
+        require(s.projection == "auto", name, "then be auto", s.projection,
+                remedy="Leave one of them out.")  # fmt: skip
+    if s.memory is not None:
+        rule, free = (
+            "be a positive, finite number of gigabytes",
+            "Leave it out to use what is free.",
+        )
+        require(0 < s.memory < math.inf, "memory", rule, f"{s.memory / 1e9:g}", remedy=free)
+    # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
+    named = {"kind" if k == "dynamics" else k: v for k, v in s.dynamics_settings.items()}
+    check_dynamics(sys.float_info.min, 2, **named)
+
+
+def with_network(settings: S, train: SampleSet) -> S:
+    """Settings whose model is a network by its full name; a named estimator becomes `own`."""
+    if settings.given is not None:
+        return settings
+    own = settings.own
+    if own is None and is_reference(settings.model):
+        own = named_estimator(settings.model)
+    if own is None:
+        return replace(settings, model=full_name(settings.model, train))
+    if settings.weights is not None:
+        raise SettingError(f"weights are of a network; the model is {settings.model}. Leave out.")
+    own = checked_estimator(own, is_classification=train.is_classification)
+    return replace(settings, model=full_name(AUTO, train), own=own)

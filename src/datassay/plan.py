@@ -1,0 +1,212 @@
+"""What work takes before it runs: each part counts its operations, a pilot batch gives the rate.
+
+A part of the library counts what it does by kind of operation; seconds are those counts at the
+rates that this machine reaches, or of what only running shows (a network's passes) those of a
+pilot batch. Seconds are shown and decide nothing: what a budget pays for is counted at a nominal
+rate, so that it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from datassay.machine import best_seconds, matrix_rate
+from datassay.results import Tabular, column, result
+
+# Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
+EIGEN_WORK = 15.0
+# The kinds whose operations are additions and multiplications; the others are passes over a value,
+# calls of a small function, and bytes that are digested, written and read back.
+ARITHMETIC = ("float64", "float32", "bfloat16", "thin", "small", "eigen")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step, before it runs.
+
+    Attributes:
+        detail: what it works on and what was chosen.
+        bytes: most memory it holds, beyond the program and its samples.
+        work: kind → operations; see `rate`.
+        pilot: seconds that a pilot batch says of what is not counted by kind.
+        counted: additions and multiplications that the pilot's seconds cover.
+    """
+
+    name: str
+    detail: str
+    bytes: float = 0.0
+    work: Mapping[str, float] = field(default_factory=dict)
+    pilot: float = 0.0
+    counted: float = 0.0
+
+    @property
+    def flops(self) -> float:
+        """Additions and multiplications."""
+        return self.counted + sum(self.work.get(kind, 0.0) for kind in ARITHMETIC)
+
+    @property
+    def seconds(self) -> float:
+        """Expected on this machine."""
+        return self.pilot + seconds_of(self.work)
+
+
+@result
+class BlockPlan(Tabular):
+    """What a computation by blocks of a network's weights would take.
+
+    Attributes:
+        block: [blocks], names: of a layer, or of a tensor that no known layer owns.
+        size: [blocks], weights.
+        kind: [blocks], "exact" or "factored".
+        bytes: [blocks], of its curvature: the most in memory while it is fitted, or as it is kept.
+        n_samples: n.
+        passes: of one sample each, forward or back, of all models.
+        peak_bytes: most memory at once, beyond the program and its samples.
+        seconds: expected on this machine, good to a factor of about two.
+        free_bytes: memory that is free.
+    """
+
+    block: np.ndarray = column("layer, or tensor that no known layer owns")
+    size: np.ndarray = column("its weights", unit="weights")
+    kind: np.ndarray = column("of its curvature: exact or factored")
+    bytes: np.ndarray = column("that its curvature takes", unit="bytes")
+    n_samples: int
+    passes: int
+    peak_bytes: float
+    seconds: float
+    free_bytes: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory that it needs is free."""
+        return self.peak_bytes <= self.free_bytes
+
+
+def seconds(self) -> float:
+    """Expected on this machine."""
+    return self.pilot + seconds_of(self.work)
+
+
+class MeasuredPlan(Tabular):
+    """What the plans of an influence and of an index share.
+
+    Attributes:
+        peak_bytes: most memory at once, beyond the program and its samples.
+        free_bytes: memory that is free.
+    """
+
+    peak_bytes: float
+    free_bytes: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory that it needs is free."""
+        return self.peak_bytes <= self.free_bytes
+
+
+def added(*works: Mapping[str, float], times: float = 1.0) -> dict[str, float]:
+    """The work of several parts together, done so many times."""
+    kinds = dict.fromkeys(kind for work in works for kind in work)
+    return {kind: times * sum(work.get(kind, 0.0) for work in works) for kind in kinds}
+
+
+def seconds_of(work: Mapping[str, float]) -> float:
+    """Seconds of counted operations, by kind, at the rates of this machine."""
+    return sum(operations / rate(kind) for kind, operations in work.items() if operations)
+
+
+@cache
+def rate(kind: str) -> float:
+    """Operations a second of one kind on this machine, by pilot batches, once a process.
+
+    Args:
+        kind: "float64", "float32" or "bfloat16": products of large matrices; "thin": of a large
+            matrix and few columns; "small": of many small matrices; "eigen": of a symmetric
+            matrix's decomposition, `EIGEN_WORK` size³; "values": one pass over a value; "calls":
+            of a small function and its gradient; "bytes": digested, written and read back;
+            "starts": of another process that loads torch.
+
+    Returns:
+        Operations a second, of five batches the best.
+    """
+    if kind in {"float64", "float32", "bfloat16"}:
+        import torch
+
+        return matrix_rate(getattr(torch, kind))
+    operations, call = _PILOTS[kind]()
+    slow = kind == "starts"
+    return operations / best_seconds(call, 1 if slow else 5, warm_up=not slow)
+
+
+def _starts() -> tuple[float, Callable[[], Any]]:
+    return 1.0, partial(subprocess.run, [sys.executable, "-c", "import torch"], check=True)
+
+
+def _thin() -> tuple[float, Callable[[], Any]]:
+    import torch
+
+    matrix, columns = (torch.ones(2048, width, dtype=torch.float64) for width in (2048, 16))
+    return 2.0 * 2048**2 * 16, lambda: matrix @ columns
+
+
+def _small() -> tuple[float, Callable[[], Any]]:
+    import torch
+
+    many = torch.ones(4096, 4, 4, dtype=torch.float64)
+    return 2.0 * 4096 * 4**3, lambda: many @ many
+
+
+def _eigen() -> tuple[float, Callable[[], Any]]:
+    import torch
+
+    drawn = torch.rand(384, 384, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(drawn + drawn.T)
+
+
+def _values() -> tuple[float, Callable[[], Any]]:
+    import torch
+
+    values = torch.ones(2**20, dtype=torch.float64)
+    return 2.0**20, values.exp
+
+
+def _calls() -> tuple[float, Callable[[], Any]]:
+    import torch
+
+    few = torch.ones(8, requires_grad=True)
+    return 1.0, lambda: few.square().sum().backward()
+
+
+def _bytes() -> tuple[float, Callable[[], Any]]:
+    content = bytes(2**22)
+
+    def written() -> None:
+        with tempfile.TemporaryFile() as file:
+            file.write(content)
+            file.seek(0)
+            hashlib.sha256(file.read())
+
+    return float(len(content)), written
+
+
+_PILOTS = {
+    "thin": _thin, "small": _small, "eigen": _eigen, "values": _values, "calls": _calls,
+    "bytes": _bytes, "starts": _starts,
+}  # fmt: skip
+
+
+def timed(call: Callable[[], Any], size: int = 1) -> tuple[float, Any]:
+    """Seconds that a pilot batch takes for each of its samples, and what it gives."""
+    started = time.perf_counter()
+    found = call()
+    return (time.perf_counter() - started) / size, found
