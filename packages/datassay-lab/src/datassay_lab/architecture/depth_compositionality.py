@@ -85,7 +85,10 @@ def depth_compositionality(
     refuse_if(not 0 < slope <= 2, f"slope must be a number in (0, 2]; got {slope!r}.")
     x = (np.arange(GRID) + 0.5) / GRID
     depths = range(1, max_depth + 1)
-    targets = np.array([_composed(x, slope, k) for k in depths])
+    composed = [x]
+    for _ in depths:
+        composed.append(slope * np.minimum(composed[-1], 1 - composed[-1]))
+    targets = np.array(composed[1:])
     built = np.array([_outputs(_deep(slope, k), x) for k in depths])
     pieces = np.array([_pieces(_deep(slope, k)) for k in depths], float)
     fewest = [_fewest_pieces(x, y, 2**MOST_DEPTH) for y in targets]
@@ -126,12 +129,6 @@ def depth_compositionality_plots(result: DepthCompositionality) -> Figures:
     theory(error, depths, np.zeros(len(depths)), "deep network as built")
     error.update_xaxes(dtick=1)
     return units, error
-
-
-def _composed(x: np.ndarray, slope: float, k: int) -> np.ndarray:
-    for _ in range(k):
-        x = slope * np.minimum(x, 1 - x)
-    return x
 
 
 def _deep(slope: float, k: int) -> nn.Module:
