@@ -118,8 +118,8 @@ def pictures(
     side: int = 170,
 ) -> "Figure":
     """Small images [m, H, W] side by side, row 0 on top, a title above each."""
-    # signed: blue below 0, white at 0, orange above; otherwise white to black. shared: one scale for
-    # all images; otherwise each has its own. side: height of one row in pixels.
+    # signed: blue below 0, white at 0, orange above; otherwise white to black. shared: one scale
+    # for all images; otherwise each has its own. side: height of one row in pixels.
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 

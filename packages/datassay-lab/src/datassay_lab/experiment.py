@@ -46,7 +46,7 @@ class Experiment:
         return {n: p.default for n, p in signature.parameters.items() if n != "progress"}
 
     def parsed(self, texts: Iterable[str]) -> dict[str, Any]:
-        """Values of NAME=VALUE texts, in the type of each default; SettingError where one is neither."""
+        """Values of NAME=VALUE texts, in the type of the default; else SettingError."""
         # Several numbers are separated by commas.
         known, values = self.defaults, {}
         for text in texts:

@@ -90,7 +90,10 @@ def depth_compositionality(
         composed.append(slope * np.minimum(composed[-1], 1 - composed[-1]))
     targets = np.array(composed[1:])
     built = np.array([_outputs(_deep(slope, k), x) for k in depths])
-    pieces = np.array([_pieces(_deep(slope, k)) for k in depths], float)
+    # Runs of equal slope over the grid's cells, whose ends are multiples of 1/512.
+    ends = np.arange(GRID + 1) / GRID
+    slopes = np.diff([_outputs(_deep(slope, k), ends) for k in depths]) * GRID
+    pieces = 1.0 + (np.abs(np.diff(slopes)) > 1e-6).sum(axis=1)
     fewest = [_fewest_pieces(x, y, 2**MOST_DEPTH) for y in targets]
     count = min(max_depth, TRAINED_DEPTH)
     errors = np.empty((2, count))
@@ -148,12 +151,6 @@ def _deep(slope: float, k: int) -> nn.Module:
 def _outputs(model: nn.Module, x: np.ndarray) -> Float[np.ndarray, " n"]:
     with torch.no_grad():
         return model(torch.from_numpy(x)[:, None])[:, 0].numpy()
-
-
-def _pieces(model: nn.Module) -> int:
-    """Runs of equal slope over the grid's cells, whose ends are multiples of 1/512."""
-    slopes = np.diff(_outputs(model, np.arange(GRID + 1) / GRID)) * GRID
-    return 1 + int((np.abs(np.diff(slopes)) > 1e-6).sum())
 
 
 def _fewest_pieces(x: np.ndarray, y: np.ndarray, most: int) -> int:
