@@ -191,7 +191,7 @@ REFUSED = [
     ("xavier", {"shared_variance": 1.0}, "shared_variance must lie in"),
     ("flat-minima", {"batch_sizes": (4, 200)}, "batch_sizes must stay below n_samples"),
     ("flat-minima", COURSE["flat-minima"].small | {"learning_rate": 50.0}, "keep training finite"),
-    ("stationary-covariance", {"step_sizes": (0.1, 1.5)}, "largest step size must be"),
+    ("stationary-covariance", {"step_sizes": (0.1, 1.5)}, "largest step size must lie in"),
     ("augmented-gradient", {"share": 1.5}, "share must lie in \\(0, 1\\]"),
     ("invariant-loss", {"time": 0.02}, r"largest of rates must lie in \(0, 0.02\)"),
     ("pde-discovery", {"folder": "/nowhere"}, "folder must hold burgers.mat"),

@@ -35,17 +35,7 @@ def experiments() -> Iterator[tuple[str, Experiment]]:
 
 
 def experiment(name: str) -> Experiment:
-    """Experiment by name.
-
-    Args:
-        name: as `datassay lab` lists it.
-
-    Returns:
-        The experiment.
-
-    Raises:
-        SettingError: no experiment has that name.
-    """
+    """Experiment by name, as `datassay lab` lists it; SettingError where none has it."""
     known = {e.name: e for _, e in experiments()}
     if name not in known:
         near = difflib.get_close_matches(name, known, 3, 0.6)

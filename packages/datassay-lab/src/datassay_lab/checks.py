@@ -34,14 +34,7 @@ class Agreement:
 
 
 def checked(run: Callable[P, R]) -> Callable[P, R]:
-    """A function of keywords whose parameters keep the rules in their annotations.
-
-    Args:
-        run: the function; all its parameters have defaults.
-
-    Returns:
-        The same function, which raises SettingError where a value breaks its rule.
-    """
+    """A function of keywords that refuses values that break the rules in their annotations."""
     hints = get_type_hints(run, include_extras=True)
     asked = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     defaults = {name: p.default for name, p in inspect.signature(run).parameters.items()}

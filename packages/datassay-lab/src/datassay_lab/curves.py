@@ -73,17 +73,9 @@ def measured(
     mode: str = "lines+markers",
     spread: np.ndarray | None = None,
 ) -> None:
-    """Add measured lines.
-
-    Args:
-        figure: changed in place.
-        x: [m].
-        y: [m]; or [r, m], r lines of one entry in the legend.
-        name: entry in the legend; "" leaves it out.
-        place: index of the colour in COLOURS.
-        mode: "lines", "markers" or "lines+markers".
-        spread: [m], half the length of error bars.
-    """
+    """Add measured lines, [m] against [m] or [r, m]: r lines of one entry in the legend."""
+    # name: "" leaves it out of the legend. place: of the colour. mode: "lines", "markers" or both.
+    # spread: [m], half the length of error bars.
     colour = COLOURS[place % len(COLOURS)]
     for repeat, values in enumerate(np.atleast_2d(np.asarray(y, float))):
         label, kept = "" if repeat else name, _kept(len(x))
@@ -125,19 +117,9 @@ def pictures(
     shared: bool = True,
     side: int = 170,
 ) -> "Figure":
-    """Small images side by side, row 0 on top.
-
-    Args:
-        images: [m, H, W].
-        titles: [m], above each.
-        columns: images per row.
-        signed: blue below 0, white at 0, orange above; otherwise white to black.
-        shared: one scale for all images; otherwise each has its own.
-        side: height of one row in pixels.
-
-    Returns:
-        The figure.
-    """
+    """Small images [m, H, W] side by side, row 0 on top, a title above each."""
+    # signed: blue below 0, white at 0, orange above; otherwise white to black. shared: one scale
+    # for all images; otherwise each has its own. side: height of one row in pixels.
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 

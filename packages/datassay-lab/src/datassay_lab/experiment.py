@@ -46,17 +46,8 @@ class Experiment:
         return {n: p.default for n, p in signature.parameters.items() if n != "progress"}
 
     def parsed(self, texts: Iterable[str]) -> dict[str, Any]:
-        """Parse parameters written as text.
-
-        Args:
-            texts: "name=value" each; several numbers are separated by commas.
-
-        Returns:
-            Name → value of the default's type.
-
-        Raises:
-            SettingError: the parameter does not exist, or the value has another type.
-        """
+        """Values of NAME=VALUE texts, in the type of the default; else SettingError."""
+        # Several numbers are separated by commas.
         known, values = self.defaults, {}
         for text in texts:
             name, equals, value = text.partition("=")

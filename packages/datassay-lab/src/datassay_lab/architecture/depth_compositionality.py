@@ -85,9 +85,15 @@ def depth_compositionality(
     refuse_if(not 0 < slope <= 2, f"slope must be a number in (0, 2]; got {slope!r}.")
     x = (np.arange(GRID) + 0.5) / GRID
     depths = range(1, max_depth + 1)
-    targets = np.array([_composed(x, slope, k) for k in depths])
+    composed = [x]
+    for _ in depths:
+        composed.append(slope * np.minimum(composed[-1], 1 - composed[-1]))
+    targets = np.array(composed[1:])
     built = np.array([_outputs(_deep(slope, k), x) for k in depths])
-    pieces = np.array([_pieces(_deep(slope, k)) for k in depths], float)
+    # Runs of equal slope over the grid's cells, whose ends are multiples of 1/512.
+    ends = np.arange(GRID + 1) / GRID
+    slopes = np.diff([_outputs(_deep(slope, k), ends) for k in depths]) * GRID
+    pieces = 1.0 + (np.abs(np.diff(slopes)) > 1e-6).sum(axis=1)
     fewest = [_fewest_pieces(x, y, 2**MOST_DEPTH) for y in targets]
     count = min(max_depth, TRAINED_DEPTH)
     errors = np.empty((2, count))
@@ -128,12 +134,6 @@ def depth_compositionality_plots(result: DepthCompositionality) -> Figures:
     return units, error
 
 
-def _composed(x: np.ndarray, slope: float, k: int) -> np.ndarray:
-    for _ in range(k):
-        x = slope * np.minimum(x, 1 - x)
-    return x
-
-
 def _deep(slope: float, k: int) -> nn.Module:
     """Two units in each of k layers, where each layer reads the tent off the one before."""
     tent, half = [slope, -2 * slope], [0.0, -0.5]
@@ -151,12 +151,6 @@ def _deep(slope: float, k: int) -> nn.Module:
 def _outputs(model: nn.Module, x: np.ndarray) -> Float[np.ndarray, " n"]:
     with torch.no_grad():
         return model(torch.from_numpy(x)[:, None])[:, 0].numpy()
-
-
-def _pieces(model: nn.Module) -> int:
-    """Runs of equal slope over the grid's cells, whose ends are multiples of 1/512."""
-    slopes = np.diff(_outputs(model, np.arange(GRID + 1) / GRID)) * GRID
-    return 1 + int((np.abs(np.diff(slopes)) > 1e-6).sum())
 
 
 def _fewest_pieces(x: np.ndarray, y: np.ndarray, most: int) -> int:

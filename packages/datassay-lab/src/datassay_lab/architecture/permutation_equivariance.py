@@ -91,10 +91,12 @@ def permutation_equivariance(
     distance = np.sqrt(np.square(spread).sum(axis=(2, 3)).mean(axis=1))
     layer, dense = _layer_errors(rng, size, channels)
     progress("permute the layer's inputs", 2, 2)
+    # As many matrices commute with the group as the trace of the averaging projection.
+    fixed = (every == np.arange(size)).sum(axis=1)
     return PermutationEquivariance(
         theta, average, expected, relative_error(average, expected), layer, dense,
-        _commutant(every), counts.astype(float), distance / np.linalg.norm(theta - average),
-        counts**-0.5,
+        round(float(np.square(fixed).mean())), counts.astype(float),
+        distance / np.linalg.norm(theta - average), counts**-0.5,
     )  # fmt: skip
 
 
@@ -111,12 +113,6 @@ def permutation_equivariance_plots(result: PermutationEquivariance) -> Figures:
 
 def _mean_conjugate(theta: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "M M"]:
     return theta[group[:, :, None], group[:, None, :]].mean(axis=0)
-
-
-def _commutant(group: np.ndarray) -> int:
-    """How many matrices commute with the group: the trace of the averaging projection."""
-    fixed = (group == np.arange(group.shape[1])).sum(axis=1)
-    return round(float(np.square(fixed).mean()))
 
 
 def _layer_errors(rng: np.random.Generator, size: int, channels: int) -> tuple[float, float]:

@@ -34,11 +34,7 @@ GRID_END, GRID_POINTS = 6.0, 97
 
 
 class Variational(nn.Module):
-    """Encoder to means and log variances of two codes, decoder to logits of pixels.
-
-    Args:
-        n_pixels: of an image.
-    """
+    """Encoder to means and log variances of two codes, decoder to logits of the pixels."""
 
     def __init__(self, n_pixels: int) -> None:
         super().__init__()

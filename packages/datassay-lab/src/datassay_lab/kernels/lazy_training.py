@@ -93,7 +93,11 @@ def lazy_training(
         model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling=kind)
         eta = rate * (width if kind == "mean field" else 1)
         run = train_watched(model, x, y, rate=eta, looks=np.array([0, steps]))
-        movement[cell] = _movement(model.state_dict(), run.networks.state)
+        start, end = model.state_dict(), run.networks.state
+        names = [name for name in start if name.endswith("weight")]
+        moved = sum(float((end[name][0] - start[name]).square().sum()) for name in names)
+        size = sum(float(start[name].square().sum()) for name in names)
+        movement[cell] = (moved / size) ** 0.5
         loss[cell] = ((run.outputs[-1] - y) ** 2).sum() / (y**2).sum()
     sizes = np.array(widths, float)
     # E rᵀ A r over f₀ of covariance K₁: yᵀ A y + tr A K₁
@@ -113,9 +117,3 @@ def lazy_training_plots(result: LazyTraining) -> Figures:
         measured(figure, result.widths, values, name, place=place, mode="markers")
     theory(figure, result.widths, result.predicted, "linearised network, ∝ m<sup>−1/2</sup>")
     return (figure,)
-
-
-def _movement(start: dict, end: dict) -> float:
-    names = [name for name in start if name.endswith("weight")]
-    moved = sum(float((end[name][0] - start[name]).square().sum()) for name in names)
-    return (moved / sum(float(start[name].square().sum()) for name in names)) ** 0.5

@@ -99,11 +99,18 @@ def spectral_bias(
     for repeat in range(repeats):
         y = np.sin(angles + rng.uniform(0, 2 * np.pi, n_frequencies)).sum(axis=1)
         model = _network(x.shape[1], width, depth, int(rng.integers(2**31)))
-        rates += _rates(tangent_kernel(model, x)[0], angles) / repeats
+        # Mean of qᵀΘq over the cosine and the sine of each frequency, |q| = 1.
+        kernel, waves = tangent_kernel(model, x)[0], (np.cos(angles), np.sin(angles))
+        each = [np.einsum("nk,nm,mk->k", w, kernel, w) / (w**2).sum(axis=0) for w in waves]
+        rates += np.mean(each, axis=0) / repeats
         part = part_of(progress, "train networks", repeat * steps, repeats * steps)
         outputs = watch(model, regression(x, y), recipe, looks, progress=part).outputs
         amplitudes[repeat] = 2 / n_samples * np.abs(np.fft.rfft(outputs, axis=1))[:, k]
-    times = np.array([_times(a, looks + 1) for a in amplitudes])
+    # First step from which on half of each amplitude is reached and kept.
+    short = amplitudes < LEARNED
+    last = amplitudes.shape[1] - 1 - short[:, ::-1].argmax(axis=1)  # the last look where it is not
+    last = np.where(short.any(axis=1), last, -1)
+    times = np.append(looks + 1, 2 * (looks[-1] + 1))[last + 1].astype(float)
     scale = np.exp((np.log(times).mean(axis=0) + np.log(rates)).mean())
     mean = np.exp(np.log(amplitudes.clip(1e-6)).mean(axis=0))
     return SpectralBias(k.astype(float), looks + 1.0, mean, times, scale / rates)
@@ -131,18 +138,3 @@ def spectral_bias_plots(result: SpectralBias) -> Figures:
 def _network(n_inputs: int, width: int, depth: int, seed: int) -> nn.Module:
     with seeded(seed):
         return mlp((n_inputs,), 1, width, depth)
-
-
-def _rates(kernel: np.ndarray, angles: np.ndarray) -> Float[np.ndarray, " k"]:
-    """Mean of qᵀΘq over the cosine and the sine of each frequency, |q| = 1."""
-    waves = (np.cos(angles), np.sin(angles))
-    rates = [np.einsum("nk,nm,mk->k", w, kernel, w) / (w**2).sum(axis=0) for w in waves]
-    return np.mean(rates, axis=0)
-
-
-def _times(amplitudes: np.ndarray, steps: np.ndarray) -> Float[np.ndarray, " k"]:
-    """First step from which on half of each amplitude is reached and kept."""
-    short = amplitudes < LEARNED
-    last = len(steps) - 1 - short[::-1].argmax(axis=0)  # the last look at which it is not
-    last = np.where(short.any(axis=0), last, -1)
-    return np.append(steps, 2 * steps[-1])[last + 1].astype(float)

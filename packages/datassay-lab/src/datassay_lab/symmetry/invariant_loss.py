@@ -77,7 +77,10 @@ def invariant_loss(
     angles = sorted({*(2**k for k in range(9) if 2**k < n_angles), n_angles})
     starts = rng.normal(size=(10, 2))
     slopes = [max(_rotation_slope(w, x, y, q) for w in starts) for q in angles]
-    paths = [_descend_plane(starts[0], x, y, q) for q in (n_angles, 1)]
+    paths = [[starts[0]] for _ in (n_angles, 1)]
+    for path, q in zip(paths, (n_angles, 1), strict=True):
+        for _ in range(300):
+            path.append(path[-1] - 0.2 * _plane_gradient(path[-1], x, y, q))
     inputs = rng.normal(size=(n_samples, 5))
     target = np.sin(inputs[:, 0]) + 0.5 * inputs[:, 1]
     first, second = rng.normal(size=(width, 5)) / 5**0.5, rng.normal(size=width) / width**0.5
@@ -100,7 +103,7 @@ def invariant_loss(
     steps = np.array(rates, float)
     return InvariantLoss(
         np.array(angles, float), np.array(slopes), scale_slope, steps, np.array(drift),
-        exponent(steps, np.array(drift)), paths[0], paths[1],
+        exponent(steps, np.array(drift)), np.array(paths[0]), np.array(paths[1]),
     )  # fmt: skip
 
 
@@ -141,13 +144,6 @@ def _plane_gradient(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> np.n
 def _rotation_slope(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> float:
     gradient, tangent = _plane_gradient(w, x, y, q), np.array([-w[1], w[0]])
     return float(abs(gradient @ tangent) / np.linalg.norm(gradient) / np.linalg.norm(tangent))
-
-
-def _descend_plane(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> np.ndarray:
-    path = [w]
-    for _ in range(300):
-        path.append(path[-1] - 0.2 * _plane_gradient(path[-1], x, y, q))
-    return np.array(path)
 
 
 def _relu_gradients(
