@@ -128,14 +128,6 @@ def test_random_sizes(n, b, p, tau, kind, duplicate, dual, seed):
         assert_matches(lin, oracle, groups, lr=tau, steps=1, dynamics=kind)
 
 
-def test_without_validation_the_training_inputs_serve():
-    phi, r, _ = random_jacobians(12, 2, 1, 30, 3, seed=6)
-    groups = groups_of(12)
-    oracle = brute_force(phi, r, phi, groups, "flow", 0.01, 10, 0.0)
-    for dual in (True, False):
-        assert_matches(linearization(phi, r, dual=dual), oracle, groups, lr=0.01, steps=10)
-
-
 def test_labels_name_the_groups_and_a_group_of_one_is_a_sample():
     lin, given = (
         random_linearization(12, 2, 1, 30, 3, seed=6, decay=0.5),

@@ -4,8 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from datassay.errors import DataError, SettingError
 from datassay.score.neighbors import exact as nearest
@@ -59,22 +57,6 @@ def test_exact_equals_every_distance(name, products, monkeypatch):
     if products:
         redone = {"normal": 0, "outlier": 1, "tight clusters": 300}
         assert result.redone == redone.get(name, result.redone)
-
-
-@given(
-    n=st.integers(5, 40),
-    d=st.integers(1, 3),
-    values=st.integers(1, 4),
-    k=st.integers(2, 4),
-    seed=st.integers(0, 999),
-)
-@settings(deadline=None, max_examples=30)
-def test_repeats_and_ties_come_by_position(n, d, values, k, seed):
-    x = np.random.default_rng(seed).integers(0, values, size=(n, d)).astype(float)
-    index, distance = one_by_one(x, k)
-    result = nearest_neighbors(x, k)
-    np.testing.assert_array_equal(result.index, index)
-    np.testing.assert_allclose(result.distance, distance, rtol=1e-12)
 
 
 def test_rows_that_share_a_key_are_told_apart(monkeypatch):

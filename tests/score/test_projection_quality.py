@@ -130,7 +130,7 @@ def test_bad_targets():
 
 
 def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
-    monkeypatch.setattr(projection, "N_FEATURES", (8, 64, 131))
+    monkeypatch.setattr(projection, "N_FEATURES", (8, 131))
     settings = replace(SETTINGS, rank_correlation=0.5)
     result = run(TRAIN, VAL, settings)
     chosen = chosen_projection(MODEL, TRAIN, VAL, settings, lambda *_: None)
@@ -139,7 +139,7 @@ def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
     assert "for 0.5 of information" in result.facts[CHOICE]
     assert result.facts[REACHED].endswith("; on 120 samples")
     assert result.projection_quality is not None
-    assert result.projection_quality.n_features.tolist() == [8, 65, 131]
+    assert result.projection_quality.n_features.tolist() == [8, 131]
     page = run_page(result)
     html = render(page)
     assert "How many features that takes" in html and "120 of the samples" in html

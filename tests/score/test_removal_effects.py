@@ -45,12 +45,17 @@ def fixed_by_definition(fit, z, ridge, damping):
     return off_diagonal(x[keep][:, keep]).var()
 
 
-def step_by_definition(fit, z, ridge, damping):
-    """S4's code: θ + (H + damping)⁻¹ ∇L(z)/n, then everything again on n − 1 samples."""
+def moved(fit, z, penalty):
+    """(1/n) H̃⁻¹ ∇L(z), H̃ with a penalty."""
     rows, (slope, curvature) = fit.features.rows(slice(None)), fit.derivatives()
     hessian = torch.einsum("nkp,nkl,nlq->pq", rows, curvature, rows) / len(fit)
-    hessian += (ridge + damping) * torch.eye(len(hessian))
-    weights = fit.weights + torch.linalg.solve(hessian, rows[z].T @ slope[z]) / len(fit)
+    hessian += penalty * torch.eye(len(hessian))
+    return torch.linalg.solve(hessian, rows[z].T @ slope[z]) / len(fit)
+
+
+def step_by_definition(fit, z, ridge, damping):
+    """S4's code: θ + (H + damping)⁻¹ ∇L(z)/n, then everything again on n − 1 samples."""
+    weights = fit.weights + moved(fit, z, ridge + damping)
     return variance(fit, weights, without(len(fit), z), ridge, damping)
 
 
@@ -70,16 +75,12 @@ def retrain_by_definition(fit, z, ridge, damping):
 
 def adjoint_by_definition(fit, z, ridge, damping):
     """V without z at fixed weights, plus ∂V/∂θ along (1/n) H̃⁻¹ ∇L(z), by autograd."""
-    rows, (slope, curvature) = fit.features.rows(slice(None)), fit.derivatives()
-    hessian = torch.einsum("nkp,nkl,nlq->pq", rows, curvature, rows) / len(fit)
-    hessian += (ridge or damping) * torch.eye(len(hessian))
-    move = torch.linalg.solve(hessian, rows[z].T @ slope[z]) / len(fit)
     w = fit.weights.clone().requires_grad_()
     x = pair_matrix(fit, w, slice(None), ridge, damping)
     pairs = x[~torch.eye(len(fit), dtype=torch.bool)]
     (by_weights,) = torch.autograd.grad(pairs.var(correction=0), w)
     bracket = variance(fit, fit.weights, without(len(fit), z), ridge, damping)
-    return bracket + float(by_weights @ move)
+    return bracket + float(by_weights @ moved(fit, z, ridge or damping))
 
 
 BY_DEFINITION = {

@@ -173,15 +173,6 @@ def test_units(u, t):
     np.testing.assert_allclose(t * after.effect, before.effect, rtol=1e-8, atol=1e-14)
 
 
-def test_units_of_steps():
-    model, train, queries = network(), arrays(data(N)), arrays(data(M, 1))
-    one = run(model, train, queries, method="tracin")
-    ten = run(model, train, queries, method="tracin", lr=10.0)
-    np.testing.assert_allclose(ten.effect, 10 * one.effect, rtol=1e-12)
-    twice = run(model, train, queries, method="tracin", checkpoints=[model, model], lr=[2.0, 3.0])
-    np.testing.assert_allclose(twice.effect, 5 * one.effect, rtol=1e-12)
-
-
 @pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
 def test_tokens_are_columns_of_their_own(curvature):
     given = (network(), arrays(data(N)), arrays(data(M, 1)))
