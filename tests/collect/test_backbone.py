@@ -12,7 +12,7 @@ from datassay.data import add_adversarial
 from datassay.data.pictures import Pictures, are_photographs
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.backbones import choice
-from datassay.models.backbones.installed import WeightsFile
+from datassay.models.backbones.encoder import WeightsFile
 from helpers.backbones import LIMIT, WIDTH, image_encoder, photographs, text_encoder
 
 RNG = np.random.default_rng(0)

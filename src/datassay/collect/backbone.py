@@ -16,7 +16,7 @@ from datassay.data.assemble import plain
 from datassay.data.samples import Encoding, SampleSet
 from datassay.errors import ModelError
 from datassay.models.backbones.choice import encoder_named, own_encoder, reads
-from datassay.models.backbones.installed import INSTALL
+from datassay.models.backbones.encoder import INSTALL
 from datassay.models.names import AUTO
 from datassay.progress import Progress, silent
 from datassay.store.location import check_place

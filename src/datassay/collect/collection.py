@@ -33,8 +33,8 @@ from datassay.collect.layers import Layers
 from datassay.collect.linearization import Linearization
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
-from datassay.data.outputs import indexed
 from datassay.data.samples import SampleSet
+from datassay.data.targets import indexed
 from datassay.errors import DataError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent

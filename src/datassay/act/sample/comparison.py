@@ -115,14 +115,7 @@ def compare_designs(
 
 
 def mean_interval(values: Float[np.ndarray, " S"]) -> tuple[float, float]:
-    """The mean of repetitions and half its 95 % interval.
-
-    Args:
-        values: S of them.
-
-    Returns:
-        (mean, half width), by Student's t; the half width of one value is infinite.
-    """
+    """The mean of repetitions and half its 95 % interval."""
     found = stats.mean_interval(values)
     return found.gain, found.half
 

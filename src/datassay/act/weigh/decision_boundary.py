@@ -33,29 +33,13 @@ class Boundary:
 
 
 def in_the_plane(samples: SampleSet) -> bool:
-    """Whether a boundary can be drawn: classes of rows with two columns.
-
-    Args:
-        samples: the training samples.
-
-    Returns:
-        True or False.
-    """
+    """Whether a boundary can be drawn: classes of rows with two columns."""
     return samples.is_classification and samples.kind == "row" and samples.input_shape == (2,)
 
 
 def decision_boundary(samples: SampleSet, trainings: Sequence[TrainedNetworks]) -> Boundary:
-    """Where the networks of each training change their mind.
-
-    Args:
-        samples: whose range the grid covers, and a little more.
-        trainings: M sets of networks, each from several seeds, whose outputs are logits.
-
-    Returns:
-        The leads.
-
-    Cost: M passes of 8100 points.
-    """
+    """Where the networks of each training change their mind."""
+    # Cost: M passes of 8100 points.
     x = np.asarray(samples.x, np.float64)
     margin = MARGIN * (x.max(0) - x.min(0))
     ends = zip(x.min(0) - margin, x.max(0) + margin, strict=True)

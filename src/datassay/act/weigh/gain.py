@@ -181,14 +181,7 @@ def network_gain(
 
 
 def head_recipe(n_samples: int) -> HeadRecipe:
-    """S0's 25 epochs in batches of 25; more epochs of small sets, larger batches of large ones.
-
-    Args:
-        n_samples: n.
-
-    Returns:
-        Adam for 1500 to 6000 updates.
-    """
+    """S0's 25 epochs in batches of 25; more epochs of small sets, larger batches of large ones."""
     epochs, size = 25, 25
     updates = epochs * -(-n_samples // size)
     if updates < FEWEST_UPDATES:
@@ -199,14 +192,7 @@ def head_recipe(n_samples: int) -> HeadRecipe:
 
 
 def check_n_seeds(n_seeds: int) -> None:
-    """Refuse a number of seeds that no interval can be taken over.
-
-    Args:
-        n_seeds: S.
-
-    Raises:
-        SettingError: it is below 2.
-    """
+    """Refuse a number of seeds that no interval can be taken over."""
     if n_seeds < 2:
         raise SettingError(
             f"n_seeds must be at least 2, so that seeds can be compared; got {n_seeds}."

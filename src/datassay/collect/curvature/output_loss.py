@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from datassay.data.outputs import indexed
 from datassay.data.samples import SampleSet
+from datassay.data.targets import indexed
 from datassay.errors import ModelError
 from datassay.rules import one_of, require
 

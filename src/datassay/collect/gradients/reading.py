@@ -32,8 +32,8 @@ from datassay.collect.gradients.order import (
 )
 from datassay.data.arguments import check_kind
 from datassay.data.memory.convert import as_samples, unlabelled
-from datassay.data.outputs import Coding
 from datassay.data.samples import SampleSet
+from datassay.data.targets import Coding
 from datassay.errors import DataError
 from datassay.models.user_code import user_code
 from datassay.results import result
