@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass
 
 import joblib
 import numpy as np
@@ -19,7 +18,6 @@ from datassay.collect.engine.parcel import LARGE, compute, pack, parcel, unpack
 from datassay.collect.engine.processes import engine_named
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
-from datassay.score.linear import panels as panels_module
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.store.features import DamagedChunk, FeatureStore
 from helpers.collecting import network
@@ -37,16 +35,15 @@ def processes():
     return engine_named("processes", workers=2)
 
 
-def test_processes_give_the_same_bits(processes):
+def test_processes_give_the_same_bits_write_into_a_store_and_read_from_it(
+    processes, tmp_path, monkeypatch
+):
     expected = collected("in_process")
     has_several_pieces(expected)
     lin = collected(processes)
     assert lin.engine is processes and lin.subset(np.arange(9)).engine is processes
+    assert type(unpack(pack(processes))) is Engine
     same_bits(lin, expected)
-
-
-def test_processes_write_into_a_store_and_read_from_it(processes, tmp_path, monkeypatch):
-    expected = collected("in_process")
 
     def put(*_):
         raise AssertionError("the workers write, not this process")
@@ -63,15 +60,6 @@ def test_processes_write_into_a_store_and_read_from_it(processes, tmp_path, monk
 
 def read(basis, part):
     return basis.rows[part]
-
-
-def test_rows_that_are_kept_whole_are_sent_whole(processes, monkeypatch):
-    monkeypatch.setattr(panels_module, "PANEL_BYTES", 2**28)
-    basis = eigenbasis(collected("in_process")).sent
-    assert basis.rows.is_small
-    sent = unpack(pack(basis))
-    assert sent.rows.features is None and torch.equal(sent.rows[3:9], basis.rows[3:9])
-    assert all(type(e) is Engine for e in (sent.engine, unpack(pack(processes))))
 
 
 class Scaled(torch.nn.Module):
@@ -156,26 +144,19 @@ def test_the_tree_is_fixed_and_holds_few_sums(n):
     torch.testing.assert_close(found, torch.stack(values).sum(0))
 
 
-@dataclass
-class Shared:
-    large: torch.Tensor
-    columns: torch.Tensor
-    small: np.ndarray
-    network: torch.nn.Module
-
-
 def test_parcels_leave_large_arrays_out_and_keep_their_layout():
     large = torch.arange(LARGE, dtype=torch.float32)
-    value = Shared(large, torch.randn(300, 200).double().T, np.arange(3), Scaled())
+    columns, network = torch.randn(300, 200).double().T, Scaled()
+    value = {"large": large, "columns": columns, "small": np.arange(3), "network": network}
     arrays = pack(value)
     assert len(arrays) == 3 and arrays[1].nbytes == 4 * LARGE
     for array in arrays:
         array.flags.writeable = False  # as they come from Ray
     found = unpack(arrays)
-    assert torch.equal(found.large, large) and found.large.data_ptr() == large.data_ptr()
-    assert found.columns.stride() == value.columns.stride()
-    found.network.calls += 1  # its own, whoever sent it
-    assert float(value.network.calls.max()) == 0
+    assert torch.equal(found["large"], large) and found["large"].data_ptr() == large.data_ptr()
+    assert found["columns"].stride() == columns.stride()
+    found["network"].calls += 1  # its own, whoever sent it
+    assert float(network.calls.max()) == 0
 
 
 def test_pieces_run_with_the_threads_of_who_sent_them_on_machines_of_one_kind(monkeypatch):

@@ -23,6 +23,10 @@ from datassay.errors import ModelError, SettingError
 import helpers.engines as t
 
 folder = Path(sys.argv[1])
+def threads(number):
+    torch.set_num_threads(number)
+    engine_named("ray")
+
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
 second = cluster.add_node(num_cpus=1)
 ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
@@ -67,19 +71,13 @@ print("all is well")
 sys.stdout.flush()
 os._exit(0)  # nothing of what ends with the process counts
 """
-THREADS = """
-def threads(number):
-    torch.set_num_threads(number)
-    engine_named("ray")
-"""
 
 
 @pytest.mark.slow
 def test_a_cluster_of_two_nodes_gives_the_same_bits_though_workers_die(tmp_path):
-    head, rest = SCRIPT.split("expected =", 1)
     here = str(Path(__file__).parent.parent)
     done = subprocess.run(
-        [sys.executable, "-c", f"{head}{THREADS}\nexpected ={rest}", str(tmp_path)],
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([here, *sys.path]), "OMP_NUM_THREADS": "1"},
         timeout=300,
         stdout=subprocess.PIPE,

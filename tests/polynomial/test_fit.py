@@ -58,12 +58,9 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_sample():
     monomials = all_monomials(3, 2)
     path = exact.exact_fit(normal_equations(x, y, monomials, precision="float64")).path
     for j in range(len(path.ridge) // 2, len(path.ridge), 4):
-        held = np.array([
-            ridge_outputs(
-                np.delete(x, i, 0), np.delete(y, i, 0), monomials, path.ridge[j], x[i : i + 1]
-            )[0]
-            for i in range(25)
-        ])
+        others = [(np.delete(x, i, 0), np.delete(y, i, 0)) for i in range(25)]
+        fits = [ridge_outputs(*sets, monomials, path.ridge[j], x) for sets in others]
+        held = np.array([fit[i] for i, fit in enumerate(fits)])
         assert path.squared_error[j] == pytest.approx(((y - held) ** 2).sum(1).mean(), rel=1e-9)
         assert path.class_error[j] == pytest.approx((held.argmax(1) != y.argmax(1)).mean())
 
@@ -89,11 +86,10 @@ def test_units():
     x, y = data()
     monomials = all_monomials(3, 1)  # of degree 1, so that features scale as inputs
     before, after = (
-        fit_polynomial(u * x, t * y, monomials, ridge=0.3 * u**2) for u, t in ((1, 1), (7, 3))
+        fit_polynomial(u * x, t * y, monomials, ridge=0.3 * u**2).polynomial.outputs(u * x)
+        for u, t in ((1, 1), (7, 3))
     )
-    np.testing.assert_allclose(
-        after.polynomial.outputs(7 * x), 3 * before.polynomial.outputs(x), rtol=1e-10
-    )
+    np.testing.assert_allclose(after, 3 * before, rtol=1e-10)
     path, scaled = (
         exact.exact_fit(normal_equations(u * x, t * y, monomials)).path for u, t in ((1, 1), (7, 3))
     )
@@ -175,9 +171,8 @@ def test_batches_are_minimum_norm_fits_and_average():
         for b in range(n_batches):
             chosen = batches.choice(50, 20, replace=False)
             outside[b, chosen] = False
-            coef = np.linalg.lstsq(
-                design(x[chosen], monomials), y[chosen] - y[chosen].mean(0), rcond=1e-9
-            )[0]
+            some, right = design(x[chosen], monomials), y[chosen] - y[chosen].mean(0)
+            coef = np.linalg.lstsq(some, right, rcond=1e-9)[0]
             constant = y[chosen].mean(0) - monomials.features(x[chosen])[:, 1:].mean(0) @ coef
             theirs.append(np.vstack([constant, coef]))
         np.testing.assert_allclose(fit.polynomial.coef, np.mean(theirs, 0), atol=1e-9)

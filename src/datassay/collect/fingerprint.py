@@ -93,16 +93,11 @@ def samples_fingerprint(samples: SampleSet | None) -> str:
 
 
 def code_fingerprint(model: object) -> dict[str, str]:
-    """Digests of the code that a model runs, and of the values that this code reads.
-
-    Of every class in the module tree outside torch and transformers: its methods, and the
-    functions, constants and objects that `forward`, and what it calls, name. Of every module: its
-    attributes, hooks and buffers that the state dict leaves out. What `forward` itself changes is
-    left out. Of another object all methods count.
-
-    Returns:
-        Function, class, module's attributes or package → digest or version, in every process.
-    """
+    """Name of a piece of code → digest or version, the same in every process."""
+    # Of every class in the module tree outside torch and transformers: its methods, and the
+    # functions, constants and objects that `forward`, and what it calls, name. Of every module: its
+    # attributes, hooks and buffers that the state dict leaves out. What `forward` itself changes is
+    # left out. Of another object all methods count.
     walk = _Walk()
     if isinstance(model, nn.Module):
         for name, module in model.named_modules():

@@ -144,11 +144,7 @@ class Form:
 
 
 def step_bytes(form: Form) -> dict[str, float]:
-    """Most memory that each step holds at once, beyond the program itself.
-
-    Returns:
-        Step → bytes: what was collected and, from the decomposition on, the eigenbasis.
-    """
+    """Step → most memory that it holds at once, beyond the program itself."""
     if form.representation == "kernel":
         return _kernel_bytes(form)
     n, p = form.n_rows, form.n_features

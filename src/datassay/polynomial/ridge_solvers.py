@@ -83,8 +83,7 @@ class Spectrum:
     def __init__(self, system: Centred):
         """Decompose. Cost: about 9 p'³ operations, 2 p'² values."""
         self._system = system
-        # SciPy 1.11 gives evd too small a workspace.
-        driver = "evd" if system.n_features > 1 else "ev"
+        driver = "evd" if system.n_features > 1 else "ev"  # SciPy 1.11: too small a workspace
         self._values, self._vectors = eigh(
             system.gram(), lower=False, overwrite_a=True, check_finite=False, driver=driver
         )

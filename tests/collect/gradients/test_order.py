@@ -26,11 +26,14 @@ N = 10
 
 
 class Numbers(Dataset):
+    def __init__(self, of=float):
+        self.of = of
+
     def __len__(self):
         return N
 
     def __getitem__(self, i):
-        return torch.tensor([float(i)]), i % 2
+        return torch.tensor([self.of(i)]), i % 2
 
 
 class Own(Sampler):
@@ -191,14 +194,6 @@ def test_a_stream_and_parts_of_it(how):
     assert torch.cat([x for _, (x, _) in part])[:, 0].tolist() == [3, 9]
 
 
-class Noisy(Numbers):
-    def __init__(self, draw):
-        self.draw = draw
-
-    def __getitem__(self, i):
-        return torch.tensor([i + self.draw()]), i % 2
-
-
 @pytest.mark.parametrize(
     ("draw", "workers"),
     [
@@ -210,13 +205,14 @@ class Noisy(Numbers):
     ids=["torch", "numpy", "python", "python in a worker"],
 )
 def test_one_draw_of_each_sample_in_every_pass(draw, workers):
-    loader = DataLoader(Noisy(draw), 3, shuffle=True, num_workers=workers)
+    noisy = Numbers(lambda i: i + draw())
+    loader = DataLoader(noisy, 3, shuffle=True, num_workers=workers)
     found = samples_or_batches(loader, "train").batches(4)
     first, second = (torch.cat([x for _, (x, _) in found])[:, 0] for _ in range(2))
     assert torch.equal(first, second) and len((first % 1).unique()) == N
     assert torch.equal(torch.cat([x for _, (x, _) in found.subset([6, 2])])[:, 0], first[[6, 2]])
     assert "drawn at random each time it is read" in found.warnings[0]
-    arrays = samples_or_batches(Noisy(draw), "train")
+    arrays = samples_or_batches(noisy, "train")
     np.testing.assert_allclose(arrays.x[:, 0], first)
     assert "drawn at random" in arrays.warnings[-1]
 
@@ -224,7 +220,7 @@ def test_one_draw_of_each_sample_in_every_pass(draw, workers):
 def test_draws_of_a_generator_of_ones_own_are_refused():
     own = np.random.default_rng(0)
     with pytest.raises(DataError, match="draws at random from a generator of its own"):
-        samples_or_batches(DataLoader(Noisy(own.random), 3), "train")
+        samples_or_batches(DataLoader(Numbers(lambda i: i + own.random()), 3), "train")
 
 
 def test_a_collate_function_that_draws_is_called_once():
@@ -239,15 +235,9 @@ def test_a_collate_function_that_draws_is_called_once():
     assert torch.equal(torch.cat([batch["x"] for _, batch in part]), first[[2, 3, 8]])
 
 
-class Broken(Numbers):
-    def __getitem__(self, i):
-        if i == 4:  # not among the few that are read twice
-            raise KeyError("no picture")
-        return super().__getitem__(i)
-
-
 def test_what_a_dataset_raises_is_one_line():
-    found = batches(DataLoader(Broken(), 2), 2)
+    broken = Numbers(lambda i: float(i) if i != 4 else {}["no picture"])  # not read twice
+    found = batches(DataLoader(broken, 2), 2)
     with pytest.raises(
         DataError, match=r"train: at batch 2 its Dataset .* raised KeyError: 'no pic"
     ):

@@ -129,11 +129,7 @@ def _uses(output: Tensor) -> Counter[int]:
 def jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."]
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """f₀, [n, k], per dense layer its factors, per other parameter its Jacobian [n, k, size].
-
-    Returns:
-        Both, at the present weights. Source: METHODS §2 (dense layers need no projection). Exact.
-    """
+    """f₀, [n, k], per dense layer its factors, per other parameter its Jacobian [n, k, size]."""
     outputs, blocks = factored_jacobian(model, layers, x)
     return outputs, {
         name: block.product if isinstance(block, ConvolutionFactors) else block
@@ -144,13 +140,8 @@ def jacobian(
 def factored_jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."]
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block | ConvolutionFactors]]:
-    """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from.
-
-    Returns:
-        Both.
-
-    Cost: a forward pass a sample, and k backward passes by the layers' outputs alone.
-    """
+    """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from."""
+    # Cost: a forward pass a sample, and k backward passes by the layers' outputs alone.
     parameters = {n: p.detach() for n, p in model.named_parameters()}
     tapped = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
     direct = {n: parameters[n] for n in layers.direct if n not in tapped}
