@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from datassay.act.sample.comparison import compare_designs, mean_interval
+from datassay.act.sample.comparison import compare_designs
 from datassay.act.sample.density import Density, fit_density, truncated_draws
 from datassay.act.sample.taylor import taylor_sample
 from datassay.data.synthetic.functions import function_problem, runge
@@ -198,13 +198,6 @@ def test_designs_are_compared_on_the_same_networks():
     assert problem.name == "runge"
     with pytest.raises(SettingError, match="repetitions of"):
         compare_designs({"one": designs["wide"][:2]}, (test, label(test)), networks, recipe)
-
-
-def test_intervals_by_students_t():
-    mean, half = mean_interval(np.array([1.0, 2.0, 3.0]))
-    assert mean == 2
-    assert half == pytest.approx(4.3027 / np.sqrt(3), rel=1e-4)
-    assert mean_interval(np.ones(1)) == (1, np.inf)
 
 
 def test_on_runge_more_points_lie_where_s0_shows_them():

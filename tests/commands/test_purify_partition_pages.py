@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from datassay.act.purify.result import Purification
-from datassay.commands.partition.files import block_table
-from datassay.commands.partition.files import files as partition_files
 from datassay.commands.partition.job import PartitionFindings, source_counts
+from datassay.commands.partition.page import block_table
+from datassay.commands.partition.page import files as partition_files
 from datassay.commands.partition.page import gallery as surest_gallery
 from datassay.commands.partition.page import page as partition_page
-from datassay.commands.purify.files import files as purify_files
-from datassay.commands.purify.files import purified_table, trace_table
 from datassay.commands.purify.job import before_and_after, foreign, majority_source
+from datassay.commands.purify.page import files as purify_files
 from datassay.commands.purify.page import gallery as removed_gallery
 from datassay.commands.purify.page import page as purify_page
+from datassay.commands.purify.page import purified_table, trace_table
 from datassay.errors import DataError
 from datassay.report.html import render
 from datassay.report.page import Table
@@ -137,7 +137,7 @@ def test_partition_says_how_many_and_whether_inputs_tell():
     assert "the inputs do not tell" in router.headline.lower()
     assert router.severity == "look"
     assert f"index between blocks and sources is {findings.agreement:.2f}" in truth.sentence
-    routed = replace(findings, router=replace(findings.router, is_informative=True, gain=0.4))
+    routed = replace(findings, router=findings.router | {"is_informative": True, "gain": 0.4})
     assert partition_page(routed).advice[1].severity == "act"
 
 

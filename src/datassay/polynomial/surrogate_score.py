@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from jaxtyping import Float
 
 from datassay.data.samples import SampleSet
+from datassay.polynomial.surrogate import Surrogate, output_targets
 from datassay.results import result
 from datassay.stats import Interval, mean_interval
+
+# So many training samples say enough: a score of 2000 is known to a point.
+N_TRAIN = 5000
 
 
 def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[np.ndarray, " m"]:
@@ -49,20 +55,34 @@ class SurrogateScores:
     n_features: tuple[int, ...]
     metric: str
 
-    def difference(self, other: int) -> tuple[float, float]:
-        """Score of ours minus another's, paired over samples.
-
-        Returns:
-            Mean, and half the width of its 95 % interval, by `stats.mean_interval`; infinite for
-            one sample.
-        """
-        found = self._interval(other)
-        return found.gain, found.half
-
-    def verdict(self, other: int) -> str:
-        """On ours over another model: "better", "worse" or "no difference"."""
-        return self._interval(other).verdict
-
-    def _interval(self, other: int) -> Interval:
+    def ahead_of(self, other: int) -> Interval:
+        """Score of ours minus another's, paired over samples; infinitely wide for one sample."""
         unit = 1.0 if self.metric == "accuracy" else 0.0
         return mean_interval(self.each[-1] - self.each[other], unit)
+
+
+def surrogate_scores(
+    models: Mapping[str, Surrogate],
+    outputs: Mapping[str, Float[np.ndarray, "m q"]],
+    train: SampleSet,
+    val: SampleSet,
+    *,
+    seed: int,
+) -> SurrogateScores:
+    """Scores of a constant, then of models from simple to ours with their validation `outputs`."""
+    rng = np.random.default_rng(seed)
+    some = train.subset(np.sort(rng.permutation(len(train))[:N_TRAIN]))
+    mean = output_targets(train).mean(axis=0)
+    constant = [np.tile(mean, (len(samples), 1)) for samples in (val, some)]
+    each, seen = [score_each(constant[0], val)], [score_each(constant[1], some).mean()]
+    for name, model in models.items():
+        each.append(score_each(outputs[name], val))
+        seen.append(score_each(model.outputs(some.x), some).mean())
+    return SurrogateScores(
+        names=("the commonest class" if train.is_classification else "the mean", *models),
+        each=np.stack(each),
+        train=np.array(seen),
+        n_train=len(some),
+        n_features=(1, *(model.polynomial.monomials.n_features for model in models.values())),
+        metric="accuracy" if train.is_classification else "R²",
+    )

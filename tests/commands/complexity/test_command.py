@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.complexity.curve.files import FILES as CURVE_FILES
-from datassay.commands.complexity.curve.job import run as run_curve
-from datassay.commands.complexity.curve.page import page as curve_page
-from datassay.commands.complexity.curve.page import samples, span
-from datassay.commands.complexity.settings import CurveSettings, TeacherSettings, whole_numbers
-from datassay.commands.complexity.teachers.files import FILES as TEACHER_FILES
-from datassay.commands.complexity.teachers.job import run as run_teachers
-from datassay.commands.complexity.teachers.page import page as teacher_page
-from datassay.commands.complexity.teachers.page import written
+from datassay.commands.complexity.command import CurveSettings, TeacherSettings, whole_numbers
+from datassay.commands.complexity.curve import FILES as CURVE_FILES
+from datassay.commands.complexity.curve import page as curve_page
+from datassay.commands.complexity.curve import run as run_curve
+from datassay.commands.complexity.curve import samples, span
+from datassay.commands.complexity.teachers import FILES as TEACHER_FILES
+from datassay.commands.complexity.teachers import page as teacher_page
+from datassay.commands.complexity.teachers import run as run_teachers
+from datassay.commands.complexity.teachers import written
 from datassay.complexity.laws import Law
 from datassay.data.load import load
 from datassay.errors import SettingError

@@ -8,8 +8,7 @@ import pytest
 
 import datassay.commands.sample.job as job
 from datassay.commands.sample.command import SampleSettings
-from datassay.commands.sample.files import FILES, files
-from datassay.commands.sample.findings import verdicts
+from datassay.commands.sample.page import FILES, files, verdicts
 from datassay.commands.sample.page import page as page_of
 from datassay.data.load import load
 from datassay.report.html import render
@@ -153,7 +152,7 @@ def test_advice_follows_the_figures():
         pieces = page_of(replace(sampling, comparison=changed)).advice
         assert any(headline in piece.headline for piece in pieces)
     changed = replace(comparison, largest=np.array([[1.0, 2.0], [0.5, 0.9]]))
-    assert verdicts(changed)[1].difference[0] == pytest.approx(-0.8 / 1.5)
+    assert verdicts(changed)[1]["difference"][0] == pytest.approx(-0.8 / 1.5)
     few = findings(function="tanh", n_initial=8, compare=0)
     assert "The mixture is not as asked for" in {piece.headline for piece in page_of(few).advice}
     assert json.loads(files(few, page_of(few))["summary.json"])["warnings"]

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 
 from datassay.act.weigh.weights import SampleWeights
-from datassay.commands.weigh.files import files, weight_table
-from datassay.commands.weigh.findings import (
-    agreement,
-    concentration,
-    doubtful,
-    neighbor_counts,
-    neighbor_mean,
-)
-from datassay.commands.weigh.page import gallery
+from datassay.commands.weigh.page import concentration, files, gallery, weight_table
 from datassay.commands.weigh.page import page as page_of
 from datassay.errors import DataError
 from datassay.report.html import render
@@ -41,12 +33,12 @@ def test_concentration_by_hand():
     found = weighed()
     weight = np.sort(found.sample_weight)[::-1]
     held = concentration(found)
-    assert held.heaviest_share == pytest.approx(weight[:16].sum() / weight.sum())
-    assert held.effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
-    assert held.constant == (found.local.variance == 0).sum()
-    assert held.ratio == pytest.approx(weight[0] / weight[-1])
+    assert held["heaviest_share"] == pytest.approx(weight[:16].sum() / weight.sum())
+    assert held["effective"] == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    assert held["constant"] == (found.local.variance == 0).sum()
+    assert held["ratio"] == pytest.approx(weight[0] / weight[-1])
     first = page_of(found).advice[0]
-    assert f"{held.effective:,.0f} of 160" in first.sentence
+    assert f"{held['effective']:,.0f} of 160" in first.sentence
 
 
 def test_agreement_and_doubt_by_hand():
@@ -56,13 +48,13 @@ def test_agreement_and_doubt_by_hand():
     distance = ((x[:, None] - x[None]) ** 2).sum(2)
     near = np.argsort(distance, 1, kind="stable")[:, 1:K]
     share = (y[near] == y[:, None]).mean(1)
-    assert agreement(found) == pytest.approx(share)
-    assert neighbor_counts(found).sum(1).tolist() == [K - 1] * 160
-    assert (doubtful(found) == (share < 0.2)).all()
+    assert found.near.agreement == pytest.approx(share)
+    assert found.near.counts.sum(1).tolist() == [K - 1] * 160
+    assert (found.near.is_doubtful == (share < 0.2)).all()
     theirs = found.samples.source != "<u>ours"
-    assert doubtful(found)[theirs].mean() > 0.6
+    assert found.near.is_doubtful[theirs].mean() > 0.6
     labels = next(a for a in page_of(found).advice if a.kind == "labels")
-    order = [i for i in found.order if doubtful(found)[i]]
+    order = [i for i in found.order if found.near.is_doubtful[i]]
     assert labels.ids == tuple(found.samples.ids[order[:10]])
     assert labels.severity == "act"
 
@@ -74,9 +66,9 @@ def test_targets_far_from_their_neighbours_are_doubtful():
     y[i] += 1000
     train = replace(found.samples, y=y)
     other = replace(found, samples=train, local=local_variance(train.x, y, K))
-    assert doubtful(other)[i]
-    assert neighbor_mean(other)[i, 0] < 200
-    assert doubtful(other).sum() < 8
+    assert other.near.is_doubtful[i]
+    assert other.near.mean[i, 0] < 200
+    assert other.near.is_doubtful.sum() < 8
 
 
 @pytest.mark.parametrize(
@@ -116,7 +108,7 @@ def test_the_heaviest_and_the_lightest_are_shown():
     assert lightest == {str(i) for i in found.samples.ids[found.order[::-1][:48]]}
     assert not lightest & set(heaviest)
     first = shown[0]
-    counts = neighbor_counts(found)[found.order[0]]
+    counts = found.near.counts[found.order[0]]
     assert all(f"{NAMES[c]} (×{counts[c]})" in first.figures[1][0] for c in range(2) if counts[c])
 
 
@@ -151,7 +143,7 @@ def test_equal_weights_are_called_so():
     even = SampleWeights(np.full(n, 1 / n), found.samples.ids, "class_balanced")
     found = replace(found, weights=even, gain=None, method="class-balanced")
     assert page_of(found).advice[0].headline == "All weights are equal"
-    assert concentration(found).effective == pytest.approx(n)
+    assert concentration(found)["effective"] == pytest.approx(n)
     assert "mean 1" in render(page_of(found))
 
 

@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from datassay import stats
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -112,19 +111,6 @@ def compare_designs(
         shift=shift,
         scale=scale,
     )
-
-
-def mean_interval(values: Float[np.ndarray, " S"]) -> tuple[float, float]:
-    """The mean of repetitions and half its 95 % interval.
-
-    Args:
-        values: S of them.
-
-    Returns:
-        (mean, half width), by Student's t; the half width of one value is infinite.
-    """
-    found = stats.mean_interval(values)
-    return found.gain, found.half
 
 
 def _outputs(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "S m q"]:

@@ -33,14 +33,7 @@ class Boundary:
 
 
 def in_the_plane(samples: SampleSet) -> bool:
-    """Whether a boundary can be drawn: classes of rows with two columns.
-
-    Args:
-        samples: the training samples.
-
-    Returns:
-        True or False.
-    """
+    """Whether a boundary can be drawn: classes of rows with two columns."""
     return samples.is_classification and samples.kind == "row" and samples.input_shape == (2,)
 
 

@@ -25,28 +25,14 @@ FEW_COLUMNS = 50
 
 
 def suits_inputs(train: SampleSet) -> bool:
-    """Whether neighbours are better searched among the inputs than in a network.
-
-    Args:
-        train: the training samples.
-
-    Returns:
-        True for rows of at most 50 columns, and for the embeddings of a frozen encoder.
-    """
+    """Whether neighbours are searched among the inputs: few columns, or a frozen encoder's."""
     if train.encoding is not None and train.encoding.name:
         return True
     return train.kind == "row" and int(np.prod(train.input_shape)) <= FEW_COLUMNS
 
 
 def standardized_inputs(train: SampleSet) -> Float[np.ndarray, "n d"]:
-    """The inputs as rows, each column with mean 0 and standard deviation 1.
-
-    Args:
-        train: n samples.
-
-    Returns:
-        Rows; a constant column is 0 throughout.
-    """
+    """The inputs as rows, each column with mean 0 and deviation 1; a constant column is 0."""
     x = np.asarray(train.x, np.float64).reshape(len(train), -1)
     x = x - x.mean(0)
     spread = x.std(0)

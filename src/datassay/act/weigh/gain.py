@@ -14,9 +14,9 @@ from datassay.act.weigh.reweight import HeadProblem
 from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
+from datassay.rules import at_least
 from datassay.stats import SAME, Interval, paired, verdicts
 from datassay.train.head_training import HeadRecipe
 from datassay.train.learner import sample_scores
@@ -120,7 +120,7 @@ def head_gain(
 
     Cost: 4 n d k S (M + 1) operations an epoch.
     """
-    check_n_seeds(n_seeds)
+    at_least("n_seeds", n_seeds, 2, why=", so that seeds can be compared")
     assert problem.val is not None
     names, weights = _with_uniform(weightings, len(problem.labels))
     trained = problem.train(
@@ -166,7 +166,7 @@ def network_gain(
 
     Cost: S (M + 1) trainings.
     """
-    check_n_seeds(len(starts))
+    at_least("n_seeds", len(starts), 2, why=", so that seeds can be compared")
     names, weights = _with_uniform(weightings, len(train))
     everyone = torch.arange(len(train)).expand(len(starts), -1)
     networks: dict[str, TrainedNetworks] = {}
@@ -196,21 +196,6 @@ def head_recipe(n_samples: int) -> HeadRecipe:
     elif updates > MOST_UPDATES:
         size = -(-epochs * n_samples // MOST_UPDATES)
     return HeadRecipe(epochs=epochs, batch_size=size)
-
-
-def check_n_seeds(n_seeds: int) -> None:
-    """Refuse a number of seeds that no interval can be taken over.
-
-    Args:
-        n_seeds: S.
-
-    Raises:
-        SettingError: it is below 2.
-    """
-    if n_seeds < 2:
-        raise SettingError(
-            f"n_seeds must be at least 2, so that seeds can be compared; got {n_seeds}."
-        )
 
 
 def _with_uniform(

@@ -94,15 +94,10 @@ def weigh(
 
 
 def rival_of(method: str, train: SampleSet) -> str | None:
-    """The weighting to compare with: class-balanced, or local variance where that is it.
-
-    Args:
-        method: what was asked for.
-        train: n samples.
+    """The weighting to compare with: local variance, or where that is it class-balanced.
 
     Returns:
-        Its name; None by local variance for a regression or about equally frequent classes, where
-        class-balanced weights are as good as none.
+        Its name; None where class-balanced weights are as good as none.
     """
     if method != "local_variance":
         return "local_variance"
@@ -120,15 +115,7 @@ def _losses(model: nn.Module, train: SampleSet) -> np.ndarray:
 
 
 def recorder(history: PredictionHistory, train: SampleSet):
-    """The `observe` hook of `train_networks` that keeps a history.
-
-    Args:
-        history: of one network on these samples; added to.
-        train: the training samples, a classification.
-
-    Returns:
-        A function of positions and outputs.
-    """
+    """The `observe` hook of `train_networks` that keeps a history."""
     y = torch.as_tensor(train.y)
 
     def observe(positions: Tensor, outputs: Tensor) -> None:

@@ -1,66 +1,69 @@
-"""The page of a partition: its tables and cards; `text/partition.md.j2` says the rest."""
+"""The page and files of a partition; `text/partition.md.j2` says the rest."""
 
 from __future__ import annotations
 
 import math
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from datassay.commands.partition import figures
-from datassay.commands.partition.files import FILES
+from datassay.act.weigh.features import standardized_inputs
+from datassay.commands.frame import composed, sample_cards, sample_table, table
 from datassay.commands.partition.job import PartitionFindings, source_counts
-from datassay.report.compose import compose
-from datassay.report.drawing import PER_CLASS, draw, sample_texts
-from datassay.report.page import Card, Gallery, Page, Pair, Row, Table, View
+from datassay.report.drawing import PER_CLASS
+from datassay.report.page import Gallery, Page, Pair, Table, View
+from datassay.report.plots import bars, chart, line, marks
+from datassay.report.style import BLUE, CLASS_COLOURS, INK, VERMILION
+from datassay.report.tables import standard_json
 from datassay.report.wording import number, share
 
-MAX_SOURCES = 12
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {"blocks.parquet": "every sample's block", "summary.json": "the figures above"}
+SUMMED_UP = (
+    "sizes", "variance", "variance_together", "entropy", "held_out", "is_gated", "start", "is_hard",
+)  # fmt: skip
+MAX_SOURCES, MAX_POINTS = 12, 2000
 # A sample whose own block is less probable than this could belong to another.
 SURE = 0.9
+# Colours that stay apart for colour-blind readers, and symbols for who sees none.
+BLOCK_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star")
 
 
 def page(findings: PartitionFindings) -> Page:
     """Everything that the command says."""
-    samples, partition = findings.samples, findings.partition
-    places, explained = figures.map_places(findings)
-    names = findings.block_names
+    samples, partition, names = findings.samples, findings.partition, findings.block_names
+    places, explained = _places(findings)
     blocks = {
         "table": _block_table(findings),
-        "held_out": figures.held_out_figure(findings) if len(partition.held_out) > 1 else None,
-        "variance": figures.variance_figure(findings),
-        "map": figures.map_figure(places, partition.block, names, explained),
-        "targets": figures.target_figure(findings),
+        "held_out": _held_out_figure(findings) if len(partition.held_out) > 1 else None,
+        "variance": _variance_figure(findings),
+        "map": _map_figure(places, partition.block, names, explained),
+        "targets": _target_figure(findings),
         "figures": _figures(findings),
         "gallery": gallery(findings),
     }
-    known, of_source = [], np.zeros(len(samples), int)
+    known, of_source = np.array([]), np.zeros(len(samples), int)
     if samples.source is not None:
         known, of_source = np.unique(samples.source, return_inverse=True)
-    has_sources = 1 < len(known) <= len(figures.BLOCK_COLOURS)
-    if has_sources:
-        sources = [str(source) for source in known]
-        blocks["sources"] = figures.map_figure(places, of_source, sources, explained)
+    if has_sources := 1 < len(known) <= len(BLOCK_COLOURS):
+        blocks["sources"] = _map_figure(places, of_source, list(map(str, known)), explained)
     numbers = {
-        "findings": findings,
         "tried": max(partition.held_out, default=1),
         "sizes": _listed([f"{size:,}" for size in partition.sizes]),
         "variances": _listed([number(float(v)) for v in partition.variance]),
-        "is_scored": math.isfinite(findings.router.routed),
+        "is_scored": math.isfinite(findings.router["routed"]),
         "unsure": float(np.mean(findings.own_responsibility < SURE)),
         "sure": SURE,
         "knows_sources": math.isfinite(findings.agreement),
         "has_sources": has_sources,
         "explained": round(explained, 2),
     }
-    return compose(
-        "partition",
-        blocks,
-        numbers,
-        facts=findings.facts,
-        warnings=samples.warnings + findings.warnings,
-        files=FILES,
-        columns=samples.columns,
-    )
+    return composed("partition", findings, blocks, numbers, FILES)
 
 
 def _listed(parts: list[str]) -> str:
@@ -74,39 +77,20 @@ def _block_table(findings: PartitionFindings) -> Table:
     rows = []
     for k, (name, size) in enumerate(zip(findings.block_names, partition.sizes, strict=True)):
         own = findings.own_responsibility[partition.block == k]
-        cells = [
-            f"{size:,}",
-            share(size / n),
-            number(float(partition.variance[k])),
-            number(float(own.mean())) if size else "–",
-        ]
+        sure = number(float(own.mean())) if size else "–"
+        row = [name, f"{size:,}", share(size / n), number(float(partition.variance[k])), sure]
         if names:
             best = int(counts[k].argmax())
-            part = f"{100 * counts[k, best] / max(1, size):.0f} %"
-            cells.append(f"{names[best]} ({part})")
-        rows.append(Row(name, tuple(cells)))
-    together = (f"{n:,}", "100 %", number(partition.variance_together), *["–"] * (1 + bool(names)))
-    rows.append(Row("together", together))
+            row.append(f"{names[best]} ({100 * counts[k, best] / max(1, size):.0f} %)")
+        rows.append(row)
+    together = number(partition.variance_together)
+    rows.append(["together", f"{n:,}", "100 %", together, *["–"] * (1 + bool(names))])
     columns = ("block", "samples", "share", "V", "mean responsibility", "largest source")
-    return Table("Blocks", columns[: 5 + bool(names)], tuple(rows), in_terminal=True)
+    return table("Blocks", columns[: 5 + bool(names)], rows, in_terminal=True)
 
 
 def _figures(findings: PartitionFindings) -> Pair:
     """The figures of the whole partition, and the samples of each source in each block."""
-    rows = tuple(Row(name, (value,)) for name, value in _known_figures(findings))
-    tables = [Table("The partition in figures", ("", "value"), rows, in_terminal=True)]
-    names, counts = source_counts(findings)
-    if 1 < len(names) <= MAX_SOURCES:
-        title = "Samples of each source"
-        lines = tuple(
-            Row(name, tuple(f"{n:,}" for n in row))
-            for name, row in zip(findings.block_names, counts, strict=True)
-        )
-        tables.append(Table(title, ("block", *names), lines, caption=title, wraps=False))
-    return Pair(tuple(tables))
-
-
-def _known_figures(findings: PartitionFindings) -> list[tuple[str, str]]:
     partition, router, metric = findings.partition, findings.router, findings.metric
     entropy, most = number(partition.entropy), number(math.log(partition.n_blocks))
     rows = [("entropy of the blocks, nats", f"{entropy} of log K = {most}")]
@@ -114,31 +98,42 @@ def _known_figures(findings: PartitionFindings) -> list[tuple[str, str]]:
         text = f"{value:.3f}".replace("-", "−") + " (chosen)" * (k == partition.n_blocks)
         rows.append((f"held-out log-likelihood, K = {k}", text))
     if partition.n_blocks > 1:
-        rows += [
-            ("block depends on the input", "yes" if partition.is_gated else "no"),
-            ("gain of a router", f"{router.gain:.3f} ± {router.gain_error:.3f}"),
-        ]
-    if math.isfinite(router.routed):
-        rows += [
-            (f"validation {metric}, one model", f"{router.single:.3f}"),
-            (f"validation {metric}, a model a block", f"{router.routed:.3f}"),
-        ]
-    if math.isfinite(findings.agreement):
-        rows += [
-            ("adjusted Rand index with the sources", f"{findings.agreement:.3f}"),
-            ("the same, models of the true blocks", f"{findings.oracle:.3f}"),
-        ]
-    return rows
+        rows.append(("block depends on the input", "yes" if partition.is_gated else "no"))
+        rows.append(("gain of a router", f"{router['gain']:.3f} ± {router['gain_error']:.3f}"))
+    for name, value in (
+        (f"validation {metric}, one model", router["single"]),
+        (f"validation {metric}, a model a block", router["routed"]),
+        ("adjusted Rand index with the sources", findings.agreement),
+        ("the same, models of the true blocks", findings.oracle),
+    ):
+        if math.isfinite(value):
+            rows.append((name, f"{value:.3f}"))
+    tables = [table("The partition in figures", ("", "value"), rows, in_terminal=True)]
+    names, counts = source_counts(findings)
+    if 1 < len(names) <= MAX_SOURCES:
+        title, each = "Samples of each source", zip(findings.block_names, counts, strict=True)
+        rows = [(name, *map("{:,}".format, row)) for name, row in each]
+        tables.append(table(title, ("block", *names), rows, caption=title, wraps=False))
+    return Pair(tuple(tables))
 
 
 def gallery(findings: PartitionFindings) -> Gallery:
     """The twelve surest samples of each block; among equals earlier ones first."""
+    block, own, names = findings.partition.block, findings.own_responsibility, findings.block_names
+    order = np.lexsort((-own, block))  # by block, the surest first
+    first = np.searchsorted(block[order], block[order])  # where each one's block begins
+    shown = order[np.arange(len(order)) - first < PER_CLASS]
+    more = (
+        {
+            "figures": ((f"{names[block[i]]}, {own[i]:.3f}", ""),),
+            "views": (str(block[i]),),
+            "keys": {"place": place, "responsibility": float(own[i])},
+        }
+        for place, i in enumerate(shown, 1)
+    )
     return Gallery(
-        cards=_cards(findings),
-        views=(
-            View("", "all blocks"),
-            *(View(str(k), name) for k, name in enumerate(findings.block_names)),
-        ),
+        cards=sample_cards(findings.samples, shown, more),
+        views=(View("", "all blocks"), *(View(str(k), name) for k, name in enumerate(names))),
         views_name="Block",
         sorts=(
             ("place", "block, surest first"), ("responsibility", "responsibility"), ("id", "id"),
@@ -148,20 +143,117 @@ def gallery(findings: PartitionFindings) -> Gallery:
     )  # fmt: skip
 
 
-def _cards(findings: PartitionFindings) -> tuple[Card, ...]:
-    samples, block, own = findings.samples, findings.partition.block, findings.own_responsibility
-    names = findings.block_names
-    order = np.lexsort((-own, block))  # by block, the surest first
-    first = np.searchsorted(block[order], block[order])  # where each one's block begins
-    shown = order[np.arange(len(order)) - first < PER_CLASS]
-    return tuple(
-        Card(
-            **sample_texts(samples, i),
-            drawing=drawing,
-            source="" if samples.source is None else str(samples.source[i]),
-            figures=((f"{names[block[i]]}, {own[i]:.3f}", ""),),
-            views=(str(block[i]),),
-            keys={"place": place, "responsibility": float(own[i])},
-        )
-        for place, (i, drawing) in enumerate(zip(shown, draw(samples, shown), strict=True), 1)
-    )
+def _places(findings: PartitionFindings) -> tuple[np.ndarray, float]:
+    """[n, 2] principal components of the standardised inputs, and the variance that they hold."""
+    from sklearn.decomposition import PCA
+
+    x = standardized_inputs(findings.samples)
+    if x.shape[1] == 1:
+        return np.concatenate([x, np.zeros_like(x)], axis=1), 1.0
+    pca = PCA(2, random_state=0).fit(x)
+    return pca.transform(x), float(pca.explained_variance_ratio_.sum())
+
+
+def _held_out_figure(findings: PartitionFindings) -> Figure:
+    """What each number of blocks predicts of samples that were left out; the chosen one marked."""
+    held_out, chosen = findings.partition.held_out, findings.partition.n_blocks
+    counts = sorted(held_out)
+    values = [held_out[k] for k in counts]
+    look = {"size": 8, "color": [VERMILION if k == chosen else BLUE for k in counts]}
+    figure = chart("number of blocks K", "held-out log-likelihood, nats a sample", showlegend=False)
+    hover = "%{x} blocks: %{y:.3f} nats a sample"
+    line(figure, counts, values, "", BLUE, hover, mode="lines+markers", marker=look)
+    if chosen in held_out:
+        figure.add_annotation(
+            x=chosen, y=held_out[chosen], text="chosen",
+            yanchor="top", yshift=-6, xanchor="left", xshift=6, showarrow=False,
+        )  # fmt: skip
+    low, high = min(values), max(values)
+    room = 0.15 * (high - low or 1.0)
+    figure.update_yaxes(range=[low - room, high + room])
+    figure.update_xaxes(tickvals=counts)
+    return figure
+
+
+def _variance_figure(findings: PartitionFindings) -> Figure:
+    """V of all samples under one model, and of each block under its own, on a logarithmic axis."""
+    partition = findings.partition
+    values = np.concatenate([[partition.variance_together], partition.variance])
+    names = np.array(["together", *findings.block_names])
+    colours = np.array([INK, *islice(cycle(BLOCK_COLOURS), partition.n_blocks)])
+    there = np.isfinite(values) & (values > 0)
+    figure = chart("", "variance of influence V (log scale)", log_y=values[there], showlegend=False)
+    hover, colours = "%{x}: V = %{y:.3g}", colours[there].tolist()
+    marks(figure, names[there].tolist(), values[there], "", colours, hover, size=14)
+    return figure
+
+
+def _map_figure(
+    places: np.ndarray, group: np.ndarray, names: list[str], explained: float
+) -> Figure:
+    """Samples in a plane, coloured by group; of more than 2000 evenly spaced ones."""
+    n = len(places)
+    drawn = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
+    title = f"first principal component ({100 * explained:.0f} % of the variance in both)"
+    figure = chart(title, "second component", showlegend=True, height=420)
+    looks = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
+    for g, (name, colour, symbol) in enumerate(looks):
+        x, y = places[drawn[group[drawn] == g]].round(3).T
+        marks(figure, x, y, name, colour, size=5.5, symbol=symbol, opacity=0.65, hoverinfo="name")
+    return figure
+
+
+def _target_figure(findings: PartitionFindings) -> Figure:
+    """Shares of the classes in each block, the rarest merged; or a box of the first target."""
+    samples, partition, names = findings.samples, findings.partition, findings.block_names
+    if not samples.is_classification:
+        figure = chart("", "target", showlegend=False)
+        target = samples.y.reshape(len(samples), -1)[:, 0]
+        for k, (name, colour) in enumerate(zip(names, cycle(BLOCK_COLOURS), strict=False)):
+            figure.add_box(y=target[partition.block == k], name=name, marker={"color": colour})
+        return figure
+    figure = chart(
+        "share of the block, %", barmode="stack", bargap=0.35, showlegend=True,
+        height=180 + 48 * partition.n_blocks,
+    )  # fmt: skip
+    n_classes, most = samples.n_classes, len(CLASS_COLOURS)
+    chosen = np.arange(n_classes)
+    if n_classes > most:
+        often = np.bincount(samples.y, minlength=n_classes)
+        chosen = np.sort(np.argsort(-often, kind="stable")[: most - 1])
+    groups = [(samples.class_names[c], samples.y == c) for c in chosen]
+    if n_rare := n_classes - len(chosen):
+        groups.append((f"{n_rare} other classes", ~np.isin(samples.y, chosen)))
+    sizes, hover = np.maximum(partition.sizes, 1), "%{customdata} samples, %{x:.1f} %"
+    for colour, (name, inside) in zip(CLASS_COLOURS, groups, strict=False):
+        counts = np.bincount(partition.block[inside], minlength=partition.n_blocks)
+        bars(
+            figure, 100 * counts / sizes, names, name, colour, hover, edge="#fff", orientation="h",
+            customdata=counts,
+        )  # fmt: skip
+    figure.update_xaxes(range=[0, 100])
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def files(findings: PartitionFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page: file name → table or text."""
+    partition = findings.partition
+    names, counts = source_counts(findings)
+    rows = [dict(zip(names, row, strict=True)) for row in counts]
+    summary = {
+        "blocks": partition.n_blocks,
+        **{name: getattr(partition, name) for name in SUMMED_UP},
+        "router": findings.router,
+        "agreement": findings.agreement,
+        "oracle_agreement": findings.oracle,
+        "sources": dict(zip(findings.block_names, rows, strict=True)) if names else None,
+    }
+    table = block_table(findings)
+    return {"blocks.parquet": table, "summary.json": standard_json({**page.head, **summary})}
+
+
+def block_table(findings: PartitionFindings) -> pa.Table:
+    """Every sample's block, and how probable that is."""
+    block, own = findings.partition.block, findings.own_responsibility
+    return sample_table(findings.samples, {"block": block, "responsibility": own}, truth=False)

@@ -1,21 +1,31 @@
-"""The page of a polynomial surrogate: tables and maps; `text/polynomial.md.j2` says the rest."""
+"""The page and files of a polynomial surrogate; `text/polynomial.md.j2` says the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
+import pyarrow as pa
 
+from datassay.commands.frame import change_cells, composed, table
 from datassay.commands.polynomial import figures
 from datassay.commands.polynomial.explained import explained_cards
-from datassay.commands.polynomial.files import FILES
-from datassay.commands.polynomial.findings import PolynomialFindings, term_names
-from datassay.report.compose import compose
+from datassay.commands.polynomial.job import PolynomialFindings
+from datassay.polynomial.surrogate import save_surrogate
 from datassay.report.drawing import heat_image, heat_limit
-from datassay.report.page import Page, Partial, Row, Table
-from datassay.report.wording import number, percent, signed
+from datassay.report.page import Page, Partial, Table
+from datassay.report.tables import column, labels, standard_json
+from datassay.report.wording import number, percent
+from datassay.store.outputs import Part
 
+FILES = {
+    "predictions.parquet": "each validation sample's outputs",
+    "coefficients.parquet": "every coefficient",
+    "polynomial.safetensors": "the fit",
+    "summary.json": "the figures above",
+}
 N_COEF, MAX_OUTPUTS = 20, 12
 # Scores of training samples this far above validation's say that the fit remembers; a share of
 # the score lost at σ = 0.3 (S3's example) that a reader should know of.
@@ -25,22 +35,21 @@ SIGMA = 0.3
 
 def page(findings: PolynomialFindings) -> Page:
     """Everything that the command says."""
-    scores, facts, surrogate = findings.scores, findings.facts, findings.surrogate
+    scores, surrogate, fit = findings.scores, findings.surrogate, findings.fit
     spread = findings.degree_spread.mean(axis=1)
     total, other = float(spread.sum()) or 1.0, len(scores.names) - 2
-    change, half = scores.difference(other)
+    ahead = scores.ahead_of(other)
     cards, maps = explained_cards(findings), _maps(findings)
     largest = _largest(findings)
     numbers = {
-        "findings": findings,
         "n_features": surrogate.polynomial.monomials.n_features,
         "ours": float(scores.each[-1].mean()),
         "train": float(scores.train[-1]),
         "other": scores.names[other],
         "before": float(scores.each[other].mean()),
-        "change": change,
-        "half": half,
-        "verdict": scores.verdict(other),
+        "change": ahead.gain,
+        "half": ahead.half,
+        "verdict": ahead.verdict,
         "name": scores.names[-1],
         "same_gap": SAME,
         "large_gap": GAP,
@@ -51,15 +60,14 @@ def page(findings: PolynomialFindings) -> Page:
         "noise": _noise(findings),
         "levels": figures.LEVELS,
         "maps": maps,
-        "n_largest": len(largest) - 1,
+        "n_largest": len(largest.rows) - 1,
         "n_outputs": len(surrogate.output_names),
         "most_outputs": MAX_OUTPUTS,
-        "shows_wrong": any(card.is_wrong for card in cards),
+        "shows_wrong": any(card["is_wrong"] for card in cards),
     }
-    fit = findings.fit
     blocks: dict[str, object] = {
         "scores": _scores(findings),
-        "coefficients": _coefficients(findings, largest) if findings.maps is None else None,
+        "coefficients": largest if findings.maps is None else None,
         "spread": _spread(findings),
         "apart": Partial("apart.html", {"cards": cards}),
         **{str(one["name"]): one["pictures"] for one in maps},
@@ -71,15 +79,7 @@ def page(findings: PolynomialFindings) -> Page:
     for robust in findings.robustness:
         blocks[robust.corruption] = figures.level_figure(robust, lost=False)
         blocks[f"{robust.corruption}_drop"] = figures.level_figure(robust, lost=True)
-    page = compose(
-        "polynomial",
-        blocks,
-        numbers,
-        facts=facts,
-        warnings=findings.samples.warnings + findings.warnings,
-        files=FILES,
-        columns=findings.samples.columns,
-    )
+    page, facts = composed("polynomial", findings, blocks, numbers, FILES), findings.facts
     headlines = (f"{piece.headline}." for piece in page.advice)
     return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
 
@@ -105,23 +105,17 @@ def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
     if findings.maps is None:
         return []
     names, maps = findings.surrogate.output_names, []
-    for name, title, values in (
-        ("degree_1", "Degree 1: single pixels", findings.maps.degree_1),
-        ("degree_2", "Degree 2: pairs of pixels, at their middle", findings.maps.degree_2),
+    for t, title, values in (
+        (1, "Degree 1: single pixels", findings.maps.degree_1),
+        (2, "Degree 2: pairs of pixels, at their middle", findings.maps.degree_2),
     ):
-        if name == "degree_2" and not values.any():
+        if t == 2 and not values.any():
             continue
         limit = heat_limit(values)
         pictures = [(n, heat_image(v, limit)) for n, v in zip(names, values, strict=True)]
         shown = Partial("maps.html", {"limit": number(limit), "pictures": pictures})
-        beyond = (np.abs(values) > limit).mean()
-        maps.append({
-            "name": name,
-            "title": title,
-            "pictures": shown,
-            "limit": limit,
-            "beyond": beyond,
-        })
+        own = {"limit": limit, "beyond": (np.abs(values) > limit).mean()}
+        maps.append({"name": f"degree_{t}", "title": title, "pictures": shown, **own})
     return maps
 
 
@@ -129,20 +123,16 @@ def _scores(findings: PolynomialFindings) -> Table:
     """Simpler models and this one, a row each."""
     scores, rows = findings.scores, []
     for i, name in enumerate(scores.names):
-        better, interval = "–", "–"
-        if i < len(scores.names) - 1:
-            change, half = scores.difference(i)
-            better = signed(change, scores.metric)
-            low, high = (signed(change + s * half, scores.metric) for s in (-1, 1))
-            interval = f"{low} to {high}"
         val, train = (_score(float(values[i].mean())) for values in (scores.each, scores.train))
-        rows.append(Row(name, (f"{scores.n_features[i]:,}", val, train, better, interval)))
+        ahead, is_ours = scores.ahead_of(i), i == len(scores.names) - 1
+        change = "––" if is_ours else change_cells(ahead.gain, ahead.half, scores.metric)
+        rows.append((name, f"{scores.n_features[i]:,}", val, train, *change))
     unit = ", points" if scores.metric == "accuracy" else ""
     columns = (
         "model", "features", f"validation {scores.metric}", f"training {scores.metric}",
         f"ours better by{unit}", "95 % interval",
     )  # fmt: skip
-    return Table("Scores", columns, tuple(rows), in_terminal=True)
+    return table("Scores", columns, rows, in_terminal=True)
 
 
 def _score(value: float) -> str:
@@ -155,26 +145,95 @@ def _spread(findings: PolynomialFindings) -> Table:
     own = "class" if findings.samples.is_classification else "target"
     columns = (own, *(f"degree {t}" for t in range(1, len(spread) + 1)))
     rows = [
-        Row(name, tuple(number(float(s)) for s in of_output))
+        (name, *(number(float(s)) for s in of_output))
         for name, of_output in zip(names[:MAX_OUTPUTS], spread.T, strict=False)
     ]
-    return Table("Spread by degree", columns, tuple(rows), wraps=False)
+    return table("Spread by degree", columns, rows, wraps=False)
 
 
-def _largest(findings: PolynomialFindings) -> list[int]:
+def _largest(findings: PolynomialFindings) -> Table:
     """The constant, then the products with the largest coefficient among the outputs shown."""
-    shown = findings.surrogate.polynomial.monomial_coef[:, :MAX_OUTPUTS]  # [p, q]
+    surrogate = findings.surrogate
+    shown = surrogate.polynomial.monomial_coef[:, :MAX_OUTPUTS]  # [p, q]
     order = np.argsort(-np.abs(shown[1:]).max(axis=1), kind="stable")[:N_COEF] + 1
-    return [0, *order.tolist()]
-
-
-def _coefficients(findings: PolynomialFindings, largest: list[int]) -> Table:
-    shown = findings.surrogate.polynomial.monomial_coef[:, :MAX_OUTPUTS]
-    names = ["constant", *term_names(findings.surrogate)[1:]]
-    rows = tuple(Row(names[k], tuple(_coef(float(v)) for v in shown[k])) for k in largest)
-    columns = ("product", *findings.surrogate.output_names[:MAX_OUTPUTS])
-    return Table("Coefficients", columns, rows, wraps=False)
+    names = ["constant", *surrogate.term_names[1:]]
+    rows = [(names[k], *(_coef(float(v)) for v in shown[k])) for k in (0, *order)]
+    columns = ("product", *surrogate.output_names[:MAX_OUTPUTS])
+    return table("Coefficients", columns, rows, wraps=False)
 
 
 def _coef(value: float) -> str:
     return ("−" if value < 0 else "") + number(abs(value))
+
+
+def files(findings: PolynomialFindings, page: Page) -> dict[str, Part]:
+    """What stands beside the page."""
+    return {
+        "predictions.parquet": _predictions(findings),
+        "coefficients.parquet": _coefficients(findings),
+        "polynomial.safetensors": partial(save_surrogate, findings.surrogate),
+        "summary.json": standard_json(page.head | _summary(findings)),
+    }
+
+
+def _predictions(findings: PolynomialFindings) -> pa.Table:
+    """One row a validation sample; margin: by how much the given label leads, see findings."""
+    val = findings.validation
+    columns: dict[str, pa.Array] = {"id": column(val.ids), "label": column(val.y)}
+    if val.is_classification:
+        columns["class_name"] = labels(val, val.y)
+        columns["predicted"] = labels(val, findings.predicted)
+        columns["is_wrong"] = pa.array(findings.is_wrong)
+    columns["margin"] = pa.array(findings.margin)
+    return pa.table(columns | _by_output(findings, "output", findings.outputs))
+
+
+def _coefficients(findings: PolynomialFindings) -> pa.Table:
+    """One row a product, the constant first; inputs are places, ascending, a square twice."""
+    # coef_NAME is of the product written once; inputs of rows are in standard deviations.
+    polynomial = findings.surrogate.polynomial
+    monomials = polynomial.monomials
+    inputs = [[i for i in term if i >= 0] for term in monomials.terms.tolist()]
+    columns: dict[str, pa.Array] = {
+        "product": pa.array(findings.surrogate.term_names),
+        "degree": pa.array(monomials.degree),
+        "inputs": pa.array(inputs, pa.list_(pa.int64())),
+    }
+    return pa.table(columns | _by_output(findings, "coef", polynomial.monomial_coef))
+
+
+def _by_output(findings: PolynomialFindings, prefix: str, values: np.ndarray) -> dict:
+    outputs = zip(findings.surrogate.output_names, values.T, strict=True)
+    return {f"{prefix}_{name}": pa.array(np.ascontiguousarray(one)) for name, one in outputs}
+
+
+def _summary(findings: PolynomialFindings) -> dict[str, object]:
+    monomials, fit, scores = findings.surrogate.polynomial.monomials, findings.fit, findings.scores
+    rows = zip(scores.names, scores.n_features, scores.each, scores.train, strict=True)
+    spreads = zip(findings.surrogate.output_names, findings.degree_spread.T, strict=True)
+    fitted = None
+    if fit is not None:
+        fitted = {"solver": fit.solver, "ridge": fit.ridge, "notes": fit.notes}
+        fitted["path"] = None if fit.path is None else asdict(fit.path)
+        fitted["curve"] = None if fit.curve is None else asdict(fit.curve)
+    return {
+        "counts": {
+            "train": len(findings.samples),
+            "validation": len(findings.validation),
+            "wrong": int(findings.is_wrong.sum()),
+        },
+        "metric": scores.metric,
+        "models": [
+            {"name": name, "features": p, "validation": each.mean(), "training": train}
+            for name, p, each, train in rows
+        ],
+        "features": {
+            "n": monomials.n_features,
+            "degree": int(monomials.degree.max()),
+            "window": monomials.window,
+            "live": None if fit is None else len(fit.live),
+        },
+        "fit": fitted,
+        "spread_by_degree": dict(spreads),
+        "robustness": [row for one in findings.robustness for row in one.to_table().to_pylist()],
+    }

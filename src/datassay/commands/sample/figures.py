@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datassay.act.sample.comparison import SamplingComparison, mean_interval
+from datassay.act.sample.comparison import SamplingComparison
 from datassay.act.sample.taylor import TaylorSample
-from datassay.commands.sample.findings import TAYLOR, UNIFORM, SamplingFindings
+from datassay.commands.sample.job import TAYLOR, UNIFORM, SamplingFindings
 from datassay.report.plots import chart, level, line, marks
 from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain
+from datassay.stats import mean_interval
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -49,7 +50,13 @@ def function_figure(findings: SamplingFindings) -> Figure:
     look = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
     marks(figure, sample.x[new, 0], strokes, "", VERMILION, **look)
     figure.update_yaxes(range=[floor - 0.05 * span, float(shown.max()) + 0.07 * span])
-    figure.update_layout(margin_r=64, yaxis2=_right_axis(float(index.max())))
+    right = {
+        "overlaying": "y", "side": "right", "title": {"text": "Df", "standoff": 8},
+        "tickmode": "auto", "showgrid": False, "zeroline": False, "nticks": 5,
+        "range": [0, 1.1 * float(index.max())], "tickcolor": QUIET, "ticks": "outside",
+        "exponentformat": "power", "automargin": True,
+    }  # fmt: skip
+    figure.update_layout(margin_r=64, yaxis2=right)
     return figure
 
 
@@ -91,7 +98,8 @@ def error_figure(comparison: SamplingComparison, which: str) -> Figure:
             "%{y:.3g}", width=1, mode="lines+markers", marker={"color": GREY, "size": 7},
         )  # fmt: skip
     for d, (name, colour) in enumerate(zip(comparison.names, (BLUE, VERMILION), strict=True)):
-        mean, half = mean_interval(values[d])
+        found = mean_interval(values[d])
+        mean, half = found.gain, found.half
         bar = {"array": [half if np.isfinite(half) else 0.0], "thickness": 2, "width": 7}
         marks(
             figure, [d + (0.2 if d else -0.2)], [mean], name, colour,
@@ -132,16 +140,6 @@ def gain_figure(findings: SamplingFindings) -> Figure:
     figure.update_yaxes(exponentformat="power", nticks=6)
     level(figure, y=0, colour=GREY, dash=None, width=1)
     return figure
-
-
-def _right_axis(largest: float) -> dict[str, object]:
-    """The axis of Df, with ticks of its own."""
-    return {
-        "overlaying": "y", "side": "right", "title": {"text": "Df", "standoff": 8},
-        "tickmode": "auto", "showgrid": False, "zeroline": False, "nticks": 5,
-        "range": [0, 1.1 * largest], "tickcolor": QUIET, "ticks": "outside",
-        "exponentformat": "power", "automargin": True,
-    }  # fmt: skip
 
 
 def _cells(sample: TaylorSample) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:

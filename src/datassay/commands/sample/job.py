@@ -7,16 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from torch import nn
 
 from datassay.act.sample.comparison import SamplingComparison, compare_designs
 from datassay.act.sample.density import checked_domain
-from datassay.act.sample.generalization_bound import bound_reductions, generalization_bound
+from datassay.act.sample.generalization_bound import (
+    GeneralizationBound,
+    bound_reductions,
+    generalization_bound,
+)
 from datassay.act.sample.taylor import TaylorSample, taylor_index, taylor_sample
 from datassay.collect.curvature.derivatives import PointFunction, derivatives, point_function
 from datassay.commands.facts import closing_facts
+from datassay.commands.frame import Findings
 from datassay.commands.sample.command import SampleSettings
-from datassay.commands.sample.findings import TAYLOR, UNIFORM, Bounds, ErrorCurve, SamplingFindings
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.functions import FunctionProblem, function_problem
 from datassay.errors import SettingError
@@ -24,13 +29,15 @@ from datassay.models.build import build_model
 from datassay.models.reference import imported_reference
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
+from datassay.results import result
+from datassay.rules import at_least
 from datassay.train.recipe import Recipe
 
 RULE = "the function must be runge, tanh, bateman, bateman:M or package.module:function"
+UNIFORM, TAYLOR = "uniform", "Taylor-based"
 NETWORK = "mlp:width=32,depth=2"
 RECIPE = Recipe(lr=3e-3, steps=2000, batch_size=256, loss="mse")
 N_TEST, N_CURVE = 2000, 401
-REPEATS = "sample again with other seeds"
 
 # Beyond these the work takes days: points, derivatives, Gaussians, networks trained.
 MOST = {
@@ -42,11 +49,49 @@ MOST = {
 }
 
 
+@result
+class ErrorCurve:
+    """A function of one input on a fine grid, and its index Df."""
+
+    x: Float[np.ndarray, " m"]
+    y: Float[np.ndarray, "m q"]
+    index: Float[np.ndarray, " m"]
+
+
+@result
+class Bounds:
+    """The bound at one Lipschitz constant: of the initial points, and with more of either kind."""
+
+    initial: GeneralizationBound
+    uniform: GeneralizationBound
+    taylor: GeneralizationBound
+    uniform_x: Float[np.ndarray, " n"]  # the points of `uniform`
+    gain_uniform: Float[np.ndarray, " m"]  # what each point takes from `initial` alone
+    gain_taylor: Float[np.ndarray, " m"]
+
+
+@result
+class SamplingFindings(Findings):
+    """One sampling, and whether it helps."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    sample: TaylorSample
+    comparison: SamplingComparison | None = None  # of uniform and of Taylor-based points
+    curve: ErrorCurve | None = None  # of one input, where f may be asked for more
+    bounds: tuple[Bounds, ...] = ()  # at K = 0 and at the largest slope; of one input and output
+
+    @property
+    def n_new(self) -> int:
+        """How many points were added."""
+        return int(self.sample.is_new.sum())
+
+
 def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindings:
     """Everything `datassay sample` computes, without writing anything."""
     started = time.perf_counter()
-    if settings.compare < 0:
-        raise SettingError(f"compare must be at least 0; got {settings.compare}.")
+    at_least("compare", settings.compare, 0)
     for name, most in MOST.items():
         if getattr(settings, name) > most:
             raise SettingError(f"{name} must be at most {most:,}; got {getattr(settings, name):,}.")
@@ -117,7 +162,7 @@ def _compared(
     for s in range(settings.compare):
         seed = settings.seed + s
         again = taylor_sample(f.function, sample.domain, seed=seed, **how) if s else sample
-        progress(REPEATS, s + 1, settings.compare)
+        progress("sample again with other seeds", s + 1, settings.compare)
         more = _uniform(sample.domain, settings.n_new, seed, 3)
         first = ~again.is_new
         taylor.append((again.x, again.y))
@@ -171,27 +216,17 @@ def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[Bounds, ...]:
     x, slope = x[:, 0], slope[:, 0, 0]
     taylor, uniform = np.arange(n + n_new), np.r_[:n, n + n_new : n + 2 * n_new]
     lines = {"taylor": (x[taylor], slope[taylor]), "uniform": (x[uniform], slope[uniform])}
-    return tuple(_bounds_at(k, lines, n, sample) for k in (0.0, float(np.abs(slope).max())))
-
-
-def _bounds_at(
-    k: float, lines: dict[str, tuple[np.ndarray, np.ndarray]], n: int, sample: TaylorSample
-) -> Bounds:
-    (low, high), (x, slope) = sample.domain[0], lines["taylor"]
-    ends = (float(low), float(high))
-    whole = {m: generalization_bound(*line, ends, lipschitz=k) for m, line in lines.items()}
-    gain = {
-        m: bound_reductions(x[:n], slope[:n], points[n:], slopes[n:], ends, lipschitz=k)
-        for m, (points, slopes) in lines.items()
-    }
-    return Bounds(
-        initial=generalization_bound(x[:n], slope[:n], ends, lipschitz=k),
-        uniform=whole["uniform"],
-        taylor=whole["taylor"],
-        uniform_x=lines["uniform"][0],
-        gain_uniform=gain["uniform"],
-        gain_taylor=gain["taylor"],
-    )
+    first, ends = (x[:n], slope[:n]), tuple(map(float, sample.domain[0]))
+    found = []
+    for k in (0.0, float(np.abs(slope).max())):
+        parts: dict[str, Any] = {"initial": generalization_bound(*first, ends, lipschitz=k)}
+        for name, (points, slopes) in lines.items():
+            parts[name] = generalization_bound(points, slopes, ends, lipschitz=k)
+            parts[f"gain_{name}"] = bound_reductions(
+                *first, points[n:], slopes[n:], ends, lipschitz=k
+            )
+        found.append(Bounds(uniform_x=lines["uniform"][0], **parts))
+    return tuple(found)
 
 
 def _facts(

@@ -9,7 +9,7 @@ import numpy as np
 
 from datassay.act.weigh.decision_boundary import Boundary
 from datassay.act.weigh.gain import WeightGain
-from datassay.commands.weigh.findings import WeighFindings, concentration, doubtful
+from datassay.commands.weigh.job import WeighFindings
 from datassay.report.plots import chart, histogram, level, line, marks
 from datassay.report.style import BLUE, GREY, INK, RULE, VERMILION, plain
 from datassay.report.wording import percent
@@ -25,7 +25,7 @@ HEAT = [[0, "#d6dde5"], [0.5, "#e69f00"], [1, "#b84300"]]
 
 def weight_figure(findings: WeighFindings) -> Figure:
     """Histogram of the weights with doubtful samples apart; counts on a logarithmic axis."""
-    weight, bad = findings.sample_weight, doubtful(findings)
+    weight, bad = findings.sample_weight, findings.near.is_doubtful
     low, high = float(weight.min()), float(weight.max())
     if high - low <= 1e-9 * high:
         low, high = low - 0.5, high + 0.5
@@ -46,7 +46,7 @@ def weight_figure(findings: WeighFindings) -> Figure:
     return figure
 
 
-def share_figure(findings: WeighFindings) -> Figure:
+def share_figure(findings: WeighFindings, part: float) -> Figure:
     """Share of the weight that the heaviest samples hold; uniform weights are its diagonal."""
     weight = np.sort(findings.weights.weight)[::-1]
     n = len(weight)
@@ -56,7 +56,7 @@ def share_figure(findings: WeighFindings) -> Figure:
     line(figure, [0, 1], [0, 1], "no weights", GREY, width=1.5, dash="dot")
     hover = "heaviest %{x:.1%}: %{y:.1%} of the weight<extra></extra>"
     line(figure, sizes / n, held[sizes], findings.method, BLUE, hover, width=3)
-    tenth, part = len(findings.heaviest) / n, concentration(findings).heaviest_share
+    tenth = len(findings.heaviest) / n
     marks(
         figure, [tenth], [part], size=9, mode="markers+text", textposition="middle right",
         text=[f"{percent(round(tenth, 2))} hold {percent(round(part, 2))}"], showlegend=False,

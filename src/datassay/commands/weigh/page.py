@@ -1,30 +1,24 @@
-"""The page of a weighting: its tables and cards; `text/weigh.md.j2` says the rest."""
+"""The page and files of a weighting; `text/weigh.md.j2` says the rest."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
+from datassay.act.weigh.doubt import FAR, NeighborTargets
 from datassay.act.weigh.gain import WeightGain
+from datassay.commands.frame import change_cells, composed, sample_cards, sample_table, table
 from datassay.commands.weigh import figures
-from datassay.commands.weigh.files import FILES
-from datassay.commands.weigh.findings import (
-    FAR,
-    WeighFindings,
-    agreement,
-    concentration,
-    doubtful,
-    neighbor_counts,
-    neighbor_mean,
-)
-from datassay.data.samples import wrong_labels
+from datassay.commands.weigh.job import WeighFindings
+from datassay.data.samples import SampleSet, wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
-from datassay.report.compose import compose
-from datassay.report.drawing import draw, sample_texts
-from datassay.report.page import Card, Gallery, Page, Row, Table, View
-from datassay.report.wording import label_text, number, share, signed
+from datassay.report.page import Gallery, Page, Table, View
+from datassay.report.tables import column, labels, standard_json
+from datassay.report.wording import label_text, number, share
 
+FILES = {"weights.parquet": "every sample's weight", "summary.json": "the figures above"}
 N_HEAVIEST, N_LIGHTEST, N_DOUBTFUL = 144, 48, 96
 CLASSES_SHOWN = 3
 # Doubtful labels are worth a look where they make up this much of the heaviest tenth, or of all
@@ -37,8 +31,8 @@ NOTABLE_HEAVY, NOTABLE = 0.05, 0.03
 def page(findings: WeighFindings) -> Page:
     """Everything that the command says."""
     samples, gain, weight = findings.samples, findings.gain, findings.sample_weight
-    heavy, order, bad = findings.heaviest, findings.order, doubtful(findings)
-    wrong = wrong_labels(samples)
+    heavy, order, bad = findings.heaviest, findings.order, findings.near.is_doubtful
+    wrong, uneven = wrong_labels(samples), concentration(findings)
     overall, among = float(bad.mean()), float(bad[heavy].mean())
     doubts = {
         "n": int(bad.sum()),
@@ -54,8 +48,7 @@ def page(findings: WeighFindings) -> Page:
         known = {"n": int(wrong.sum()), "heavy": wrong[heavy].mean(), "all": wrong.mean()}
         known["weight"] = float(weight[wrong].mean()) if wrong.any() else 0.0
     numbers = {
-        "findings": findings,
-        "uneven": concentration(findings),
+        "uneven": uneven,
         "all_equal": np.ptp(findings.weights.weight) == 0,
         "tenth": len(heavy),
         "k": findings.local.neighbors.index.shape[1],
@@ -69,7 +62,7 @@ def page(findings: WeighFindings) -> Page:
     }
     blocks = {
         "weights": figures.weight_figure(findings),
-        "share": figures.share_figure(findings),
+        "share": figures.share_figure(findings, uneven["heaviest_share"]),
         "classes": _class_table(findings) if samples.is_classification else None,
         "gallery": gallery(findings),
     }
@@ -78,72 +71,87 @@ def page(findings: WeighFindings) -> Page:
     if findings.boundary is not None:
         blocks["boundary"] = figures.boundary_figure(findings, findings.boundary)
     first = tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]])
-    page = compose(
-        "weigh",
-        blocks,
-        numbers,
-        ids={"labels": first if doubts["is_notable"] else ()},
-        facts=findings.facts,
-        warnings=samples.warnings + findings.warnings,
-        files=FILES,
-        columns=samples.columns,
-    )
+    ids = {"labels": first if doubts["is_notable"] else ()}
+    page = composed("weigh", findings, blocks, numbers, FILES, ids=ids)
     answer = tuple(f"{one.headline}." for one in page.advice if one.kind != "contest")
     return replace(page, answer=answer)
 
 
+def concentration(findings: WeighFindings) -> dict[str, float]:
+    """How uneven weights are.
+
+    Returns:
+        `heaviest_share` of the weight, on the heaviest tenth of the samples; `effective`
+        (Σ w)² / Σ w², samples; `ratio` of the largest weight to the smallest, infinite where some
+        are 0; `constant`: samples whose neighbours all share their target.
+    """
+    weight = findings.weights.weight
+    least = float(weight.min())
+    return {
+        "heaviest_share": float(weight[findings.heaviest].sum() / weight.sum()),
+        "effective": float(weight.sum() ** 2 / np.square(weight).sum()),
+        "ratio": float(weight.max()) / least if least else float("inf"),
+        "constant": int((findings.local.variance == 0).sum()),
+    }
+
+
 def _gain_table(gain: WeightGain) -> Table:
     """Scores with and without weights, a row a weighting."""
-    unit = ", points" if gain.metric == "accuracy" else ""
-    rows = []
+    unit, rows = ", points" if gain.metric == "accuracy" else "", []
     for i, name in enumerate(gain.names):
-        change, half = gain.difference(i)
-        cells = (f"{gain.score[:, i].mean():.3f}", "–", "–", "–")
-        if i:
-            low, high = (signed(change + s * half, gain.metric) for s in (-1, 1))
-            interval = f"{low} to {high}"
-            cells = (cells[0], signed(change, gain.metric), interval, gain.verdict(i))
-        rows.append(Row(name, cells))
+        cells = (*change_cells(*gain.difference(i), gain.metric), gain.verdict(i))
+        rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "–––")))
     columns = ("weights", gain.metric, f"change{unit}", "95 % interval", "verdict")
-    return Table("Scores with and without weights", columns, tuple(rows), in_terminal=True)
+    return table("Scores with and without weights", columns, rows, in_terminal=True)
 
 
 def _class_table(findings: WeighFindings) -> Table:
     """What each class that occurs holds of samples and of weight."""
-    samples, weight, bad = findings.samples, findings.sample_weight, doubtful(findings)
-    constant = findings.local.variance == 0
-    rows = []
+    samples, weight, bad = findings.samples, findings.sample_weight, findings.near.is_doubtful
+    constant, rows = findings.local.variance == 0, []
     for c in np.unique(samples.y):
         own = samples.y == c
-        cells = (
+        rows.append((
+            samples.class_names[c],
             f"{own.sum():,}",
             share(own.mean()),
             share(weight[own].sum() / weight.sum()),
             number(float(weight[own].mean())),
             share(constant[own].mean()),
             f"{(bad & own).sum():,}",
-        )
-        rows.append(Row(samples.class_names[c], cells))
+        ))
     columns = (
         "class", "samples", "share of samples", "share of weight", "mean weight", "variance 0",
         "doubtful",
     )  # fmt: skip
-    return Table("Weight by class", columns, tuple(rows))
+    return table("Weight by class", columns, rows)
 
 
 def gallery(findings: WeighFindings) -> Gallery:
     """144 of the heaviest samples, 48 of the lightest, 96 of the doubtful; heaviest first."""
-    order, bad = findings.order, doubtful(findings)
-    classes = findings.samples.is_classification
+    samples, order, near = findings.samples, findings.order, findings.near
+    bad, weight = near.is_doubtful, findings.sample_weight
     views = {
         "heaviest": order[: min(N_HEAVIEST, (len(order) + 1) // 2)],
         "lightest": order[::-1][: min(N_LIGHTEST, len(order) // 2)],
         "doubtful": order[bad[order]][:N_DOUBTFUL],
     }
     shown = order[np.isin(order, np.concatenate(list(views.values())))]
-    agree = (("agreement", "neighbours of its label"),) if classes else ()
+    more = (
+        {
+            "figures": (
+                (f"w {number(float(weight[i]))}", "sample weight, mean 1"),
+                (f"neighbours {_neighbors(samples, near, i)}", ""),
+            ),
+            "verdict": "doubtful" if bad[i] else "",
+            "views": tuple(name for name, positions in views.items() if i in positions),
+            "keys": {"weight": float(weight[i]), "agreement": float(near.agreement[i])},
+        }
+        for i in shown
+    )
+    agree = (("agreement", "neighbours of its label"),) if samples.is_classification else ()
     return Gallery(
-        cards=_cards(findings, shown, views, bad),
+        cards=sample_cards(samples, shown, more),
         views=tuple(
             View(name, name, sort="weight", descending=name != "lightest")
             for name, positions in views.items()
@@ -151,70 +159,90 @@ def gallery(findings: WeighFindings) -> Gallery:
         ),
         sorts=(("weight", "weight"), *agree, ("id", "id")),
         descending=True,
-        class_names=findings.samples.class_names,
+        class_names=samples.class_names,
         note=_note(findings),
         advice_view="doubtful",
     )
 
 
-def _cards(
-    findings: WeighFindings, shown: np.ndarray, views: dict[str, np.ndarray], bad: np.ndarray
-) -> tuple[Card, ...]:
-    samples = findings.samples
-    near, shares = _neighbors(findings, shown)
-    weight = findings.sample_weight
-    cards = []
-    for k, (i, drawing) in enumerate(zip(shown, draw(samples, shown), strict=True)):
-        figures = ((f"w {number(float(weight[i]))}", "sample weight, mean 1"), (near[k], ""))
-        cards.append(
-            Card(
-                **sample_texts(samples, i),
-                drawing=drawing,
-                source="" if samples.source is None else str(samples.source[i]),
-                figures=figures,
-                verdict="doubtful" if bad[i] else "",
-                views=tuple(name for name, positions in views.items() if i in positions),
-                keys={"weight": float(weight[i]), "agreement": float(shares[k])},
-            )
-        )
-    return tuple(cards)
-
-
-def _neighbors(findings: WeighFindings, shown: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The neighbours in words, and the share of them with the sample's own label."""
-    samples = findings.samples
+def _neighbors(samples: SampleSet, near: NeighborTargets, i: int) -> str:
+    """The neighbours of a sample in words."""
     if not samples.is_classification:
-        mean = neighbor_mean(findings)
-        y = samples.y.reshape(len(samples), -1)
-        spread = y[findings.others[shown]].std(1)
-        one = y.shape[1] == 1
-        texts = [
-            f"neighbours {number(float(m[0]))} ± {number(float(s[0]))}"
-            if one
-            else f"neighbours {label_text((), m)}"
-            for m, s in zip(mean[shown], spread, strict=True)
-        ]
-        return texts, np.zeros(len(shown))
-    counts = neighbor_counts(findings)[shown]
-    texts = []
-    for row in counts:
-        top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
-        more = int((row > 0).sum()) - len(top)
-        named = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
-        texts.append(f"neighbours {named}{f', {more} more' if more else ''}")
-    return texts, agreement(findings)[shown]
+        mean, spread = near.mean[i], near.spread[i]
+        if len(mean) > 1:
+            return label_text((), mean)
+        return f"{number(float(mean[0]))} ± {number(float(spread[0]))}"
+    row = near.counts[i]
+    top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
+    more = int((row > 0).sum()) - len(top)
+    named = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
+    return f"{named}{f', {more} more' if more else ''}"
 
 
 def _note(findings: WeighFindings) -> str:
     n, k = len(findings.samples), findings.local.neighbors.index.shape[1]
-    tenth = share(len(findings.heaviest) / n)
     doubt = (
         "the neighbours agree on another label than the sample's own"
         if findings.samples.is_classification
         else f"the target is more than {FAR:g} standard deviations from its neighbours' mean"
     )
-    note = (
+    return (
         f"w is the weight (mean 1), with the labels of the {k - 1} nearest other samples. The "
-        f"heaviest {tenth} are {len(findings.heaviest):,} samples"
-    )
-    return note + (f"; doubtful: {doubt}." if doubtful(findings).any() else ".")
+        f"heaviest {share(len(findings.heaviest) / n)} are {len(findings.heaviest):,} samples"
+    ) + (f"; doubtful: {doubt}." if findings.near.is_doubtful.any() else ".")
+
+
+def files(findings: WeighFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    return {"weights.parquet": weight_table(findings), "summary.json": _summary(findings, page)}
+
+
+def weight_table(findings: WeighFindings) -> pa.Table:
+    """Every sample's weight (mean 1) and local variance, and what its neighbours say."""
+    samples, near = findings.samples, findings.near
+    first = {
+        "sample_weight": findings.sample_weight,
+        "local_variance": findings.local.variance,
+    }
+    if samples.is_classification:
+        more = {"neighbor_label": labels(samples, near.counts.argmax(1))}
+        more["neighbor_agreement"] = pa.array(near.agreement)
+    else:
+        more = {"neighbor_mean": column(near.mean.reshape(samples.y.shape))}
+    return sample_table(samples, first, {**more, "is_doubtful": pa.array(near.is_doubtful)})
+
+
+def _summary(findings: WeighFindings, page: Page) -> str:
+    samples, bad, heavy = findings.samples, findings.near.is_doubtful, findings.heaviest
+    gain, search, wrong = findings.gain, findings.search, wrong_labels(findings.samples)
+    near = findings.local.neighbors
+    tuned = None
+    if search is not None:
+        tuned = {name: getattr(search, name) for name in ("n_neighbors", "max_ratio", "score")}
+        tuned |= {"no_weights": search.uniform, "metric": search.metric}
+        tuned["trials"] = search.trials.to_pylist()
+    return standard_json({
+        **page.head,
+        "counts": {
+            "train": len(samples),
+            "validation": len(findings.validation),
+            "heaviest": len(heavy),
+            "doubtful": int(bad.sum()),
+            "known_label_errors": None if wrong is None else int(wrong.sum()),
+        },
+        "method": findings.weights.method,
+        "sample_weight_mean": 1.0,
+        "settings": dict(findings.weights.details),
+        "neighbors": {
+            "k": near.index.shape[1],
+            "space": findings.space,
+            "search": near.search,
+            "recall": near.recall,
+        },
+        "concentration": concentration(findings),
+        "doubtful_share": {"heaviest": float(bad[heavy].mean()), "all": float(bad.mean())},
+        "metric": None if gain is None else gain.metric,
+        "seeds": 0 if gain is None else gain.score.shape[0],
+        "gain": None if gain is None else gain.to_table().to_pylist(),
+        "search": tuned,
+    })
