@@ -69,8 +69,10 @@ PAGES = {
     },
     "report": {"three runs": reported},
     "sample": {
-        name: lambda _, name=name: run_sample(
-            SampleSettings(name, n_initial=64, n_new=6, initial="grid", compare=0)
+        name: lambda _, name=name: replace(
+            run_sample(SampleSettings(name, n_initial=64, n_new=6, initial="grid", compare=0)),
+            name=EVIL,
+            inputs=(EVIL,) if name == "runge" else (EVIL, "b", "c"),
         )
         for name in ("runge", "bateman")
     },

@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from datassay.commands.command import Command, refuse_others
-from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs, PlanInputs
+from datassay.commands.inputs import (
+    MODEL,
+    MODEL_HELP,
+    SEED_HELP,
+    DataInputs,
+    PlanInputs,
+    whole_auto_or_none,
+)
 from datassay.data.settings import Loading
-from datassay.errors import SettingError
 from datassay.setting import setting
 from datassay.train.recipe import Recipe
 
@@ -45,7 +51,7 @@ class TrustSettings:
     batch_size: int | None = setting(
         Recipe.batch_size,
         "Samples an update; none: all.",
-        read=lambda text: whole_or_none(text, "batch-size"),
+        read=lambda text: whole_auto_or_none(text, "batch-size", auto=False),
     )
     weight_decay: float = setting(Recipe.weight_decay, "Penalty towards the first weights.")
     minutes: float = setting(3.0, "Of retraining; scores take their own time.")
@@ -67,15 +73,6 @@ class TrustSettings:
         return Recipe(
             self.optimizer, self.lr, self.steps, self.batch_size, weight_decay=self.weight_decay
         )
-
-
-def whole_or_none(text: str, name: str) -> int | None:
-    """A whole number, or None for "none"; anything else is a SettingError."""
-    if text == "none":
-        return None
-    if not text.isdecimal() or len(text) > 15:
-        raise SettingError(f"{name} must be 'none' or a whole number; got {text[:60]!r}.")
-    return int(text)
 
 
 class _Bench(Command):

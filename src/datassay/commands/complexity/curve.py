@@ -48,8 +48,6 @@ AHEAD = (1, 2, 4, 8)
 # How far the figures reach, in times the samples there are.
 FARTHEST = 64
 POINTS = 120
-# From this share of the interval's width on, the validation samples are what limits it.
-MOSTLY_VALIDATION = 0.5
 # Below this share of the error that twice the samples remove they are hardly worth it.
 SMALL_GAIN = 0.1
 
@@ -125,7 +123,7 @@ def run(
         "Wanted": ", ".join(f"{n.score:g}" for n in needed),
         **closing_facts(started, settings.seed, settings.command),
     }
-    return replace(findings, facts=facts, warnings=_warnings(curve))
+    return replace(findings, facts=facts)
 
 
 def check_settings(settings: CurveSettings, *, only_plan: bool = False) -> None:
@@ -151,21 +149,6 @@ def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:
     return (round(1 - error, digits),)
 
 
-def _warnings(curve: AccuracyCurve) -> tuple[str, ...]:
-    notes, mean = [], curve.score.mean(1)
-    if 1 - mean[-1] > 0.9 * curve.start:
-        notes.append(
-            "the model is hardly better than the best constant guess, so there is no curve to "
-            "follow yet: more data, another model or a longer training come first."
-        )
-    elif mean[-1] < mean[:-1].max() - 0.01:
-        notes.append(
-            "the score falls with more samples somewhere on the curve, which no law here can do; "
-            "read the figures as a rough guide."
-        )
-    return tuple(notes)
-
-
 def page(findings: CurveFindings) -> Page:
     """Everything that the command says of a learning curve."""
     numbers = {
@@ -175,7 +158,6 @@ def page(findings: CurveFindings) -> Page:
         "vague": lambda one: math.isinf(one.high) and one.median > CHECKED * findings.n,
         "twice": _twice(findings),
         "checked": CHECKED,
-        "mostly_validation": MOSTLY_VALIDATION,
     }
     blocks = {
         "score": _score_figure(findings),

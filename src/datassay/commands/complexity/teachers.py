@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 FILES = {"trials.parquet": "every teacher", "summary.json": "the figures above"}
-FEWEST_SIZES, FEW_TEACHERS, GOOD_FIT = 3, 10, 0.9
+FEWEST_SIZES = 3
 # The laws that S3 arrives at (eqs. 2.13, 2.14 and Fig. 2.10), by what varies.
 S3_LAW = {"d": "linear", "m": "log", "d·log m": "linear"}
 AXES = {"d": "inputs d", "m": "width m (log scale)", "d·log m": "d · log m"}
@@ -122,10 +122,8 @@ def page(findings: TeacherFindings) -> Page:
         "written": written,
         "lost": [s for s in sizes if not np.isfinite(s.median)],
         "n_lost": sum(s.n_not_recovered for s in sizes),
-        "ratio": float(np.median(rows.max(1) / rows.min(1))) if is_compared else None,
-        "good_fit": GOOD_FIT,
-        "few_teachers": FEW_TEACHERS,
         "fewest_sizes": FEWEST_SIZES,
+        "ratio": float(np.median(rows.max(1) / rows.min(1))) if is_compared else None,
     }
     laws = [
         (written(law), f"{law.r_squared:.3f}", "{:.3f} to {:.3f}".format(*law.r_squared_interval))

@@ -44,10 +44,6 @@ MOST_PARTS = 20_000_000  # values of the contributions that are held: 160 MB
 WINDOW = 3
 LINEAR, OURS = "linear (degree 1)", "this polynomial"
 LINEAR_STEP = "linear model to compare with"
-READ_NOTE = (
-    "the polynomial was read from a file: where it was fitted to these validation samples, its "
-    "score here is too good."
-)
 
 
 @result
@@ -107,8 +103,7 @@ def run(
     most = min(N_WRONG + N_RIGHT, max(1, MOST_PARTS // polynomial.coef.size))
     margin, classes = margins(said[OURS], val), val.is_classification
     explained = chosen_samples(margin, classes, val.y, most, seed)
-    facts = _facts(train, val, surrogate, fit, settings)
-    return PolynomialFindings(
+    findings = PolynomialFindings(
         samples=train,
         validation=val,
         surrogate=surrogate,
@@ -120,9 +115,9 @@ def run(
         fit=fit,
         maps=None if polynomial.monomials.image_shape is None else coef_maps(polynomial),
         robustness=_robustness(val, models, seed, progress),
-        facts=facts | closing_facts(started, seed, settings.command),
-        warnings=_warnings(fit),
     )
+    closing = closing_facts(started, seed, settings.command)
+    return replace(findings, facts=_facts(findings, settings) | closing)
 
 
 def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> None:
@@ -246,23 +241,17 @@ def _robustness(
     return tuple(found)
 
 
-def _facts(
-    train: SampleSet,
-    val: SampleSet,
-    surrogate: Surrogate,
-    fit: PolynomialFit | None,
-    settings: PolynomialSettings,
-) -> dict[str, str]:
-    monomials = surrogate.polynomial.monomials
+def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[str, str]:
+    monomials, fit = findings.surrogate.polynomial.monomials, findings.fit
     what = f"all products to degree {monomials.degree.max()}"
     if monomials.window is not None:
         size = f"{monomials.window} x {monomials.window}"
         what = f"products of up to {monomials.degree.max()} pixels in a {size} window"
     facts = {
-        **data_facts(train, val),
+        **data_facts(findings.samples, findings.validation),
         "Features": f"{monomials.n_features:,}: {what}",
         "Inputs": "columns minus their mean, over their standard deviation"
-        if train.kind == "row"
+        if findings.samples.kind == "row"
         else "as they are",
     }
     if fit is None:
@@ -275,17 +264,3 @@ def _facts(
         sizes = f"{count(settings.n_batches, 'batch', 'batches')} of {settings.batch_size:,}"
         facts["Fit"] = f"average over {sizes}"
     return facts
-
-
-def _warnings(fit: PolynomialFit | None) -> tuple[str, ...]:
-    notes = []
-    if fit is not None and fit.path is not None and len(fit.path.ridge) > 1:
-        end = {0: "smallest", len(fit.path.ridge) - 1: "largest"}.get(fit.path.chosen)
-        if end is not None:
-            notes.append(
-                f"the {end} ridge that was tried, {fit.ridge:.3g}, has the smallest error: a "
-                f"{'smaller' if end == 'smallest' else 'larger'} one may do better (--ridge)."
-            )
-    if fit is None:
-        notes.append(READ_NOTE)
-    return tuple(notes)

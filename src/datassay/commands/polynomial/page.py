@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from datassay.commands.frame import change_cells, composed, table
 from datassay.commands.polynomial import figures
-from datassay.commands.polynomial.explained import explained_cards
 from datassay.commands.polynomial.job import PolynomialFindings
 from datassay.polynomial.surrogate import save_surrogate
 from datassay.report.drawing import heat_image, heat_limit
@@ -27,22 +26,18 @@ FILES = {
     "summary.json": "the figures above",
 }
 N_COEF, MAX_OUTPUTS = 20, 12
-# Scores of training samples this far above validation's say that the fit remembers; a share of
-# the score lost at σ = 0.3 (S3's example) that a reader should know of.
-SAME, GAP, FRAGILE = 0.01, 0.05, 0.2
-SIGMA = 0.3
+SIGMA = 0.3  # S3's example
 
 
 def page(findings: PolynomialFindings) -> Page:
     """Everything that the command says."""
-    scores, surrogate, fit = findings.scores, findings.surrogate, findings.fit
+    scores, fit = findings.scores, findings.fit
     spread = findings.degree_spread.mean(axis=1)
     total, other = float(spread.sum()) or 1.0, len(scores.names) - 2
     ahead = scores.ahead_of(other)
-    cards, maps = explained_cards(findings), _maps(findings)
+    cards, maps = figures.explained_cards(findings), _maps(findings)
     largest = _largest(findings)
     numbers = {
-        "n_features": surrogate.polynomial.monomials.n_features,
         "ours": float(scores.each[-1].mean()),
         "train": float(scores.train[-1]),
         "other": scores.names[other],
@@ -51,9 +46,6 @@ def page(findings: PolynomialFindings) -> Page:
         "half": ahead.half,
         "verdict": ahead.verdict,
         "name": scores.names[-1],
-        "same_gap": SAME,
-        "large_gap": GAP,
-        "fragile": FRAGILE,
         "degree_shares": ", ".join(
             f"degree {t} {percent(round(float(s) / total, 2))}" for t, s in enumerate(spread, 1)
         ),
@@ -61,7 +53,6 @@ def page(findings: PolynomialFindings) -> Page:
         "levels": figures.LEVELS,
         "maps": maps,
         "n_largest": len(largest.rows) - 1,
-        "n_outputs": len(surrogate.output_names),
         "most_outputs": MAX_OUTPUTS,
         "shows_wrong": any(card["is_wrong"] for card in cards),
     }

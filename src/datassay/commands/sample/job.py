@@ -7,16 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from torch import nn
 
 from datassay.act.sample.comparison import SamplingComparison, compare_designs
 from datassay.act.sample.density import checked_domain
-from datassay.act.sample.generalization_bound import (
-    GeneralizationBound,
-    bound_reductions,
-    generalization_bound,
-)
+from datassay.act.sample.generalization_bound import bound_reductions, generalization_bound
 from datassay.act.sample.taylor import TaylorSample, taylor_index, taylor_sample
 from datassay.collect.curvature.derivatives import PointFunction, derivatives, point_function
 from datassay.commands.facts import closing_facts
@@ -50,27 +45,6 @@ MOST = {
 
 
 @result
-class ErrorCurve:
-    """A function of one input on a fine grid, and its index Df."""
-
-    x: Float[np.ndarray, " m"]
-    y: Float[np.ndarray, "m q"]
-    index: Float[np.ndarray, " m"]
-
-
-@result
-class Bounds:
-    """The bound at one Lipschitz constant: of the initial points, and with more of either kind."""
-
-    initial: GeneralizationBound
-    uniform: GeneralizationBound
-    taylor: GeneralizationBound
-    uniform_x: Float[np.ndarray, " n"]  # the points of `uniform`
-    gain_uniform: Float[np.ndarray, " m"]  # what each point takes from `initial` alone
-    gain_taylor: Float[np.ndarray, " m"]
-
-
-@result
 class SamplingFindings(Findings):
     """One sampling, and whether it helps."""
 
@@ -79,8 +53,12 @@ class SamplingFindings(Findings):
     outputs: tuple[str, ...]
     sample: TaylorSample
     comparison: SamplingComparison | None = None  # of uniform and of Taylor-based points
-    curve: ErrorCurve | None = None  # of one input, where f may be asked for more
-    bounds: tuple[Bounds, ...] = ()  # at K = 0 and at the largest slope; of one input and output
+    # Of one input, where f may be asked for more: x [m], f [m, q] and Df [m] on a fine grid.
+    curve: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    # Of one input and output, at K = 0 and at the largest slope seen: the bound of the `initial`
+    # points and with more of either kind, what each of these takes away alone, `gain_uniform` and
+    # `gain_taylor`, and the points of `uniform`, `uniform_x`.
+    bounds: tuple[dict[str, Any], ...] = ()
 
     @property
     def n_new(self) -> int:
@@ -201,31 +179,28 @@ def _networks(sample: TaylorSample, settings: SampleSettings) -> list[nn.Module]
     return models
 
 
-def _curve(f: PointFunction, sample: TaylorSample) -> ErrorCurve:
+def _curve(f: PointFunction, sample: TaylorSample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x = np.linspace(sample.domain[0, 0], sample.domain[0, 1], N_CURVE)[:, None]
     _, tensors = derivatives(f, x, sample.order, method=sample.derivatives, bounds=sample.domain)
-    return ErrorCurve(x[:, 0], f(x), taylor_index(tensors, sample.epsilon))
+    return x[:, 0], f(x), taylor_index(tensors, sample.epsilon)
 
 
-def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[Bounds, ...]:
-    """At K = 0 and at the largest slope seen."""
+def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[dict[str, Any], ...]:
     n_new = int(sample.is_new.sum())
     n = len(sample.x) - n_new
     x = np.concatenate([sample.x, _uniform(sample.domain, n_new, sample.seed, 3)])
     _, (slope,) = derivatives(f, x, 1, method=sample.derivatives, bounds=sample.domain)
     x, slope = x[:, 0], slope[:, 0, 0]
-    taylor, uniform = np.arange(n + n_new), np.r_[:n, n + n_new : n + 2 * n_new]
-    lines = {"taylor": (x[taylor], slope[taylor]), "uniform": (x[uniform], slope[uniform])}
+    kinds = {"taylor": np.arange(n + n_new), "uniform": np.r_[:n, n + n_new : n + 2 * n_new]}
     first, ends = (x[:n], slope[:n]), tuple(map(float, sample.domain[0]))
     found = []
     for k in (0.0, float(np.abs(slope).max())):
-        parts: dict[str, Any] = {"initial": generalization_bound(*first, ends, lipschitz=k)}
-        for name, (points, slopes) in lines.items():
-            parts[name] = generalization_bound(points, slopes, ends, lipschitz=k)
-            parts[f"gain_{name}"] = bound_reductions(
-                *first, points[n:], slopes[n:], ends, lipschitz=k
-            )
-        found.append(Bounds(uniform_x=lines["uniform"][0], **parts))
+        one: dict[str, Any] = {"initial": generalization_bound(*first, ends, lipschitz=k)}
+        for name, at in kinds.items():
+            one[name] = generalization_bound(x[at], slope[at], ends, lipschitz=k)
+            new = (x[at][n:], slope[at][n:])
+            one[f"gain_{name}"] = bound_reductions(*first, *new, ends, lipschitz=k)
+        found.append(one | {"uniform_x": x[kinds["uniform"]]})
     return tuple(found)
 
 
@@ -237,7 +212,7 @@ def _facts(
         for name, (low, high) in zip(problem.inputs, sample.domain, strict=True)
     )
     k = len(sample.density.weight)
-    how = f"{sample.derivatives}{' (auto)' if settings.derivatives == 'auto' else ''}"
+    how = sample.derivatives + " (auto)" * (settings.derivatives == "auto")
     return {
         "Function": f"{problem.name}: {count(len(problem.inputs), 'input')}, "
         f"{count(sample.y.shape[1], 'output')}",

@@ -37,7 +37,7 @@ from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
-from datassay.rules import one_of
+from datassay.rules import one_of, require
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 from datassay.score.neighbors.search import check_n_neighbors, check_search
 from datassay.train.history import PredictionHistory
@@ -89,20 +89,13 @@ class WeighFindings(SampleFindings):
 
 @result
 class _Space:
-    """Where neighbours are searched, and the network where one is needed."""
+    """Where neighbours are searched, in words, and the network where one is needed."""
 
     features: np.ndarray
+    words: str
     watched: Watched
     problem: HeadProblem | None = None
     search: WeightSearch | None = None
-
-    @property
-    def words(self) -> str:
-        """What the features are."""
-        if self.problem is None:
-            return f"the standardised inputs, {count(self.features.shape[1], 'column')}"
-        width = count(self.features.shape[1], "feature")
-        return f"what enters the network's last layer, {width}"
 
 
 def run(
@@ -131,9 +124,8 @@ def run(
         if (rival := rival_of(settings.method, train)) is not None:
             weightings[METHODS[rival]] = weighed(rival).weight
         gain, boundary = _tried(train, val, settings, space.problem, weightings, progress)
-    facts = _facts(train, val, settings, space, local, ours)
     weights = settings.weights
-    return WeighFindings(
+    findings = WeighFindings(
         samples=train,
         validation=val,
         weights=ours,
@@ -144,9 +136,10 @@ def run(
         method=METHODS[settings.method],
         boundary=boundary,
         search=found,
-        facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
     )
+    closing = closing_facts(started, settings.seed, settings.command)
+    return replace(findings, facts=_facts(findings, settings) | noise_facts(train) | closing)
 
 
 def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
@@ -157,24 +150,20 @@ def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
     check_n_neighbors(settings.n_neighbors, len(train))
     check_search(settings.search)
     check_ratios(settings.max_ratio)
-    refused = {
-        "tune must be at least 0, and seeds 0 (do not try the weights) or at least 2; got "
-        f"{settings.tune} and {settings.seeds}.": settings.tune < 0
-        or settings.seeds < 0
-        or settings.seeds == 1,
-        "tune searches k and m of local variance by retraining a last layer; got method "
-        f"{method!r}, features {settings.features!r}. Leave both out.": settings.tune
-        and (not is_local or settings.features == "inputs"),
-        f"density corrects local variance only; got method {method!r}. Leave it out.": (
-            settings.density and not is_local
-        ),
-        f"method {method!r} needs classes; the targets are numbers. Take local_variance.": (
-            method in NEEDS_CLASSES and not train.is_classification
-        ),
-        "active_bias watches the network while it is trained; with --weights it is not. Leave "
-        "them out.": method == "active_bias" and settings.weights is not None,
-    }
-    for message, is_so in refused.items():
+    tune, seeds, got = settings.tune, settings.seeds, f"got method {method!r}"
+    rule = "be at least 0, and seeds 0 (do not try the weights) or at least 2"
+    require(tune >= 0 and seeds >= 0 and seeds != 1, "tune", rule, f"{tune} and {seeds}")
+    for message, is_so in (
+        ("tune searches k and m of local variance by retraining a last layer; "
+         f"{got}, features {settings.features!r}. Leave both out.",
+         tune and (not is_local or settings.features == "inputs")),
+        (f"density corrects local variance only; {got}. Leave it out.",
+         settings.density and not is_local),
+        (f"method {method!r} needs classes; the targets are numbers. Take local_variance.",
+         method in NEEDS_CLASSES and not train.is_classification),
+        ("active_bias watches the network while it is trained; with --weights it is not. Leave "
+         "them out.", method == "active_bias" and settings.weights is not None),
+    ):  # fmt: skip
         if is_so:
             raise SettingError(message)
 
@@ -190,7 +179,9 @@ def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: 
     if not on_inputs or settings.method in NEEDS_NETWORK:
         watched = _watched(train, settings, progress)
     if on_inputs:
-        return _Space(standardized_inputs(train), watched)
+        features = standardized_inputs(train)
+        width = count(features.shape[1], "column")
+        return _Space(features, f"the standardised inputs, {width}", watched)
     assert watched.model is not None
     problem, search = head_problem(watched.model, train, val, progress=progress), None
     if settings.tune:
@@ -199,7 +190,9 @@ def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: 
             watched.model, train, n_trials=settings.tune, n_neighbors=(min(FEWEST_K, most), most),
             seeds=TUNE_SEEDS, search=settings.search, seed=settings.seed, progress=progress,
         )  # fmt: skip
-    return _Space(problem.features.double().numpy(), watched, problem, search)
+    width = count(problem.features.shape[1], "feature")
+    words = f"what enters the network's last layer, {width}"
+    return _Space(problem.features.double().numpy(), words, watched, problem, search)
 
 
 def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
@@ -234,30 +227,24 @@ def _tried(
     return gain, decision_boundary(train, pair) if in_the_plane(train) else None
 
 
-def _facts(
-    train: SampleSet,
-    val: SampleSet,
-    settings: WeighSettings,
-    space: _Space,
-    local: LocalVariance,
-    ours: SampleWeights,
-) -> dict[str, str]:
-    near = local.neighbors
+def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
+    near, details = findings.local.neighbors, findings.weights.details
     recall = f", recall {near.recall:.3f}" if near.search == "approximate" else ""
     facts = {
-        **data_facts(train, val),
-        "Weights": METHODS[settings.method],
-        "Neighbours": f"k = {settings.n_neighbors} in {space.words} ({near.search} search{recall})",
+        **data_facts(findings.samples, findings.validation),
+        "Weights": findings.method,
+        "Neighbours": f"k = {settings.n_neighbors} in {findings.space} ({near.search} search"
+        f"{recall})",
     }
     if settings.method == "local_variance":
         facts["Largest weight"] = f"m = {settings.max_ratio:.3g} times the smallest possible"
         if settings.density:
-            facts["Density"] = f"divided out, {ours.details['density_clipped']:,} samples clipped"
-    if space.search is not None:
+            facts["Density"] = f"divided out, {details['density_clipped']:,} samples clipped"
+    if findings.search is not None:
         facts["Search"] = f"{count(settings.tune, 'trial')} of k and m"
-    if settings.seeds or space.problem is not None:
+    if settings.seeds or findings.in_last_layer:
         came = ""
         if (file := settings.weights) is not None:
             came = f", weights of {file.name}, {file_digest(file_and_place(file)[0])}"
         facts |= model_facts(settings.model, f"{settings.model}{came}")
-    return facts | noise_facts(train)
+    return facts
