@@ -214,9 +214,12 @@ def test_removed_samples_are_shown_in_their_order():
 def test_without_a_rival_or_a_truth_nothing_is_made_up():
     findings = replace(purified(rival=False), majority="")
     page = render(purify_page(findings))
-    assert {f.name for f in purify_page(purified()).figures} == {
-        "variance", "score", "surprise", "precision",
-    }  # fmt: skip
+    whole = {f.name: f.figure for f in purify_page(purified()).figures}
+    assert set(whole) == {"variance", "score", "surprise", "precision"}
+    stop = int(purified().purification.trace.removed[purified().purification.steps])
+    texts = {note.text for note in whole["surprise"].layout.annotations}
+    assert texts == {"threshold 1.39", "blind guess 0.69", f"stop: {stop}"}
+    assert {"by influence", "by loss, same rule"} <= {line.name for line in whole["variance"].data}
     assert {f.name for f in purify_page(findings).figures} == {"variance", "score", "surprise"}
     assert "by loss" not in page
     assert "The truth is known" not in page

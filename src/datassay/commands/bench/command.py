@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +116,10 @@ COMMAND = _Bench(
     out="bench",
     order=100,
 )
-PARTS = {"help": "", "name": COMMAND.name, "out": COMMAND.out}
-CLAIMS = Command(**PARTS, settings=ClaimSettings, home=f"{HOME}.claims", inputs=())
-TRUST = Command(
-    **PARTS, settings=TrustSettings, home=f"{HOME}.trust", inputs=(DataInputs, PlanInputs)
+CLAIMS = Command(
+    name=COMMAND.name, help="", settings=ClaimSettings, home=f"{HOME}.claims", out=COMMAND.out,
+    inputs=(),
+)  # fmt: skip
+TRUST = replace(
+    CLAIMS, settings=TrustSettings, home=f"{HOME}.trust", inputs=(DataInputs, PlanInputs)
 )

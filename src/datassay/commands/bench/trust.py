@@ -185,8 +185,9 @@ def page(findings: TrustFindings) -> Page:
     check, rows = findings.check, findings.check.to_table().to_pylist()
     ours = [row for row in rows if not row["trivial"]]
     refused = (r for r in ours if r["verdict"] == DISTRUST and r["question"] == PREDICTIONS)
-    numbers: dict[str, object] = {
-        "answers": {},
+    answers: dict[str, str] = {}
+    numbers = {
+        "answers": answers,
         "questions": dict(ASKED.values()),
         "refused": _listed(refused),
         "beaten": _listed(row for row in ours if row["ahead_high"] < 0),
@@ -198,7 +199,7 @@ def page(findings: TrustFindings) -> Page:
     for question, (name, title) in ASKED.items():
         some = [row for row in rows if row["question"] == question]
         if some:
-            numbers["answers"][name] = answer(check, question)
+            answers[name] = answer(check, question)
         blocks[name] = _correlation_figure(some, question == PREDICTIONS)
         blocks[f"table_{name}"] = table(title, COLUMNS, map(_row, some), in_terminal=True)
     return composed("trust", findings, blocks, numbers, FILES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,7 @@ COMMAND = Complexity(
     out="complexity",
     order=70,
 )
-PARTS = {"help": "", "name": COMMAND.name, "out": COMMAND.out}
-CURVE = Command(**PARTS, settings=CurveSettings, home=f"{HOME}.curve")
-TEACHERS = Command(**PARTS, settings=TeacherSettings, home=f"{HOME}.teachers", inputs=())
+CURVE = Command(
+    name=COMMAND.name, help="", settings=CurveSettings, home=f"{HOME}.curve", out=COMMAND.out
+)
+TEACHERS = replace(CURVE, settings=TeacherSettings, home=f"{HOME}.teachers", inputs=())

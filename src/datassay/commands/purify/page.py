@@ -185,7 +185,8 @@ def _card(
     names = findings.samples.class_names
     suggested = label_text(names, findings.predicted[i])
     view = () if truth is None else ("right",) if truth.mask[i] else ("wrong",)
-    figures, keys = ((f"no. {rank}, step {step}", "order of removal"),), {"rank": rank}
+    figures = ((f"no. {rank}, step {step}", "order of removal"),)
+    keys: dict[str, float] = {"rank": rank}
     if names:
         keys["chance"] = chance = float(findings.chance[i])
         text = f"= {chance:.3f}" if chance >= 1e-3 else "< 0.001"

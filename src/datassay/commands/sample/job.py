@@ -192,7 +192,7 @@ def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[dict[str, Any], ...
     _, (slope,) = derivatives(f, x, 1, method=sample.derivatives, bounds=sample.domain)
     x, slope = x[:, 0], slope[:, 0, 0]
     kinds = {"taylor": np.arange(n + n_new), "uniform": np.r_[:n, n + n_new : n + 2 * n_new]}
-    first, ends = (x[:n], slope[:n]), tuple(map(float, sample.domain[0]))
+    first, ends = (x[:n], slope[:n]), (float(sample.domain[0, 0]), float(sample.domain[0, 1]))
     found = []
     for k in (0.0, float(np.abs(slope).max())):
         one: dict[str, Any] = {"initial": generalization_bound(*first, ends, lipschitz=k)}

@@ -115,7 +115,7 @@ def _totals(findings: SamplingFindings) -> Table:
 def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
     """A row a point: inputs and outputs by name, is_new, and taylor_index, null for new points."""
     sample, density, comparison = findings.sample, findings.sample.density, findings.comparison
-    samples = sample.to_samples(findings.name)
+    samples: Any = sample.to_samples(findings.name)
     compared = None
     if comparison is not None:
         compared = {
