@@ -14,7 +14,7 @@ from datassay.errors import DataError
 from datassay.report.advice import most_urgent_first
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
-from datassay.report.page import Card, Page, Row, Table
+from datassay.report.page import Card, Gallery, Page, Row, Table
 from datassay.report.tables import column, labels
 from datassay.report.wording import signed
 from datassay.results import result
@@ -117,16 +117,13 @@ def sample_table(
     return pa.table(columns)
 
 
-def sample_cards(
-    samples: SampleSet, positions: np.ndarray, more: Iterable[Mapping[str, Any]]
-) -> tuple[Card, ...]:
-    """A card a position, with further fields of its own."""
-    return tuple(
-        Card(
-            **sample_texts(samples, i),
-            drawing=drawing,
-            source="" if samples.source is None else str(samples.source[i]),
-            **own,
-        )
+def sample_gallery(
+    samples: SampleSet, positions: np.ndarray, more: Iterable[Mapping[str, Any]], **look: Any
+) -> Gallery:
+    """A gallery with a card a position, each with further fields of its own."""
+    source = [""] * len(samples) if samples.source is None else samples.source
+    cards = (
+        Card(**sample_texts(samples, i), drawing=drawing, source=str(source[i]), **own)
         for i, drawing, own in zip(positions, draw(samples, positions), more, strict=True)
     )
+    return Gallery(cards=tuple(cards), class_names=samples.class_names, **look)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.act.weigh.features import standardized_inputs
-from datassay.commands.frame import composed, sample_cards, sample_table, table
+from datassay.commands.frame import composed, sample_gallery, sample_table, table
 from datassay.commands.partition.job import PartitionFindings, source_counts
 from datassay.report.drawing import PER_CLASS
 from datassay.report.page import Gallery, Page, Pair, Table, View
@@ -131,14 +131,13 @@ def gallery(findings: PartitionFindings) -> Gallery:
         }
         for place, i in enumerate(shown, 1)
     )
-    return Gallery(
-        cards=sample_cards(findings.samples, shown, more),
+    return sample_gallery(
+        findings.samples, shown, more,
         views=(View("", "all blocks"), *(View(str(k), name) for k, name in enumerate(names))),
         views_name="Block",
         sorts=(
             ("place", "block, surest first"), ("responsibility", "responsibility"), ("id", "id"),
         ),
-        class_names=findings.samples.class_names,
         note="At most twelve of each block, those of highest responsibility.",
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from datassay.act.purify.result import Purification
 from datassay.act.purify.stopping import SMOOTHED
-from datassay.commands.frame import composed, sample_cards, sample_table, table
+from datassay.commands.frame import composed, sample_gallery, sample_table, table
 from datassay.commands.purify.job import Foreign, PurifyFindings, before_and_after, foreign
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.drawing import MAX_CARDS
@@ -164,15 +164,16 @@ def gallery(findings: PurifyFindings) -> Gallery:
     own = (
         _card(findings, truth, *one) for one in zip(range(1, n + 1), removed, steps, strict=False)
     )
-    return Gallery(
-        cards=sample_cards(findings.samples, removed, own),
+    return sample_gallery(
+        findings.samples,
+        removed,
+        own,
         views=views,
         sorts=(
             ("rank", "order of removal"),
             *[("chance", "chance of its label")] * classes,
             ("id", "id"),
         ),
-        class_names=findings.samples.class_names,
         note=f"{drawn}, in the order of removal. The arrow gives the label that the model fitted "
         f"to the kept samples prefers{chance}.",
         advice_view="all",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from datassay.act.weigh.decision_boundary import Boundary
 from datassay.act.weigh.doubt import FAR, NeighborTargets
 from datassay.act.weigh.gain import WeightGain
-from datassay.commands.frame import change_cells, composed, sample_cards, sample_table, table
+from datassay.commands.frame import change_cells, composed, sample_gallery, sample_table, table
 from datassay.commands.weigh.job import WeighFindings
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
@@ -161,8 +161,10 @@ def gallery(findings: WeighFindings) -> Gallery:
         for i in shown
     )
     agree = (("agreement", "neighbours of its label"),) if samples.is_classification else ()
-    return Gallery(
-        cards=sample_cards(samples, shown, more),
+    return sample_gallery(
+        samples,
+        shown,
+        more,
         views=tuple(
             View(name, name, sort="weight", descending=name != "lightest")
             for name, positions in views.items()
@@ -170,7 +172,6 @@ def gallery(findings: WeighFindings) -> Gallery:
         ),
         sorts=(("weight", "weight"), *agree, ("id", "id")),
         descending=True,
-        class_names=samples.class_names,
         note=_note(findings),
         advice_view="doubtful",
     )
