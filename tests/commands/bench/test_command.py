@@ -1,11 +1,13 @@
 """`datassay bench`: both sides of a claim agree; of DATA files, page, plan, one line an error."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import datassay.commands.bench.claims as claims
-from datassay.commands.bench.claims import CASES, in_turns
+from datassay.commands.bench.claims import CASES, Measured, in_turns
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
 
 FIGURES = {
@@ -61,17 +63,18 @@ def test_the_quickest_turn_counts_and_the_calls_alternate():
     assert 0 <= ours < 1 and 0 <= theirs < 2
 
 
-def test_files_and_table(tmp_path):
-    args = ["--case", "polynomial", "--case", "retraining", "--seed", 2, "--out", tmp_path / "b"]
-    result = succeed("bench", *args)
-    table = columns(tmp_path / "b" / "bench.parquet")
+def test_files_and_table(tmp_path, monkeypatch):
+    done = Measured("a polynomial", "RidgeCV", 1.0, 2.5, "accuracy", 0.98, 0.97)
+    monkeypatch.setitem(CASES, "polynomial", lambda seed: replace(done, value=0.9 + seed / 100))
+    args = ["--case", "polynomial", "--case", "retraining", "--seed", 2, "--out", tmp_path]
+    result, table = succeed("bench", *args), columns(tmp_path / "bench.parquet")
     assert table["case"] == ["polynomial", "retraining"]
-    assert table["rival_value"][0] == pytest.approx(0.98, abs=0.02)
-    assert table["rival_value"][1] is None
-    told = summary(tmp_path / "b")
+    assert table["value"][0] == 0.92 and table["ratio"][0] == 2.5
+    assert table["rival_value"] == [0.97, None]
+    told = summary(tmp_path)
     assert told["facts"]["Seed"] == "2"
     assert [case["what"] for case in told["cases"]] == table["what"]
-    assert "RidgeCV" in result.stdout and "RidgeCV" in (tmp_path / "b" / "index.html").read_text()
+    assert "0.920 against 0.970" in words(result) + (tmp_path / "index.html").read_text()
     assert result.stdout.split()[-1].endswith("index.html")
 
 

@@ -123,30 +123,19 @@ def test_advice_follows_the_draws(curve):
     assert any("does better than the smaller ones predict" in one for one in headlines)
 
 
-@pytest.mark.parametrize(
-    ("n", "text"), [(1.0, "1"), (2345.0, "2,300"), (98.6, "99"), (3e9, "over a billion"),
-                    (np.inf, "never")]
-)  # fmt: skip
-def test_numbers_of_samples_have_two_digits(n, text, curve):
-    assert samples(n) == text
+def test_numbers_of_samples_have_two_digits(curve):
+    some = {1.0: "1", 2345.0: "2,300", 98.6: "99", 3e9: "over a billion", np.inf: "never"}
+    assert {n: samples(n) for n in some} == some
     one = replace(curve.needed[0], low=1500.0, high=8000.0)
     assert span(one) == "1,500 to 8,000"
     assert span(replace(one, high=np.inf)) == "at least 1,500"
     assert span(replace(one, low=np.inf, high=np.inf)) == "no number of samples"
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("5:40", (5, 10, 15, 20, 25, 30, 35, 40)),
-        ("5:7", (5, 6, 7)),
-        ("5:20:5", (5, 10, 15, 20)),
-        ("20,5,5", (5, 20)),
-        ("5", (5,)),
-    ],
-)
-def test_ranges_and_lists(text, numbers):
-    assert whole_numbers(text, "inputs") == numbers
+def test_ranges_and_lists():
+    some = {"5:40": (5, 10, 15, 20, 25, 30, 35, 40), "5:7": (5, 6, 7), "5:20:5": (5, 10, 15, 20)}
+    some |= {"20,5,5": (5, 20), "5": (5,)}
+    assert {text: whole_numbers(text, "inputs") for text in some} == some
     for wrong in ("", "0", "a", "5:", "9:5", "1:2:3:4", "5:9:0", "-3", "1.5"):
         with pytest.raises(SettingError, match="inputs must be whole numbers from 1"):
             whole_numbers(wrong, "inputs")

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 from datassay.commands.polynomial.figures import explained_cards
 from datassay.commands.polynomial.job import chosen_samples
-from datassay.commands.polynomial.page import files
+from datassay.commands.polynomial.page import FILES, files
 from datassay.commands.polynomial.page import page as page_of
 from datassay.data.load import load
 from datassay.polynomial.surrogate import load_surrogate
@@ -22,15 +22,8 @@ from datassay.report.drawing import heat_image, heat_limit
 from datassay.report.page import Partial, Table
 from helpers.blocks import NAMES
 from helpers.command_line import columns, invoke, listed, refusals, succeed, summary
+from helpers.pages import snippet
 from helpers.polynomials import surrogate_findings
-
-FILES = [
-    "coefficients.parquet",
-    "index.html",
-    "polynomial.safetensors",
-    "predictions.parquet",
-    "summary.json",
-]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +56,7 @@ def fitted(data, tmp_path_factory):
 
 def test_predictions_are_those_of_the_model_file(data, fitted):
     out, result = fitted
-    assert listed(out) == FILES
+    assert listed(out) == sorted([*FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("this", "linear", "commonest", "95 %", "ridge", "675: products"):
         assert word in result.stdout
@@ -148,10 +141,8 @@ def test_a_model_file_is_scored_without_a_fit(here, fitted):
 def test_the_snippet_on_the_page_runs(data, fitted, monkeypatch, capsys):
     out, _ = fitted
     monkeypatch.chdir(out)
-    found = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", Path("index.html").read_text(), re.S)
-    code = found.group(1).replace("&#34;", '"').replace("&gt;", ">")
     own = {"x": load(data / "images.npz")[1].x}
-    exec(compile(code, "page", "exec"), own)
+    exec(compile(snippet(Path("index.html").read_text()), "page", "exec"), own)
     np.testing.assert_allclose(
         own["parts"].constant + own["parts"].shares[0].sum(0), own["outputs"][0], atol=1e-10
     )

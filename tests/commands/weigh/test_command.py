@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from datassay.act.weigh.methods import METHODS
 from datassay.act.weigh.weights import SampleWeights
-from datassay.commands.weigh.page import concentration, gallery
+from datassay.commands.weigh.page import FILES, concentration, gallery
 from datassay.commands.weigh.page import page as page_of
 from datassay.errors import DataError
 from datassay.report.html import render
@@ -20,9 +20,9 @@ from datassay.report.wording import interval_text
 from datassay.score.neighbors.local_variance import local_variance
 from helpers.blocks import NAMES
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
+from helpers.pages import snippet
 from helpers.weighings import K, gain, samples, weighed
 
-FILES = ["index.html", "summary.json", "weights.parquet"]
 QUICK = ["--model", "mlp:width=8", "--seeds", 2, "--neighbors", 10]
 OWN = """
 import torch
@@ -73,7 +73,7 @@ def written(data, tmp_path_factory):
 
 def test_it_writes_its_files_and_names_the_page_last(written):
     out, result = written
-    assert listed(out) == FILES
+    assert listed(out) == sorted([*FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("no weights", "local variance", "class-balanced", "95 % interval", "heaviest"):
         assert word in result.stdout
@@ -180,20 +180,17 @@ def test_the_snippet_on_the_page_runs(here, task):
     from datassay.data.load import load
 
     succeed("weigh", f"{task}.npz", *QUICK, "--seeds", 0, "--out", ".")
-    page = Path("index.html").read_text()
-    found = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL).group(1)
-    code = found.replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&")
     train, _ = load(f"{task}.npz")
     order = np.random.default_rng(0).permutation(len(train))
     own = {
         "ids": train.ids[order].tolist(),
         "x": torch.as_tensor(train.x[order]).float(),
-        "y": torch.as_tensor(train.y[order]).float() if task == "numbers" else train.y[order],
+        "y": torch.as_tensor(train.y[order]),
         "model": torch.nn.Linear(2, 2 if task == "classes" else 1),
         "estimator": LogisticRegression() if task == "classes" else Ridge(),
     }
-    own["y"] = torch.as_tensor(own["y"])
-    exec(compile(code, "page", "exec"), own)
+    own["y"] = own["y"].float() if task == "numbers" else own["y"]
+    exec(compile(snippet(Path("index.html").read_text()), "page", "exec"), own)
     table = columns("weights.parquet")
     assert own["w"].tolist() == pytest.approx(np.array(table["sample_weight"])[order], rel=1e-6)
     assert own["loss"].isfinite()
@@ -216,12 +213,6 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--method active_bias --weights net.pt': "active_bias watches",
     '--weights none.pt': "none.pt must be a .safetensors file",
 }, 'weigh classes.npz')  # fmt: skip
-
-
-def table(found, name):
-    """The rows of a table of the page; None where there is no such table."""
-    tables = {b.name: b for b in page_of(found).blocks if isinstance(b, Table)}
-    return tables[name].rows if name in tables else None
 
 
 def test_agreement_and_doubt_by_hand():
@@ -281,7 +272,7 @@ def test_the_rival_is_told_honestly():
     contest = page_of(found).advice[-1]
     assert (contest.kind, contest.severity) == ("contest", "look")
     assert "local variance does worse" in contest.sentence
-    rows = table(found, "Scores with and without weights")
+    rows = next(b for b in page_of(found).blocks if isinstance(b, Table)).rows
     assert [row.name for row in rows] == ["no weights", "local variance", "class-balanced"]
     assert rows[2].cells[-1] == "better"
 
