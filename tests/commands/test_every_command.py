@@ -1,7 +1,6 @@
 """What holds for every command: its help, its folder of results, and that it can be interrupted."""
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ def test_interrupting_leaves_earlier_results(here, monkeypatch, name):
     names = [*COMMANDS[name].part("files").FILES, "index.html"]
     planted("out", names)
     before = contents(here)
-    monkeypatch.setattr(import_module(f"datassay.commands.{name}.job"), "run", stopped)
+    monkeypatch.setattr(COMMANDS[name].part("job"), "run", stopped)
     result = invoke(name, "iris", "--out", "out")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "Interrupted. Earlier results are as they were."

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datassay.commands.partition.page import gallery as surest_gallery
-from datassay.commands.partition.page import page as partition_page
+from datassay.commands.partition.division import gallery as surest_gallery
+from datassay.commands.partition.division import page as partition_page
 from datassay.commands.purify.job import before_and_after, foreign, majority_source
 from datassay.commands.purify.page import FILES as PURIFIED
 from datassay.commands.purify.page import files as purify_files

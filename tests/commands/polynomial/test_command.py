@@ -154,7 +154,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--window big': "window must be 'auto', 'none' or .*got 'big'",
     'polynomial numbers.npz --window 3': "image_shape must be rows",
     'polynomial colours.npz --window 3': "Make colour images grey",
-    '--solver odd': "solver must be one of exact, batched; got 'odd'",
+    '--solver odd': "solver must be 'exact' or 'batched'; got 'odd'",
     '--ridge -1': "ridge must be 'auto' or .* at least 0; got -1",
     '--ridge big': "ridge must be a number or 'auto'; got 'big'",
     '--precision odd': "precision must be one of .*got 'odd'",

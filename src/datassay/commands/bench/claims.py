@@ -26,6 +26,7 @@ from torch import nn
 from datassay.act.remove.rivals import auroc
 from datassay.act.weigh.weights import sample_weights
 from datassay.collect.collection import collect
+from datassay.collect.curvature.output_loss import margins
 from datassay.collect.linearization import Linearization
 from datassay.commands.bench.command import ClaimSettings
 from datassay.commands.frame import Findings, table
@@ -56,7 +57,6 @@ TURNS = 3
 FEW = 3  # of the removals that the rival is timed on
 DESCENT: dict[str, Any] = {"lr": 0.05, "steps": 300}
 N_POINTS, N_COLUMNS, N_NEIGHBORS, RATIO = 20_000, 64, 20, 40
-Seconds = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class BenchFindings(Findings):
 
 def in_turns(
     ours: Callable[[], Any], theirs: Callable[[], Any], turns: int = TURNS, part: float = 1
-) -> tuple[Any, Any, Seconds]:
+) -> tuple[Any, Any, tuple[float, float]]:
     """Two calls one after the other, again and again, so that a busy machine slows both.
 
     Returns:
@@ -216,12 +216,9 @@ def labels(seed: int) -> Measured:
 def cross_validated_margin(samples: SampleSet) -> np.ndarray:
     """Minus the margin of the given label, from folds that did not hold the sample."""
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-    p = np.asarray(
-        cross_val_predict(model, rows_of(samples, None), samples.y, method="predict_proba")
-    )
-    given = p[np.arange(len(samples)), samples.y]
-    p[np.arange(len(samples)), samples.y] = -1
-    return p.max(1) - given
+    x = rows_of(samples, None)
+    chance = cross_val_predict(model, x, samples.y, method="predict_proba")
+    return -margins(np.asarray(chance), samples)
 
 
 def weights(seed: int) -> Measured:

@@ -28,7 +28,7 @@ from datassay.report.style import BLUE, GREY, VERMILION
 from datassay.report.tables import standard_json
 from datassay.report.wording import count, number, percent
 from datassay.results import result
-from datassay.rules import at_least
+from datassay.rules import at_least, within
 from datassay.score.compare.halves import FEWEST, MOST, retrained_halves
 from datassay.score.compare.scores import standard_scores
 from datassay.score.compare.trust import (
@@ -90,14 +90,13 @@ def run(
     )  # fmt: skip
     check = trust_check(halves, scores, seed=settings.seed)
     findings = TrustFindings(train, queries, settings.model, check, scores.fit, halves.seconds)
-    trained = _estimator_facts(make, settings) if is_estimator(make) else _network_facts(settings)
     fit = percent(round(findings.fit, 3)) + " of the queries right"
     facts = {
         **data_facts(train, queries),
         "Fit": fit if train.is_classification else f"R² {number(findings.fit)} on the queries",
         "Retraining": f"{check.n_halves} random halves, two fits each, in "
         f"{findings.seconds:.0f} s; --halves {check.n_halves} repeats them",
-        **trained,
+        **_model_facts(make, settings),
         **closing_facts(started, settings.seed, settings.command),
     }
     choice = () if settings.weights is None else weights_choice(settings.weights, make(0))
@@ -107,15 +106,11 @@ def run(
 def check_settings(settings: TrustSettings, *, only_plan: bool = False) -> None:
     """Refuse, before anything is loaded, what cannot be."""
     check_seed(settings.seed)
-    if not 0 < settings.minutes <= MOST_MINUTES:
-        raise SettingError(f"minutes must be positive; got {settings.minutes:g}.")
-    if settings.halves is not None and not FEWEST <= settings.halves <= MOST_HALVES:
-        raise SettingError(
-            f"halves must be at least {FEWEST}, so that intervals mean something, and at most "
-            f"{MOST_HALVES:,}; got {settings.halves}."
-        )
-    if not 1 <= settings.steps <= MOST_STEPS:
-        raise SettingError(f"steps must be 1 to {MOST_STEPS:,}; got {settings.steps}.")
+    within("minutes", settings.minutes, 0, MOST_MINUTES, "(]")
+    if settings.halves is not None:
+        why = ", so that intervals mean something"
+        within("halves", settings.halves, FEWEST, MOST_HALVES, why=why)
+    within("steps", settings.steps, 1, MOST_STEPS)
     at_least("queries", settings.n_queries, 2)
 
 
@@ -163,20 +158,18 @@ def plan_lines(train: SampleSet, val: SampleSet, settings: TrustSettings) -> lis
     ]
 
 
-def _network_facts(settings: TrustSettings) -> dict[str, str]:
+def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
+    if is_estimator(make):
+        return model_facts(settings.model, f"{type(make).__name__}, fitted anew") | {
+            "Scores": "labels are judged by your model; effects, information and left-out loss are "
+            "of the default network, linearised, as in datassay run"
+        }
     recipe = settings.recipe
     batch = "all samples" if recipe.batch_size is None else f"{recipe.batch_size} samples"
     start = "drawn anew" if settings.weights is None else f"those of {settings.weights.name}"
     return model_facts(settings.model, f"{settings.model}, first weights {start}") | {
         "Training": f"{recipe.optimizer}, step size {recipe.lr:g}, {recipe.steps:,} updates of "
         f"{batch}, weight decay {recipe.weight_decay:g}",
-    }
-
-
-def _estimator_facts(estimator: Any, settings: TrustSettings) -> dict[str, str]:
-    return model_facts(settings.model, f"{type(estimator).__name__}, fitted anew") | {
-        "Scores": "labels are judged by your model; effects, information and left-out loss are of "
-        "the default network, linearised, as in datassay run"
     }
 
 

@@ -25,7 +25,6 @@ from datassay.complexity.needed_samples import (
     forecast,
 )
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
 from datassay.models.names import full_name
 from datassay.progress import Progress, silent
 from datassay.report.page import Page, Table
@@ -34,7 +33,7 @@ from datassay.report.style import BLUE, GREY, INK, VERMILION, log_ticks
 from datassay.report.tables import standard_json
 from datassay.report.wording import count, number, share
 from datassay.results import result
-from datassay.rules import at_least
+from datassay.rules import within
 from datassay.train.learner import named_learner
 
 if TYPE_CHECKING:
@@ -129,15 +128,8 @@ def run(
 def check_settings(settings: CurveSettings, *, only_plan: bool = False) -> None:
     """Refuse, before any work is done, a setting outside its rule."""
     for score in settings.accuracy:
-        if not 0 < score < 1:
-            raise SettingError(
-                f"accuracy must lie between 0 and 1, as 0.95 for 95 %; got {score:g}."
-            )
-    at_least("repeats", settings.repeats, 2, why=", so that the noise is known")
-    if settings.repeats > MOST_REPEATS:
-        raise SettingError(
-            f"repeats must be at most {MOST_REPEATS:,} fits a size; got {settings.repeats:,}."
-        )
+        within("accuracy", score, 0, 1, "()", why=", as 0.95 for 95 %")
+    within("repeats", settings.repeats, 2, MOST_REPEATS, why=", so that the noise is known")
 
 
 def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:

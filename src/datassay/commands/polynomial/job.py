@@ -122,11 +122,9 @@ def run(
 
 def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> None:
     """Refuse, before any work is done, what cannot be."""
+    one_of("solver", settings.solver, SOLVERS)
     one_of("precision", settings.precision, PRECISIONS)
     at_least("degree", settings.degree, 1)
-    if settings.solver not in SOLVERS:
-        names = ", ".join(SOLVERS)
-        raise SettingError(f"solver must be one of {names}; got {settings.solver!r}.")
     ridge = settings.ridge
     if ridge != "auto" and (isinstance(ridge, str) or not 0 <= ridge < float("inf")):
         raise SettingError(f"ridge must be 'auto' or a number of at least 0; got {ridge!r}.")
