@@ -12,9 +12,8 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from datassay.commands.polynomial.figures import explained_cards
 from datassay.commands.polynomial.job import chosen_samples
-from datassay.commands.polynomial.page import FILES, files
+from datassay.commands.polynomial.page import FILES, explained_cards, files
 from datassay.commands.polynomial.page import page as page_of
 from datassay.data.load import load
 from datassay.polynomial.surrogate import load_surrogate
