@@ -5,9 +5,9 @@ import inspect
 import re
 import subprocess
 import sys
+import textwrap
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -22,7 +22,6 @@ from datassay.setting import sentence_of
 from datassay.setting import settings_of as options_of
 from helpers.command_line import succeed
 
-ROOT = Path(datassay.__file__).parent
 FACES = ("data", "collect", "train", "score", "act", "polynomial", "complexity", "estimators")
 STEPS = {
     **{name: name for name in ("data", "collect", "train", "score", "polynomial", "complexity")},
@@ -65,50 +64,39 @@ def public():
             steps = [STEPS[s] for s in STEPS if home == s or home.startswith(f"{s}.")]
             is_estimator = inspect.isclass(thing) and face == "estimators"
             if steps and (inspect.isfunction(thing) or is_estimator):
-                yield pytest.param(thing, steps[0], id=name)
+                function = inspect.unwrap(thing.__init__ if is_estimator else thing)
+                yield pytest.param(function, name, steps[0], id=name)
 
 
-def default_sources(thing):
-    """Parameter → its default as the source has it."""
-    function = inspect.unwrap(thing.__init__ if inspect.isclass(thing) else thing)
-    file = Path(inspect.getsourcefile(function))
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == function.__code__.co_firstlineno:
-                own, given = node.args.args, node.args.defaults
-                pairs = [*zip(own[len(own) - len(given) :], given, strict=True)]
-                pairs += zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-                return {a.arg: d for a, d in pairs if d is not None}
-    raise AssertionError(f"{thing} was not found in {file}")
+def source_of(thing):
+    """The syntax tree of a function or a class."""
+    return ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
 
 
-@pytest.mark.parametrize(("thing", "step"), public())
-def test_a_default_is_that_of_the_settings(thing, step):
-    function = inspect.unwrap(thing.__init__ if inspect.isclass(thing) else thing)
-    sources = default_sources(thing)
-    for name, parameter in inspect.signature(function).parameters.items():
-        values = [getattr(c, name) for c in settings_of(step) if hasattr(c, name)]
-        if not values or parameter.default is inspect.Parameter.empty:
+@pytest.mark.parametrize(("function", "name", "step"), public())
+def test_a_default_is_that_of_the_settings(function, name, step):
+    given = source_of(function).args
+    own = given.args[len(given.args) - len(given.defaults) :]
+    pairs = [*zip(own, given.defaults), *zip(given.kwonlyargs, given.kw_defaults)]  # noqa: B905
+    sources = {a.arg: d for a, d in pairs if d is not None}
+    for argument, parameter in inspect.signature(function).parameters.items():
+        values = [getattr(c, argument) for c in settings_of(step) if hasattr(c, argument)]
+        if not values or argument not in sources or (name, argument) in OTHERS:
             continue
-        if (thing.__name__, name) in OTHERS:
-            continue
-        assert any(parameter.default is v or parameter.default == v for v in values), name
-        if name != "seed":  # what it seeds differs from function to function
-            assert isinstance(sources[name], ast.Attribute), f"{name}: {ast.unparse(sources[name])}"
+        assert any(parameter.default is v or parameter.default == v for v in values), argument
+        if argument != "seed":  # what it seeds differs from function to function
+            assert isinstance(sources[argument], ast.Attribute), ast.unparse(sources[argument])
 
 
 @pytest.mark.parametrize("step", sorted(set(STEPS.values())))
 def test_settings_are_plain_frozen_values_with_words(step):
     for settings in settings_of(step):
-        made = settings()
         for field in fields(settings):
-            assert field.default is not MISSING
             assert isinstance(field.default, int | float | str | None)
             owner = next(c for c in settings.__mro__ if field.name in inspect.get_annotations(c))
             assert f"\n    {field.name}: " in inspect.getdoc(owner)
         with pytest.raises(AttributeError):
-            setattr(made, fields(settings)[0].name, 1)
+            setattr(settings(), fields(settings)[0].name, 1)
 
 
 def test_settings_load_nothing_heavy():
@@ -119,34 +107,21 @@ def test_settings_load_nothing_heavy():
     assert run.stdout.strip() == "set()"
 
 
-# Whose parameters the options of a command's settings are.
-MODEL_STEPS = ("collect", "train", "score")
+# Whose parameters the options of a command's settings are; of explain and index "score" does not
+# say which damping is meant.
 STEPS_OF = {
-    "DataInputs": ("data",),
-    "NoiseInputs": ("data",),
-    "AdversarialInputs": ("data",),
-    "TrainingSettings": MODEL_STEPS,
-    "RunSettings": MODEL_STEPS,
-    "ScoreSettings": MODEL_STEPS,
-    "PurifySettings": ("act.purify",),
-    "PartitionSettings": ("act.partition",),
-    "WeighSettings": ("act.weigh",),
-    "SampleSettings": ("act.sample",),
+    **dict.fromkeys(("TrainingSettings", "RunSettings", "ScoreSettings"),
+                    ("collect", "train", "score")),
+    **{f"{name}Settings": (f"act.{name.lower()}",)
+       for name in ("Purify", "Partition", "Weigh", "Sample")},
+    **dict.fromkeys(("CurveSettings", "TeacherSettings"), ("complexity",)),
     "PolynomialSettings": ("polynomial",),
-    "CurveSettings": ("complexity",),
-    "TeacherSettings": ("complexity",),
-    "ClaimSettings": ("data",),
-    "TrustSettings": ("data",),
-    "LabSettings": ("data",),
-    "ExplainSettings": (),  # which damping is meant, "score" does not say
-    "IndexSettings": (),  # likewise
     "KeepSettings": ("act.remove",),
-    "PlanInputs": (),
-    "ExportSettings": (),
-    "ReportSettings": (),
-    "ApplySettings": ("data",),
-    "ViewSettings": (),
-}
+    **dict.fromkeys(("DataInputs", "NoiseInputs", "AdversarialInputs", "ClaimSettings",
+                     "TrustSettings", "LabSettings", "ApplySettings"), ("data",)),
+    **dict.fromkeys(("ExplainSettings", "IndexSettings", "PlanInputs", "ExportSettings",
+                     "ReportSettings", "ViewSettings"), ()),
+}  # fmt: skip
 ALIASES = {
     "noise_kind": "kind",
     "rule": "stop",
@@ -166,22 +141,19 @@ GROUPS = {group.__name__: group for command in COMMANDS for group in command.gro
 OPTIONS = [(group, name) for group in GROUPS.values() for name in options_of(group)]
 
 
-def option_ids(value):
-    return value if isinstance(value, str) else value.__name__
-
-
 def written(group, name):
-    """The default of a settings field, as the source has it."""
+    """The class that has a settings field, and the field's default as the source has it."""
     owner = next(c for c in group.__mro__ if name in inspect.get_annotations(c))
-    (tree,) = ast.parse(inspect.getsource(owner)).body
-    assert isinstance(tree, ast.ClassDef)
     (call,) = (
         node.value
-        for node in tree.body
+        for node in source_of(owner).body
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name
     )
-    assert isinstance(call, ast.Call)
-    return call.args[0]
+    return owner, call.args[0]
+
+
+def option_ids(value):
+    return value if isinstance(value, str) else value.__name__
 
 
 @pytest.mark.parametrize(("group", "name"), OPTIONS, ids=option_ids)
@@ -189,27 +161,24 @@ def test_an_option_has_the_default_of_its_step(group, name):
     parameter, default = ALIASES.get(name, name), group.__dataclass_fields__[name].default
     classes = [c for step in STEPS_OF[group.__name__] for c in settings_of(step)]
     values = [getattr(c, parameter) for c in classes if hasattr(c, parameter)]
-    if not values:
-        return
-    if name in DIFFERENT:
+    if name in DIFFERENT and values:
         assert default not in values
-        return
-    assert all(default == value for value in values)
-    source = ast.unparse(written(group, name))
-    assert source in {f"{c.__name__}.{parameter}" for c in classes}
+    elif values:
+        assert all(default == value for value in values)
+        source = ast.unparse(written(group, name)[1])
+        assert source in {f"{c.__name__}.{parameter}" for c in classes}
 
 
 def test_no_two_commands_write_the_same_default():
-    owners = {
-        (next(c for c in group.__mro__ if name in inspect.get_annotations(c)), name)
-        for group, name in OPTIONS
+    sources = {
+        (owner, name): node for group, name in OPTIONS for owner, node in [written(group, name)]
     }
     literals = [
         name
-        for owner, name in owners
-        if isinstance(node := written(owner, name), ast.Constant) and node.value is not None
+        for (_, name), node in sources.items()
+        if isinstance(node, ast.Constant) and node.value is not None
     ]
-    assert sorted(literals) == sorted(set(literals))
+    assert len(literals) == len(set(literals))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -224,19 +193,15 @@ def test_the_command_line_shows_and_uses_the_defaults_of_the_settings(command, m
     assert str(out) == command.out
     for group in command.groups:
         for name, spec in options_of(group).items():
-            default = group.__dataclass_fields__[name].default
+            default, option = group.__dataclass_fields__[name].default, options[name]
             if default is MISSING:
-                assert options[name].required
+                assert option.required
                 continue
             assert given.get(name, default) == default  # what is not given is the field's
-            assert shown(options[name]) == text_of(default, spec)
-
-
-def shown(option):
-    """The default that `--help` prints of an option; empty: none."""
-    if isinstance(option.show_default, str):
-        return option.show_default
-    return str(option.default) if option.show_default and option.default else ""
+            told = str(option.default) if option.show_default and option.default else ""
+            assert text_of(default, spec) == (
+                option.show_default if isinstance(option.show_default, str) else told
+            )
 
 
 def text_of(default, spec):
@@ -251,7 +216,6 @@ def text_of(default, spec):
 # Options of explain and index that are not parameters of the function, and those whose default is
 # another one, which their help says.
 NO_PARAMETER = {"queries", "model", "weights", "index", "command", "append", "location", "address"}
-RENAMED = {"keep_as": "keep"}
 OWN_DEFAULT = {
     ("explain", "measure"): ("auto", "margin of classes, the output of one target, else the loss"),
     ("explain", "top"): (DEFAULT_TOP, "Samples kept a query"),
@@ -265,19 +229,16 @@ FUNCTIONS = {"explain": datassay.influence, "index": datassay.index}
 def test_options_at_trained_weights_have_the_defaults_of_their_function(name):
     known = inspect.signature(inspect.unwrap(FUNCTIONS[name])).parameters
     settings = next(c for c in COMMANDS if c.name == name).settings
-    seen = set()
-    for option, spec in options_of(settings).items():
-        if option in NO_PARAMETER or (name, option) == ("index", "workers"):
-            continue
-        seen.add(option)
-        own = next(f.default for f in fields(settings) if f.name == option)
-        other = known[RENAMED.get(option, option)].default
+    options = options_of(settings)
+    assert {"loss", "curvature", "damping", "parameters", "precision", "seed"} <= options.keys()
+    for option in options.keys() - NO_PARAMETER - ({"workers"} if name == "index" else set()):
+        own = settings.__dataclass_fields__[option].default
+        other = known[{"keep_as": "keep"}.get(option, option)].default
         if (name, option) in OWN_DEFAULT:
             assert own == OWN_DEFAULT[name, option][0] != other
-            assert OWN_DEFAULT[name, option][1] in spec.help
+            assert OWN_DEFAULT[name, option][1] in options[option].help
         else:
             assert own == other, option
-    assert {"loss", "curvature", "damping", "parameters", "precision", "seed"} <= seen
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -303,8 +264,7 @@ def test_what_auto_stands_for_is_said_as_it_is(name):
 def test_options_say_what_the_docstrings_of_functions_say():
     shown = {
         name: sentence_of(spec.of)
-        for command in COMMANDS
-        for group in command.groups
+        for group in GROUPS.values()
         for name, spec in options_of(group).items()
         if spec.of
     }

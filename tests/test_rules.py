@@ -1,11 +1,12 @@
-"""Each rule holds where it says so, and otherwise names argument, rule, value and remedy."""
+"""Rules name argument, rule, value and remedy; errors hide credentials; the machine is told."""
 
 import numpy as np
 import pytest
 import torch
 
 from datassay import rules
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError, SettingError, redacted
+from datassay.machine import available_memory
 
 HOLD = [
     (rules.positive, (0.1,), {}),
@@ -60,3 +61,31 @@ def test_what_a_rule_refuses(rule, given, words, sentence):
     assert str(refused.value).endswith(sentence)
     with pytest.raises(DataError):
         rule("q", *given, **words, error=DataError)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://KEY:SECRET@bucket/a.npz", "s3://***@bucket/a.npz"),
+        ("s3://KEY:SEC/R+ET@bucket/a", "s3://***@bucket/a"),
+        ("https://me:p@ss?w#rd@host/x", "https://***@host/x"),
+        ("https://token@host/x", "https://***@host/x"),
+        ("https://host:80/x?sig=abc&b=1#c=2", "https://host:80/x?***"),
+        ("https://host/x#access_token=1", "https://host/x#***"),
+        ("cache::s3://K:S@b/x and gs://c/d", "cache::s3://***@b/x and gs://c/d"),
+        ("--store=s3://K:S@b", "--store=s3://***@b"),
+        ("https://host/a@b/c", "https://host/a@b/c"),
+        ("s3://bucket/a", "s3://bucket/a"),
+        ("a folder: no/url@all?x=1", "a folder: no/url@all?x=1"),
+    ],
+)
+def test_urls_are_shown_without_credentials(text, shown):
+    assert redacted(text) == shown == str(DataError(text))
+
+
+def test_a_url_given_alone_may_hold_spaces_and_quotes():
+    assert redacted("--data=s3://K:S 'x\" y@b/c", is_url=True) == "--data=s3://***@b/c"
+
+
+def test_available_memory_is_plausible():
+    assert 1e7 < available_memory() < 1e15

@@ -4,13 +4,13 @@ import importlib.util
 import os
 import warnings
 from itertools import islice
-from pathlib import Path
 
 import pytest
 import torch
 
+from helpers.snippets import ROOT
+
 os.environ["HF_HUB_OFFLINE"] = "1"
-EXAMPLE = Path(__file__).parent.parent / "examples" / "small_gpt.py"
 SENTENCES = [f"the {a} {b} in the {c}" for a in ("man", "dog") for b in ("runs", "sleeps")
              for c in ("park", "house", "rain")]  # fmt: skip
 
@@ -20,7 +20,7 @@ def example():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pytest.importorskip("transformers")
-    spec = importlib.util.spec_from_file_location("small_gpt", EXAMPLE)
+    spec = importlib.util.spec_from_file_location("small_gpt", ROOT / "examples" / "small_gpt.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -33,28 +33,29 @@ def lines(tmp_path):
     return file
 
 
-def trained(example, lines, out, *more):
-    size = ("--words", "300", "--width", "32", "--layers", "1", "--epochs", "15", "--batch", "4")
-    example.main([str(out), "--texts", str(lines), *size, *more])
-    return example.GPT2LMHeadModel.from_pretrained(out).eval()
+def test_the_folder_is_read_the_seed_decides_and_what_is_written_is_explained(
+    example, lines, tmp_path, capsys
+):
+    def trained(name, *more):
+        size = "--words 300 --width 32 --layers 1 --epochs 15 --batch 4".split()
+        example.main([str(tmp_path / name), "--texts", str(lines), *size, *more])
+        return example.GPT2LMHeadModel.from_pretrained(tmp_path / name).eval()
 
-
-def test_the_folder_is_read_and_the_seed_decides(example, lines, tmp_path, capsys):
-    first, again = (trained(example, lines, tmp_path / name) for name in ("first", "again"))
-    other = trained(example, lines, tmp_path / "other", "--seed", "1")
+    first, again, other = trained("first"), trained("again", "--explain"), trained("o", "--seed=1")
     assert all(map(torch.equal, first.parameters(), again.parameters()))
     assert not torch.equal(first.transformer.wte.weight, other.transformer.wte.weight)
-    losses = [float(line.split()[4]) for line in capsys.readouterr().out.splitlines()
-              if line.startswith("epoch")]  # fmt: skip
+    told = capsys.readouterr().out
+    losses = [float(line.split()[4]) for line in told.splitlines() if line.startswith("epoch")]
     assert losses[14] < losses[0] / 2
-    learnt = (tmp_path / "first" / "texts.txt").read_text(encoding="utf-8").splitlines()
-    assert learnt == SENTENCES
+    assert (tmp_path / "first" / "texts.txt").read_text("utf-8").splitlines() == SENTENCES
     tokenizer = example.PreTrainedTokenizerFast.from_pretrained(tmp_path / "first")
     assert tokenizer.decode(tokenizer("Ü, ever 7")["input_ids"]) == "Ü, ever 7"
     assert example.continued(first, tokenizer, "the man", 5).startswith("the man ")
+    page = (tmp_path / "again" / "influence" / "index.html").read_text(encoding="utf-8")
+    assert "raised most by: the " in told and "Which training texts made the model say" in page
 
 
-def test_padding_does_not_count(example, lines):
+def test_padding_does_not_count(example):
     tokenizer = example.new_tokenizer(SENTENCES, 300)
     model = example.new_model(tokenizer, 32, 1, seed=0).eval()
     rows = example.encoded(tokenizer, ["the man", "the dog sleeps in the rain and the house"])
@@ -77,24 +78,14 @@ def test_sentences_come_from_the_file_the_data_folder_or_docstrings(
     monkeypatch.setenv("DATASSAY_DATA", str(tmp_path))
     for sentence in islice(example.source(None), 50):
         assert sentence[0].isupper() and sentence.endswith(".") and len(sentence.split()) >= 6
-    (tmp_path / "text" / "sst2").mkdir(parents=True)
-    (tmp_path / "text" / "sst2" / "train.tsv").write_text("a good film\t1\n", encoding="utf-8")
-    assert example.source(None) == ["a good film"]
-    (tmp_path / "text" / "rt_polarity").mkdir()
-    for part in ("pos", "neg"):
-        file = tmp_path / "text" / "rt_polarity" / f"rt-polarity.{part}"
-        file.write_text(f"{part} film\n", encoding="utf-8")
-    assert example.source(None) == ["pos film", "neg film"]
-
-
-def test_an_empty_file_is_told(example, tmp_path):
+    for name, text, said in (
+        ("sst2/train.tsv", "a good film\t1\n", ["a good film"]),
+        ("rt_polarity/rt-polarity.pos", "pos film\n", ["a good film"]),  # the other part is missing
+        ("rt_polarity/rt-polarity.neg", "neg film\n", ["pos film", "neg film"]),
+    ):
+        (tmp_path / "text" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "text" / name).write_text(text, encoding="utf-8")
+        assert example.source(None) == said
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(SystemExit, match=r"no sentences in .*empty.txt"):
         example.main([str(tmp_path / "out"), "--texts", str(tmp_path / "empty.txt")])
-
-
-def test_it_explains_what_the_model_writes(example, lines, tmp_path, capsys):
-    trained(example, lines, tmp_path / "gpt", "--explain")
-    told = capsys.readouterr().out
-    page = (tmp_path / "gpt" / "influence" / "index.html").read_text(encoding="utf-8")
-    assert "raised most by: the " in told and "Which training texts made the model say" in page

@@ -34,28 +34,12 @@ class SettingError(DatassayError):
 
 
 def redacted(text: str, *, is_url: bool = False) -> str:
-    """A text that may be shown: URLs in it without user, password, query and fragment.
-
-    Args:
-        text: any.
-        is_url: whether all from the first URL on is that URL, spaces and quotes too.
-
-    Returns:
-        The text; `***` stands where a URL said who asks.
-    """
+    """A text that may be shown: URLs in it without user, password, query and fragment."""
     return (WHOLE_URL if is_url else URL).sub(_without_credentials, str(text))
 
 
 def printable(text: str, keep: str = "") -> str:
-    """A text of somebody else's, in which characters that terminals take as commands are replaced.
-
-    Args:
-        text: any.
-        keep: characters that stay although they do not print.
-
-    Returns:
-        The same; on one line unless line breaks are kept.
-    """
+    """A text of somebody else's, characters that a terminal takes as commands replaced."""
     return "".join(c if c.isprintable() or c in keep else REPLACEMENT for c in text)
 
 

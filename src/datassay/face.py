@@ -6,6 +6,7 @@ import re
 import sys
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 HANDED_ON = re.compile(r"from (datassay[\w.]*) import \(?\s*(\w+) as \2\b")
 
@@ -44,27 +45,11 @@ def face(package: str) -> None:
 
     That block is the one list of names: type checkers read it, and so does this function, from the
     package's source. Importing the package then loads none of the modules behind it.
-
-    Args:
-        package: the package's `__name__`.
     """
     module = sys.modules[package]
-    spec = module.__spec__
-    assert spec is not None and spec.loader is not None
-    source = spec.loader.get_source(package)  # pyright: ignore[reportAttributeAccessIssue]
-    module.__dict__["_homes"] = homes(source)
-    module.__dict__["__all__"] = sorted(module.__dict__["_homes"])
-    module.__class__ = Face
-
-
-def homes(source: str) -> dict[str, str]:
-    """Where the names that a face hands on live.
-
-    Args:
-        source: of the face; it imports each name as itself, `from x.y import name as name`.
-
-    Returns:
-        Name → dotted name of its module.
-    """
+    spec: Any = module.__spec__
     # Parsing the syntax would take ten times as long, in every start of the command line.
-    return {name: home for home, name in HANDED_ON.findall(source)}
+    names = HANDED_ON.findall(spec.loader.get_source(package))
+    module.__dict__["_homes"] = {name: home for home, name in names}
+    module.__dict__["__all__"] = sorted(name for _, name in names)
+    module.__class__ = Face

@@ -26,11 +26,7 @@ TOO_LARGE = (
 
 
 def held_bytes() -> float:
-    """Resident memory of this process; its peak on systems that do not report the current value.
-
-    Returns:
-        Bytes.
-    """
+    """Bytes of this process, resident; their peak where the system does not report them now."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text().splitlines():
@@ -43,11 +39,7 @@ def held_bytes() -> float:
 
 
 def available_memory() -> float:
-    """Bytes of memory this machine has free for us.
-
-    Returns:
-        MemAvailable where the kernel reports it, else half of the physical memory.
-    """
+    """Bytes of memory that are free; half of the physical memory where the kernel does not say."""
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():
@@ -57,27 +49,12 @@ def available_memory() -> float:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory could not be had.
-
-    Args:
-        error: of Python, NumPy or torch, which raises RuntimeError.
-
-    Returns:
-        True where it does.
-    """
+    """Whether an error says that memory could not be had."""
     return isinstance(error, MemoryError) or any(text in str(error) for text in TOO_LARGE)
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
-    """Speed of a matrix product: the best of five timings after one warm-up call.
-
-    Args:
-        dtype: of the matrices.
-        size: rows and columns.
-
-    Returns:
-        Operations (additions and multiplications) per second.
-    """
+    """Operations a second of a matrix product: the best of five timings after a warm-up call."""
     import torch  # loading data asks for free memory, and needs no torch
 
     a = torch.ones(size, size, dtype=dtype)
@@ -87,14 +64,7 @@ def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
 
 @contextmanager
 def thread_count(number: int) -> Iterator[None]:
-    """Use so many threads, as stored chunks were computed with: others may round otherwise.
-
-    Args:
-        number: of torch's threads.
-
-    Yields:
-        Nothing; compute inside the block.
-    """
+    """Use so many threads, as stored chunks were computed with: others may round otherwise."""
     import torch
 
     before = torch.get_num_threads()
@@ -106,16 +76,7 @@ def thread_count(number: int) -> Iterator[None]:
 
 
 def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:
-    """Minimum of `repeats` timings, after `warm_up` untimed calls.
-
-    Args:
-        call: what to time.
-        repeats: number of timings.
-        warm_up: untimed calls before them.
-
-    Returns:
-        Seconds.
-    """
+    """Minimum of `repeats` timings, after `warm_up` untimed calls."""
     for _ in range(warm_up):
         call()
     seconds = []
@@ -127,11 +88,7 @@ def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1)
 
 
 def machine_name() -> str:
-    """Architecture, processor and number of cores.
-
-    Returns:
-        Such as "x86_64, Intel(R) Xeon(R) CPU @ 2.20GHz, 2 cores".
-    """
+    """Architecture, processor and number of cores."""
     processor = platform.processor()
     info = Path("/proc/cpuinfo")
     if info.exists():

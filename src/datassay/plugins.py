@@ -20,17 +20,7 @@ def plugin_names(group: str) -> list[str]:
 
 @cache
 def plugins(group: str) -> dict[str, Any]:
-    """What installed distributions add to a group, loaded when it is first asked for.
-
-    Args:
-        group: "commands", "scores", "actions", "exports" or "formats".
-
-    Returns:
-        Name of the entry point → what it names, in the order of names.
-
-    Raises:
-        SettingError: a plugin cannot be imported; it names the distribution.
-    """
+    """What installed distributions add to a group, loaded when it is first asked for."""
     loaded = {}
     for point in sorted(entry_points(group=f"datassay.{group}"), key=lambda one: one.name):
         try:

@@ -13,15 +13,5 @@ def silent(step: str, done: int, total: int) -> None:
 
 
 def part_of(progress: Progress, step: str, before: int, total: int) -> Progress:
-    """Callback for one part of a longer step.
-
-    Args:
-        progress: callback of the whole step.
-        step: the whole step's name.
-        before: units done before this part.
-        total: units in the whole step.
-
-    Returns:
-        A callback that reports `before` plus the part's own units, under the whole step's name.
-    """
+    """Callback for one part of a longer step."""
     return lambda _step, done, _total: progress(step, before + done, total)

@@ -78,28 +78,12 @@ def sample_ids() -> Any:
 
 
 def columns_of(of: Any, *, joint: bool = False) -> dict[str, Meaning]:
-    """What the columns of a result hold.
-
-    Args:
-        of: a result or its class.
-        joint: named as in a table of all scores.
-
-    Returns:
-        Name of the column → what it holds; empty of what declares none.
-    """
+    """What the columns of a result hold."""
     return {name: one.metadata["column"].about for name, one in _declared(of, joint).items()}
 
 
 def table_of(*results: Any, joint: bool = False) -> pa.Table:
-    """The declared columns of some results of the same rows, side by side.
-
-    Args:
-        results: such as one result, or several whose rows are the same samples; None adds nothing.
-        joint: named as in a table of all scores.
-
-    Returns:
-        Each column once, as the first result has it; what it holds is in its field's metadata.
-    """
+    """The declared columns of some results of the same rows, side by side."""
     columns: dict[str, Any] = {}
     about: dict[str, Meaning] = {}
     for one in results:
@@ -127,15 +111,7 @@ def _is_no_id(one: Field) -> bool:
 
 
 def with_meanings(table: pa.Table, meanings: Mapping[str, Meaning]) -> pa.Table:
-    """The same table; the fields that are named say in their metadata what they hold.
-
-    Args:
-        table: any.
-        meanings: column name → what it holds; of columns that the table lacks too.
-
-    Returns:
-        The table; each field's metadata has `meaning` and, where there are any, `unit` and `sign`.
-    """
+    """The same table; the fields that are named say in their metadata what they hold."""
     schema = []
     for one in table.schema:
         about = meanings.get(one.name)
@@ -251,26 +227,12 @@ def result(cls: type[T]) -> type[T]:
 
 
 def field_names(of: object) -> tuple[str, ...]:
-    """Names of a result's fields, in order.
-
-    Args:
-        of: a result or its class.
-
-    Returns:
-        One name a field.
-    """
+    """Names of a result's fields, in order."""
     return tuple(f.name for f in fields(of))  # pyright: ignore[reportArgumentType]
 
 
 def short(self: object) -> str:
-    """One-line repr: plain values as they are, arrays as dtype and shape.
-
-    Args:
-        self: a dataclass instance.
-
-    Returns:
-        Such as "LeaveOneOut(held_out=float64[120, 3], rank=120, ...)".
-    """
+    """One-line repr: plain values as they are, arrays as dtype and shape."""
     shown = [f"{f.name}={_value(getattr(self, f.name))}" for f in fields(self) if f.repr]  # pyright: ignore[reportArgumentType]
     return f"{type(self).__name__}({', '.join(shown)})"
 

@@ -111,26 +111,12 @@ def one_of(
     require(holds, name, f"be {rule}{also and ', or ' + also}", _shown(value), **words)
 
 
-def is_bool(name: str, value: Any, **words: Unpack[Words]) -> None:
-    """True or False."""
-    require(isinstance(value, bool), name, "be True or False", _shown(value), **words)
-
-
 def finite(name: str, values: Any, **words: Unpack[Words]) -> None:
     """[...] numbers, none of them NaN or infinite; an array, or what NumPy makes one of."""
     import numpy as np  # rules themselves cost no time to load
 
     wrong = np.size(values) - int(np.isfinite(np.asarray(values)).sum())
     require(not wrong, name, "be finite", f"{wrong:,} values that are not", **words)
-
-
-def same_length(
-    name: str, values: Any, n: int, what: str = "sample", **words: Unpack[Words]
-) -> None:
-    """One value for each of `n`."""
-    require(
-        len(values) == n, name, f"hold one value for each of {n:,} {what}s", len(values), **words
-    )
 
 
 def positions(name: str, values: Any, n: int, **words: Unpack[Words]) -> None:

@@ -34,16 +34,7 @@ WORDS = "UO"
 
 
 def write_result(result: Any, path: str | os.PathLike[str]) -> None:
-    """Write a result, whole or not at all.
-
-    Args:
-        result: with `to_table`.
-        path: of the file.
-
-    Raises:
-        SettingError: the result holds a network or something else that is no number, word or array;
-            or the file cannot be written, or is there and is no saved result.
-    """
+    """Write a result, whole or not at all."""
     place = Path(path)
     if place.exists() and _saved(place) is None:
         raise SettingError(
@@ -67,19 +58,7 @@ def write_result(result: Any, path: str | os.PathLike[str]) -> None:
 
 
 def read_result(cls: type, path: str | os.PathLike[str]) -> Any:
-    """The result that `write_result` wrote.
-
-    Args:
-        cls: its class.
-        path: of the file.
-
-    Returns:
-        The same values, bit by bit.
-
-    Raises:
-        DataError: the file is not there, no saved result, damaged, of another class or of another
-            version of datassay.
-    """
+    """The result that `write_result` wrote."""
     place = Path(path)
     if not place.is_file():
         raise DataError(f"path must be a saved result; there is no file {place}. Check the path.")

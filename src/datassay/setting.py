@@ -38,14 +38,7 @@ class Setting:
 
 
 def sentence_of(source: str) -> str:
-    """The first sentence that a docstring has on an argument; nothing is imported for it.
-
-    Args:
-        source: "module:function.argument".
-
-    Returns:
-        The sentence, quotation marks of strings left out.
-    """
+    """The first sentence that a docstring has on an argument; nothing is imported for it."""
     module, _, path = source.partition(":")
     function, _, name = path.rpartition(".")
     spec = find_spec(module)

@@ -6,7 +6,7 @@ differences, paired over seeds and samples → Interval → verdict, alone or be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -169,25 +169,11 @@ def _between(
     return float(means.var(ddof=1) - within.mean()) * (1 + 1 / n)
 
 
-class Tested(Protocol):
-    """A mean difference and its p value."""
-
-    @property
-    def gain(self) -> float:
-        """The mean."""
-        ...
-
-    @property
-    def p(self) -> float:
-        """Two-sided, of no gain."""
-        ...
-
-
-def verdicts(differences: Sequence[Tested]) -> list[str]:
+def verdicts(differences: Sequence[Any]) -> list[str]:
     """What can be said of several differences at once.
 
     Args:
-        differences: all that were tried.
+        differences: all that were tried, each with its `gain` and its `p`.
 
     Returns:
         "better" or "worse" where a gain or loss holds at 5 % beside all others, by Holm's steps;
@@ -204,15 +190,7 @@ def verdicts(differences: Sequence[Tested]) -> list[str]:
 
 
 def costs(gain: float, high: float = np.inf) -> bool:
-    """Whether less does worse: its mean loss is above 0.005, or surely above 0.
-
-    Args:
-        gain: of having less, in units of a score.
-        high: upper end of its interval; inf: it is not known.
-
-    Returns:
-        True where it costs something; a loss of 0.005 does not, whatever its rounding.
-    """
+    """Whether less does worse: its mean loss is above 0.005, or surely above 0."""
     return gain < -TOLERATED - 1e-12 or (gain < 0 and high <= 0)
 
 

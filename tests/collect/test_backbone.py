@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from PIL import Image
 
 import datassay as da
@@ -11,7 +12,7 @@ from datassay.data import add_adversarial
 from datassay.data.pictures import Pictures, are_photographs
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.backbones import choice
-from datassay.models.backbones.installed import WeightsFile
+from datassay.models.backbones.encoder import WeightsFile
 from helpers.backbones import LIMIT, WIDTH, image_encoder, photographs, text_encoder
 
 RNG = np.random.default_rng(0)
@@ -44,15 +45,14 @@ def test_photographs_of_any_size(tmp_path):
     assert train.x.shape == (10, WIDTH) and val.x.shape == (2, WIDTH)
     assert (train.encoding.name, train.encoding.width, train.encoding.digest) == ("tiny", 6, "ab")
     assert train.kind == "image" and train.feature_names[-1] == "tiny 5"
+    assert da.load(folder, encode=Backbone())[0].encoding.name == "tiny"  # auto
+    assert da.load("digits", encode=Backbone())[0].encoding is None
     encoder = image_encoder()
     for x, picture, name in zip(train.x, train.images, train.ids, strict=True):
-        assert np.array_equal(picture, plain_pixels(folder / name))
+        pixels = np.asarray(Image.open(folder / name), np.float32).transpose(2, 0, 1) / 255
+        assert np.array_equal(picture, pixels)
         expected = encoder.embed([encoder.prepare(picture)], "cpu").values[0].detach()
         assert np.allclose(x, expected, atol=1e-6)
-
-
-def plain_pixels(path):
-    return np.asarray(Image.open(path), np.float32).transpose(2, 0, 1) / 255
 
 
 def test_layouts_of_arrays_agree():
@@ -69,13 +69,6 @@ def test_layouts_of_arrays_agree():
     assert np.allclose(one, three, atol=1e-5)
 
 
-@pytest.mark.parametrize("x", [RNG.normal(size=(20, 3, 8, 8)), RNG.uniform(size=(20, 2, 8, 9))])
-def test_arrays_that_are_no_pixels(x):
-    train, val = da.load((x, LABELS))
-    with pytest.raises((DataError, ModelError), match=r"0 to 1 or of 0 to 255|rows of numbers"):
-        Backbone("tiny")(train, val)
-
-
 @pytest.mark.parametrize("batch", [2, 5])
 def test_batches_change_nothing(tmp_path, monkeypatch, batch):
     folder = photographs(tmp_path)
@@ -83,7 +76,8 @@ def test_batches_change_nothing(tmp_path, monkeypatch, batch):
         da.load(folder, encode=Backbone("tiny")),
         da.load((TEXTS, LABELS), encode=Backbone("words")),
     ]
-    monkeypatch.setattr(embedding_pass, "_batch", lambda *_: batch)
+    monkeypatch.setattr(embedding_pass, "TEXTS", batch)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: batch)
     monkeypatch.setattr(embedding_pass, "CHUNK", 7)
     again = [
         da.load(folder, encode=Backbone("tiny")),
@@ -111,11 +105,9 @@ def test_a_killed_pass_goes_on(tmp_path, monkeypatch):
     kept = da.load(folder, encode=Backbone("tiny", store))
     assert not seen and kept[0].encoding.seconds == 0
     assert np.array_equal(kept[0].x, whole[0].x)
-
-
-def test_a_store_of_other_images_is_refused(tmp_path):
-    folder, store = photographs(tmp_path / "photos"), tmp_path / "kept"
-    da.load(folder, encode=Backbone("tiny", store))
+    planned, val = da.load(folder, encode=Backbone("tiny", only_plan=True))
+    assert sum(seen) == 12 and len(planned) + len(val) == 12  # 2 to warm up, 10 measured
+    assert planned.encoding.seconds >= 0 and np.isfinite(val.x).all()
     Image.new("RGB", (40, 36)).save(folder / "cat" / "0.png")
     with pytest.raises(SettingError, match="differs in: data"):
         da.load(folder, encode=Backbone("tiny", store))
@@ -155,16 +147,6 @@ def test_numbers_that_only_rounding_moves(monkeypatch):
     da.build_model("features:words", train)
 
 
-def test_kinds_that_an_encoder_does_not_read(tmp_path):
-    folder = photographs(tmp_path)
-    with pytest.raises(ModelError, match="features:words reads texts; these samples are images"):
-        da.load(folder, encode=Backbone("words"))
-    with pytest.raises(ModelError, match="features:tiny reads images; these samples are texts"):
-        da.load((TEXTS, LABELS), encode=Backbone("tiny"))
-    with pytest.raises(ModelError, match=r"features:tiny reads images; .* are rows of numbers"):
-        da.load("iris", encode=Backbone("tiny"))
-
-
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
@@ -175,21 +157,28 @@ def test_kinds_that_an_encoder_does_not_read(tmp_path):
 def test_which_images_are_photographs(shape, expected):
     train, _ = da.load((RNG.uniform(size=(20, *shape)), LABELS))
     assert are_photographs(train) == expected
+    standardised, _ = da.load((RNG.normal(size=(20, *shape)), LABELS), encode=Backbone())
+    assert standardised.encoding is None and standardised.input_shape == shape
 
 
-def test_standardised_images_are_no_photographs():
-    train, _ = da.load((RNG.normal(size=(20, 3, 40, 40)), LABELS), encode=Backbone())
-    assert train.encoding is None and train.input_shape == (3, 40, 40)
+REFUSED = [
+    ("photos", "words", ModelError, "features:words reads texts; these samples are images"),
+    ((TEXTS, LABELS), "tiny", ModelError, "features:tiny reads images; these samples are texts"),
+    ("iris", "tiny", ModelError, r"features:tiny reads images; .* are rows of numbers"),
+    ((RNG.normal(size=(20, 3, 8, 8)), LABELS), "tiny", DataError, r"0 to 1 or of 0 to 255"),
+    ((RNG.uniform(size=(20, 2, 8, 9)), LABELS), "tiny", ModelError, "rows of numbers"),
+]
 
 
-def test_auto_takes_what_suits(tmp_path):
-    train, _ = da.load(photographs(tmp_path), encode=Backbone())
-    assert train.encoding.name == "tiny"
-    train, _ = da.load((TEXTS, LABELS), encode=Backbone())
-    assert train.encoding.name == "words"
-    for data in ("iris", "digits"):
-        train, _ = da.load(data, encode=Backbone())
-        assert train.encoding is None
+@pytest.mark.parametrize(("data", "name", "error", "message"), REFUSED)
+def test_what_an_encoder_does_not_read_is_refused(tmp_path, data, name, error, message):
+    train, val = da.load(photographs(tmp_path) if data == "photos" else data)
+    with pytest.raises(error, match=message):
+        Backbone(name)(train, val)
+    with pytest.raises(DataError, match="train must be a SampleSet"):
+        Backbone(name)("photos", val)
+    with pytest.raises(SettingError, match="device must be 'cpu', 'cuda'"):
+        Backbone(name, device="tpu")(train, val)
 
 
 def test_auto_without_the_extra(tmp_path, not_installed, caplog):
@@ -210,21 +199,3 @@ def test_subsets_and_noise_keep_their_images(tmp_path):
     assert some.encoding is train.encoding
     with pytest.raises(DataError, match="x holds embeddings by tiny"):
         add_adversarial(train, da.build_model("auto", train), 0.1)
-
-
-def test_one_batch_stands_for_all_in_a_plan(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setitem(choice.NAMED, "tiny", lambda: image_encoder(seen))
-    train, val = da.load(photographs(tmp_path), encode=Backbone("tiny", only_plan=True))
-    assert sum(seen) == 12 and len(train) + len(val) == 12  # 2 to warm up, 10 measured
-    assert train.encoding.seconds >= 0 and np.isfinite(val.x).all()
-
-
-def test_arrays_are_taken_and_other_things_refused():
-    x = RNG.uniform(size=(20, 3, 33, 35)).astype(np.float32)
-    train, val = Backbone("tiny")((x, LABELS), (x[:4], LABELS[:4]))
-    assert train.x.shape == (20, WIDTH) and np.allclose(train.x[:4], val.x, atol=1e-6)
-    with pytest.raises(DataError, match="train must be a SampleSet"):
-        Backbone("tiny")("photos", val)
-    with pytest.raises(SettingError, match="device must be 'cpu', 'cuda'"):
-        Backbone("tiny", device="tpu")(train, val)

@@ -1,6 +1,7 @@
 """collect: from a network and samples to arrays, with every target kind and every refusal."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,7 @@ from datassay.collect.collection import collect, plan_collection
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
-from datassay.data.samples import SampleSet
-from datassay.errors import DataError, ModelError, SettingError
+from datassay.errors import DataError, ModelError
 from datassay.models.build import build_model
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
@@ -21,6 +21,7 @@ from datassay.train.recipe import Recipe
 from datassay.train.training import train_networks
 from helpers.collecting import classes, network, regression
 from helpers.jacobians import oracle
+from helpers.made_of import MadeOf
 
 
 def explicit(model, samples):
@@ -99,43 +100,6 @@ def test_projection_gives_the_same_from_both_forms():
     assert not torch.allclose(other.features, features.features)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int64])
-def test_labels_of_any_integer_type(dtype):
-    train = classes()
-    typed = SampleSet(
-        x=train.x, y=train.y.astype(dtype), ids=train.ids, class_names=("a", "b", "c")
-    )
-    assert torch.equal(collect(network(), typed).targets, collect(network(), train).targets)
-
-
-def test_two_classes_with_one_output_are_0_and_1():
-    lin = collect(network(1), classes(k=2))
-    assert lin.targets.flatten().tolist() == [0.0, 1.0] * 6 and lin.targets.shape == (12, 1)
-    assert collect(network(2), classes(k=2)).targets.shape == (12, 2)
-
-
-@pytest.mark.parametrize("columns", [None, 1, 3])
-def test_regression_targets_are_kept(columns):
-    train = regression(columns=columns)
-    lin = collect(network(columns or 1), train)
-    assert lin.targets.numpy().tolist() == train.y.reshape(12, -1).tolist()
-    assert lin.labels is None and lin.class_names == ()
-
-
-def test_without_validation():
-    lin = collect(network(), classes())
-    assert lin.val_outputs is None and lin.val_kernel is None and lin.val_features is None
-    assert lin.averaged().val_kernel is None
-    assert lin.subset(np.array([1, 2])).val_kernel is None
-
-
-def test_sample_order_does_not_matter():
-    train, order = classes(20), np.random.default_rng(3).permutation(20)
-    a = collect(network(), train, outputs="averaged")
-    b = collect(network(), train.subset(order), outputs="averaged")
-    torch.testing.assert_close(b.kernel, a.kernel[order][:, order], rtol=1e-13, atol=1e-13)
-
-
 def test_chunks_do_not_matter(monkeypatch):
     train, val = classes(20), classes(7, seed=1)
     whole = collect(network(), train, val)
@@ -145,15 +109,6 @@ def test_chunks_do_not_matter(monkeypatch):
     torch.testing.assert_close(pieces.kernel, whole.kernel, rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(pieces.val_kernel, whole.val_kernel, rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(pieces.outputs, whole.outputs, rtol=1e-12, atol=1e-14)
-
-
-def test_float32_is_reported_and_close():
-    double = collect(network(), classes(), projection=6)
-    single = collect(network(), classes(), projection=6, precision="float32")
-    assert double.form.precision == "float64" and single.form.precision == "float32"
-    assert "float32 Jacobians" in single.form.summary
-    assert kernel_of(single).dtype in {torch.float32, torch.float64}
-    torch.testing.assert_close(kernel_of(single).double(), kernel_of(double), rtol=1e-4, atol=1e-5)
 
 
 def test_scores_of_float32_jacobians_have_the_same_ranks():
@@ -170,140 +125,6 @@ def test_scores_of_float32_jacobians_have_the_same_ranks():
         found[precision] = leave_one_out(lin).prediction_change, label_issues(lin).score
     for exact, quick in zip(*found.values(), strict=True):
         assert spearmanr(exact, quick)[0] > 0.999
-
-
-def test_a_store_of_another_precision_is_told(tmp_path):
-    path = tmp_path / "kept"
-    collect(network(), classes(), precision="float64", store=path)
-    assert collect(network(), classes(), store=path).form.precision == "float64"
-    with pytest.raises(SettingError, match="precision"):
-        collect(network(), classes(), precision="float32", store=path)
-
-
-def test_the_plan_is_what_collect_does():
-    train, val = classes(), classes(4, seed=1)
-    assert (
-        plan_collection(network(), train, val, projection=5)
-        == collect(network(), train, val, projection=5).form
-    )
-
-
-def test_progress_counts_all_samples():
-    seen = []
-    collect(network(), classes(), classes(4, seed=1), progress=lambda *step: seen.append(step))
-    assert seen == [("collect Jacobians", 12, 16), ("collect Jacobians", 16, 16)]
-
-
-def test_a_network_that_works_in_place_leaves_the_samples_alone():
-    class InPlace(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(5, 3)
-
-        def forward(self, x):
-            return self.layer(x.mul_(2))
-
-    for dtype in (np.float32, np.float64):
-        train = classes()
-        train = SampleSet(train.x.astype(dtype), train.y, train.ids, train.class_names)
-        before = train.x.copy()
-        collect(InPlace(), train)
-        assert np.array_equal(train.x, before)
-
-
-def test_the_network_is_left_untouched():
-    model = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 3)).train()
-    before = {name: t.clone() for name, t in model.state_dict().items()}
-    collect(model, classes())
-    assert all(torch.equal(before[n], t) for n, t in model.state_dict().items())
-    assert all(m.training for m in model.modules())
-
-
-def test_memory_warning(caplog):
-    lin = collect(network(), classes(), memory=1e3)
-    assert any("are free; set a smaller projection" in warning for warning in lin.warnings)
-    assert "are free" in caplog.text
-
-
-BAD_SETS = {
-    "one sample": (classes(1), None, "train must hold at least 2 samples; got 1"),
-    "one class": (
-        classes().subset(np.array([0, 3, 6])),
-        None,
-        "train must hold at least 2 classes; every label is 'a'",
-    ),
-    "shapes": (classes(), classes(shape=(6,)), r"inputs of one shape; got \[5\] and \[6\]"),
-    "no validation": (classes(), classes().subset(np.arange(0)), "val must hold at least 1 sample"),
-    "classes": (classes(), classes(k=2), "same classes; got a, b, c and a, b. Load"),
-    "task": (classes(), regression(), r"same classes; got a, b, c and none \(regression\)"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_SETS)
-def test_bad_sets(case):
-    train, val, message = BAD_SETS[case]
-    with pytest.raises(DataError, match=message):
-        collect(network(), train, val)
-    with pytest.raises(DataError, match=message):
-        plan_collection(network(), train, val)
-
-
-@pytest.mark.parametrize(
-    ("k", "train", "message"),
-    [
-        (4, classes(), "must have 3 outputs, one a class; got 4. Change its last layer"),
-        (1, classes(), "must have 3 outputs, one a class; got 1"),
-        (3, classes(k=2), r"must have 2 outputs, one a class \(or 1 for two classes\); got 3"),
-        (2, regression(), "must have 1 output, one a target; got 2"),
-        (1, regression(columns=2), "must have 2 outputs, one a target; got 1"),
-    ],
-)
-def test_wrong_output_count_is_refused_before_any_work(k, train, message):
-    steps = []
-    with pytest.raises(ModelError, match=message):
-        collect(network(k), train, progress=lambda *step: steps.append(step))
-    assert not steps
-    with pytest.raises(ModelError, match=message):
-        plan_collection(network(k), train, None)
-
-
-def test_outputs_that_are_not_finite_are_named():
-    class Root(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(5, 3)
-
-        def forward(self, x):
-            return self.layer(x) * torch.sqrt(x[:, :1] + 3)
-
-    train, val = classes(), classes(5, seed=1, first=50)
-    train.x[[4, 9], 0] = -7
-    with pytest.raises(ModelError, match=r"finite; samples s4, s9 give NaN or infinity. Check"):
-        collect(Root(), train, val)
-    train.x[[4, 9], 0] = 0
-    val.x[2, 0] = -7
-    with pytest.raises(ModelError, match=r"finite; sample s52 gives NaN"):
-        collect(Root(), train, val)
-
-
-def test_jacobians_that_are_not_finite_are_named():
-    """√ at 0 has a finite output and an infinite slope."""
-
-    class Root(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(5, 3)
-
-        def forward(self, x):
-            return self.layer(x) + torch.sqrt(self.layer.bias[0] * x[:, :1].clamp_min(0))
-
-    train = classes()
-    train.x[:, 0] = 1
-    train.x[5, 0] = -7
-    model = Root()
-    nn.init.ones_(model.layer.bias)
-    with pytest.raises(ModelError, match=r"derivatives must be finite; sample s5 gives NaN or inf"):
-        collect(model, train)
 
 
 def trained_on(samples, train_on, k, recipe, seed=0):
@@ -357,3 +178,94 @@ def test_random_weights_give_no_warning(name, model):
     for seed in range(4):
         lin = collect(build_model(model, train, seed=seed), train, val, projection=5)
         assert lin.warnings == ()
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int64])
+def test_targets(dtype):
+    """Labels of any integer type, one-hot; {0, 1} of one output; those of a regression."""
+    train, typed = classes(), replace(classes(), y=classes().y.astype(dtype))
+    assert torch.equal(collect(network(), typed).targets, collect(network(), train).targets)
+    assert collect(network(1), classes(k=2)).targets.tolist() == [[0.0], [1.0]] * 6
+    assert collect(network(2), classes(k=2)).targets.shape == (12, 2)
+    for columns in (None, 1, 3):
+        train = regression(columns=columns)
+        lin = collect(network(columns or 1), train)
+        assert lin.targets.numpy().tolist() == train.y.reshape(12, -1).tolist()
+        assert lin.labels is None and lin.class_names == ()
+
+
+def test_the_plan_progress_and_what_there_is_without_validation(caplog):
+    seen, sets = [], (classes(), classes(4, seed=1))
+    lin = collect(network(), *sets, projection=5, progress=lambda *step: seen.append(step))
+    assert seen == [("collect Jacobians", 12, 16), ("collect Jacobians", 16, 16)]
+    assert plan_collection(network(), *sets, projection=5) == lin.form
+    alone = collect(network(), sets[0], memory=1e3)
+    assert alone.val_outputs is None and alone.val_kernel is None and alone.val_features is None
+    assert alone.averaged().val_kernel is None
+    assert alone.subset(np.array([1, 2])).val_kernel is None
+    assert any("are free; set a smaller projection" in warning for warning in alone.warnings)
+    assert "are free" in caplog.text
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_network_that_works_in_place_leaves_the_samples_alone(dtype):
+    train = replace(classes(), x=classes().x.astype(dtype))
+    before = train.x.copy()
+    collect(MadeOf(lambda net, x: net.layer(x.mul_(2)), layer=nn.Linear(5, 3)), train)
+    assert np.array_equal(train.x, before)
+
+
+NO_SETS = {
+    "one sample": (classes(1), None, "train must hold at least 2 samples; got 1"),
+    "one class": (
+        classes().subset(np.array([0, 3, 6])), None, "at least 2 classes; every label is 'a'"
+    ),
+    "shapes": (classes(), classes(shape=(6,)), r"inputs of one shape; got \[5\] and \[6\]"),
+    "no validation": (classes(), classes().subset(np.arange(0)), "val must hold at least 1 sample"),
+    "classes": (classes(), classes(k=2), "same classes; got a, b, c and a, b. Load"),
+    "task": (classes(), regression(), r"same classes; got a, b, c and none \(regression\)"),
+}  # fmt: skip
+NO_OUTPUTS = [
+    (4, classes(), "must have 3 outputs, one a class; got 4. Change its last layer"),
+    (1, classes(), "must have 3 outputs, one a class; got 1"),
+    (3, classes(k=2), r"must have 2 outputs, one a class \(or 1 for two classes\); got 3"),
+    (2, regression(), "must have 1 output, one a target; got 2"),
+    (1, regression(columns=2), "must have 2 outputs, one a target; got 1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("k", "train", "val", "message"),
+    [(3, *case) for case in NO_SETS.values()] + [(k, t, None, m) for k, t, m in NO_OUTPUTS],
+)
+def test_what_does_not_fit_is_refused_before_any_work(k, train, val, message):
+    steps = []
+    with pytest.raises((DataError, ModelError), match=message):
+        collect(network(k), train, val, progress=lambda *step: steps.append(step))
+    with pytest.raises((DataError, ModelError), match=message):
+        plan_collection(network(k), train, val)
+    assert not steps
+
+
+def test_what_is_not_finite_is_named():
+    def root(net, x):
+        return net.layer(x) * torch.sqrt(x[:, :1] + 3)
+
+    train, val = classes(), classes(5, seed=1, first=50)
+    train.x[[4, 9], 0] = -7
+    with pytest.raises(ModelError, match=r"finite; samples s4, s9 give NaN or infinity. Check"):
+        collect(MadeOf(root, layer=nn.Linear(5, 3)), train, val)
+    train.x[[4, 9], 0] = 0
+    val.x[2, 0] = -7
+    with pytest.raises(ModelError, match=r"finite; sample s52 gives NaN"):
+        collect(MadeOf(root, layer=nn.Linear(5, 3)), train, val)
+
+    def slope(net, x):  # √ at 0 has a finite output and an infinite slope
+        return net.layer(x) + torch.sqrt(net.layer.bias[0] * x[:, :1].clamp_min(0))
+
+    train.x[:, 0] = 1
+    train.x[5, 0] = -7
+    model = MadeOf(slope, layer=nn.Linear(5, 3))
+    nn.init.ones_(model.layer.bias)
+    with pytest.raises(ModelError, match=r"derivatives must be finite; sample s5 gives NaN or inf"):
+        collect(model, train)

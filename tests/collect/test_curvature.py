@@ -20,17 +20,14 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.networks import cnn, lenet5, mlp
 from datassay.train.recipe import Recipe
 from datassay.train.training import sample_losses
+from helpers.made_of import MadeOf
 
 CURVATURE = sys.modules[loss_at.__module__]  # `datassay.collect` is the function
 # (classes, outputs, loss); 0 classes is a regression.
 TASKS = [
-    (2, 1, "mse"),
-    (2, 1, "cross_entropy"),
-    (2, 2, "cross_entropy"),
-    (3, 3, "cross_entropy"),
-    (3, 3, "mse"),
-    (0, 2, "mse"),
-]
+    (2, 1, "mse"), (2, 1, "cross_entropy"), (2, 2, "cross_entropy"), (3, 3, "cross_entropy"),
+    (3, 3, "mse"), (0, 2, "mse"),
+]  # fmt: skip
 
 
 def samples(n=9, classes=2, outputs=1, seed=0, shape=(4,)):
@@ -58,7 +55,7 @@ def flat(grads):
 
 def brute(model, train, loss):
     """Gradients [n, d] and the Hessian of the mean loss [d, d], entry by entry."""
-    weights = list(model.parameters())
+    weights = [p for p in model.parameters() if p.requires_grad]
     losses = per_sample(model, train, loss)
     each = torch.stack([flat(torch.autograd.grad(v, weights, retain_graph=True)) for v in losses])
     slope = flat(torch.autograd.grad(losses.mean(), weights, create_graph=True))
@@ -66,9 +63,11 @@ def brute(model, train, loss):
     return each, torch.stack(rows)
 
 
+@pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize(("classes", "outputs", "loss"), TASKS)
-def test_against_brute_force(classes, outputs, loss):
+def test_against_brute_force(classes, outputs, loss, frozen):
     train, model = samples(9, classes, outputs), network(outputs)
+    model[0].requires_grad_(not frozen)
     at = loss_at(model, train, loss)
     gradients, whole = brute(model, train, loss)
     torch.testing.assert_close(loss_gradients(at, 0, 9), gradients, rtol=1e-10, atol=1e-12)
@@ -79,6 +78,14 @@ def test_against_brute_force(classes, outputs, loss):
     torch.testing.assert_close(
         hessian_products(at, vectors), vectors @ whole, rtol=1e-9, atol=1e-11
     )
+    with torch.no_grad():  # large logits stay finite
+        model[2].weight.mul_(1e4)
+    large = loss_at(model, train, loss)
+    assert (
+        torch.isfinite(hessian(large)).all() and torch.isfinite(loss_gradients(large, 0, 9)).all()
+    )
+    with torch.no_grad():
+        model[2].weight.div_(1e4)
     some = torch.tensor([7, 0, 4])
     part = brute(model, train.subset(some.numpy()), loss)[1]
     torch.testing.assert_close(
@@ -128,72 +135,23 @@ def test_convolutions(build):
     torch.testing.assert_close(found, torch.stack([product, 2 * product]), rtol=1e-8, atol=1e-10)
 
 
-def test_frozen_parameters_are_left_out():
-    train, model = samples(), network()
-    model[0].requires_grad_(False)
-    at = loss_at(model, train, "mse")
-    assert at.n_parameters == 6
-    weights = [p for p in model.parameters() if p.requires_grad]
-    losses = per_sample(model, train, "mse")
-    expected = torch.stack([
-        flat(torch.autograd.grad(v, weights, retain_graph=True)) for v in losses
-    ])
-    torch.testing.assert_close(loss_gradients(at, 0, 9), expected, rtol=1e-10, atol=1e-12)
+NAN = network()
+nn.init.constant_(NAN[0].weight, torch.nan)
+READS = MadeOf(lambda net, x: net.layer(x) * x.sum().item(), layer=nn.Linear(4, 1))
 
 
-def test_evaluation_mode_and_the_model_is_left_alone():
-    train = samples()
-    model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Dropout(0.9), nn.Linear(5, 1))
-    before = {name: t.clone() for name, t in model.state_dict().items()}
-    at = loss_at(model, train, "mse", "float32")
-    first, second = (outputs_at(at, at.x) for _ in range(2))
-    torch.testing.assert_close(first, second)
-    assert model.training
-    assert all(torch.equal(before[name], t) for name, t in model.state_dict().items())
-
-
-def test_large_logits_stay_finite():
-    train, model = samples(), network()
-    with torch.no_grad():
-        model[2].weight.mul_(1e4)
-    at = loss_at(model, train, "cross_entropy")
-    assert torch.isfinite(hessian(at)).all() and torch.isfinite(loss_gradients(at, 0, 9)).all()
-
-
-def test_failures():
-    train = samples()
-    with pytest.raises(SettingError, match="loss must be cross_entropy or mse for classes"):
-        loss_at(network(), train, "hinge")
-    with pytest.raises(SettingError, match="loss must be mse for a regression"):
-        loss_at(network(2), samples(9, 0, 2), "cross_entropy")
-    with pytest.raises(SettingError, match="precision must be 'float32' or 'float64'"):
-        loss_at(network(), train, "mse", "float16")
-    with pytest.raises(ModelError, match=r"2 outputs, one a class \(or 1 for two classes\)"):
-        loss_at(network(3), train, "mse")
-    wide = mlp((4,), 1, width=1000)
-    with pytest.raises(SettingError, match="at most 4096 weights; the model has 6001"):
-        hessian(loss_at(wide, train, "mse"))
-    broken = network()
-    with torch.no_grad():
-        broken[0].weight.fill_(torch.nan)
-    at = loss_at(broken, train, "mse")
-    with pytest.raises(ModelError, match="outputs must be finite"):
-        outputs_at(at, at.x)
-
-
-class _Counts(nn.Module):
-    """Reads a value of its input, which torch.func cannot vectorise."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 1)
-
-    def forward(self, x):
-        out = self.layer(x)
-        return out * 2 if out.sum().item() > 0 else out
-
-
-def test_a_layer_that_cannot_be_vectorised():
-    at = loss_at(_Counts(), samples(), "mse")
-    with pytest.raises(ModelError, match=r"torch.func can differentiate"):
-        loss_gradients(at, 0, 9)
+@pytest.mark.parametrize(
+    ("model", "train", "settings", "call", "message"),
+    [
+        (network(), samples(), ["hinge"], None, "loss must be cross_entropy or mse for classes"),
+        (network(2), samples(9, 0, 2), ["cross_entropy"], None, "loss must be mse for a regress"),
+        (network(), samples(), ["mse", "float16"], None, "precision must be 'float32' or 'float64"),
+        (network(3), samples(), ["mse"], None, r"2 outputs, one a class \(or 1 for two classes\)"),
+        (mlp((4,), 1, width=1000), samples(), ["mse"], hessian, "at most 4096 weights; .* 6001"),
+        (NAN, samples(), ["mse"], lambda at: outputs_at(at, at.x), "outputs must be finite"),
+        (READS, samples(), ["mse"], lambda at: loss_gradients(at, 0, 9), "torch.func can differen"),
+    ],
+)
+def test_failures(model, train, settings, call, message):
+    with pytest.raises((SettingError, ModelError), match=message):
+        call(loss_at(model, train, *settings))

@@ -12,18 +12,15 @@ import joblib
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from datassay.collect.collection import collect
-from datassay.collect.engine.base import IN_PROCESS, Engine, InProcess, tree_sum
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.base import IN_PROCESS, Engine, tree_sum
 from datassay.collect.engine.parcel import LARGE, compute, pack, parcel, unpack
-from datassay.commands import app
+from datassay.collect.engine.processes import engine_named
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.score.linear import panels as panels_module
 from datassay.score.linear.eigenbasis import eigenbasis
-from datassay.score.linear.panels import gram
 from datassay.store.features import DamagedChunk, FeatureStore
 from helpers.collecting import network
 from helpers.engines import SMALL, collected, has_several_pieces, problem, same_bits
@@ -74,7 +71,7 @@ def test_rows_that_are_kept_whole_are_sent_whole(processes, monkeypatch):
     assert basis.rows.is_small
     sent = unpack(pack(basis))
     assert sent.rows.features is None and torch.equal(sent.rows[3:9], basis.rows[3:9])
-    assert all(isinstance(e, InProcess) for e in (sent.engine, unpack(pack(processes))))
+    assert all(type(e) is Engine for e in (sent.engine, unpack(pack(processes))))
 
 
 class Scaled(torch.nn.Module):
@@ -128,44 +125,27 @@ def test_workers_run_modules_of_the_current_folder_only_where_they_are_named(tmp
     assert not (tmp_path / "ran").exists() and "PYTHONSAFEPATH" not in os.environ
 
 
-def test_a_model_that_cannot_be_sent_is_told(processes):
-    model, *_ = problem()
-    model.lock = threading.Lock()
-    with pytest.raises(SettingError, match="one that workers can be sent; that raised TypeError"):
-        list(processes.map(operator.add, model, [1, 2]))
-
-
-def test_errors_of_workers_are_those_of_the_piece(processes):
-    model, train, val = problem()
-    with torch.no_grad():
-        model[-1].weight[0, 0] = float("nan")
-    with pytest.raises(ModelError, match="the model's outputs must be finite; samples s0, s1"):
-        collect(model, train, val, projection=9, engine=processes)
-
-
-def late(_, piece):
+def fails(_, piece):
     time.sleep(0.2 if piece == 1 else 0)
+    if piece == 9:
+        os.kill(os.getpid(), signal.SIGKILL)
     if piece:
         raise ModelError(f"piece {piece} is wrong.")
     return piece
 
 
 @pytest.mark.slow
-def test_the_first_error_in_order_is_told_not_the_first_in_time(processes):
+def test_failures_of_workers(processes):
+    """The first error in order is told, not the first in time; and a worker that dies."""
     with pytest.raises(ModelError, match="piece 1 is wrong"):
-        list(processes.map(late, None, range(4)))
-
-
-def test_a_worker_that_dies_is_told(processes):
+        list(processes.map(fails, None, range(4)))
     with pytest.raises(SettingError, match="worker processes must live until the last piece"):
-        list(processes.map(dies, None, range(4)))
+        list(processes.map(fails, None, [0, 0, 9, 0]))
     assert list(processes.map(operator.add, 1, [1, 2])) == [2, 3]
-
-
-def dies(_, piece):
-    if piece == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return piece
+    model, *_ = problem()
+    model.lock = threading.Lock()
+    with pytest.raises(SettingError, match="one that workers can be sent; that raised TypeError"):
+        list(processes.map(operator.add, model, [1, 2]))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
@@ -174,22 +154,6 @@ def test_the_tree_is_fixed_and_holds_few_sums(n):
     values = [torch.randn(3, generator=torch.Generator().manual_seed(i)) for i in range(n)]
     found = IN_PROCESS.sum(lambda shared, i: values[i].clone(), None, range(n), lambda i: None)
     torch.testing.assert_close(found, torch.stack(values).sum(0))
-
-
-def test_gram_tells_each_panel(processes, monkeypatch):
-    rows = torch.randn(100, 27, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    weight = torch.rand(100, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * 27 * 40)
-    told = {}
-    for engine in (IN_PROCESS, processes):
-        told[engine] = []
-        found = gram(
-            rows, weight=weight, engine=engine, progress=lambda *s, e=engine: told[e].append(s)
-        )
-        torch.testing.assert_close(found, rows.T @ (weight[:, None] * rows))
-    assert told[IN_PROCESS] == told[processes] == [
-        ("multiply features", done, 100) for done in (40, 80, 100)
-    ]  # fmt: skip
 
 
 @dataclass
@@ -214,7 +178,7 @@ def test_parcels_leave_large_arrays_out_and_keep_their_layout():
     assert float(value.network.calls.max()) == 0
 
 
-def test_pieces_run_with_the_threads_of_who_sent_them():
+def test_pieces_run_with_the_threads_of_who_sent_them_on_machines_of_one_kind(monkeypatch):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -223,45 +187,29 @@ def test_pieces_run_with_the_threads_of_who_sent_them():
         assert unpack(compute(of, 0, arrays)) == 1
     finally:
         torch.set_num_threads(before)
-
-
-def threads(*_):
-    return torch.get_num_threads()
-
-
-def test_another_machine_is_refused(monkeypatch):
     of, arrays = parcel(threads, None)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "ABACUS")
     with pytest.raises(SettingError, match=r"workers must be machines of one kind.*ABACUS"):
         compute(of, 0, arrays)
 
 
-def test_engines_are_named():
-    assert engine_named("in_process") is IN_PROCESS and isinstance(IN_PROCESS, Engine)
-    with pytest.raises(SettingError, match=r"engine must be one of in_process, .*got 'spark'"):
-        collected("spark")
-    with pytest.raises(SettingError, match="address belongs to engine 'ray'"):
-        engine_named("processes", address="127.0.0.1:6379")
-    for name, workers in (("in_process", 2), ("processes", 0)):
-        with pytest.raises(SettingError, match="workers must be at least 1"):
-            engine_named(name, workers=workers)
-
-
-def test_without_ray_the_remedy_is_told(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "datassay.collect.engine.ray_cluster", raising=False)
-    with pytest.raises(SettingError, match=r'pip install "datassay\[ray\]"'):
-        engine_named("ray")
+def threads(*_):
+    return torch.get_num_threads()
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("name", "settings", "message"),
     [
-        (["--engine", "spark"], "engine must be one of in_process, processes, ray; got 'spark'"),
-        (["--workers", "2"], "workers must be at least 1, for engine 'processes' or 'ray'; got 2"),
-        (["--engine", "processes", "--address", "here:1"], "address belongs to engine 'ray'"),
+        ("spark", {}, r"engine must be one of in_process, .*got 'spark'"),
+        ("processes", {"address": "here:1"}, "address belongs to engine 'ray'"),
+        ("in_process", {"workers": 2}, "workers must be at least 1, for engine 'processes' or"),
+        ("processes", {"workers": 0}, "workers must be at least 1"),
+        ("ray", {}, r'pip install "datassay\[ray\]"'),
     ],
 )
-def test_the_command_line_refuses_before_it_computes(options, told, tmp_path):
-    done = CliRunner().invoke(app, ["score", "iris", "--out", str(tmp_path / "out"), *options])
-    assert done.exit_code == 2 and told in " ".join(done.stderr.split())
+def test_engines_are_named(name, settings, message, monkeypatch):
+    assert engine_named("in_process") is IN_PROCESS
+    monkeypatch.setitem(sys.modules, "ray", None)  # not installed
+    monkeypatch.delitem(sys.modules, "datassay.collect.engine.ray_cluster", raising=False)
+    with pytest.raises(SettingError, match=message):
+        engine_named(name, **settings)

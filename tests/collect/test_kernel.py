@@ -7,28 +7,24 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from datassay.collect.jacobian.blocks import DenseFactors
+from datassay.collect.jacobian.blocks import DenseFactors, mapped
 from datassay.collect.jacobian.kernel import kernel
 from datassay.collect.jacobian.per_sample import factored_jacobian, inspect_layers, jacobian
 from datassay.collect.jacobian.projection import project, projector, tensor_projection
+from datassay.collect.layers import Layers
 from helpers.jacobians import blocks_of, full, made
 
 MODELS = ["mlp", "lenet5", "batch norm", "no bias", "used twice", "frozen bias", "bare linear"]
-
-
-def rows(block, part):
-    if isinstance(block, DenseFactors):
-        return DenseFactors(block.inputs[part], block.gradients[part], block.bias)
-    return block[part]
 
 
 @pytest.mark.parametrize("max_bytes", [2**28, 400])
 @pytest.mark.parametrize("case", MODELS)
 def test_equals_the_product_of_jacobians(case, max_bytes):
     _, blocks, phi = blocks_of(case)
-    left = {name: rows(b, slice(0, 4)) for name, b in blocks.items()}
-    right = {name: rows(b, slice(1, 6)) for name, b in blocks.items()}
+    left = {name: mapped(b, lambda t: t[:4]) for name, b in blocks.items()}
+    right = {name: mapped(b, lambda t: t[1:6]) for name, b in blocks.items()}
     k = phi.shape[1]
     expected = phi[:4].flatten(0, 1) @ phi[1:].flatten(0, 1).T
     joint = kernel(left, right, "joint", max_bytes)
@@ -36,6 +32,9 @@ def test_equals_the_product_of_jacobians(case, max_bytes):
     averaged = kernel(left, right, "averaged", max_bytes)
     mean = sum(phi[:4, a] @ phi[1:, a].T for a in range(k)) / k
     torch.testing.assert_close(averaged, mean, rtol=1e-12, atol=1e-12)
+    single = {name: mapped(b, Tensor.float) for name, b in blocks.items()}
+    double = {name: mapped(b, Tensor.double) for name, b in single.items()}  # multiplied as such
+    assert torch.equal(kernel(single, single, "joint"), kernel(double, double, "joint"))
 
 
 @pytest.mark.parametrize("outputs", ["joint", "averaged"])
@@ -48,19 +47,8 @@ def test_gradients_that_are_one_for_all_samples_are_multiplied_once(outputs, sam
 
     left, right = block(40), block(9)
     found = kernel(left, right, outputs, max_bytes=8 * 9 * 16 * 3)
-    monkeypatch.setattr(sys.modules[kernel.__module__], "_is_same", lambda gradients: False)
+    monkeypatch.setattr(sys.modules[kernel.__module__], "_common_product", lambda *_: None)
     torch.testing.assert_close(found, kernel(left, right, outputs), rtol=1e-14, atol=1e-14)
-
-
-def test_float32_blocks_are_multiplied_in_float64():
-    _, blocks, _ = blocks_of("mlp")
-    single = {
-        n: DenseFactors(b.inputs.float(), b.gradients.float(), b.bias) for n, b in blocks.items()
-    }
-    double = {
-        n: DenseFactors(b.inputs.double(), b.gradients.double(), b.bias) for n, b in single.items()
-    }
-    assert torch.equal(kernel(single, single, "joint"), kernel(double, double, "joint"))
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -103,10 +91,8 @@ def test_projection_equals_its_matrix(case, p, kind):
         ours, torch.cat([expected[n] for n in order], 2), rtol=1e-12, atol=1e-15
     )
     assert ours.shape[2] == sum(t.n_features for t in to.tensors.values())
-    halves = [
-        project({n: rows(b, s) for n, b in blocks.items()}, to) for s in (slice(2), slice(2, 6))
-    ]
-    assert torch.equal(torch.cat(halves), ours)
+    first = project({n: mapped(b, lambda t: t[:2]) for n, b in blocks.items()}, to)
+    assert torch.equal(first, ours[:2])
 
 
 @pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
@@ -122,22 +108,6 @@ def test_convolutions_are_projected_from_factors(case, p, kind):
         torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_coordinates_are_exact_entries_scaled():
-    to = tensor_projection(50, 20, "coordinates", seed=1)
-    assert len(to.index.unique()) == 20 and to.scale == math.sqrt(50 / 20)
-    assert tensor_projection(20, 20, "coordinates", 1).kind == "whole"
-    assert tensor_projection(21, 20, "sparse_sign", 1).kind == "sparse_sign"
-
-
-def test_more_features_than_entries_reach_still_counts_them():
-    """21 entries leave some of 20 features empty; the width must not depend on the draw."""
-    layers, blocks, _ = blocks_of("mlp")
-    for seed in range(5):
-        assert (
-            project(blocks, projector(layers, 20, "sparse_sign", seed)).shape[2] == 20 + 7 + 20 + 3
-        )
-
-
 @pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
 def test_inner_products_are_unbiased(kind):
     g = torch.Generator().manual_seed(0)
@@ -148,6 +118,14 @@ def test_inner_products_are_unbiased(kind):
         found.append(float((matrix @ a) @ (matrix @ b)))
     found = torch.tensor(found)
     assert abs(found.mean() - a @ b) <= 4 * found.std() / math.sqrt(len(found))
+    to = tensor_projection(50, 20, kind, seed=1)
+    assert kind == "sparse_sign" or (len(to.index.unique()), to.scale) == (20, math.sqrt(50 / 20))
+    assert tensor_projection(20, 20, kind, 1).kind == "whole"
+    assert tensor_projection(21, 20, kind, 1).kind == kind
+    # 21 entries leave some of 20 features empty; the width must not depend on the draw.
+    layers, blocks, _ = blocks_of("mlp")
+    widths = {project(blocks, projector(layers, 20, kind, seed)).shape[2] for seed in range(5)}
+    assert widths == {20 + 7 + 20 + 3}
 
 
 @pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
@@ -161,3 +139,46 @@ def test_draws_are_seeded_and_tensors_draw_apart(kind):
     twins = type(layers)({}, sizes, 1)
     pair = projector(twins, 5, kind, 0).tensors
     assert not torch.equal(pair["a"].index, pair["b"].index)
+
+
+N, K = 6, 3
+
+
+def blocks():
+    g = torch.Generator().manual_seed(0)
+    inputs = torch.randn(N, 5, generator=g, dtype=torch.float64)
+    gradients = torch.randn(N, K, 4, generator=g, dtype=torch.float64)
+    direct = torch.randn(N, K, 9, generator=g, dtype=torch.float64)
+    return {"dense": DenseFactors(inputs, gradients, True), "direct": direct}
+
+
+def written_out():
+    given = blocks()
+    dense = given["dense"]
+    weight = (dense.gradients[..., None] * dense.inputs[:, None, None]).flatten(2)
+    return torch.cat([weight, dense.gradients, given["direct"]], 2)  # [n, k, 33]
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+@pytest.mark.parametrize("each", [None, 7], ids=["whole", "projected"])
+def test_the_mean_over_seeds_is_the_averaged_kernel(kind, each):
+    layers = Layers({"dense": (5, 4, True)}, {"direct": 9}, K)
+    exact = torch.einsum("ikp,jkp->ij", written_out(), written_out()) / K
+    draws = []
+    for seed in range(200):
+        features = project(blocks(), projector(layers, each, kind, seed, averaged=True))
+        assert features.shape == (N, 1, features.shape[2])
+        draws.append(features[:, 0] @ features[:, 0].T)
+    draws = torch.stack(draws)
+    error = draws.std(0) / len(draws) ** 0.5
+    assert float(((draws.mean(0) - exact) / error).abs().max()) < 4.5
+
+
+def test_the_rows_are_the_joint_ones_added_up_under_signs():
+    layers = Layers({"dense": (5, 4, True)}, {"direct": 9}, K)
+    joint = project(blocks(), projector(layers, 7, "coordinates", 3))
+    to = projector(layers, 7, "coordinates", 3, averaged=True)
+    signs = torch.cat([to.mixing[n] for n in ("dense.weight", "dense.bias", "direct")], 1)
+    assert set(signs.unique().tolist()) == {-1.0, 1.0}
+    expected = (joint * signs).sum(1, keepdim=True) / K**0.5
+    torch.testing.assert_close(project(blocks(), to), expected)

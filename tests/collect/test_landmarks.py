@@ -3,12 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
-import torch
 
 import datassay as da
 from datassay.collect.jacobian.kernel import landmark_positions
-from datassay.errors import SettingError
 
 
 def parts(n=60, m=20, k=3):
@@ -52,18 +49,3 @@ def test_the_order_of_the_rows_is_no_matter():
         for s in (train, train.subset(order))
     )
     np.testing.assert_allclose(other.prediction_change, one.prediction_change[order], rtol=1e-6)
-
-
-def test_a_store_gives_the_same(tmp_path):
-    model, train, val = parts()
-    how = {"projection": 12, "outputs": "landmarks"}
-    plain = da.collect(model, train, val, **how)
-    for _ in range(2):
-        kept = da.collect(model, train, val, store=tmp_path / "kept", **how)
-        assert torch.equal(kept.features, plain.features)
-
-
-def test_landmarks_need_a_number():
-    model, train, _ = parts()
-    with pytest.raises(SettingError, match="outputs 'landmarks' needs a number of landmarks"):
-        da.collect(model, train, projection=None, outputs="landmarks")

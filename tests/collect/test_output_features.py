@@ -1,6 +1,7 @@
 """Jacobians of a dense layer kept as its inputs against the same Jacobians written out."""
 
-import pytest
+from unittest.mock import patch
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,24 +17,6 @@ def both(n, d, k, seed):
     return SharedFeatures(x, k), DenseFeatures(jacobian), g
 
 
-def products(features, values):
-    """Every product, of one batch or of none."""
-    return {
-        "outputs": features.outputs(values["weights"]),
-        "pullback": features.pullback(values["slopes"]),
-        "curvature": features.curvature(values["inner"]),
-    }
-
-
-def draw(g, n, d, k, batch=()):
-    inner = torch.randn(*batch, n, k, k, generator=g, dtype=torch.float64)
-    return {
-        "weights": torch.randn(*batch, k * d, generator=g, dtype=torch.float64),
-        "slopes": torch.randn(*batch, n, k, generator=g, dtype=torch.float64),
-        "inner": inner + inner.mT,
-    }
-
-
 SIZES = {
     "n": st.integers(1, 7),
     "d": st.integers(1, 4),
@@ -43,15 +26,24 @@ SIZES = {
 
 
 @settings(max_examples=25, deadline=None)
-@given(batch=st.sampled_from([(), (1,), (3,)]), **SIZES)
-def test_shared_and_dense_agree(n, d, k, seed, batch):
+@given(batch=st.sampled_from([(), (1,), (3,)]), room=st.sampled_from([1, 40, 2**25]), **SIZES)
+def test_products_of_a_batch_are_their_definition(n, d, k, seed, batch, room):
     shared, written, g = both(n, d, k, seed)
-    assert len(shared) == len(written) == n
-    assert (shared.n_outputs, shared.n_parameters) == (k, k * d)
-    assert (written.n_outputs, written.n_parameters) == (k, k * d)
-    values = draw(g, n, d, k, batch)
-    for name, found in products(shared, values).items():
-        torch.testing.assert_close(found, products(written, values)[name], msg=name)
+    j, inner = written.jacobian, torch.randn(*batch, n, k, k, generator=g, dtype=torch.float64)
+    weights = torch.randn(*batch, k * d, generator=g, dtype=torch.float64)
+    slopes = torch.randn(*batch, n, k, generator=g, dtype=torch.float64)
+    inner = inner + inner.mT
+    curvature = torch.einsum("nkp,...nkl,nlq->...pq", j, inner, j)
+    for features in (shared, written):
+        assert (len(features), features.n_outputs, features.n_parameters) == (n, k, k * d)
+        outputs = torch.einsum("nkp,...p->...nk", j, weights)
+        torch.testing.assert_close(features.outputs(weights), outputs)
+        pulled = torch.einsum("nkp,...nk->...p", j, slopes)
+        torch.testing.assert_close(features.pullback(slopes), pulled)
+        with patch.object(module, "CHUNK_VALUES", room):
+            torch.testing.assert_close(features.curvature(inner), curvature)
+            middle = torch.eye(k * d, dtype=torch.float64)
+            torch.testing.assert_close(features.quadratic(middle), j @ j.mT)
 
 
 @settings(max_examples=25, deadline=None)
@@ -71,24 +63,3 @@ def test_products_of_each_sample_agree_with_their_definition(n, d, k, seed):
         torch.testing.assert_close(features.quadratic(middle), j @ middle @ j.mT)
         torch.testing.assert_close(features.rows(slice(1, None)), j[1:])
         torch.testing.assert_close(features.subset(keep).rows(slice(None)), j[keep])
-
-
-def test_curvature_against_its_definition():
-    shared, written, g = both(6, 3, 2, 0)
-    values = draw(g, 6, 3, 2, (2,))
-    expected = torch.einsum(
-        "nkp,bnkl,nlq->bpq", written.jacobian, values["inner"], written.jacobian
-    )
-    torch.testing.assert_close(shared.curvature(values["inner"]), expected)
-    torch.testing.assert_close(written.curvature(values["inner"]), expected)
-
-
-@pytest.mark.parametrize("room", [1, 40])
-def test_chunks_change_nothing(monkeypatch, room):
-    shared, written, g = both(9, 3, 2, 1)
-    values, middle = draw(g, 9, 3, 2, (2,)), torch.eye(6).double()
-    before = [f.curvature(values["inner"]) for f in (shared, written)] + [written.quadratic(middle)]
-    monkeypatch.setattr(module, "CHUNK_VALUES", room)
-    after = [f.curvature(values["inner"]) for f in (shared, written)] + [written.quadratic(middle)]
-    for a, b in zip(before, after, strict=True):
-        torch.testing.assert_close(a, b)

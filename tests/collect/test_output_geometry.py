@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, jacrev, vmap
+from torch.func import jacrev, vmap
 
 from datassay.collect.curvature.output_geometry import (
     DenseFeatures,
@@ -18,6 +18,8 @@ from datassay.collect.curvature.output_loss import curvature_root, loss_derivati
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.networks import mlp
+from helpers.jacobians import oracle
+from helpers.made_of import MadeOf
 
 
 def samples(n=70, d=4, k=3, seed=0):
@@ -33,15 +35,7 @@ def frozen_network(k=3):
 
 
 def jacobians(model, x):
-    """[n, k, p] of what trains, in the model's own order of parameters."""
-    model = copy.deepcopy(model).double()
-    trains = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
-
-    def outputs(parameters, sample):
-        return functional_call(model, parameters, (sample[None],))[0]
-
-    found = vmap(jacrev(outputs), (None, 0))(trains, torch.as_tensor(x).double())
-    return {name: block.flatten(2).detach() for name, block in found.items()}
+    return oracle(copy.deepcopy(model).double(), torch.as_tensor(x).double())[1]
 
 
 def by_output(blocks, k):
@@ -90,26 +84,16 @@ def test_projections():
     assert output_geometry(model, train).features.n_parameters == whole  # few enough
     assert output_geometry(model, train, projection=2).features.n_parameters < whole
     for bad in (0, "all"):
-        with pytest.raises(SettingError, match="projection must be 'auto', None or a positive"):
+        with pytest.raises(SettingError, match=r"projection must be ('auto', None|at least 1 fea)"):
             output_geometry(model, train, projection=bad)
-
-
-class Shifted(nn.Module):
-    """A dense layer with something fixed added: its derivative is 1, its outputs are not all."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.layer(x) + x[:, :3]
 
 
 @pytest.mark.parametrize(
     "model",
     [
         nn.Sequential(nn.Linear(4, 3), nn.Tanh()),
-        Shifted(),
+        # Something fixed is added: its derivative is 1, its outputs are not all.
+        MadeOf(lambda net, x: net.layer(x) + x[:, :3], layer=nn.Linear(4, 3)),
         nn.Sequential(nn.Linear(4, 3), nn.ReLU()),
     ],
     ids=["tanh", "added", "relu"],
@@ -126,15 +110,6 @@ def test_outputs_that_are_not_finite():
         output_geometry(model, samples())
 
 
-def test_losses_must_suit_the_task():
-    regression = SampleSet(np.ones((4, 4)), np.arange(4.0), np.arange(4))
-    with pytest.raises(SettingError, match="loss must be mse for a regression"):
-        output_geometry(nn.Linear(4, 1), regression, "cross_entropy")
-    with pytest.raises(SettingError, match="cross_entropy or mse for classes; got 'hinge'"):
-        output_geometry(nn.Linear(4, 3), samples(), "hinge")
-    assert output_geometry(nn.Linear(4, 1), regression, "mse").targets.shape == (4, 1)
-
-
 @pytest.mark.parametrize("model", [nn.Linear(4, 3), frozen_network()], ids=["linear", "last layer"])
 def test_weights_go_back_into_the_model(model):
     train = samples()
@@ -145,13 +120,10 @@ def test_weights_go_back_into_the_model(model):
     moved = output_geometry(with_weights(model, weights), train)
     torch.testing.assert_close(moved.outputs, at.moved(weights).outputs, rtol=1e-6, atol=1e-6)
     assert next(model.parameters()).dtype == torch.float32
-
-
-def test_a_subset_is_the_geometry_of_the_subset():
-    train, keep = samples(), np.array([3, 1, 60])
-    part = output_geometry(nn.Linear(4, 3), train).subset(torch.as_tensor(keep))
+    keep = np.array([3, 1, 60])
+    part = at.subset(torch.as_tensor(keep))
     assert len(part) == 3 and len(part.features) == 3
-    assert torch.equal(part.targets, torch.eye(3).double()[torch.as_tensor(train.y[keep])])
+    assert torch.equal(part.targets, at.targets[keep])
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "mse"])

@@ -17,7 +17,7 @@ os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
 import numpy as np, ray, torch
 from ray.cluster_utils import Cluster
 torch.set_num_threads(1)
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.processes import engine_named
 from datassay.collect.engine.base import IN_PROCESS
 from datassay.errors import ModelError, SettingError
 import helpers.engines as t

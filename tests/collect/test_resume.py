@@ -1,10 +1,7 @@
 """collect with a store: the same bits as without, whatever the interruption or the damage."""
 
-import inspect
 import logging
-import os
-import subprocess
-import sys
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -91,24 +88,14 @@ def test_a_second_call_computes_a_few_samples_again(tmp_path, monkeypatch, caplo
         same_bits(collect(*problem(), store=tmp_path), expected)
     assert 1 < len(computed) <= N_AGAIN and {len(chunk) for chunk in computed} == {1}
     assert len({chunk.number for chunk in computed}) == len(computed)
-    n_chunks = len(FeatureStoreOf(tmp_path).digests())
+    n_chunks = len(zarr.open_group(str(tmp_path), mode="r")["digests"][:])
     assert f"{n_chunks} of {n_chunks} chunks found, 0 missing, 0 damaged" in caplog.text
-
-
-class FeatureStoreOf:
-    """What anybody with Zarr finds there."""
-
-    def __init__(self, location):
-        self.group = zarr.open_group(str(location), mode="r")
-
-    def digests(self):
-        return self.group["digests"][:]
 
 
 def test_the_store_holds_what_the_pass_gave(tmp_path):
     model, train, val = problem()
     lin = collect(model, train, val, projection=9, store=tmp_path)
-    group = FeatureStoreOf(tmp_path).group
+    group = zarr.open_group(str(tmp_path), mode="r")
     features = group["train_jacobian.projected"][:]
     assert np.array_equal(features.reshape(-1, features.shape[2]), lin.features.numpy())
     assert np.array_equal(group["val_outputs"][:], lin.val_outputs.numpy())
@@ -118,7 +105,7 @@ def test_the_store_holds_what_the_pass_gave(tmp_path):
     train, val = regression(9), regression(4, seed=1)
     torch.manual_seed(0)
     collect(mlp((5,), 1, width=7), train, val, store=tmp_path / "numbers")
-    group = FeatureStoreOf(tmp_path / "numbers").group
+    group = zarr.open_group(str(tmp_path / "numbers"), mode="r")
     assert np.array_equal(group["train_ids"][:], train.ids)
 
 
@@ -133,7 +120,7 @@ def test_a_damaged_chunk_is_told_and_computed_again(tmp_path, caplog):
     assert file.read_bytes() == whole
 
 
-def test_other_weights_data_seed_or_settings_are_named(tmp_path):
+def test_other_weights_data_seed_settings_or_versions_are_named(tmp_path, monkeypatch):
     model, train, val = problem()
     collect(model, train, val, projection=9, store=tmp_path)
 
@@ -147,11 +134,15 @@ def test_other_weights_data_seed_or_settings_are_named(tmp_path):
     assert differs(val=classes(6, seed=2, first=50)) == "validation samples"
     assert differs(train=replace(train, ids=train.ids[::-1].copy())) == "training samples"
     assert differs(seed=4) == "seed (0 there, 4 here)"
+    assert "precision" in differs(precision="float32")
     assert "projection (9 there, 30 here)" in differs(projection=30)
     assert "outputs" in differs(outputs="averaged")
     frozen = network()
     frozen[-1].bias.requires_grad_(False)
     assert "trained tensors" in differs(model=frozen)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "__version__", "9.9")
+        assert re.fullmatch(r"torch \(.* there, \"9.9\" here\)", differs())
     collect(model, train, val, store=tmp_path)  # "auto" takes what is there
     assert plan_collection(model, train, val, store=tmp_path).projection == 9
 
@@ -182,115 +173,6 @@ def test_features_larger_than_the_memory_stay_in_the_store(tmp_path, monkeypatch
         lin.features[0:51]
 
 
-def test_another_torch_is_refused(tmp_path, monkeypatch):
-    collect(*problem(), store=tmp_path)
-    monkeypatch.setattr(torch, "__version__", "9.9")
-    with pytest.raises(SettingError, match=r"differs in: torch \(.* there, \"9.9\" here\)"):
-        collect(*problem(), store=tmp_path)
-
-
-def test_other_threads_compute_with_those_of_the_first_call(tmp_path, monkeypatch):
-    monkeypatch.setattr(FeatureStore, "put", stop_at(2))
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with pytest.raises(Stopped):
-            collect(*problem(), store=tmp_path)
-        torch.set_num_threads(1)
-        monkeypatch.undo()
-        monkeypatch.setattr(forms, "WORKING_BYTES", CHUNK_BYTES)
-        used, compute = [], JacobianPass.arrays
-
-        def noting(self, chunk):
-            used.append(torch.get_num_threads())
-            return compute(self, chunk)
-
-        monkeypatch.setattr(JacobianPass, "arrays", noting)
-        collect(*problem(), store=tmp_path)
-        assert set(used) == {2} and torch.get_num_threads() == 1
-    finally:
-        torch.set_num_threads(before)
-
-
-def stop_at(number):
-    written = FeatureStore.put
-
-    def put(self, chunk, values):
-        if chunk == number:
-            raise Stopped
-        written(self, chunk, values)
-
-    return put
-
-
-def test_something_else_is_not_written_into(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(SettingError, match=r"holds notes.txt but no zarr.json"):
-        collect(*problem(), store=tmp_path)
-    assert os.listdir(tmp_path) == ["notes.txt"]
-
-
-def test_a_file_in_its_place_is_refused(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(SettingError, match=r"must be a folder; .*file is a file"):
-        collect(*problem(), store=tmp_path / "file")
-
-
-# One process imports, and forks children that are killed while they compute: no autograd before.
-KILLS = """
-import os, random, signal, sys, time
-from pathlib import Path
-import numpy as np, torch, torch._dynamo, zarr  # the second is what torch.func imports
-from helpers import perturbation
-perturbation.install()  # or the network would not be the caller's
-from datassay.collect import choose_form
-from datassay.collect.collection import collect
-from datassay.data.samples import SampleSet
-from datassay.models.networks import mlp
-from datassay.score.leave_one_out import leave_one_out
-{problem}
-choose_form.WORKING_BYTES = 2**13
-random.seed(0)
-store, result = Path(sys.argv[1]), sys.argv[2]
-
-def attempt(chunks):
-    pid = os.fork()
-    if not pid:
-        try:
-            lin = collect(*problem(), projection=9, store=store)
-            np.savez(result, features=lin.features, outputs=lin.outputs)
-        finally:
-            os._exit(0)
-    if chunks is not None:
-        while len(list((store / "digests").glob("c/*"))) < chunks:
-            time.sleep(0.001)
-        time.sleep(random.uniform(0, 0.02))
-        os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-
-for chunks in (1, 3):
-    attempt(chunks)
-    assert not Path(result).exists()
-attempt(None)
-"""
-
-
-def test_a_killed_process_goes_on_to_the_same_bits(tmp_path, monkeypatch):
-    source = "".join(map(inspect.getsource, (network, classes, problem)))
-    script = KILLS.replace("{problem}", source)
-    subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "store"), str(tmp_path / "result.npz")],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-        timeout=300,
-        check=True,
-    )
-    monkeypatch.setattr(forms, "WORKING_BYTES", 2**13)
-    expected, found = collect(*problem(), projection=9), np.load(tmp_path / "result.npz")
-    assert -(-17 // expected.form.chunk) > 4
-    assert np.array_equal(found["features"], expected.features.numpy())
-    assert np.array_equal(found["outputs"], expected.outputs.numpy())
-
-
 def test_a_form_that_memory_decided_is_a_warning_and_stays(tmp_path):
     few = {"memory": 1e5}
     first = collect(*problem(), **few, store=tmp_path)
@@ -305,3 +187,22 @@ def test_a_form_that_memory_decided_is_a_warning_and_stays(tmp_path):
     assert alone.warnings == () and torch.equal(alone.kernel, first.kernel)
     with pytest.raises(SettingError, match="differs in: "):
         collect(*problem(), outputs="joint", store=tmp_path)
+
+
+def test_other_threads_compute_with_those_of_the_first_call(tmp_path, monkeypatch):
+    used, compute, before = [], JacobianPass.arrays, torch.get_num_threads()
+
+    def noting(self, chunk):
+        used.append(torch.get_num_threads())
+        return compute(self, chunk)
+
+    try:
+        torch.set_num_threads(2)
+        collect(*problem(), store=tmp_path)
+        torch.set_num_threads(1)
+        next(f for f in (tmp_path / "train_outputs" / "c" / "1").rglob("*") if f.is_file()).unlink()
+        monkeypatch.setattr(JacobianPass, "arrays", noting)
+        collect(*problem(), store=tmp_path)
+        assert set(used) == {2} and torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)

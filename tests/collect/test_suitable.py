@@ -1,4 +1,4 @@
-"""Networks as people have them: attention, wrapped, lazy, scripted, bfloat16, recurrent."""
+"""Networks as people have them: taken as they are, or one clear error that names the layer."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,13 @@ import torch
 from torch import nn
 
 import datassay as da
+from datassay.collect.jacobian.per_sample import inspect_layers, jacobian
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
+from datassay.models.networks import mlp
 from datassay.train import retrain
+from helpers.jacobians import frozen
+from helpers.made_of import MadeOf
 
 RUN = {"lr": 0.1, "steps": 5}
 
@@ -18,41 +22,29 @@ def samples(n=10, seed=0, shape=(3, 4)):
     return SampleSet(x=x, y=np.arange(n) % 2, ids=np.arange(n), class_names=("a", "b"))
 
 
-class SelfAttention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
-        self.head = nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.head(self.attention(x, x, x, need_weights=False)[0].mean(1))
-
-
-class Encoder(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.TransformerEncoderLayer(4, 2, 6, batch_first=True)
-        self.head = nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.head(self.layer(x).mean(1))
+def attention():
+    torch.manual_seed(0)
+    return MadeOf(
+        lambda net, x: net.head(net.body(x, x, x, need_weights=False)[0].mean(1)),
+        body=nn.MultiheadAttention(4, 2, batch_first=True),
+        head=nn.Linear(4, 2),
+    )
 
 
-class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body, self.head = nn.LSTM(4, 3, batch_first=True), nn.Linear(3, 2)
-
-    def forward(self, x):
-        return self.head(self.body(x)[0][:, -1])
+def encoder():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(4, 2, 6, batch_first=True)
+    return MadeOf(lambda net, x: net.head(net.body(x).mean(1)), body=layer, head=nn.Linear(4, 2))
 
 
-def made(kind, seed=0):
-    torch.manual_seed(seed)
-    return kind()
+def recurrent(n_in=4):
+    body = nn.LSTM(n_in, 5, batch_first=True)
+    last = MadeOf(lambda net, x: net.lstm(x if x.ndim == 3 else x[:, None])[0][:, -1], lstm=body)
+    return nn.Sequential(nn.Identity(), last, nn.Linear(5, 2))
 
 
 def dense():
+    torch.manual_seed(0)
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 2))
 
 
@@ -68,14 +60,22 @@ def descended(model, train, keep):
     return model
 
 
-@pytest.mark.parametrize("kind", [SelfAttention, Encoder])
-def test_attention_is_collected_and_retrained_without_a_warning(kind):
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("kind", [attention, encoder])
+def test_attention_is_collected_and_retrained_without_a_warning(kind, fast):
     """Warnings are errors here; torch's fused attention warns, and cannot be differentiated."""
     train, val = samples(), samples(4, seed=1)
-    assert len(da.collect(made(kind), train, val)) == 10
-    found = retrain(made(kind), train, val, loss="mse", removed=[3, 7], precision="float64", **RUN)
+    torch.backends.mha.set_fastpath_enabled(fast)
+    try:
+        assert len(da.collect(kind(), train, val)) == 10
+        # The user's own choice is put back.
+        assert torch.backends.mha.get_fastpath_enabled() == fast
+        assert torch.backends.cuda.flash_sdp_enabled()
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+    found = retrain(kind(), train, val, loss="mse", removed=[3, 7], precision="float64", **RUN)
     for i, outputs in zip((3, 7), found.outputs_without, strict=True):
-        alone = descended(made(kind), train, np.delete(np.arange(10), i))
+        alone = descended(kind(), train, np.delete(np.arange(10), i))
         expected = alone(torch.tensor(val.x).double()).detach().numpy()
         np.testing.assert_allclose(outputs, expected, rtol=1e-9)
 
@@ -83,19 +83,8 @@ def test_attention_is_collected_and_retrained_without_a_warning(kind):
 @pytest.mark.parametrize("method", ["exact", "cg", "tracin", "gauss_newton"])
 def test_attention_has_second_derivatives(method):
     settings = {} if method == "tracin" else {"damping": 5.0}
-    found = da.influence(made(Encoder), samples(), samples(4, seed=1), method=method, **settings)
+    found = da.influence(encoder(), samples(), samples(4, seed=1), method=method, **settings)
     assert np.isfinite(found.effect).all()
-
-
-@pytest.mark.parametrize("fast", [True, False])
-def test_the_users_choice_of_attention_is_put_back(fast):
-    torch.backends.mha.set_fastpath_enabled(fast)
-    try:
-        da.collect(made(SelfAttention), samples())
-        assert torch.backends.mha.get_fastpath_enabled() == fast
-        assert torch.backends.cuda.flash_sdp_enabled()
-    finally:
-        torch.backends.mha.set_fastpath_enabled(True)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +92,8 @@ def test_the_users_choice_of_attention_is_put_back(fast):
 )
 def test_a_wrapped_network_is_the_one_inside(wrap, tmp_path):
     train, val = samples(), samples(4, seed=1)
-    plain, wrapped = made(dense), wrap(made(dense))
-    one = da.collect(plain, train, val, store=tmp_path / "store")
-    two = da.collect(wrapped, train, val, store=tmp_path / "store")
+    plain, wrapped = dense(), wrap(dense())
+    one, two = (da.collect(m, train, val, store=tmp_path / "store") for m in (plain, wrapped))
     assert torch.equal(one.kernel, two.kernel)
     runs = [retrain(m, train, val, removed=[0], **RUN) for m in (plain, wrapped)]
     np.testing.assert_array_equal(*(run.outputs for run in runs))
@@ -114,25 +102,28 @@ def test_a_wrapped_network_is_the_one_inside(wrap, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("call", [da.collect, lambda *sets: retrain(*sets, **RUN)])
-def test_lazy_and_scripted_networks_are_refused(call):
+@pytest.mark.parametrize("call", [da.collect, lambda *sets: retrain(*sets, **RUN), da.influence])
+def test_networks_without_weights_or_statistics_of_their_own_are_refused(call):
+    train = samples()
     lazy = nn.Sequential(nn.Flatten(), nn.LazyLinear(2))
     before = torch.get_rng_state()
     with pytest.raises(ModelError, match=r"'1\.weight' of a lazy layer has none yet\."):
-        call(lazy, samples())
+        call(lazy, train, train)
     assert torch.equal(torch.get_rng_state(), before)
-    scripted = torch.jit.trace(made(dense).eval(), torch.zeros(1, 3, 4))
+    scripted = torch.jit.trace(dense().eval(), torch.zeros(1, 3, 4))
     with pytest.raises(ModelError, match="got a TorchScript one"):
-        call(scripted, samples())
+        call(scripted, train, train)
+    for norm in (nn.BatchNorm1d(4, track_running_stats=False), nn.SyncBatchNorm(4)):
+        norm.running_mean = norm.running_var = None
+        model = nn.Sequential(nn.Flatten(), nn.Linear(12, 4), norm, nn.Linear(4, 2))
+        with pytest.raises(ModelError, match=r"'2' does not.*track_running_stats=True"):
+            call(model, train, train)
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (
-            Recurrent,
-            "torch.func can run for many networks at once; got RuntimeError: Batching rule",
-        ),
+        (recurrent, "torch.func can run for many networks at once; got RuntimeError: Batching"),
         (lambda: nn.Linear(9, 2), r"must accept samples of shape \[3, 4\]; it raised"),
         (nn.Flatten, "must have a trainable parameter"),
         (lambda: nn.Linear(4, 2), r"must be \[n, k\], one row a sample; got \[1, 3, 2\]"),
@@ -140,81 +131,132 @@ def test_lazy_and_scripted_networks_are_refused(call):
 )
 def test_retraining_refuses_what_it_cannot_run(model, message):
     with pytest.raises(ModelError, match=message):
-        retrain(made(model), samples(), **RUN)
+        retrain(model(), samples(), **RUN)
 
 
 def test_bfloat16_weights_are_read_as_they_are():
-    train, half = samples(), made(dense).bfloat16()
-    found = [retrain(m, train, removed=[0], **RUN) for m in (half, made(dense).bfloat16().float())]
+    train, half = samples(), dense().bfloat16()
+    found = [retrain(m, train, removed=[0], **RUN) for m in (half, dense().bfloat16().float())]
     np.testing.assert_array_equal(*(run.outputs_without for run in found))
     assert half[1].weight.dtype == torch.bfloat16
 
 
-class Centred(nn.Linear):
-    """Takes the batch's mean away, as a badly placed normalisation does."""
-
-    def forward(self, x):
-        z = super().forward(x.flatten(1))
-        return z - z.mean(0) + 1
-
-
-class Noisy(nn.Linear):
-    def forward(self, x):
-        return super().forward(x.flatten(1)) + torch.randn(2)
-
-
-class Pooled(nn.Linear):
-    def forward(self, x):
-        return super().forward(x.flatten(1)).mean(0, keepdim=True)
-
-
-class OneAtATime(nn.Linear):
-    def forward(self, x):
-        return super().forward(x.reshape(1, 12))
+def changed(change):
+    return MadeOf(lambda net, x: change(net.layer(x.flatten(1))), layer=nn.Linear(12, 2))
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
-    [(Centred, "together differ by"), (Noisy, "together differ by"), (Pooled, r"\[1, 2\]")],
+    ("change", "told"),
+    [
+        (lambda z: z - z.mean(0) + 1, "together differ by"),  # a badly placed normalisation
+        (lambda z: z + torch.randn(2), "together differ by"),
+        (lambda z: z.mean(0, keepdim=True), r"\[1, 2\]"),
+    ],
 )
-def test_networks_that_mix_samples_are_refused(kind, told):
+def test_networks_that_mix_samples_are_refused(change, told):
     with pytest.raises(ModelError, match=f"on that sample alone; .*{told}"):
-        da.collect(kind(12, 2), samples())
+        da.collect(changed(change), samples())
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        lambda: OneAtATime(12, 2),
+        lambda: MadeOf(lambda net, x: net.layer(x.reshape(1, 12)), layer=nn.Linear(12, 2)),
         lambda: nn.Sequential(nn.Flatten(), nn.BatchNorm1d(12), nn.Linear(12, 2), nn.Dropout(0.5)),
-        lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 2, bias=False)),
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.LayerNorm(4), nn.Linear(4, 2)),
     ],
-    ids=["one at a time", "evaluation mode", "linear"],
+    ids=["one at a time", "evaluation mode", "layer norm"],
 )
 def test_networks_that_keep_samples_apart_are_taken(model):
     assert da.collect(model(), samples()).outputs.shape == (10, 2)
 
 
-@pytest.mark.parametrize(("last", "warned"), [(nn.Softmax(1), True), (nn.ReLU(), False)])
-def test_probabilities_are_told_from_logits(last, warned):
-    torch.manual_seed(0)
-    lin = da.collect(nn.Sequential(dense(), last), samples())
-    assert any("Take the softmax out" in note for note in lin.warnings) == warned
+def test_probabilities_are_told_from_logits():
+    train, soft = samples(), nn.Sequential(dense(), nn.Softmax(1))
+    values = SampleSet(x=train.x, y=np.eye(2)[train.y], ids=train.ids)  # sum to 1, of a regression
+    for model, sets, warned in (
+        (soft, train, True), (nn.Sequential(dense(), nn.ReLU()), train, False),
+        (soft, values, False),
+    ):  # fmt: skip
+        notes = da.collect(model, sets).warnings
+        assert any("Take the softmax out" in note for note in notes) == warned
 
 
-def test_targets_that_sum_to_one_are_no_probabilities():
-    one = samples()
-    train = SampleSet(x=one.x, y=np.eye(2)[one.y], ids=one.ids)
-    assert da.collect(nn.Sequential(dense(), nn.Softmax(1)), train).warnings == ()
+class _NoSetup(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
 
 
-@pytest.mark.parametrize("call", [da.collect, lambda *sets: retrain(*sets, **RUN), da.influence])
-def test_batch_norm_without_running_statistics_is_refused(call):
-    train, width = samples(), samples().x[0].size
-    for norm in (nn.BatchNorm1d(4, track_running_stats=False), nn.SyncBatchNorm(4)):
-        norm.running_mean = norm.running_var = None
-        model = nn.Sequential(nn.Flatten(), nn.Linear(width, 4), norm, nn.Linear(4, 2))
-        with pytest.raises(ModelError, match=r"'2' does not.*track_running_stats=True"):
-            call(model, train, train)
-    normed = nn.Sequential(nn.Flatten(), nn.Linear(width, 4), nn.LayerNorm(4), nn.Linear(4, 2))
-    assert len(da.collect(normed, train)) == 10
+class _ReadsGradient(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * grad.sum().item()
+
+
+def between(call):
+    return nn.Sequential(nn.Linear(5, 5), MadeOf(lambda _, x: call(x)), nn.Linear(5, 2))
+
+
+@pytest.mark.parametrize(
+    ("model", "label"),
+    [
+        (between(lambda x: x * x.sum().item()), r"layer '1' \(MadeOf\)"),
+        (between(lambda x: x if x.sum() > 0 else -x), r"layer '1' \(MadeOf\)"),
+        (between(lambda x: torch.zeros(1, 5, dtype=x.dtype).add_(x)), r"layer '1' \(MadeOf\)"),
+        (between(_NoSetup.apply), r"layer '1' \(MadeOf\)"),
+        (between(_ReadsGradient.apply), "one layer's backward pass"),
+        (recurrent(5), r"layer '1.lstm' \(LSTM\)"),
+        (MadeOf(lambda net, x: net.layer(x) * x.sum().item(), layer=nn.Linear(5, 2)), "MadeOf"),
+    ],
+    ids=["reads", "branches", "fills", "old function", "backward reads", "lstm", "its own"],
+)
+def test_what_cannot_be_vectorised_is_named(model, label):
+    model, x = model.double(), torch.ones(2, 5, dtype=torch.float64)
+    layers = inspect_layers(model, x[:1])
+    with pytest.raises(ModelError, match=rf"torch.func can vectorise; {label} is not: .+ Replace"):
+        jacobian(model, layers, x)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def of_outputs(change):
+    return MadeOf(lambda net, x: change(net.layer(x)), layer=nn.Linear(5, 2))
+
+
+def no_gradient(z):
+    with torch.no_grad():
+        return z * 1
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (of_outputs(lambda z: z[:, 0]), r"must be \[n, k\].*got \[1\] for one sample. Wrap"),
+        (of_outputs(lambda z: z[None]), r"output must be \[n, k\].*got \[1, 1, 2\]"),
+        (of_outputs(lambda z: (z, z)), r"output must be \[n, k\].*got tuple"),
+        (of_outputs(lambda z: torch.cat([z, z])), r"output must be \[n, k\].*got \[2, 2\]"),
+        (of_outputs(torch.Tensor.detach), "output must depend on its trainable parameters"),
+        (of_outputs(no_gradient), "output must depend on its trainable parameters"),
+        (mlp((4,), 2), r"accept samples of shape \[5\]; it raised: RuntimeError: mat1 and"),
+        (of_outputs(lambda z: {}["x"]), r"shape \[5\]; it raised: KeyError: 'x'"),
+        (nn.Flatten(), "must have a trainable parameter"),
+        (frozen("1.weight", "1.bias", "3.weight", "3.bias"), "must have a trainable parameter"),
+    ],
+)
+def test_bad_outputs(model, message):
+    with pytest.raises(ModelError, match=message):
+        inspect_layers(model, torch.ones(1, 5))

@@ -169,11 +169,6 @@ def test_what_needs_a_held_out_part_says_so(here):
     assert '"train": 60' in Path("out/keep.json").read_text()
 
 
-def test_data_can_be_an_option(here):
-    as_option = succeed("score", "--data", "good.npz", "--model", "logistic").stdout
-    assert as_option == succeed("score", "good.npz", "--model", "logistic").stdout
-
-
 def test_a_table_joins_back_by_id(here):
     args = [*TABLE, "--model", "logistic", "--out", "out"]
     succeed("score", "good.csv", *args)
@@ -291,12 +286,6 @@ def test_sources_are_compared_and_are_no_feature(here, name):
     assert set(columns("scores/scores.parquet")["source"]) == {"wide", "narrow"}
 
 
-def test_the_same_seed_gives_the_same_table(here):
-    for out in ("one", "two"):
-        succeed("score", "good.npz", *SMALL, "--seed", 3, "--out", out)
-    assert Path("one/scores.parquet").read_bytes() == Path("two/scores.parquet").read_bytes()
-
-
 def test_plan_writes_and_collects_nothing(here, monkeypatch):
     monkeypatch.setattr(job, "collect", None)
     before = contents(here)
@@ -399,14 +388,6 @@ def test_results_never_replace_what_is_read(here, scored):
     assert contents("ov") == before
 
 
-@pytest.mark.parametrize("args", [["run", "--bogus"], ["run", "iris", "--steps", "many"], ["wat"]])
-def test_usage_errors_exit_with_2(here, args):
-    result = invoke(*args)
-    assert result.exit_code == 2
-    assert isinstance(result.exception, SystemExit)
-    assert "Traceback" not in result.output
-
-
 def command(*args, **popen):
     line = [sys.executable, "-m", "datassay", *map(str, args)]
     # A job that a shell started in the background ignores Ctrl-C, and hands that on to us.
@@ -418,14 +399,6 @@ def command(*args, **popen):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **popen,
     )
-
-
-def test_as_a_program_bad_input_leaves_no_traceback(here):
-    process = command("run", "nan.npz", "--out", "out")
-    out, err = process.communicate(timeout=120)
-    assert (process.returncode, out) == (2, "")
-    assert len(err.splitlines()) == 1
-    assert err.startswith("Error: x must be finite")
 
 
 def test_interrupting_leaves_earlier_results(here):

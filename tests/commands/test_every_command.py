@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from datassay.commands.app import commands
-from helpers.command_line import contents, invoke, planted, succeed
+from helpers.command_line import contents, invoke, succeed
 
 COMMANDS = {command.name: command for command in commands()}
 
@@ -17,21 +17,6 @@ def test_every_command_is_listed_and_shows_examples():
         assert f" {name} " in listed
         text = succeed(name, "--help").stdout
         assert "Examples:" in text and f"datassay {name}" in text.partition("Examples:")[2]
-
-
-@pytest.mark.parametrize("name", ["run", "purify", "partition", "weigh", "polynomial"])
-def test_interrupting_leaves_earlier_results(here, monkeypatch, name):
-    def stopped(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    names = [*COMMANDS[name].part("files").FILES, "index.html"]
-    planted("out", names)
-    before = contents(here)
-    monkeypatch.setattr(COMMANDS[name].part("job"), "run", stopped)
-    result = invoke(name, "iris", "--out", "out")
-    assert result.exit_code == 130
-    assert result.stderr.splitlines()[-1] == "Interrupted. Earlier results are as they were."
-    assert contents(here) == before
 
 
 # `apply` reads its decisions first.
@@ -45,3 +30,10 @@ def test_an_unwritable_out_is_refused_before_any_work(here, name):
     assert result.exit_code == 2
     assert re.match(r"Error: .*taken/deeper", result.stderr), result.stderr
     assert contents(here) == {"taken": b"a file, not a folder"}
+
+
+def test_score_has_no_option_that_needs_trained_networks():
+    text = succeed("score", "--help").output
+    others = ("--check", "--curve-seeds", "--attribution-at", "--budget")
+    assert not [option for option in others if option in text]
+    assert "--attribution" in text and "--adversarial" in text

@@ -3,7 +3,6 @@
 import logging
 
 import pyarrow.parquet as pq
-import pytest
 
 from datassay.act.remove import removal_curve
 from helpers.command_line import invoke, succeed
@@ -31,8 +30,3 @@ def test_a_second_run_finds_everything_and_mends_the_rest(tmp_path, monkeypatch,
     assert scores(tmp_path / "first") == scores(tmp_path / "second") == scores(tmp_path / "third")
     refused = invoke("score", "iris", "--store", tmp_path / "kept", "--out", tmp_path / "fourth")
     assert refused.exit_code == 2 and "differs in: " in refused.stderr
-
-
-@pytest.mark.parametrize("command", ["run", "score"])
-def test_it_is_listed(command):
-    assert "--store" in succeed(command, "--help").output

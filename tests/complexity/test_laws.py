@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import curve_fit
 
 from datassay.complexity.laws import FORMULAS, fit_joint_law, fit_laws
-from datassay.errors import DataError, SettingError
+from datassay.errors import DatassayError
 
 T = np.array([2.0, 5, 10, 20, 40, 80])
 LAWS = {
@@ -94,15 +94,16 @@ def test_joint_law_is_d_log_m():
     assert law.formula == "N = 6 + 2.5·d·log m"
 
 
-def test_bad_input_is_named():
-    good = noisy(T)
-    with pytest.raises(DataError, match="at least three sizes"):
-        fit_laws(T[:2], good[:2])
-    with pytest.raises(DataError, match="the least 1"):
-        fit_laws(T - 1, good)
-    with pytest.raises(DataError, match="at least three sizes"):
-        fit_joint_law(T, T, np.full_like(good, np.inf))
-    with pytest.raises(SettingError, match="level must lie in"):
-        fit_laws(T, good, level=1.0)
-    with pytest.raises(SettingError, match="n_resamples must be at least 1"):
-        fit_laws(T, good, n_resamples=0)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda good: fit_laws(T[:2], good[:2]), "at least three sizes"),
+        (lambda good: fit_laws(T - 1, good), "size must be 2 or more; got 1"),
+        (lambda good: fit_joint_law(T, T, np.full_like(good, np.inf)), "at least three sizes"),
+        (lambda good: fit_laws(T, good, level=1.0), "level must lie in"),
+        (lambda good: fit_laws(T, good, n_resamples=0), "n_resamples must be at least 1"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(DatassayError, match=message):
+        call(noisy(T))

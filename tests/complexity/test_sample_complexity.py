@@ -46,29 +46,16 @@ def test_bisection_finds_what_a_scan_finds(needed, max_samples):
     assert max(n for _, n, _, _ in trials) <= max_samples
 
 
-@pytest.mark.parametrize("depth", [0, 1, 4])
-def test_depth_halves_the_doubt(depth):
-    _, opt, _ = bisect(step_at([100]), Search(n_teachers=1, depth=depth))
-    assert 100 <= opt[0] <= 100 + 64 / 2**depth
-
-
 def test_search_finds_a_probability_in_between():
     """p = N / 80 reaches 0.5 at 40."""
 
     def trial(which, n):
         return np.full(len(which), min(1.0, n / 80)), np.zeros(len(which))
 
-    _, opt, trials = bisect(trial, Search(n_teachers=1, depth=10))
-    assert opt[0] == 40
-    assert [n for _, n, _, _ in trials] == [1, 2, 4, 8, 16, 32, 64, 48, 40, 36, 38, 39]
-
-
-def test_progress_reaches_its_total():
     seen = []
-    search = Search(n_teachers=3, depth=2, max_samples=8)
-    bisect(step_at([3, 5, 99]), search, lambda _step, done, total: seen.append((done, total)))
-    assert seen[-1] == (18, 18)
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    _, opt, trials = bisect(trial, Search(n_teachers=1, depth=10), lambda *s: seen.append(s[1:]))
+    assert opt[0] == 40 and seen[-1] == (23, 23) and seen == sorted(seen)
+    assert [n for _, n, _, _ in trials] == [1, 2, 4, 8, 16, 32, 64, 48, 40, 36, 38, 39]
 
 
 def result(n_opt):
@@ -95,6 +82,8 @@ def test_small_networks_are_recovered():
     assert np.all(result.trial_r2 <= 1)
     again = sample_complexity(2, 2, recipe=QUICK, **SMALL)
     np.testing.assert_array_equal(again.trial_r2, result.trial_r2)
+    r2 = recovery_r2(2, 2, 20, n_teachers=2, n_students=3, recipe=QUICK)
+    assert r2.shape == (2, 3) and np.median(r2) > 0.9
 
 
 def test_a_teacher_without_enough_samples_is_not_recovered():
@@ -102,12 +91,6 @@ def test_a_teacher_without_enough_samples_is_not_recovered():
     assert result.median == np.inf
     assert result.n_not_recovered == 2
     assert set(result.trial_samples.tolist()) == {1, 2, 4}
-
-
-def test_recovery_r2_is_of_every_student():
-    r2 = recovery_r2(2, 2, 20, n_teachers=2, n_students=3, recipe=QUICK)
-    assert r2.shape == (2, 3)
-    assert np.median(r2) > 0.9
 
 
 SIZES = [(2, 2), (3, 2), (2, 3)]
@@ -138,38 +121,28 @@ def test_an_interrupted_table_goes_on_to_the_same_numbers(tmp_path, monkeypatch)
     part = complexity_table(SIZES[1:2], search, store=tmp_path / "s")  # other sizes, same store
     assert len(calls) == 4
     np.testing.assert_array_equal(part.n_opt[0], whole.n_opt[1])
-
-
-def test_a_store_of_other_settings_is_refused(tmp_path):
-    complexity_table([(2, 2)], Search(recipe=QUICK, **SMALL), store=tmp_path / "s")
     other = Search(recipe=StudentRecipe(epochs=41, lr=0.05), **SMALL)
     with pytest.raises(SettingError, match=r"differs in: epochs \(40 there"):
         complexity_table([(2, 2)], other, store=tmp_path / "s")
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("call", "message"),
     [
-        ({"n_inputs": 0}, "n_inputs must be at least 1; got 0"),
-        ({"width": 0}, "width must be at least 1; got 0"),
-        ({"n_teachers": 0}, "n_teachers must be at least 1"),
-        ({"n_students": 0}, "n_students must be at least 1"),
-        ({"depth": -1}, "depth must be at least 0"),
-        ({"max_samples": 0}, "max_samples must be at least 1"),
-        ({"probability": 0.0}, r"probability must lie in \(0, 1\]"),
-        ({"recovery_r2": 1.0}, "recovery_r2 must be below 1"),
-        ({"recipe": StudentRecipe(lr=-1.0)}, "lr must be positive"),
+        (lambda: sample_complexity(0, 2), "n_inputs must be at least 1; got 0"),
+        (lambda: sample_complexity(2, 0), "width must be at least 1; got 0"),
+        (lambda: sample_complexity(2, 2, n_teachers=0), "n_teachers must be at least 1"),
+        (lambda: sample_complexity(2, 2, n_students=0), "n_students must be at least 1"),
+        (lambda: sample_complexity(2, 2, depth=-1), "depth must be at least 0"),
+        (lambda: sample_complexity(2, 2, max_samples=0), "max_samples must be at least 1"),
+        (lambda: sample_complexity(2, 2, probability=0.0), r"probability must lie in \(0, 1\]"),
+        (lambda: sample_complexity(2, 2, recovery_r2=1.0), "recovery_r2 must be below 1"),
+        (lambda: sample_complexity(2, 2, recipe=StudentRecipe(lr=-1.0)), "lr must be positive"),
+        (lambda: complexity_table([]), "at least one"),
+        (lambda: complexity_table([(2, 2), (2, 0)]), "width must be at least 1"),
+        (lambda: recovery_r2(2, 2, 0), "n_samples must be at least 1"),
     ],
 )
-def test_bad_settings_are_named(setting, message):
+def test_bad_settings_are_named(call, message):
     with pytest.raises(SettingError, match=message):
-        sample_complexity(**{"n_inputs": 2, "width": 2, **setting})
-
-
-def test_bad_sizes_are_named():
-    with pytest.raises(SettingError, match="at least one"):
-        complexity_table([])
-    with pytest.raises(SettingError, match="width must be at least 1"):
-        complexity_table([(2, 2), (2, 0)])
-    with pytest.raises(SettingError, match="n_samples must be at least 1"):
-        recovery_r2(2, 2, 0)
+        call()

@@ -62,11 +62,6 @@ def test_the_same_seed_gives_the_same_samples_and_the_model_stays():
     assert model.weight.requires_grad and model.weight.grad is None
 
 
-def test_none_replaced_is_the_same_set():
-    samples, model = problem()
-    assert np.array_equal(add_adversarial(samples, model, 0.0).samples.x, samples.x)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

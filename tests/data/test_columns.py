@@ -34,9 +34,11 @@ def read_as(samples):
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("word", ["x", "1,5", "12%", "n.a.", "--"])
 def test_a_stray_word_does_not_make_words_of_numbers(tmp_path, suffix, word):
-    path = written(tmp_path, suffix, u=with_strays(word), y=LABELS)
-    with pytest.raises(DataError, match=r"'u' is one of numbers \(99 of 100 .* 1 is none: .*row 0"):
-        da.load(path)
+    for changes, name in (({"u": with_strays(word)}, "u"), ({"y": with_strays(word)}, "y")):
+        path = written(tmp_path, suffix, **{"u": VALUES, "y": LABELS, **changes})
+        message = rf"'{name}' is one of numbers \(99 of 100 .* 1 is none: .*row 0"
+        with pytest.raises(DataError, match=message):
+            da.load(path)
 
 
 def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
@@ -62,61 +64,8 @@ def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
         assert part in text
 
 
-def test_below_nine_tenths_words_stay_words_and_it_is_said(tmp_path):
-    words = [f"a{i % 50}" if i % 5 == 0 else str(i % 50) for i in range(N)]
-    train, _ = da.load(written(tmp_path, "parquet", u=words, v=map_floats(), y=LABELS))
-    assert read_as(train)["u"] == ("category", 50)
-    assert next(c.note for c in train.columns if c.name == "u") == "80% of the values are numbers"
-
-
 def map_floats():
     return [float(value) for value in VALUES]
-
-
-def test_strings_of_numbers_are_numbers_and_it_is_said(tmp_path):
-    train, _ = da.load(written(tmp_path, "parquet", u=[f" {v} " for v in VALUES], y=LABELS))
-    assert train.feature_names == ("u",) and train.columns[0].note == "strings of numbers"
-    assert np.array_equal(train.x[:, 0], np.array(map_floats())[train.ids])
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_leading_zeros_make_a_code(tmp_path, suffix):
-    codes = [f"{i % 4:03}" for i in range(N)]
-    train, _ = da.load(written(tmp_path, suffix, code=codes, v=map_floats(), y=LABELS))
-    assert read_as(train)["code"] == ("category", 4)
-    assert "code=003" in train.feature_names
-
-
-def test_how_each_column_was_read(tmp_path):
-    path = written(
-        tmp_path,
-        "parquet",
-        key=[f"k{i}" for i in range(N)],
-        lab=["north", "south"] * (N // 2),
-        on=[i % 3 == 0 for i in range(N)],
-        colour=[("red", "blue", "green")[i % 3] for i in range(N)],
-        note=[f"word{i} and more" for i in range(N)],
-        size=map_floats(),
-        y=LABELS,
-    )
-    train, val = da.load(path, ids="key", source="lab", val_fraction=0.2)
-    assert read_as(train) == {
-        "key": ("ids", None),
-        "lab": ("source", None),
-        "on": ("boolean", None),
-        "colour": ("category", 3),
-        "note": ("text", None),
-        "size": ("number", None),
-        "y": ("target", 2),
-    }
-    assert val.columns == train.columns == train.subset(np.arange(3)).columns
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_target_with_a_stray_word_is_no_classification(tmp_path, suffix):
-    path = written(tmp_path, suffix, u=map_floats(), y=with_strays("x"))
-    with pytest.raises(DataError, match=r"'y' is one of numbers .* 'x' \(row 0\)"):
-        da.load(path)
 
 
 def test_few_labels_and_a_named_task_stay_labels(tmp_path):
@@ -135,21 +84,6 @@ def test_strings_given_as_targets_follow_the_same_rule():
     x = RNG.normal(size=(N, 2))
     with pytest.raises(DataError, match=r"99 of its 100 strings are numbers, but 1 is none: '\?'"):
         da.load((x, np.array(with_strays("?"))))
-
-
-def test_ids_are_never_turned(tmp_path):
-    key = [f"{i:05}" for i in range(N)]
-    train, _ = da.load(written(tmp_path, "csv", key=key, u=map_floats(), y=LABELS), ids="key")
-    assert set(train.ids) <= set(key)
-
-
-def test_row_labels_of_pandas_are_ids():
-    table = pa.table({"u": map_floats(), "y": LABELS, "key": [f"k{i}" for i in range(N)]})
-    table = table.replace_schema_metadata({"pandas": '{"index_columns": ["key"]}'})
-    train, _ = da.load(table)
-    assert train.feature_names == ("u",) and train.class_names == ("no", "yes")
-    assert read_as(train)["key"] == ("ids", None)
-    assert train.ids[0].startswith("k")
 
 
 class Mixed:

@@ -5,7 +5,6 @@ import types
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import datassay as da
@@ -151,14 +150,6 @@ def test_strings_may_be_views():
     train, _ = da.load(table)
     assert dict(zip(train.ids, train.x[:, 0], strict=True)) == dict(enumerate(COLUMNS["mark"]))
     assert set(train.rows["kind"].to_pylist()) == {"u", "v"}
-
-
-def test_a_table_of_arrow_is_a_frame(tmp_path):
-    table = pa.table(COLUMNS)
-    pq.write_table(table, tmp_path / "same.parquet")
-    a, b = da.load(table, target="y")[0], da.load(tmp_path / "same.parquet", target="y")[0]
-    np.testing.assert_array_equal(a.x, b.x)
-    np.testing.assert_array_equal(a.ids, b.ids)
 
 
 def test_a_dataset_of_the_hub_is_read_by_the_names_of_its_labels():

@@ -41,17 +41,7 @@ def test_idx_round_trip(tmp_path, zipped):
     assert np.array_equal(train.x[:, 0] * 255, X) and np.array_equal(val.x[:, 0] * 255, X_TEST)
     assert np.array_equal(train.y, Y) and np.array_equal(val.y, Y_TEST)
     assert train.class_names == ("0", "1", "2")
-
-
-def test_idx_without_a_test_part_is_split(tmp_path):
-    train, val = da.load(idx_folder(tmp_path, test=False), val_fraction=0.25)
-    assert (len(train), len(val)) == (9, 3)
-
-
-def test_idx_plain_beside_gz_is_one_set(tmp_path):
-    idx_folder(tmp_path)
-    idx_folder(tmp_path, zipped=False)
-    assert len(da.load(tmp_path)[0]) == 12
+    assert len(da.load(idx_folder(tmp_path, zipped=not zipped))[0]) == 12  # one set, stored twice
 
 
 def test_idx_other_number_types(tmp_path):
@@ -61,39 +51,22 @@ def test_idx_other_number_types(tmp_path):
     assert values.tolist() == [1, -300] and values.dtype == np.int32
 
 
-def damage(path, content):
-    path.write_bytes(content)
-    return path.name
+X_FILE, Y_FILE = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
+Y_TEST_FILE = "t10k-labels-idx1-ubyte.gz"
 
 
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("train-images-idx3-ubyte.gz", lambda b: b[:-20], "cannot be read"),
-        ("train-images-idx3-ubyte.gz", lambda b: b[:5], "cannot be read"),
-        ("train-images-idx3-ubyte.gz", lambda b: b"", "must start as an IDX file"),
-        ("t10k-labels-idx1-ubyte.gz", lambda b: b"no gzip", "cannot be read"),
-        ("train-labels-idx1-ubyte.gz", lambda b: gzip.compress(b"abcdef"), "must start as an IDX"),
-        (
-            "train-labels-idx1-ubyte.gz",
-            lambda b: gzip.compress(gzip.decompress(b)[:-1]),
-            r"must hold 20 bytes for its shape \(12,\); got 19",
-        ),
-        (
-            "train-images-idx3-ubyte.gz",
-            lambda b: gzip.compress(idx_bytes(X[0])),
-            "must hold bytes in 3 dimensions",
-        ),
-        (
-            "train-labels-idx1-ubyte.gz",
-            lambda b: gzip.compress(idx_bytes(Y[:-1])),
-            "y must have one entry a sample; got 11 for 12",
-        ),
-        (
-            "t10k-labels-idx1-ubyte.gz",
-            lambda b: gzip.compress(idx_bytes(Y_TEST + 9)),
-            "labels in y_val must lie among",
-        ),
+        (X_FILE, lambda b: b[:-20], "cannot be read"),
+        (X_FILE, lambda b: b[:5], "cannot be read"),
+        (X_FILE, lambda b: b"", "must start as an IDX file"),
+        (Y_TEST_FILE, lambda b: b"no gzip", "cannot be read"),
+        (Y_FILE, lambda b: gzip.compress(b"abcdef"), "must start as an IDX"),
+        (Y_FILE, lambda b: gzip.compress(gzip.decompress(b)[:-1]), r"20 bytes .*\(12,\); got 19"),
+        (X_FILE, lambda b: gzip.compress(idx_bytes(X[0])), "must hold bytes in 3 dimensions"),
+        (Y_FILE, lambda b: gzip.compress(idx_bytes(Y[:-1])), "one entry a sample; got 11 for 12"),
+        (Y_TEST_FILE, lambda b: gzip.compress(idx_bytes(Y_TEST + 9)), "in y_val must lie among"),
     ],
 )
 def test_damaged_idx(tmp_path, name, change, message):
@@ -182,22 +155,6 @@ def test_float_images_are_refused(tmp_path):
         da.load(tmp_path, val_fraction=0.3)
 
 
-@pytest.mark.parametrize("share", [0, 0.2, 0.6, 0.9])
-def test_truncated_png(tmp_path, share):
-    path = image_folder(tmp_path, size=(30, 30)) / "dog" / "1.png"
-    Image.fromarray(RNG.integers(0, 256, (30, 30), dtype=np.uint8)).save(path)
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(DataError, match=r"1\.png cannot be read"):
-        da.load(tmp_path, val_fraction=0.34)
-
-
-def test_too_large_an_image(tmp_path, monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2)
-    with pytest.raises(DataError, match=r"0\.png is too large"):
-        da.load(image_folder(tmp_path))
-
-
 def test_folders_without_images(tmp_path):
     image_folder(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -205,15 +162,6 @@ def test_folders_without_images(tmp_path):
         da.load(tmp_path)
     (tmp_path / "train").mkdir()
     with pytest.raises(DataError, match="one folder a class"):
-        da.load(tmp_path)
-
-
-def test_one_class_folder(tmp_path):
-    image_folder(tmp_path)
-    for path in (tmp_path / "dog").iterdir():
-        path.unlink()
-    (tmp_path / "dog").rmdir()
-    with pytest.raises(DataError, match="one class only, cat"):
         da.load(tmp_path)
 
 
@@ -228,11 +176,3 @@ def test_mnist():
         *(5421, 5918, 6265, 5851, 5949),
     ]
     assert train.x.mean(dtype=np.float64) == pytest.approx(0.1307, abs=5e-5)
-
-
-@pytest.mark.real_data
-@pytest.mark.skipif(DATA is None, reason="DATASSAY_DATA is not set")
-def test_emnist_archive():
-    train, val = da.load(Path(DATA or "") / "emnist" / "emnist_mnist_test.npz")
-    assert np.bincount(train.y).tolist() == [800] * 10
-    assert np.bincount(val.y).tolist() == [200] * 10

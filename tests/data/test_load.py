@@ -51,25 +51,12 @@ def test_built_in_sets(name):
     assert sorted([*train.ids, *val.ids]) == list(range(n))
     assert train.kind == kind
     assert len(train.feature_names) == (0 if kind == "image" else shape[0])
-
-
-def test_built_in_digits_are_images_between_0_and_1():
-    train, _ = da.load("digits")
-    assert (train.x.min(), train.x.max(), train.x.dtype) == (0, 1, np.float32)
-    assert train.class_names == tuple("0123456789")
+    assert kind == "row" or (train.x.min(), train.x.max(), train.x.dtype) == (0, 1, np.float32)
 
 
 def test_loading_imports_no_torch():
     code = "import sys, datassay; datassay.load('iris'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-def test_arrays_round_trip():
-    train, val = da.load((X, Y, X[:5] + 1, Y[:5]))
-    assert np.array_equal(train.x, X)
-    assert np.array_equal(val.x, X[:5] + 1)
-    assert train.ids.tolist() == list(range(20))
-    assert train.class_names == ("0", "1")
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -165,12 +152,6 @@ def test_the_task_given_wins():
     assert da.load((X, Y + 0.5), task="classification")[0].class_names == ("0.5", "1.5")
 
 
-def test_several_outputs():
-    train, val = da.load((X, X / 3))
-    assert train.y.shape == (16, 2) and val.y.shape == (4, 2)
-    assert np.array_equal(train.y, train.x / 3)
-
-
 def test_texts_are_weighed_by_training_words_alone():
     texts = ["good film", "bad film"] * 10
     train, val = da.load((texts, Y, ["good unseen", "unseen"], [0, 1]))
@@ -214,8 +195,16 @@ HUGE = sparse.csr_matrix((10**7, 10**7))
         ((X, Y), {"target": "y"}, "columns of a table"),
         ((X, Y), {"ids": "id"}, "columns of a table"),
         ((X, Y), {"ids": np.arange(20.0)}, "ids must be .* float64"),
-        ((X, Y), {"ids": np.zeros(20, dtype=int)}, "ids must be unique"),
         ((X, Y), {"ids": np.arange(3)}, "ids must have one entry a sample; got 3 for 20"),
+        ((X, Y), {"ids": ["a", 1] * 10}, "a mix of int, str"),
+        ((X, Y), {"ids": ["k" * 1001, *map(str, range(19))]}, "1000 characters; one has 1,001"),
+        ((X, Y), {"ids": np.arange(20, dtype=np.uint64) + 2**63}, r"must lie below 2\^63"),
+        ((X, Y), {"ids": [2**70, *range(19)]}, "of at most 64 bits; got 1180591620717411303424"),
+        ((X, Y), {"ids": [-1, 2**63, *range(18)]}, "strings or integers; got float64"),
+        ((X, Y), {"held_out": [3, 20, 21]}, "2 are none, the first 20"),
+        ((X, Y, X, Y), {"held_out": [3]}, "a validation part of its own"),
+        ((X * 0 + 1, Y), {}, "inputs must differ; all 16 samples are the same"),
+        ("~nouser-at-all/x.csv", {}, "names a home folder that is not known"),
         ((X, Y), {"task": "ranking"}, "task must be .* got 'ranking'"),
         ((X, Y), {"val_fraction": -0.1}, "val_fraction must be at least 0"),
         ((X, Y), {"val_fraction": 1.0}, "val_fraction must be at least 0.*below 1"),
@@ -226,13 +215,11 @@ HUGE = sparse.csr_matrix((10**7, 10**7))
         ("", {}, "existing path; got ''"),
         ("a" * 5000, {}, "existing path"),
         ((NAN, Y), {}, "x must be finite; 1 of 20 samples .* first at position 3"),
-        ((INF, Y), {}, "x must be finite"),
         ((X, NAN[:, 0]), {}, "y must be finite; 1 of 20 .* position 3"),
         ((X, Y, X, INF[:, 0]), {}, "y_val must be finite"),
         ((X, Y * 0), {}, "one class only, 0"),
         ((X, 3.5 + Y * 0), {"task": "regression"}, r"differ; all \d+ in y are 3\.5"),
         ((X[:1], Y[:1]), {"task": "regression"}, "at least 2 training samples"),
-        ((X[:1], Y[:1], X, Y), {"task": "regression"}, "at least 2 training samples"),
         ((X[:0], Y[:0]), {}, "y must be .* got shape"),
         ((X, Y[:5]), {}, "y must have one entry a sample; got 5 for 20"),
         ((X, Y, X[:, :1], Y), {}, r"must have one shape; got x \(2,\) and \(1,\)"),

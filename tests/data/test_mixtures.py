@@ -61,15 +61,8 @@ def test_labels_are_those_of_the_printed_formula(sizes, seed):
     assert dict(zip(names, counts, strict=True)) == {
         f"function {i + 1}": size for i, size in enumerate(sizes) if size
     }
-    assert samples.name == f"sd{len(sizes)}"
-
-
-def test_letters_are_uniform_and_names_say_where_they_stand():
-    samples = sd_mixture((20000,))
-    # A share of 1/4 over 20,000 draws has sd 0.003.
-    assert np.abs(samples.x.mean(0) - 0.25).max() < 0.0125
+    assert samples.name == f"sd{len(sizes)}" and samples.class_names == LETTERS
     assert samples.feature_names[:5] == ("x1=B", "x1=D", "x1=N", "x1=R", "x2=B")
-    assert samples.feature_names[-1] == "x10=R" and samples.class_names == LETTERS
 
 
 def test_seeds_differ_and_repeat_and_blocks_are_shuffled():
@@ -161,76 +154,49 @@ def test_clashing_moves_the_labels_of_each_set():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ([], "sizes must name 1 to 3 functions; got 0"),
-        ((1, 1, 1, 1), "1 to 3 functions; got 4"),
-        ((5, -1), r"counts of samples, 0 or more and not all 0; got \[5, -1\]"),
-        ((0, 0), "not all 0"),
-    ],
+    ("name", "whole"), [("sd2", sd_mixture()), ("routable", routable_mixture())]
 )
-def test_sizes_that_are_refused(sizes, message):
-    with pytest.raises(DataError, match=message):
-        sd_mixture(sizes)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"sizes": []}, "sizes must name 1 to 4 blocks.* got 0"),
-        ({"sizes": (9,) * 5, "n_features": 20}, "1 to 4 blocks, as many as classes at most; got 5"),
-        ({"sizes": (3, -3)}, "counts of samples"),
-        ({"n_classes": 1}, "n_classes must be at least 2; got 1"),
-        ({"n_features": 5}, "n_features must be at least 6, .* got 5"),
-        ({"n_features": 3, "task": "regression"}, "n_features must be at least 4"),
-        ({"overlap": 0.0}, r"overlap must lie in \(0, 0.5\].* got 0.0"),
-        ({"overlap": float("nan")}, "got nan"),
-        ({"seed": -1}, "seed must be an integer"),
-    ],
-)
-def test_routable_settings_that_are_refused(settings, message):
-    with pytest.raises(DataError, match=message):
-        routable_mixture(**settings)
-
-
-ONE, TWO = coloured("one", 4), coloured("two", 4)
-
-
-@pytest.mark.parametrize(
-    ("sets", "shift", "message"),
-    [
-        ([ONE], 1, "at least two sets are needed to clash; got 1"),
-        ([ONE, ONE], 1, "names must differ; got one, one"),
-        ([ONE, coloured("two", 4, 3)], 1, "same number of classes, 2 or more; got 4, 3"),
-        ([ONE, coloured("two", 4, side=6)], 1, r"one shape; got \(1, 5, 5\), \(1, 6, 6\)"),
-        ([ONE, TWO], 4, "moves those of 2 sets of 4 classes by 0, 0"),
-        ([ONE, TWO, coloured("x", 4)], 2, "by 0, 2, 0. Take 1"),
-        ([ONE, replace(TWO, kind="text", texts=np.array(list("abcd")))], 1, "text sets have"),
-    ],
-)
-def test_sets_that_cannot_clash(sets, shift, message):
-    with pytest.raises(DataError, match=message):
-        clashing(sets, shift=shift)
-
-
-def test_regression_sets_cannot_clash():
-    with pytest.raises(DataError, match=r"got 0, 4 \(0: regression\)"):
-        clashing([replace(ONE, y=np.zeros(4), class_names=(), name="a"), TWO])
-
-
-@pytest.mark.parametrize("name", ["sd2", "sd3", "routable"])
-def test_built_in_mixtures_keep_their_blocks(name):
-    whole = {
-        "sd2": sd_mixture(),
-        "sd3": sd_mixture((700, 150, 150)),
-        "routable": routable_mixture(),
-    }[name]
+def test_built_in_mixtures_keep_their_blocks(name, whole):
     for part in da.load(name, seed=3):
-        assert part.source is not None and whole.source is not None
         assert part.source.tolist() == whole.source[part.ids].tolist()
         assert np.array_equal(part.x, whole.x[part.ids])
         assert np.array_equal(part.y, whole.y[part.ids])
-        assert part.feature_names == whole.feature_names
+
+
+ONE, TWO = coloured("one", 4), coloured("two", 4)
+WORDS = replace(TWO, kind="text", texts=np.array(list("abcd")))
+VALUES = replace(ONE, y=np.zeros(4), class_names=(), name="a")
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "message"),
+    [
+        (sd_mixture, {"sizes": []}, "sizes must name 1 to 3 functions; got 0"),
+        (sd_mixture, {"sizes": (1, 1, 1, 1)}, "1 to 3 functions; got 4"),
+        (sd_mixture, {"sizes": (5, -1)}, r"samples, 0 or more and not all 0; got \[5, -1\]"),
+        (sd_mixture, {"sizes": (0, 0)}, "not all 0"),
+        (routable_mixture, {"sizes": []}, "sizes must name 1 to 4 blocks.* got 0"),
+        (routable_mixture, {"sizes": (9,) * 5, "n_features": 20}, "1 to 4 blocks, as many as"),
+        (routable_mixture, {"sizes": (3, -3)}, "counts of samples"),
+        (routable_mixture, {"n_classes": 1}, "n_classes must be .* at least 2; got 1"),
+        (routable_mixture, {"n_features": 5}, "n_features must be .* at least 6, .* got 5"),
+        (routable_mixture, {"n_features": 3, "task": "regression"}, "n_features must .* least 4"),
+        (routable_mixture, {"overlap": 0.0}, r"overlap must lie in \(0, 0.5\].* got 0.0"),
+        (routable_mixture, {"overlap": float("nan")}, "got nan"),
+        (routable_mixture, {"seed": -1}, "seed must be an integer"),
+        (clashing, {"sets": [ONE]}, "at least two sets are needed to clash; got 1"),
+        (clashing, {"sets": [ONE, ONE]}, "names must differ; got one, one"),
+        (clashing, {"sets": [ONE, coloured("two", 4, 3)]}, "classes, 2 or more; got 4, 3"),
+        (clashing, {"sets": [VALUES, TWO]}, r"got 0, 4 \(0: regression\)"),
+        (clashing, {"sets": [ONE, coloured("two", 4, side=6)]}, r"got \(1, 5, 5\), \(1, 6, 6\)"),
+        (clashing, {"sets": [ONE, TWO], "shift": 4}, "moves those of 2 sets of 4 classes by 0, 0"),
+        (clashing, {"sets": [ONE, TWO, coloured("x", 4)], "shift": 2}, "by 0, 2, 0. Take 1"),
+        (clashing, {"sets": [ONE, WORDS]}, "text sets have"),
+    ],
+)
+def test_what_is_refused(make, settings, message):
+    with pytest.raises(DataError, match=message):
+        make(**settings)
 
 
 # File, and the rows of functions 1, 2 and 3, in that order.

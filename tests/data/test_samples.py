@@ -31,19 +31,9 @@ def test_a_subset_keeps_every_column_of_its_samples(n, data):
     twice = whole.subset(chosen).subset(np.arange(len(chosen))[::-1])
     position = np.array([int(i[1:]) for i in twice.ids])
     assert np.array_equal(position, chosen[::-1])
+    assert np.array_equal(whole.subset(np.arange(n) < 2).ids, whole.ids[:2])
     for name in ("x", "y", "texts", "true_y", "source"):
         assert np.array_equal(getattr(twice, name), getattr(whole, name)[position])
-
-
-def test_a_mask_selects_too():
-    assert samples().subset(np.arange(6) < 2).ids.tolist() == ["s0", "s1"]
-
-
-def test_what_a_set_says_of_itself():
-    found = samples()
-    assert (len(found), found.n_classes, found.input_shape) == (6, 2, (2,))
-    assert found.is_classification
-    assert not samples(class_names=(), true_y=None).is_classification
 
 
 @pytest.mark.parametrize(

@@ -36,41 +36,11 @@ def written(tmp_path, suffix, **changes):
     return path
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
-def test_round_trip(tmp_path, suffix):
-    train, val = da.load(written(tmp_path, suffix), ids="key", val_fraction=0.2)
-    assert train.feature_names == ("size", "count", "open", "colour=blue", "colour=red")
-    assert (train.kind, train.name, train.class_names) == ("row", "shop", ("no", "yes"))
-    for part in (train, val):
-        i = np.array([int(key[1:]) for key in part.ids])
-        expected = np.stack([i + 0.25, 3 * i, i % 3 == 0, i % 2 == 1, i % 2 == 0], axis=1)
-        assert np.array_equal(part.x, expected)
-        assert np.array_equal(part.y, 1 - i % 2)
-
-
-def test_target_and_row_numbers(tmp_path):
-    path = written(tmp_path, "parquet", key=list(range(100, 100 + N)))
-    train, val = da.load(path, target="size", val_fraction=0.2)
-    assert not train.is_classification
-    assert np.array_equal(train.y, train.ids + 0.25)
-    assert sorted([*train.ids, *val.ids]) == list(range(N))
-    assert "key" in train.feature_names and "label=no" in train.feature_names
-
-
-def test_the_last_column_may_be_the_ids(tmp_path):
-    path = written(tmp_path, "csv", zip=list(range(50, 50 + N)))
-    train, _ = da.load(path, ids="zip")
-    assert train.class_names == ("no", "yes")
-    assert train.ids.min() >= 50
-
-
 def test_long_string_columns_are_text(tmp_path):
     notes = [f"note number{i}, {'good' if i % 2 else 'bad'}" for i in range(N)]
-    train, val = da.load(
-        written(tmp_path, "csv", notes=notes), target="label", ids="key", val_fraction=0.2
-    )
+    path = written(tmp_path, "csv", notes=notes)
+    train, val = da.load(path, target="label", ids="key", val_fraction=0.2)
     assert train.kind == val.kind == "text"
-    assert train.texts is not None
     assert train.texts.tolist() == [notes[int(key[1:])] for key in train.ids]
     assert {"size", "good", "bad", "note"} <= set(train.feature_names)
     assert train.x.dtype == np.float32
@@ -96,22 +66,10 @@ def test_arrow_types(tmp_path):
     ("changes", "options", "message"),
     [
         ({"size": [np.inf, *range(N - 1)]}, {}, f"'size' must be finite; 1 of {N}"),
-        (
-            {"key": [None, *COLUMNS["key"][1:]]},
-            {"ids": "key"},
-            "'key' must have no missing .* 1 of",
-        ),
+        ({"key": [None, *COLUMNS["key"][1:]]}, {"ids": "key"}, "'key' must have no missing .* 1 "),
         ({"label": [None] * N}, {}, f"'label' must have no missing values; {N} of {N} are missing"),
-        (
-            {"label": pa.array(range(N), pa.timestamp("s"))},
-            {},
-            "'label' must hold numbers, booleans",
-        ),
-        (
-            {},
-            {"target": "absent"},
-            "target must name a column .* got 'absent'. Its columns are key",
-        ),
+        ({"label": pa.array(range(N), pa.timestamp("s"))}, {}, "'label' must hold numbers, boole"),
+        ({}, {"target": "absent"}, "target must name .* got 'absent'. Its columns are key"),
         ({}, {"ids": "absent"}, "ids must name a column"),
         ({}, {"ids": "label", "target": "label"}, "target column and at least one feature"),
         ({}, {"ids": "label"}, "ids must be unique; no occurs 12 times"),
@@ -128,9 +86,6 @@ def test_keys_with_leading_zeros_stay_text(tmp_path):
     path.write_text("zip,a,y\n" + "".join(f"{i:05},{i},{i % 2}\n" for i in range(10)))
     assert "00003" in da.load(path, ids="zip")[0].ids
     assert 3 in da.load(path, ids="a", keep=["zip"])[0].ids
-
-
-def test_float_keys_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"ids must be .* strings or integers; got float64"):
         da.load(written(tmp_path, "parquet"), ids="size")
 
@@ -159,13 +114,11 @@ def test_lists_of_numbers_are_vectors(tmp_path, kind):
     ],
 )
 def test_lists_that_are_refused(tmp_path, vectors, message):
+    path = written(tmp_path, "parquet", size=vectors)
     with pytest.raises(DataError, match=message):
-        da.load(written(tmp_path, "parquet", size=vectors))
-
-
-def test_a_list_is_no_target(tmp_path):
+        da.load(path)
     with pytest.raises(DataError, match=r"'size' must hold numbers, booleans or strings; got list"):
-        da.load(written(tmp_path, "parquet", size=[[1.0, 2.0]] * N), target="size")
+        da.load(path, target="size")
 
 
 @pytest.mark.parametrize(
@@ -220,11 +173,18 @@ def test_every_kind_of_file_gives_the_same_samples(tmp_path):
         stream.write_table(table)
     lines = "\n".join(json.dumps(row) for row in table.to_pylist())
     (tmp_path / "a.jsonl").write_text(lines)
-    expected, _ = da.load(tmp_path / "a.csv", ids="key")
-    for name in ("a.csv.gz", "a.feather", "a.arrow", "a.jsonl"):
+    csv.write_csv(table, tmp_path / "a.tsv", csv.WriteOptions(delimiter="\t"))
+    parquet.write_table(table, tmp_path / "a.parquet")
+    i = np.arange(N)
+    size = np.where(i == 0, 12.25, i + 0.25)  # the median of the others
+    expected = np.stack([3 * i, i % 3 == 0, size, i == 0, i % 2 == 1, i % 2 == 0], axis=1)
+    names = ("count", "open", "size", "size missing", "colour=blue", "colour=red")
+    for kind in ("csv", "csv.gz", "tsv", "parquet", "feather", "arrow", "jsonl"):
+        name = f"a.{kind}"
         train, _ = da.load(tmp_path / name, ids="key")
-        assert np.array_equal(train.x, expected.x) and np.array_equal(train.y, expected.y)
-        assert train.feature_names == expected.feature_names
+        assert np.array_equal(train.x, expected) and np.array_equal(train.y, 1 - i % 2)
+        assert train.feature_names == names and train.ids.tolist() == COLUMNS["key"]
+        assert (train.kind, train.class_names) == ("row", ("no", "yes"))
         content = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(content[: len(content) // 2] + b"\xff")
         with pytest.raises(DataError, match=r"cannot be read|must be|labels"):
@@ -246,12 +206,3 @@ def test_a_quoted_na_is_a_value_and_a_bare_one_is_missing(tmp_path):
     train, _ = da.load(path)
     assert train.feature_names == ("a", "country=DE", "country=missing")
     assert train.columns[0].missing == 10
-
-
-@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.99])
-def test_truncated_parquet(tmp_path, share):
-    path = written(tmp_path, "parquet")
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(DataError, match=r"shop\.parquet cannot be read"):
-        da.load(path)

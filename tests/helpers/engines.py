@@ -10,7 +10,7 @@ from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.linear import panels as panels_module
-from datassay.score.linear import removal_modes
+from datassay.score.linear import removal
 from datassay.score.linear.eigenbasis import eigenbasis
 from helpers.collecting import classes, network
 
@@ -57,4 +57,4 @@ def same_bits(one, other):
 
 def has_several_pieces(lin):
     assert lin.form.representation == "features" and lin.form.chunk < SAMPLES // 2
-    assert removal_modes.has_modes(eigenbasis(lin), 3) and not eigenbasis(lin).rows.is_small
+    assert removal.has_modes(eigenbasis(lin), 3) and not eigenbasis(lin).rows.is_small

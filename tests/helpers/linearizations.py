@@ -65,6 +65,11 @@ def random_jacobians(n, b, c, p, m, seed, decay=0.0):
     return draw(n, b, p) * scale, draw(n, b, c), draw(m, b, p) * scale
 
 
+def random_linearization(n, b, c, p, m, seed, decay=0.0, dual=True):
+    """Of random Jacobians, with m validation samples."""
+    return linearization(*random_jacobians(n, b, c, p, m, seed, decay), dual=dual)
+
+
 def close(ours, oracle):
     """The issue's measure: |a − b| ≤ 1e-8 (|b| + 1e-6 max|b|)."""
     ours, oracle = np.asarray(ours), np.asarray(oracle)

@@ -17,7 +17,7 @@ from datassay.commands.inputs import DataInputs, NoiseInputs
 from datassay.commands.run.command import write_results
 from datassay.commands.run.job import run
 from datassay.commands.run.settings import ScoreSettings
-from datassay.commands.view.read import reviewed_run
+from datassay.commands.view.open import reviewed_run
 from datassay.commands.view.server import ReviewServer, ServedPage
 from datassay.commands.view.session import Session
 from helpers.findings import EVIL, digit_samples

@@ -11,7 +11,7 @@ import torch
 
 from datassay.collect import choose_form as forms
 from datassay.collect.collection import collect
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.processes import engine_named
 from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
 from datassay.score.learning_curve import learning_curve

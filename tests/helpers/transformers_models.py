@@ -41,9 +41,9 @@ def images(n=4):
     ]
 
 
-def bert(tf, kind="BertForSequenceClassification", k=2):
+def bert(tf, kind="BertForSequenceClassification", k=2, positions=LONGEST + 1):
     config = tf.BertConfig(
-        vocab_size=WORDS, max_position_embeddings=LONGEST + 1, num_labels=k, **SIZES
+        vocab_size=WORDS, max_position_embeddings=positions, num_labels=k, **SIZES
     )
     return getattr(tf, kind)(config)
 

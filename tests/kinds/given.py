@@ -98,10 +98,6 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def as_tensor(y: np.ndarray) -> torch.Tensor:
-    return torch.tensor(y)
-
-
 def _sample_set(x, y):
     """A SampleSet as `load` would make it, and ids of the user's own."""
     ids = np.arange(100, 100 + len(x))
@@ -154,13 +150,13 @@ def _dictionaries(x, y):
 
 KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
     "arrays": lambda x, y: (x, y),
-    "tensors": lambda x, y: (torch.tensor(x), as_tensor(y)),
+    "tensors": lambda x, y: (torch.tensor(x), torch.tensor(y)),
     "SampleSet": _sample_set,
     "SampleSet that names all classes": _all_named,
     "da.load": lambda x, y: da.load((x, y), val_fraction=0)[0],
     "data frame": _frame,
     "data frame and labels": _frame_and_labels,
-    "TensorDataset": lambda x, y: TensorDataset(torch.tensor(x), as_tensor(y)),
+    "TensorDataset": lambda x, y: TensorDataset(torch.tensor(x), torch.tensor(y)),
     "own Dataset": Pairs,
     "Subset": _subset,
     "ConcatDataset": _halves,
@@ -198,27 +194,16 @@ def holds(kind: str, y: np.ndarray) -> bool:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a sampler gives.
+    """What a sampler gives."""
 
-    Attributes:
-        arguments: of the loader, from its Dataset.
-        ids: positions of the samples that take part, in order.
-        counts: how much each of them weighs.
-        outcome: "works", "warns", "refuses" or "either" (not wrong without a word).
-        mentions: patterns of what the warning or error must mention.
-        in_order: whether the batches' order is that of `ids`.
-        as_queries: the outcome for queries; "order": that of `order`.
-        order: of queries.
-    """
-
-    arguments: Callable[[Any], dict[str, Any]]
-    ids: list[int]
-    counts: list[float]
+    arguments: Callable[[Any], dict[str, Any]]  # of the loader, from its Dataset
+    ids: list[int]  # positions of the samples that take part, in order
+    counts: list[float]  # how much each of them weighs
     outcome: str = "works"
     mentions: tuple[str, ...] = ()
-    in_order: bool = False
-    as_queries: str = "works"
-    order: tuple[int, ...] = ()
+    in_order: bool = False  # the batches' order is that of `ids`
+    as_queries: str = "works"  # the outcome for queries
+    order: tuple[int, ...] = ()  # of queries
 
 
 def samplers(n: int) -> dict[str, Drawn]:

@@ -23,22 +23,13 @@ IGNORED = 255
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels of training samples and of queries.
-
-    Attributes:
-        train: what the training labels are drawn from.
-        queries: by what is asked: labels of the queries.
-        classes: what each class is called, in the order of the outputs; None: there is no such
-            order, so that these labels are refused.
-        is_range: whether they are whole numbers that the outputs index.
-        mentions: in the warning or error.
-    """
+    """Labels of training samples and of queries."""
 
     train: list[Any]
-    queries: dict[str, list[Any]]
-    classes: list[Any] | None
-    is_range: bool = False
-    mentions: tuple[str, ...] = ()
+    queries: dict[str, list[Any]]  # by what is asked
+    classes: list[Any] | None  # in the order of the outputs; None: no such order, so refused
+    is_range: bool = False  # whole numbers that the outputs index
+    mentions: tuple[str, ...] = ()  # in the warning or error
 
 
 def _range(train: list[int]) -> Labels:
@@ -114,25 +105,14 @@ def own_of_values(model, batch):
 
 @dataclass(frozen=True)
 class Fit:
-    """A loss as its user writes it, with its definition.
-
-    Attributes:
-        given: to `influence`.
-        loss: by definition; None: it is refused.
-        targets: the kinds of targets it is of.
-        measures: that it defines.
-        end: of the network.
-        smoothing: of the labels.
-        outcome: "works", "warns" or "refuses".
-        mentions: in the warning or error.
-    """
+    """A loss as its user writes it, with its definition."""
 
     given: Callable[[], Any]
-    loss: truth.Loss | None
+    loss: truth.Loss | None  # by definition; None: it is refused
     targets: tuple[str, ...]
     measures: tuple[str, ...]
-    end: str = "outputs"
-    smoothing: float = 0.0
+    end: str = "outputs"  # of the network
+    smoothing: float = 0.0  # of the labels
     outcome: str = "works"
     mentions: tuple[str, ...] = ()
 
@@ -232,42 +212,23 @@ LABELLED = tuple(kind for kind in QUERIES if kind not in UNLABELLED)
 
 @dataclass(frozen=True)
 class Expected:
-    """Outcome of a combination.
-
-    Attributes:
-        outcome: "works", "warns", "refuses", or "either" of them: the rules leave it open, but an
-            answer must be right.
-        mentions: patterns: the warnings must mention each; the error one, if there are any.
-    """
+    """Outcome of a combination: "works", "warns", "refuses" or "either", answers being right."""
 
     outcome: str = "works"
-    mentions: tuple[str, ...] = ()
+    mentions: tuple[str, ...] = ()  # patterns: warnings must match each, the error one
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination.
+    """One combination."""
 
-    Attributes:
-        kind: of the training samples.
-        sampler: of a loader of them; of an iterable, its order; empty: no loader.
-        loss: of FITS.
-        targets: of LABELS or OTHER_TARGETS.
-        asked: which classes the queries have.
-        queries: of QUERIES.
-        query_sampler: of a loader of queries; empty: none.
-        measure: of the queries.
-        temperature: of the loss.
-        seed: of the samples.
-    """
-
-    kind: str
-    sampler: str
+    kind: str  # of the training samples
+    sampler: str  # of a loader of them; of an iterable, its order; empty: no loader
     loss: str
     targets: str = "every class"
-    asked: str = "all"
+    asked: str = "all"  # which classes the queries have
     queries: str = "arrays"
-    query_sampler: str = ""
+    query_sampler: str = ""  # of a loader of queries; empty: none
     measure: str = "loss"
     temperature: float = 1.0
     seed: int = 0
@@ -293,7 +254,8 @@ class Cell:
 
 def expected(cell: Cell, n: int) -> Expected:
     """The outcome, by the rules."""
-    found = [_of_rows(cell, n), _of_loss(cell), _of_classes(cell), _of_queries(cell, n)]
+    of_loss = Expected(cell.fit.outcome, cell.fit.mentions)
+    found = [_of_rows(cell, n), of_loss, _of_classes(cell), _of_queries(cell, n)]
     for outcome in ("refuses", "either", "warns"):
         same = [one for one in found if one.outcome == outcome]
         if same:  # of several errors, any may come first
@@ -310,10 +272,6 @@ def _of_rows(cell: Cell, n: int) -> Expected:
         return Expected()
     drawn = given.samplers(n)[cell.sampler]
     return Expected(drawn.outcome, drawn.mentions)
-
-
-def _of_loss(cell: Cell) -> Expected:
-    return Expected(cell.fit.outcome, cell.fit.mentions)
 
 
 def _of_classes(cell: Cell) -> Expected:

@@ -40,19 +40,12 @@ class Net(nn.Module):
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss of one sample's outputs f [k] and targets t [k].
+    """A loss of one sample's outputs f [k] and targets t [k]."""
 
-    Attributes:
-        value: (f, t) → a number.
-        margin: (f, t) → how far the given class leads; None: there is none.
-        softened: whether the temperature is applied.
-        is_own: whether its curvature is that of its own gradients.
-    """
-
-    value: Callable[[Tensor, Tensor], Tensor]
-    margin: Callable[[Tensor, Tensor], Tensor] | None = None
-    softened: bool = False
-    is_own: bool = False
+    value: Callable[[Tensor, Tensor], Tensor]  # (f, t) → a number
+    margin: Callable[[Tensor, Tensor], Tensor] | None = None  # how far the given class leads
+    softened: bool = False  # the temperature is applied
+    is_own: bool = False  # its curvature is that of its own gradients
 
 
 def log_odds(f, t):

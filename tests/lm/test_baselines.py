@@ -22,9 +22,6 @@ def test_bm25_by_hand():
     np.testing.assert_allclose(
         found, [2 * part(1, lengths[0]), 0, 2 * part(2, lengths[2]), 0], rtol=1e-12
     )
-
-
-def test_bm25_refuses_one_string():
     with pytest.raises(da.DatassayError, match="texts must be a list of strings"):
         da.lm.bm25("the cat", "cat")
 
@@ -51,21 +48,19 @@ def test_embeddings_are_mean_last_states(longest):
     np.testing.assert_allclose(found, truth, rtol=1e-9)
 
 
-def test_windows_of_a_text_are_one_mean():
-    torch.manual_seed(0)
-    model, tokenizer = tiny.gpt2().double().eval(), tiny.tokenizer()
+def test_windows_of_a_text_are_one_mean(model, tokenizer):
     samples = da.lm.token_samples(model, tokenizer, ["cat dog " * 10], context=8, overlap=2)
     query = tokenizer("the dog ran")["input_ids"]
-    states = []
-    for (begin, first, end), sample in zip(samples.spans, samples, strict=True):
-        ids = torch.tensor(sample["input_ids"])[None]
+
+    def last(ids):
         with torch.no_grad():
-            whole = model(input_ids=ids, output_hidden_states=True).hidden_states[-1][0]
-        states.append(whole[first - begin : end - begin])
-    with torch.no_grad():
-        asked = model(input_ids=torch.tensor([query]), output_hidden_states=True)
-    truth = torch.cosine_similarity(
-        torch.cat(states).mean(0), asked.hidden_states[-1][0].mean(0), dim=0
-    )
+            found = model(input_ids=torch.tensor(ids)[None], output_hidden_states=True)
+        return found.hidden_states[-1][0]
+
+    states = [
+        last(sample["input_ids"])[first - begin : end - begin]
+        for (begin, first, end), sample in zip(samples.spans, samples, strict=True)
+    ]
+    truth = torch.cosine_similarity(torch.cat(states).mean(0), last(query).mean(0), dim=0)
     found = da.lm.embedding_similarity(model, samples, query)
     assert found.tolist() == pytest.approx([float(truth)], rel=1e-9)

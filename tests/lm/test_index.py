@@ -29,7 +29,7 @@ def ask(made, texts=TEXTS, index=None, **settings):
     return da.lm.influence(model, tokenizer, texts, **{**given, **ASKED, **settings})
 
 
-def test_effects_are_those_that_it_keeps(made):
+def test_effects_are_those_that_it_keeps(made, tmp_path):
     found = ask(made)
     model, tokenizer, kept = made
     ids = tokenizer("".join(ASKED.values()))["input_ids"]
@@ -40,26 +40,17 @@ def test_effects_are_those_that_it_keeps(made):
     np.testing.assert_allclose(found.effect[:, -1], truth, rtol=1e-4, atol=1e-6)
     assert found.attribution.method.startswith("index")
     assert found.ids.tolist() == list(range(len(TEXTS)))  # windows are added up
-    scale = np.abs(found.effect).max()
-    for part in found.parts:
-        assert np.abs(part.effect.sum(0) - found.effect[part.text]).max() < 1e-5 * scale
-
-
-def test_tokens_add_up_to_what_few_coordinates_keep(made, tmp_path):
-    model, tokenizer, _ = made
-    samples = da.lm.token_samples(model, tokenizer, TEXTS)
     few = da.index(model, samples, tmp_path / "few", width=40, precision="float64", keep="float32")
     assert few.width == 40
-    found = ask(made, index=few)
-    scale = np.abs(found.effect).max()
-    for part in found.parts:
-        assert np.abs(part.effect.sum(0) - found.effect[part.text]).max() < 1e-5 * scale
+    for one in (found, ask(made, index=few)):
+        for part in one.parts:
+            apart = np.abs(part.effect.sum(0) - one.effect[part.text]).max()
+            assert apart < 1e-5 * np.abs(one.effect).max()
 
 
-def test_it_opens_with_the_model_loaded_in_another_process(tmp_path):
+def test_it_opens_with_the_model_loaded_in_another_process(tokenizer, tmp_path):
     torch.manual_seed(0)
     tiny.gpt2().save_pretrained(tmp_path / "model")
-    tokenizer = tiny.tokenizer()
 
     def loaded():
         return imported("transformers").AutoModelForCausalLM.from_pretrained(tmp_path / "model")

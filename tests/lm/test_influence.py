@@ -34,21 +34,6 @@ def gradient(model, value):
     ])
 
 
-def gradients(model, values):
-    return torch.stack([gradient(model, value) for value in values])
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return tiny.tokenizer()
-
-
-@pytest.fixture
-def model():
-    torch.manual_seed(0)
-    return tiny.gpt2().double().eval()
-
-
 def test_effects_are_products_of_gradients(model, tokenizer):
     """With P = I: of each text, and of each of its tokens."""
     texts = tiny.sentences(6)
@@ -57,15 +42,23 @@ def test_effects_are_products_of_gradients(model, tokenizer):
     asked = log_probabilities(model, ids)[1:]  # the prompt is two tokens
     np.testing.assert_allclose(found.log_probability, asked.detach(), rtol=1e-12)
     assert found.tokens == (" sat", " under", " the", " red", " tree")
-    towards = gradients(model, asked)
+    towards = torch.stack([gradient(model, value) for value in asked])
     assert [part.text for part in found.parts] == list(range(6))
     for part in found.parts:
         own = log_probabilities(model, tokenizer(texts[part.text])["input_ids"])
-        truth = (gradients(model, own) @ towards.T).numpy()  # a loss is minus its log-probability
+        slopes = torch.stack([gradient(model, value) for value in own])
+        truth = (slopes @ towards.T).numpy()  # a loss is minus its log-probability
         np.testing.assert_allclose(part.effect[1:], truth, rtol=1e-9, atol=1e-12)
         assert not part.effect[0].any()
         np.testing.assert_allclose(found.effect[part.text], truth.sum(0), rtol=1e-9, atol=1e-12)
         assert "".join(part.tokens.pieces) == part.content == texts[part.text]
+    whole = ask(model, tokenizer, texts, method="tracin", per_token=False, top=0)
+    np.testing.assert_allclose(whole.effect[:, 0], found.effect.sum(1), rtol=1e-9)
+    assert whole.tokens == (" sat under the red tree",)
+    assert whole.log_probability[0] == pytest.approx(found.log_probability.sum())
+    mean = ask(model, tokenizer, texts, method="tracin", reduction="mean", top=0)
+    tokens = [len(tokenizer(text)["input_ids"]) - 1 for text in texts]
+    np.testing.assert_allclose(found.effect, mean.effect * np.array(tokens)[:, None], rtol=1e-9)
 
 
 def test_a_step_on_a_text_raises_what_its_effect_says(model, tokenizer):
@@ -114,20 +107,10 @@ def test_effects_of_tokens_add_up(tokenizer, case):
     found = ask(model, tokenizer, texts, top=8, **settings)
     assert len(found.parts) == 8
     scale = np.abs(found.effect).max()
-    for part in found.parts:
-        assert (
-            np.abs(part.effect.sum(0) - found.effect[part.text]).max() < 1e-6 * scale
-        )  # a Llama normalises in float32
+    for part in found.parts:  # a Llama normalises in float32
+        assert np.abs(part.effect.sum(0) - found.effect[part.text]).max() < 1e-6 * scale
     assert found.effect.shape == (8, 1 if "per_token" in settings else 5)
     assert np.isfinite(found.effect).all() and scale > 0
-
-
-def test_the_answer_as_a_whole_is_the_sum(model, tokenizer):
-    texts = tiny.sentences(6)
-    by_token, whole = (ask(model, tokenizer, texts, per_token=each) for each in (True, False))
-    np.testing.assert_allclose(whole.effect[:, 0], by_token.effect.sum(1), rtol=1e-9)
-    assert whole.tokens == (" sat under the red tree",)
-    assert whole.log_probability[0] == pytest.approx(by_token.log_probability.sum())
 
 
 def test_windows_add_up_to_their_text(model, tokenizer):
@@ -144,15 +127,6 @@ def test_windows_add_up_to_their_text(model, tokenizer):
         truth += float(gradient(model, own[max(first - begin - 1, 0) :].sum()) @ towards)
     assert found.effect[4].sum() == pytest.approx(truth, rel=1e-9)
     assert found.attribution.self_influence is None  # no sum over windows
-
-
-def test_reductions_differ_by_the_tokens_of_a_text(model, tokenizer):
-    texts = tiny.sentences(6)
-    both = [ask(model, tokenizer, texts, method="tracin", reduction=r) for r in ("sum", "mean")]
-    tokens = [len(tokenizer(text)["input_ids"]) - 1 for text in texts]
-    np.testing.assert_allclose(
-        both[0].effect, both[1].effect * np.array(tokens)[:, None], rtol=1e-9
-    )
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
@@ -194,13 +168,11 @@ def test_several_models_are_averaged(tokenizer):
         torch.manual_seed(seed)
         models.append(tiny.gpt2().double())
     texts = tiny.sentences(5)
-    each = [ask(m, tokenizer, texts, method="tracin", top=5) for m in models]
     both = [ask(m, tokenizer, texts, top=5, seed=i) for i, m in enumerate(models)]
     found = ask(models, tokenizer, texts, top=5)
     np.testing.assert_allclose(found.effect, (both[0].effect + both[1].effect) / 2, rtol=1e-9)
     for part in found.parts:
         np.testing.assert_allclose(part.effect.sum(0), found.effect[part.text], rtol=1e-8)
-    assert each[0].effect.shape == found.effect.shape
 
 
 def test_what_the_tokenizer_adds_is_no_part_of_the_answer(model):
@@ -215,10 +187,7 @@ def test_what_the_tokenizer_adds_is_no_part_of_the_answer(model):
 REFUSED = {
     "empty answer": ({"answer": ""}, "answer must have a token; got an empty string"),
     "first token": ({"answer": "cat", "prompt": ""}, "answer must have a token that follows"),
-    "too long": (
-        {"answer": "cat " * 15},
-        "must fit the model's context of 16 tokens; they have 17",
-    ),
+    "too long": ({"answer": "cat " * 15}, "fit the model's context of 16 tokens; they have 17"),
     "an empty text": ({"texts": ["cat ran", ""]}, "text 1 is empty"),
     "no texts": ({"texts": []}, "texts must hold at least 1 text"),
     "one string": ({"texts": "cat ran"}, "texts must be a list of strings; got one string"),

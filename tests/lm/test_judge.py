@@ -7,19 +7,13 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.lm.page import page
+from datassay.lm.page import page, verdict
 from datassay.lm.results import JudgedTexts
-from datassay.lm.verdict import verdict
 from datassay.report.html import render
 from helpers import language_models as tiny
 
 ASKED = {"prompt": "the cat ", "answer": "sat under the red tree"}
 TEXTS = [*tiny.sentences(7), "the cat sat under the red tree"]
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return tiny.tokenizer()
 
 
 @pytest.fixture(scope="module")
@@ -63,25 +57,18 @@ def test_falls_are_those_of_training_again(found, train, tokenizer):
     [
         ([[3.0, 3.1], [1.0, 1.2], [0.0, 0.1]], "influence", "Influence does better than BM25"),
         ([[1.0, 1.2], [3.0, 3.1], [0.0, 0.1]], "BM25", "BM25 does better than influence"),
-        (
-            [[1.0, 3.0], [2.0, 1.0], [0.0, 0.1]],
-            None,
-            "No difference is shown between influence",
-        ),
+        ([[1.0, 3.0], [2.0, 1.0], [0.0, 0.1]], None, "No difference is shown between influence"),
         ([[3.0], [1.0], [0.0]], None, "One training each"),
     ],
 )
 def test_who_won(found, fall, winner, words):
+    assert "nothing here says which of these methods is right" in render(page(found))
     values = np.array(fall)
     judged = JudgedTexts(("influence", "BM25", "random"), values, np.zeros(values.shape[1]), 5)
     assert verdict(judged)[0] == winner
     html = render(page(replace(found, judged=judged)))
     assert words in html and "5 texts that each names" in html
     assert html.count('<span class="badge">best</span>') == (winner is not None)
-
-
-def test_without_a_judge_the_page_says_so(found):
-    assert "nothing here says which of these methods is right" in render(page(found))
 
 
 REFUSED = {

@@ -9,6 +9,7 @@ from torch import nn
 
 import datassay as da
 from datassay.collect.gradients.batches import LOSS_WEIGHT
+from datassay.collect.gradients.criteria import objective
 from datassay.collect.gradients.reading import batches
 from datassay.lm.places import place_effects
 from datassay.score.influence.gradient_methods import attributed, prepared
@@ -113,8 +114,6 @@ def test_a_loss_of_the_users_own_has_no_places():
 
     network = da.influence(model(), samples(N, 1), samples(M, 2), loss=loss, measure="loss")
     assert network.effect.shape == (N, M)
-    from datassay.collect.gradients.criteria import objective
-
     with pytest.raises(da.DatassayError, match="a loss of your own has no places"):
         objective(loss, model(), {}).at_places(model(), {})
 
@@ -125,10 +124,8 @@ def test_weights_of_samples_are_those_of_their_losses():
     for one in once:
         one[LOSS_WEIGHT] = torch.tensor(2.0, dtype=torch.float64)
     plain = [{k: v for k, v in one.items() if k != LOSS_WEIGHT} for one in once]
-    net, queries = (
-        model(),
-        [{k: v for k, v in q.items() if k != LOSS_WEIGHT} for q in samples(M, 2)],
-    )
+    queries = [{k: v for k, v in q.items() if k != LOSS_WEIGHT} for q in samples(M, 2)]
+    net = model()
     settings = {"loss": "cross_entropy", "measure": "loss", "precision": "float64", "damping": 0.1}
     heavy, light = (da.influence(net, part, queries, **settings) for part in (once, plain))
     np.testing.assert_allclose(heavy.effect, light.effect, rtol=1e-9)

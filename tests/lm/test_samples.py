@@ -12,17 +12,6 @@ from helpers import language_models as tiny
 WORDS = ("cat dog bird " * 40).split()
 
 
-@pytest.fixture(scope="module")
-def model():
-    torch.manual_seed(0)
-    return tiny.gpt2().double().eval()
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return tiny.tokenizer()
-
-
 def of_length(*lengths):
     return [" ".join(WORDS[i : i + n]) for i, n in enumerate(lengths)]
 
@@ -63,12 +52,10 @@ def test_windows_of_a_text_are_named_after_it(model, tokenizer):
     assert [s["id"] for s in samples] == ["a", "b[0:10]", "b[10:16]", "b[16:20]"]
     assert samples.text.tolist() == [0, 1, 1, 1]
     assert samples.places_of([1]).tolist() == [1, 2, 3]
-
-
-def test_what_is_truncated_does_not_count(model, tokenizer):
-    samples = da.lm.token_samples(model, tokenizer, of_length(20, 4), too_long="truncate")
-    assert len(samples) == 2
-    assert samples.counted.tolist() == [15, 3]
+    cut = da.lm.token_samples(model, tokenizer, of_length(20, 4), too_long="truncate")
+    assert len(cut) == 2 and cut.counted.tolist() == [15, 3]
+    begun = da.lm.token_samples(model, tiny.tokenizer(begin=True), ["cat dog"])
+    assert begun[0]["input_ids"].tolist()[0] == 1 and begun.counted.tolist() == [2]
 
 
 def test_a_packed_text_sees_what_stood_before_it(model, tokenizer):
@@ -112,19 +99,12 @@ def test_losses_are_those_of_the_texts_alone(model, tokenizer, reduction):
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_the_unit_turns_their_mean_into_the_training_loss(model, tokenizer, reduction):
-    samples = da.lm.token_samples(
-        model, tokenizer, of_length(3, 30), context=8, reduction=reduction
-    )
+    texts = of_length(3, 30)
+    samples = da.lm.token_samples(model, tokenizer, texts, context=8, reduction=reduction)
     own = losses(model, samples)
     by_text = np.bincount(samples.text, own)  # of "mean" already over the tokens
     truth = by_text.sum() / samples.counted.sum() if reduction == "sum" else by_text.mean()
     assert own.mean() / samples.unit == pytest.approx(truth, rel=1e-12)
-
-
-def test_what_the_tokenizer_puts_before_a_text_is_context(model):
-    samples = da.lm.token_samples(model, tiny.tokenizer(begin=True), ["cat dog"])
-    assert samples[0]["input_ids"].tolist()[0] == 1
-    assert samples.counted.tolist() == [2]
 
 
 def test_influence_takes_them(model, tokenizer):
@@ -146,10 +126,7 @@ REFUSED = {
     "reduction": ({"reduction": "max"}, "reduction must be 'sum' or 'mean'; got 'max'"),
     "context": ({"context": 17}, "context must be at most 16 tokens"),
     "short context": ({"context": 1}, "context must be a whole number of at least 2"),
-    "overlap": (
-        {"texts": of_length(20), "overlap": 16},
-        "overlap must be below the context of 16 tokens; got 16",
-    ),
+    "overlap": ({"texts": of_length(20), "overlap": 16}, "overlap must be below the context of 16"),
     "no overlap": ({"overlap": 0}, "overlap must be a whole number of at least 1; got 0"),
     "ids": ({"ids": [1]}, "ids must be one a text, 2; got 1"),
     "ids twice": ({"ids": [1, 1]}, "ids must be unique"),
@@ -163,10 +140,7 @@ def test_refusals(model, tokenizer, case):
     others = {name: value for name, value in settings.items() if name != "texts"}
     with pytest.raises(da.DatassayError, match=message):
         da.lm.token_samples(model, tokenizer, texts, **others)
-
-
-def test_a_tokenizer_of_another_vocabulary(tokenizer):
     with pytest.raises(da.DatassayError, match="knows 23 tokens, and the model has embeddings"):
         da.lm.token_samples(tiny.gpt2(rows=9), tokenizer, ["cat"])
     with pytest.raises(da.DatassayError, match="tokenizer must be one of transformers"):
-        da.lm.token_samples(tiny.gpt2(), "gpt2", ["cat"])
+        da.lm.token_samples(model, "gpt2", ["cat"])

@@ -71,18 +71,12 @@ def test_the_answer_is_what_ends_in_it(kind, prompt, answer):
     assert shown.strip() == "sat on" and not asked.doubts
 
 
-def test_a_token_of_both_is_told():
+def test_a_token_of_both_and_unknown_ones_are_told(tokenizer):
     asked = question(made("bytes"), "the ca", "t sat", None, None)
     assert asked.doubts[0].startswith("the token ' cat' begins in the prompt and ends in the ans")
-    tokenizer = tiny.tokenizer()
-    found = da.lm.influence(
-        tiny.gpt2(), tokenizer, tiny.sentences(3), "sat on", prompt="the cat", top=0
-    )
+    texts, model = tiny.sentences(3), tiny.gpt2()
+    found = da.lm.influence(model, tokenizer, texts, "sat on", prompt="the cat", top=0)
     assert "begins in the prompt" in found.attribution.warnings[0]
-
-
-def test_tokens_that_the_model_does_not_know():
-    tokenizer = tiny.tokenizer()
     with pytest.raises(da.DatassayError, match="tokens must be below 5, the rows of the model's"):
         token_ids(tokenizer, ["the a cat"], 5)
     with pytest.raises(da.DatassayError, match=r"tokens must be below 5.* the answer has token"):

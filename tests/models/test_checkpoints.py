@@ -66,6 +66,10 @@ def checkpoints():
             {"teacher": {"weight": torch.zeros(2)}, "states": {"student": own}, **rest},
             "state dict 'states.student'",
         ),
+        "defaultdict": (
+            defaultdict(dict, {"model": defaultdict(float, own)}),
+            "state dict 'model'",
+        ),
         "average too": ({"model": own, "ema": network(5).state_dict()}, "state dict 'model'"),
     }
 
@@ -76,7 +80,7 @@ def test_the_state_dict_that_fits_is_loaded_and_told(name, tmp_path, caplog):
     held, told = made[name]
     torch.save(held, path := tmp_path / "checkpoint.pt")
     other = network(9)
-    load_weights(other, path)
+    assert load_weights(other, path) == () or name == "average too"
     for key, tensor in model.state_dict().items():
         assert torch.equal(other.state_dict()[key], tensor), key
     assert told in caplog.text and (told != "" or not caplog.records)
@@ -182,11 +186,6 @@ def test_an_average_alone_is_told(tmp_path):
     assert equal(other, network(4)) and "averaged over the training (ema)" in told
 
 
-def test_one_state_dict_is_no_choice(tmp_path):
-    torch.save({"model": network(3).state_dict(), "epoch": 3}, path := tmp_path / "w.pt")
-    assert load_weights(network(), path) == ()
-
-
 class Settings:
     """Of a training, as users have it."""
 
@@ -241,13 +240,6 @@ def test_a_class_of_the_file_is_not_imported(tmp_path, monkeypatch):
         torch.save({"args": own(), "model": network(1).state_dict()}, tmp_path / "w.pt")
     load_weights(other := network(9), tmp_path / "w.pt")
     assert equal(other, network(1)) and not (tmp_path / "was_imported").exists()
-
-
-def test_a_state_dict_in_a_defaultdict_is_found(tmp_path):
-    held = defaultdict(dict, {"model": defaultdict(float, network(1).state_dict())})
-    torch.save(held, tmp_path / "w.pt")
-    load_weights(other := network(9), tmp_path / "w.pt")
-    assert equal(other, network(1))
 
 
 class Calls:

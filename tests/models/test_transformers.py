@@ -3,7 +3,6 @@
 import copy
 import importlib.util
 import os
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +20,7 @@ from datassay.estimators.transformers import SampleWeightTrainerMixin
 from datassay.models.tokens import TokenLogits, token_array
 from datassay.train.head import split_head
 from datassay.train.head_training import HeadRecipe
+from helpers import transformers_models
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hugging_face.py"
@@ -30,25 +30,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:'pin_memory' argument")
 
 @pytest.fixture(scope="module")
 def transformers():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("transformers")
+    return transformers_models.imported("transformers")
 
 
 @pytest.fixture(scope="module")
 def bert(transformers):
     def make(n_labels=2):
         torch.manual_seed(0)
-        config = transformers.BertConfig(
-            vocab_size=len(WORDS) + 5,
-            hidden_size=8,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=16,
-            max_position_embeddings=32,
-            num_labels=n_labels,
-        )
-        return transformers.BertForSequenceClassification(config)
+        return transformers_models.bert(transformers, k=n_labels, positions=32)
 
     return make
 
@@ -57,9 +46,7 @@ def bert(transformers):
 def encoder(transformers, bert, tmp_path_factory):
     """A folder with a model and a tokenizer, as a hub name would be."""
     folder = tmp_path_factory.mktemp("encoder")
-    vocabulary = {
-        w: i for i, w in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS))
-    }
+    vocabulary = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
     bert().save_pretrained(folder)

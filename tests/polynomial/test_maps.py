@@ -23,11 +23,9 @@ def ordered(polynomial):
     """β_i and β_ij of S3 eq. (3.27), both orders of a pair apart: the root of 2 twice."""
     d = HEIGHT * WIDTH
     one, two = np.zeros((2, d)), np.zeros((2, d, d))
+    monomials = polynomial.monomials
     for term, scale, coef in zip(
-        polynomial.monomials.terms.tolist(),
-        polynomial.monomials.scale,
-        polynomial.coef,
-        strict=True,
+        monomials.terms.tolist(), monomials.scale, polynomial.coef, strict=True
     ):
         i, j = term[-2:]
         if i < 0 <= j:
@@ -64,19 +62,10 @@ def test_maps_are_their_definition():
 def test_units_maps_scale_as_their_coefficients():
     polynomial = some(degree=3)
     maps = coef_maps(polynomial)
-    brighter = replace(
-        polynomial,
-        coef=polynomial.coef * 2.0 ** -polynomial.monomials.degree[:, None],
-    )
-    scaled = coef_maps(brighter)
+    brighter = polynomial.coef * 2.0 ** -polynomial.monomials.degree[:, None]
+    scaled = coef_maps(replace(polynomial, coef=brighter))
     np.testing.assert_allclose(scaled.degree_1, maps.degree_1 / 2)
     np.testing.assert_allclose(scaled.degree_2, maps.degree_2 / 4)
-
-
-def test_degree_one_has_an_empty_second_map():
-    maps = coef_maps(some(degree=1, window=1))
-    assert maps.degree_2.shape == (2, 9, 11)
-    assert not maps.degree_2.any()
 
 
 def test_pairs_far_apart_have_a_middle_too():
@@ -85,9 +74,7 @@ def test_pairs_far_apart_have_a_middle_too():
     ends = 2 * np.sqrt(2)  # of both diagonals: β is √2 for a coefficient of 1
     assert maps.degree_2[0, 1, 2] == pytest.approx(ends + np.sqrt(2))
     assert maps.degree_2.sum() == pytest.approx(15 * np.sqrt(2) + 6)
-
-
-def test_rows_have_no_maps():
+    assert not coef_maps(some(degree=1, window=1)).degree_2.any()
     monomials = all_monomials(3, 2)
     with pytest.raises(SettingError, match=r"need inputs that are an image; got 3 inputs"):
         coef_maps(Polynomial(monomials, np.zeros((10, 1))))

@@ -13,11 +13,12 @@ from datassay.polynomial.monomials import all_monomials, local_monomials
 from datassay.polynomial.surrogate import (
     FORMAT,
     Surrogate,
+    SurrogateScores,
     empty_surrogate,
     load_surrogate,
     save_surrogate,
+    score_each,
 )
-from datassay.polynomial.surrogate_score import SurrogateScores, score_each
 from datassay.stats import mean_interval
 
 
@@ -55,13 +56,8 @@ def damaged(path, **changes):
     """The file with some arrays or facts replaced."""
     save_surrogate(some(), path)
     arrays = load_file(path)
-    facts = {
-        "image_shape": None,
-        "window": None,
-        "output_names": ["no", "yes"],
-        "feature_names": [],
-        "is_classification": True,
-    }
+    facts = {"image_shape": None, "window": None, "output_names": ["no", "yes"]}
+    facts |= {"feature_names": [], "is_classification": True}
     for name, value in changes.items():
         (arrays if name in arrays else facts)[name] = value
     save_file(arrays, path, {FORMAT: json.dumps(facts)})
@@ -85,9 +81,6 @@ def test_a_file_that_contradicts_itself(tmp_path, changes):
     damaged(tmp_path / "p.safetensors", **changes)
     with pytest.raises(ModelError, match=r"its parts contradict each other"):
         load_surrogate(tmp_path / "p.safetensors")
-
-
-def test_another_file(tmp_path):
     save_file({"weight": np.zeros(3)}, tmp_path / "net.safetensors")
     (tmp_path / "text").write_text("no")
     for name in ("net.safetensors", "text", "none"):

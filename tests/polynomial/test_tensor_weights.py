@@ -8,7 +8,7 @@ import pytest
 from numpy.polynomial.polynomial import polyval
 from sklearn.metrics import r2_score
 
-from datassay.errors import DataError, ModelError, SettingError
+from datassay.errors import DatassayError
 from datassay.polynomial.activation import l2_activation, minimax_activation
 from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import all_monomials, local_monomials
@@ -48,19 +48,11 @@ def test_without_multiplicities_as_s3_prints_it():
         for term in combinations_with_replacement(range(4), t)
     ]
     np.testing.assert_allclose(result, written, rtol=1e-10)
+    window = local_monomials((2, 2), 3, 1)
+    rows = [monomials.terms.tolist().index(term) for term in window.terms.tolist()]
     both = tensor_weights(w, b, A, monomials)
+    np.testing.assert_allclose(tensor_weights(w, b, A, window), both[rows], rtol=1e-12)
     np.testing.assert_allclose(both, result * monomials.scale[:, None] ** 2, rtol=1e-10)
-
-
-def test_a_window_has_some_of_the_weights():
-    w, b, _ = layer(d=12)
-    near, every = local_monomials((3, 4), 2, 3), all_monomials(12, 2)
-    where = {tuple(term): i for i, term in enumerate(every.terms.tolist())}
-    rows = [where[tuple(term)] for term in near.terms.tolist()]
-    assert near.n_features < every.n_features
-    np.testing.assert_allclose(
-        tensor_weights(w, b, A, near), tensor_weights(w, b, A, every)[rows], rtol=1e-12
-    )
 
 
 @pytest.mark.parametrize("with_biases", [True, False])
@@ -161,24 +153,18 @@ def test_s3_posterior_and_order_of_priors(law, expected, better, worse):
         ({"weights": np.ones((5, 4))}, r"monomials' 4 inputs; got \[5, 4\]"),
         ({"output_weights": np.ones((4, 2))}, r"\[5, q\] and biases \[5\].* got \[4, 2\]"),
         ({"biases": np.ones(3)}, r"got \[5, 2\] and \[3\]"),
+        ({"activation": np.array([])}, r"finite coefficients a_0, a_1"),
+        ({"activation": np.array([1.0, np.nan])}, r"finite coefficients a_0, a_1"),
+        ({"monomial_coef": np.ones((15, 1))}, r"must be \[15, 2\], .* got \[15, 1\]"),
+        ({"network": np.ones((15, 1))}, r"both be \[15, q\]; got \[15, 2\] and \[15, 1\]"),
     ],
 )
-def test_other_layers(change, match):
+def test_what_does_not_fit(change, match):
     w, b, _ = layer()
     given = {"weights": w, "output_weights": b, "monomials": all_monomials(4, 2), **change}
-    with pytest.raises(ModelError, match=match):
-        tensor_weights(activation=A, **given)
-    with pytest.raises(ModelError, match=match):
-        posterior_activation(np.ones((15, 2)), **given)
-
-
-def test_other_coefficients():
-    w, b, _ = layer()
-    monomials = all_monomials(4, 2)
-    for wrong in (np.array([]), np.array([1.0, np.nan])):
-        with pytest.raises(SettingError, match=r"finite coefficients a_0, a_1"):
-            tensor_weights(w, b, wrong, monomials)
-    with pytest.raises(DataError, match=r"must be \[15, 2\], .* got \[15, 1\]"):
-        posterior_activation(np.ones((15, 1)), w, b, monomials)
-    with pytest.raises(DataError, match=r"both be \[15, q\]; got \[15, 2\] and \[15, 1\]"):
-        weight_match(np.ones((15, 2)), np.ones((15, 1)), monomials)
+    beta, a = given.pop("monomial_coef", np.ones((15, 2))), given.pop("activation", A)
+    network = given.pop("network", None)
+    with pytest.raises(DatassayError, match=match):
+        tensor_weights(activation=a, **given)
+        posterior_activation(beta, **given)
+        weight_match(beta, network, given["monomials"])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from datassay.score.neighbors import alike as module
-from datassay.score.neighbors.alike import alike
+from datassay.score.neighbors import search as module
+from datassay.score.neighbors.search import alike
 
 
 def by_hand(x, i, inside, k):
@@ -34,22 +34,16 @@ def test_each_side_has_the_nearest_of_its_class(points, block, monkeypatch):
             assert found.distance[row, side] == pytest.approx(apart, rel=1e-3)
 
 
-def test_without_classes_there_is_one_side(points):
+def test_one_side_equal_samples_and_too_few(points):
     x, *_ = points
     found = alike(x, np.array([8]), k=5)
     assert found.nearest.shape == (1, 1, 5)
     assert found.nearest[0, 0].tolist() == [j for _, j in by_hand(x, 8, np.ones(60, bool), 5)]
-
-
-def test_where_a_class_has_fewer_the_rest_is_empty():
-    x = np.arange(4.0)[:, None]
-    found = alike(x, np.array([0]), np.array([0, 1, 0, 1]), np.array([1, 0, 1, 0]), k=3)
-    assert found.nearest[0].tolist() == [[2, -1, -1], [1, 3, -1]]
-    assert found.distance[0, 0, 0] == 2 and np.isnan(found.distance[0, 0, 1:]).all()
-
-
-def test_equal_samples_are_at_no_distance():
-    x = np.repeat(np.random.default_rng(1).normal(size=(3, 4)), 2, axis=0)
-    found = alike(x.astype(np.float16), np.array([0, 3]))
+    twice = np.repeat(np.random.default_rng(1).normal(size=(3, 4)), 2, axis=0)
+    found = alike(twice.astype(np.float16), np.array([0, 3]))
     assert found.nearest[:, 0, 0].tolist() == [1, 2]
     assert found.distance[:, 0, 0] == pytest.approx(0, abs=1e-3)
+    line, y = np.arange(4.0)[:, None], np.array([0, 1, 0, 1])
+    found = alike(line, np.array([0]), y, 1 - y, k=3)
+    assert found.nearest[0].tolist() == [[2, -1, -1], [1, 3, -1]]
+    assert found.distance[0, 0, 0] == 2 and np.isnan(found.distance[0, 0, 1:]).all()

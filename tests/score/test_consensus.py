@@ -56,18 +56,13 @@ def test_reliability_of_two_runs(rho, expected):
     assert reliability(np.array([[1, rho], [rho, 1]])) == pytest.approx(expected)
 
 
-def test_ids_of_different_types_meet_as_text():
+def test_ids_of_different_types_meet_as_text_and_equal_information_has_no_order():
     joined = consensus({"a": run_scores([1, 2, 3, 4]), "b": run_scores(["3", "4", "1", "9"])})
     assert joined.ids.tolist() == [1, 3, 4]
-
-
-def test_a_run_of_equal_information_has_no_order():
     flat = RunScores(np.arange(4), np.ones(4), np.arange(4.0), np.zeros(4, bool))
     joined = consensus({"a": flat, "b": run_scores([0, 1, 2, 3])})
-    assert joined.information_agreement is None
-    assert np.isnan(joined.reliability)
-    assert joined.issue_agreement is not None
-    assert (joined.rank[0] == 0.5).all()
+    assert joined.information_agreement is None and joined.issue_agreement is not None
+    assert np.isnan(joined.reliability) and (joined.rank[0] == 0.5).all()
 
 
 @pytest.mark.parametrize(

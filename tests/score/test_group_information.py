@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,7 +16,13 @@ from datassay.score.information import group_removal
 from datassay.score.information.groups import group_information
 from datassay.score.information.pairs import pair_information
 from datassay.score.sample_information import sample_information
-from helpers.linearizations import FORMS, close, linearization, random_jacobians, weights
+from helpers.linearizations import (
+    close,
+    linearization,
+    random_jacobians,
+    random_linearization,
+    weights,
+)
 
 SHAPES = {"binary": (24, 1, 1), "joint": (12, 3, 1), "averaged": (24, 1, 5)}
 WAYS = {"block": "_delete", "refit": "_refit", "cheapest": None}
@@ -46,12 +53,6 @@ def groups_of(n, seed=0):
     return [g.choice(n, size, replace=False) for size in sizes]
 
 
-def force(monkeypatch, way):
-    if way is not None:
-        chosen = getattr(group_removal, way)
-        monkeypatch.setattr(group_removal, "_cheapest", lambda *_: chosen)
-
-
 def assert_matches(lin, oracle, groups, **run):
     functional = group_information(lin, groups, **run)
     isotropic = group_information(lin, groups, smoothing="isotropic", **run)
@@ -59,50 +60,32 @@ def assert_matches(lin, oracle, groups, **run):
     assert close(isotropic.information, oracle[1])
 
 
-@pytest.mark.parametrize(("dual", "p"), [(True, 60), (True, 15), (False, 15)], ids=FORMS)
-@pytest.mark.parametrize("penalty", [0.0, 0.7])
+KERNELS = [(True, 60), (True, 15), (False, 15)]
+SEEDS = {"flow": 1, "descent": 2, "converged": 3}
+CASES = [  # kind, ηT or η λ_max, steps, weight decay, dual and features
+    *product(["flow"], [0.1, 1e3], [50], [0.0, 0.7], KERNELS),
+    *product(["descent"], [0.4, 1.6], [3, 40, 2000], [0.0], KERNELS),
+    *product(["converged"], [1.0], [1], [0.0, 1e-3, 2.0], product([True, False], [15, 90])),
+]
+
+
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("tau", [0.1, 1e3])
+@pytest.mark.parametrize(("kind", "size", "steps", "penalty", "form"), CASES)
 @pytest.mark.parametrize("way", WAYS)
-def test_flow(monkeypatch, way, tau, shape, penalty, dual, p):
-    force(monkeypatch, WAYS[way])
-    n, b, c = SHAPES[shape]
-    phi, r, val = random_jacobians(n, b, c, p, 7, seed=1, decay=0.5)
+def test_each_training_is_its_definition(monkeypatch, way, kind, size, steps, penalty, form, shape):
+    way = "_iterate" if (way, kind, steps) == ("block", "descent", 3) else WAYS[way]
+    if way is not None:
+        chosen = getattr(group_removal, way)
+        monkeypatch.setattr(group_removal, "_cheapest", lambda *_: chosen)
+    (n, b, c), (dual, p) = SHAPES[shape], form
+    decay = 0.0 if kind == "converged" else 0.5
+    phi, r, val = random_jacobians(n, b, c, p, 7, SEEDS[kind], decay=decay)
+    largest = float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
+    eta = size / (largest if kind == "descent" else steps)
     groups = groups_of(n)
-    oracle = brute_force(phi, r, val, groups, "flow", tau / 50, 50, penalty)
+    oracle = brute_force(phi, r, val, groups, kind, eta, steps, penalty)
     lin = linearization(phi, r, val, dual=dual)
-    assert_matches(lin, oracle, groups, lr=tau / 50, steps=50, weight_decay=penalty)
-
-
-@pytest.mark.parametrize(("dual", "p"), [(True, 60), (True, 15), (False, 15)], ids=FORMS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("fraction", [0.4, 1.6])
-@pytest.mark.parametrize("steps", [3, 40, 2000])
-@pytest.mark.parametrize("way", WAYS)
-def test_descent(monkeypatch, way, steps, fraction, shape, dual, p):
-    force(monkeypatch, "_iterate" if (way, steps) == ("block", 3) else WAYS[way])
-    n, b, c = SHAPES[shape]
-    phi, r, val = random_jacobians(n, b, c, p, 7, seed=2, decay=0.5)
-    eta = fraction / float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
-    groups = groups_of(n)
-    oracle = brute_force(phi, r, val, groups, "descent", eta, steps, 0.0)
-    lin = linearization(phi, r, val, dual=dual)
-    assert_matches(lin, oracle, groups, lr=eta, steps=steps, dynamics="descent")
-
-
-@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
-@pytest.mark.parametrize("penalty", [0.0, 1e-3, 2.0])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("p", [15, 90], ids=["few features", "many features"])
-@pytest.mark.parametrize("way", WAYS)
-def test_converged(monkeypatch, way, p, shape, penalty, dual):
-    force(monkeypatch, WAYS[way])
-    n, b, c = SHAPES[shape]
-    phi, r, val = random_jacobians(n, b, c, p, 7, seed=3)
-    groups = groups_of(n)
-    oracle = brute_force(phi, r, val, groups, "converged", 1.0, 1, penalty)
-    lin = linearization(phi, r, val, dual=dual)
-    assert_matches(lin, oracle, groups, weight_decay=penalty, dynamics="converged")
+    assert_matches(lin, oracle, groups, lr=eta, steps=steps, weight_decay=penalty, dynamics=kind)
 
 
 @pytest.mark.parametrize("kind", ["flow", "descent"])
@@ -143,24 +126,12 @@ def test_random_sizes(n, b, p, tau, kind, duplicate, dual, seed):
     phi, r, val = random_jacobians(n, b, 1, p, 5, seed)
     if duplicate:
         phi[-1], r[-1] = phi[0], r[0]
-    groups = groups_of(n + 3, seed)
-    groups = [group[group < n] for group in groups]
+    groups = [group[group < n] for group in groups_of(n + 3, seed)]
     groups = [group for group in groups if 0 < len(group) < n]
-    if not groups:
-        return
-    oracle = brute_force(phi, r, val, groups, kind, tau, 1, 0.0)
-    lin = linearization(phi, r, val, dual=dual)
-    assert_matches(lin, oracle, groups, lr=tau, steps=1, dynamics=kind)
-
-
-def test_a_group_of_one_is_a_sample():
-    phi, r, val = random_jacobians(15, 2, 1, 40, 6, seed=5, decay=0.5)
-    lin = linearization(phi, r, val, dual=True)
-    for smoothing in ("functional", "isotropic"):
-        alone = sample_information(lin, smoothing=smoothing, sigma=0.3, steps=70)
-        groups = list(np.arange(15)[:, None])
-        information = group_information(lin, groups, smoothing=smoothing, sigma=0.3, steps=70)
-        np.testing.assert_allclose(information.information, alone.information, rtol=1e-9)
+    if groups:
+        oracle = brute_force(phi, r, val, groups, kind, tau, 1, 0.0)
+        lin = linearization(phi, r, val, dual=dual)
+        assert_matches(lin, oracle, groups, lr=tau, steps=1, dynamics=kind)
 
 
 def test_without_validation_the_training_inputs_serve():
@@ -171,26 +142,21 @@ def test_without_validation_the_training_inputs_serve():
         assert_matches(linearization(phi, r, dual=dual), oracle, groups, lr=0.01, steps=10)
 
 
-def test_labels_name_the_groups():
-    phi, r, val = random_jacobians(12, 1, 1, 30, 3, seed=6)
-    lin = linearization(phi, r, val, dual=True)
+def test_labels_name_the_groups_and_a_group_of_one_is_a_sample():
+    lin, given = (
+        random_linearization(12, 2, 1, 30, 3, seed=6, decay=0.5),
+        {"sigma": 0.3, "steps": 70},
+    )
     labels = np.array(["b", "a", "c"] * 4)
     information = group_information(lin, labels)
     lists = group_information(lin, [np.flatnonzero(labels == name) for name in "abc"])
     assert information.names.tolist() == ["a", "b", "c"] and information.size.tolist() == [4, 4, 4]
     assert np.array_equal(information.information, lists.information)
     assert information.to_table().column_names == ["group", "size", "information"]
-
-
-def test_chunks_do_not_matter(monkeypatch):
-    phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
-    lin = linearization(phi, r, val, dual=True)
-    pairs = np.stack(np.triu_indices(25, 1), 1)
-    whole = group_information(lin, list(pairs))
-    monkeypatch.setattr(group_removal, "CHUNK_VALUES", 5000)
-    monkeypatch.setattr(group_removal, "MOST_SHARED_ROWS", 0)
-    pieces = group_information(lin, list(pairs))
-    np.testing.assert_allclose(pieces.information, whole.information, rtol=1e-9)
+    for smoothing in ("functional", "isotropic"):
+        each = group_information(lin, list(np.arange(12)[:, None]), smoothing=smoothing, **given)
+        alone = sample_information(lin, smoothing=smoothing, **given)
+        np.testing.assert_allclose(each.information, alone.information, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -208,9 +174,8 @@ def test_chunks_do_not_matter(monkeypatch):
     ],
 )
 def test_bad_groups(groups, message):
-    phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
     with pytest.raises(SettingError, match=message):
-        group_information(linearization(phi, r, val, dual=True), groups)
+        group_information(random_linearization(5, 1, 1, 8, 3, seed=7), groups)
 
 
 def test_pairs_are_their_definition():
@@ -218,16 +183,25 @@ def test_pairs_are_their_definition():
     pairs = np.array([[0, 1], [7, 2], [3, 8]])
     both, _ = brute_force(phi, r, val, pairs, "flow", 0.01, 40, 0.1)
     one, _ = brute_force(phi, r, val, [[i] for i in range(9)], "flow", 0.01, 40, 0.1)
-    run = {"lr": 0.01, "steps": 40, "weight_decay": 0.1}
+    run = {"lr": 0.01, "steps": 40, "weight_decay": 0.1, "sigma": 0.5}
     for dual in (True, False):
-        information = pair_information(
-            linearization(phi, r, val, dual=dual), pairs, sigma=0.5, **run
-        )
-        assert close(information.joint, 4 * both)
-        assert close(information.single, 4 * one[torch.as_tensor(pairs)])
-        np.testing.assert_allclose(
-            information.interaction, information.single.sum(1) - information.joint
-        )
+        found = pair_information(linearization(phi, r, val, dual=dual), pairs, **run)
+        assert close(found.joint, 4 * both)
+        assert close(found.single, 4 * one[torch.as_tensor(pairs)])
+        np.testing.assert_allclose(found.interaction, found.single.sum(1) - found.joint)
+
+
+def test_pairs_of_the_most_informative_samples_whatever_the_chunks(monkeypatch):
+    lin = random_linearization(10, 1, 1, 30, 5, seed=2)
+    best = np.argsort(-sample_information(lin).information)[:4]
+    information = pair_information(lin, top=4)
+    assert len(information.pairs) == 6 and set(information.pairs.flatten()) == set(best)
+    monkeypatch.setattr(group_removal, "CHUNK_VALUES", 500)
+    monkeypatch.setattr(group_removal, "MOST_SHARED_ROWS", 0)
+    same = pair_information(lin, among=best)
+    assert sorted(information.joint) == pytest.approx(sorted(same.joint), rel=1e-9)
+    names = ["id_a", "id_b", "information_a", "information_b", "joint", "interaction"]
+    assert information.to_table().column_names == names
 
 
 def test_twins_are_redundant_and_contradiction_is_synergy():
@@ -236,28 +210,13 @@ def test_twins_are_redundant_and_contradiction_is_synergy():
     phi[1], r[1] = phi[0], r[0]
     phi[3] = phi[2] + 0.01 * phi[4]
     r[2], r[3] = 2.0, -2.0
-    lin = linearization(phi, r, val, dual=True)
-    pairs = np.array([[0, 1], [2, 3]])
-    twins, opposed = pair_information(
-        lin, pairs, dynamics="converged", weight_decay=1.0
-    ).interaction
+    lin, run = linearization(phi, r, val, dual=True), {"dynamics": "converged", "weight_decay": 1.0}
+    twins, opposed = pair_information(lin, np.array([[0, 1], [2, 3]]), **run).interaction
     assert twins < 0 < opposed
-    phi, r, val = random_jacobians(6, 1, 1, 6, 6, seed=9)
-    far = torch.eye(6, dtype=torch.float64)[:, None]
-    alone = pair_information(linearization(far, r, val, dual=True), top=3, smoothing="isotropic")
+    _, r, val = random_jacobians(6, 1, 1, 6, 6, seed=9)
+    far = linearization(torch.eye(6, dtype=torch.float64)[:, None], r, val, dual=True)
+    alone = pair_information(far, top=3, smoothing="isotropic")
     np.testing.assert_allclose(alone.interaction, 0, atol=1e-12)
-
-
-def test_top_takes_the_most_informative_samples():
-    phi, r, val = random_jacobians(10, 1, 1, 30, 5, seed=2)
-    lin = linearization(phi, r, val, dual=True)
-    best = np.argsort(-sample_information(lin).information)[:4]
-    information = pair_information(lin, top=4)
-    assert len(information.pairs) == 6 and set(information.pairs.flatten()) == set(best)
-    same = pair_information(lin, among=best)
-    assert sorted(information.joint) == pytest.approx(sorted(same.joint), rel=1e-9)
-    names = ["id_a", "id_b", "information_a", "information_b", "joint", "interaction"]
-    assert information.to_table().column_names == names
 
 
 @pytest.mark.parametrize(
@@ -278,9 +237,8 @@ def test_top_takes_the_most_informative_samples():
     ],
 )
 def test_bad_pairs(choice, message):
-    phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
     with pytest.raises(SettingError, match=message):
-        pair_information(linearization(phi, r, val, dual=True), **choice)
+        pair_information(random_linearization(5, 1, 1, 8, 3, seed=7), **choice)
 
 
 THREADS = """

@@ -42,19 +42,14 @@ def objective(model, x, y, kept, n):
     return losses[kept].sum() / n + DECAY / 2 * squares
 
 
-def fitted(train, kept=None, outputs=1, seed=0):
+def fitted(train, kept=None, outputs=1):
     """(Multinomial) logistic regression on `kept`, converged by Newton-like steps."""
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, outputs)).double()
     x, y = torch.tensor(train.x), torch.tensor(train.y)
     kept = np.arange(len(train)) if kept is None else kept
-    solver = torch.optim.LBFGS(
-        model.parameters(),
-        max_iter=300,
-        tolerance_grad=1e-13,
-        tolerance_change=0,
-        line_search_fn="strong_wolfe",
-    )
+    exactly = {"tolerance_grad": 1e-13, "tolerance_change": 0, "line_search_fn": "strong_wolfe"}
+    solver = torch.optim.LBFGS(model.parameters(), max_iter=300, **exactly)
 
     def closure():
         solver.zero_grad()
@@ -64,6 +59,10 @@ def fitted(train, kept=None, outputs=1, seed=0):
 
     solver.step(closure)
     return model
+
+
+def tanh_network(width=4, outputs=3):
+    return nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, outputs)).double()
 
 
 def retrained(train, val, outputs, removed):
@@ -107,58 +106,52 @@ def test_three_classes_and_every_outcome():
     change, _ = retrained(train, val, 3, range(6))
     with torch.no_grad():
         f = model(torch.tensor(val.x)).numpy()
-    label = np.asarray(val.y)
+    rows, label, predicted = np.arange(9), np.asarray(val.y), f.argmax(1)
 
     def margin(out):
-        given = np.take_along_axis(out, np.broadcast_to(label[:, None], (*out.shape[:-1], 1)), -1)
         others = np.where(np.arange(3) == label[:, None], -np.inf, out)
-        return given[..., 0] - np.log(np.exp(others).sum(-1))
+        return out[..., rows, label] - np.log(np.exp(others).sum(-1))
 
     def loss(out):
-        given = np.take_along_axis(out, np.broadcast_to(label[:, None], (*out.shape[:-1], 1)), -1)
-        return np.log(np.exp(out).sum(-1)) - given[..., 0]
+        return np.log(np.exp(out).sum(-1)) - out[..., rows, label]
 
     def output(out):
-        return np.take_along_axis(
-            out, np.broadcast_to(f.argmax(1)[:, None], (*out.shape[:-1], 1)), -1
-        )[..., 0]
+        return out[..., rows, predicted]
 
-    for of, measure in (("margin", margin), ("loss", loss), ("output", output)):
-        result = run(model, train, val, measure=of)
+    for measure in (margin, loss, output):
+        result = run(model, train, val, measure=measure.__name__)
         truth = measure(f) - measure(f - change)
         assert np.abs(result.effect[:6] - truth).max() < 0.1 * np.abs(truth).max()
         np.testing.assert_allclose(result.outcome, measure(f), rtol=1e-10)
         np.testing.assert_allclose(result.total, result.effect.sum(1), rtol=1e-12)
 
 
-def by_formula(model, train, damping, loss="cross_entropy"):
+def by_formula(model, train, damping):
     """Δ_i by the definition, with a Hessian of finite differences of the mean gradient."""
-    mean_loss = loss_at(model, train, loss)
-    gradients = loss_gradients(mean_loss, 0, len(train))
-    rows, step = [], 1e-5
-    for j in range(mean_loss.n_parameters):
-        sides = []
-        for sign in (1, -1):
-            moved = copy.deepcopy(model)
-            with torch.no_grad():
-                vector = nn.utils.parameters_to_vector(moved.parameters()).clone()
-                vector[j] += sign * step
-                nn.utils.vector_to_parameters(vector, moved.parameters())
-            sides.append(loss_gradients(loss_at(moved, train, loss), 0, len(train)).mean(0))
-        rows.append((sides[0] - sides[1]) / (2 * step))
-    whole = torch.stack(rows) + damping * torch.eye(mean_loss.n_parameters).double()
-    return -torch.linalg.solve(whole, gradients.T).T / len(train)
+    gradients = loss_gradients(loss_at(model, train, "cross_entropy"), 0, len(train))
+    flat, step = nn.utils.parameters_to_vector(model.parameters()).detach(), 1e-5
+
+    def slope(vector):
+        moved = copy.deepcopy(model)
+        nn.utils.vector_to_parameters(vector, moved.parameters())
+        return loss_gradients(loss_at(moved, train, "cross_entropy"), 0, len(train)).mean(0)
+
+    eye = torch.eye(len(flat)).double()
+    rows = [(slope(flat + step * e) - slope(flat - step * e)) / (2 * step) for e in eye]
+    return -torch.linalg.solve(torch.stack(rows) + damping * eye, gradients.T).T / len(train)
 
 
 def test_exact_is_the_formula():
     train = samples(15)
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()
+    model = tanh_network(outputs=1)
     moves = by_formula(model, train, 0.7)
     effects = influence(model, train, method="exact", damping=0.5, weight_decay=0.2)
     np.testing.assert_allclose(effects.weight_change, moves.square().sum(1), rtol=1e-6)
     assert effects.method == "exact, damping 0.5" and effects.warnings == ()
     assert effects.ids.tolist() == train.ids.tolist()
+    again = influence(model, train, train, method="exact", damping=0.5, weight_decay=0.2)
+    np.testing.assert_array_equal(effects.effect, again.effect)  # queries, without val
 
 
 @pytest.mark.parametrize(
@@ -178,48 +171,27 @@ def test_solvers_agree_with_exact(method, settings):
     assert result.warnings == ()
 
 
-def test_chunks_of_samples_do_not_matter(monkeypatch):
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("cg", {}),
+        ("exact", {}),
+        ("tracin", {}),
+        ("lissa", {"depth": 50, "scale": 2.0, "batch_size": 8}),
+    ],
+)
+def test_chunks_of_samples_do_not_matter(monkeypatch, method, settings):
     train, val = samples(30), samples(7, m_seed=1)
     model = fitted(train)
-    calls = {
-        "cg": {},
-        "exact": {},
-        "tracin": {},
-        "lissa": {"depth": 50, "scale": 2.0, "batch_size": 8},
-    }
-    whole = {m: run(model, train, val, method=m, **s) for m, s in calls.items()}
+    whole, seen = run(model, train, val, method=method, **settings), []
     monkeypatch.setattr(CURVATURE, "VECTOR_VALUES", 7 * 4)
-    seen = []
-
-    def note(step, done, total):
-        seen.append((step, done, total))
-
-    for method, settings in calls.items():
-        parts = run(model, train, val, method=method, progress=note, **settings)
-        np.testing.assert_allclose(parts.effect, whole[method].effect, rtol=1e-9, atol=1e-14)
-        assert seen[-1] == ("remove samples", 30, 30)
-
-
-def test_lissa_on_batches_approaches_exact_with_repeats():
-    train, val = samples(60), samples(7, m_seed=1)
-    model = fitted(train)
-    exact = run(model, train, val, damping=0.2)
-    settings = {"method": "lissa", "depth": 40, "scale": 2.0, "batch_size": 10, "damping": 0.2}
-    errors = []
-    for repeats in (1, 16):
-        result = run(model, train, val, repeats=repeats, **settings)
-        errors.append(np.abs(result.effect - exact.effect).mean() / np.abs(exact.effect).mean())
-    assert errors[1] < 0.6 * errors[0] and errors[1] < 0.1
-
-
-def test_lissa_seeds():
-    train = samples(30)
-    model, settings = fitted(train), {"depth": 20, "scale": 5.0, "batch_size": 5, "damping": 5.0}
-    first, again, other = (
-        run(model, train, method="lissa", seed=seed, **settings).effect for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert np.abs(first - other).max() > 0
+    settings["progress"] = lambda *done: seen.append(done)
+    parts = run(model, train, val, method=method, **settings)
+    np.testing.assert_allclose(parts.effect, whole.effect, rtol=1e-9, atol=1e-14)
+    assert seen[-1] == ("remove samples", 30, 30)
+    if method == "lissa":
+        other = run(model, train, val, method=method, seed=1, **settings).effect
+        assert np.abs(parts.effect - other).max() > 0
 
 
 def test_s1_settings_are_damped_gradients():
@@ -239,27 +211,17 @@ def test_s1_settings_are_damped_gradients():
 def test_tracin_is_a_sum_of_products_of_gradients():
     train, val = samples(12, 3), samples(5, 3, m_seed=1)
     torch.manual_seed(0)
-    models = [nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)).double() for _ in "ab"]
-    rates, final = (0.1, 0.3), models[1]
-    effects = influence(
-        final,
-        train,
-        val,
-        method="tracin",
-        lr=rates,
-        checkpoints=models,
-        precision="float64",
-    )
-    predicted = final(torch.tensor(val.x)).argmax(1)
+    models, rates = [tanh_network() for _ in "ab"], (0.1, 0.3)
+    given = {"method": "tracin", "lr": rates, "checkpoints": models, "precision": "float64"}
+    effects = influence(models[1], train, val, **given)
+    predicted = models[1](torch.tensor(val.x)).argmax(1)
     expected = torch.zeros(12, 5).double()
     for model, rate in zip(models, rates, strict=True):
-        weights = list(model.parameters())
-        mean_loss = loss_at(model, train, "cross_entropy")
-        gradients = loss_gradients(mean_loss, 0, 12)
+        gradients = loss_gradients(loss_at(model, train, "cross_entropy"), 0, 12)
         for j in range(5):
             out = model(torch.tensor(val.x[j : j + 1]))[0, predicted[j]]
-            row = torch.cat([g.flatten() for g in torch.autograd.grad(out, weights)])
-            expected[:, j] -= rate * gradients @ row
+            slopes = torch.autograd.grad(out, list(model.parameters()))
+            expected[:, j] -= rate * gradients @ torch.cat([g.flatten() for g in slopes])
     np.testing.assert_allclose(effects.effect, expected.numpy(), rtol=1e-9, atol=1e-12)
     assert effects.method == "tracin"
 
@@ -281,51 +243,17 @@ def test_units(method):
     """
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(20, 3)), rng.normal(size=20)
-    train = SampleSet(x=x, y=y, ids=np.arange(20))
+    train, ten = (SampleSet(x=x, y=t * y, ids=np.arange(20)) for t in (1, 10))
     torch.manual_seed(0)
     model = nn.Linear(3, 1).double()
-    tight = {"tolerance": 1e-12} if method == "cg" else {}
-    before = influence(model, train, loss="mse", method=method, damping=0.3, **tight)
-    ten = SampleSet(x=x, y=10 * y, ids=np.arange(20))
-    after = influence(Tenfold(model), ten, loss="mse", method=method, damping=30.0, **tight)
+    given = {"loss": "mse", "method": method} | ({"tolerance": 1e-12} if method == "cg" else {})
+    before = influence(model, train, damping=0.3, **given)
+    after = influence(Tenfold(model), ten, damping=30.0, **given)
     np.testing.assert_allclose(after.effect, 10 * before.effect, rtol=1e-8)
     np.testing.assert_allclose(after.weight_change, before.weight_change, rtol=1e-8)
     twice = SampleSet(x=np.tile(x, (2, 1)), y=np.tile(y, 2), ids=np.arange(40))
-    half = influence(model, twice, train, loss="mse", method=method, damping=0.3, **tight)
+    half = influence(model, twice, train, damping=0.3, **given)
     np.testing.assert_allclose(half.effect[:20], before.effect / 2, rtol=1e-8)
-
-
-def test_units_of_tracin():
-    """Outputs and targets × 10: gradients × 100, Jacobians × 10, so effects × 1000."""
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(8, 3)), rng.normal(size=8)
-    model = nn.Linear(3, 1).double()
-    train = SampleSet(x=x, y=y, ids=np.arange(8))
-    once = influence(model, train, loss="mse", method="tracin", lr=0.1, precision="float64")
-    more = influence(model, train, loss="mse", method="tracin", lr=0.2, precision="float64")
-    np.testing.assert_allclose(more.effect, 2 * once.effect, rtol=1e-10)
-    ten = SampleSet(x=x, y=10 * y, ids=np.arange(8))
-    after = influence(Tenfold(model), ten, loss="mse", method="tracin", lr=0.1, precision="float64")
-    np.testing.assert_allclose(after.effect, 1000 * once.effect, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("method", "settings"),
-    [
-        ("exact", {}),
-        ("cg", {"tolerance": 1e-10}),
-        # Left to itself in float32, whose rounding depends on a sample's neighbours in its batch.
-        ("tracin", {"precision": "float64"}),
-        ("lissa", {"batch_size": None, "depth": 60, "scale": 2.0}),
-    ],
-)
-def test_sample_order_does_not_matter(method, settings):
-    train, val = samples(25), samples(6, m_seed=1)
-    model, order = fitted(train), np.random.default_rng(0).permutation(25)
-    before = run(model, train, val, method=method, **settings)
-    after = run(model, train.subset(order), val, method=method, **settings)
-    np.testing.assert_allclose(after.effect, before.effect[order], rtol=1e-8, atol=1e-12)
-    assert after.ids.tolist() == train.ids[order].tolist()
 
 
 def test_s1_table_1_small():
@@ -356,35 +284,6 @@ def four_or_nine(part):
     return SampleSet(x=part.x[keep], y=y, ids=part.ids[keep], class_names=("4", "9"))
 
 
-def test_several_models_are_averaged():
-    train, val = samples(20, 3), samples(6, 3, m_seed=1)
-    torch.manual_seed(0)
-    models = [nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)).double() for _ in "abc"]
-    settings = {"measure": "margin", "damping": 1.0, "precision": "float64"}
-    alone = [influence(m, train, val, **settings) for m in models]
-    effects = influence(models, train, val, **settings)
-    for name in ("effect", "self_influence", "total", "outcome"):
-        mean = np.mean([getattr(a, name) for a in alone], 0)
-        np.testing.assert_allclose(getattr(effects, name), mean, rtol=1e-9, atol=1e-14)
-    few = influence(models, train, val, top=2, **settings)
-    assert few.effect is None
-    np.testing.assert_allclose(few.top.raising_effect[:, 0], effects.effect.max(0), rtol=1e-12)
-    assert few.to_table().num_rows == 2 * 2 * 6
-
-
-def test_float32_is_close():
-    train, val = samples(30), samples(5, m_seed=1)
-    model = fitted(train)
-    double, single = (run(model, train, val, precision=p) for p in ("float64", "float32"))
-    np.testing.assert_allclose(single.effect, double.effect, rtol=1e-3, atol=1e-6)
-
-
-def test_training_inputs_are_the_queries_without_val():
-    train = samples(12)
-    model = fitted(train)
-    np.testing.assert_array_equal(run(model, train).effect, run(model, train, train).effect)
-
-
 def test_solvers_say_when_they_did_not_converge():
     train = samples(30)
     model = fitted(train)
@@ -395,52 +294,33 @@ def test_solvers_say_when_they_did_not_converge():
 
 
 @pytest.mark.parametrize("method", ["exact", "cg"])
-def test_an_indefinite_hessian_is_refused(method):
-    train = samples(12)
+def test_an_indefinite_or_singular_hessian_is_refused(method):
     torch.manual_seed(3)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()
     with pytest.raises(SettingError, match=r"positive definite.* Raise damping above"):
-        influence(model, train, method=method, damping=0.0)
-
-
-def test_a_singular_hessian_is_refused():
-    """Softmax: adding a constant to every output changes no loss."""
-    train = samples(30, 3)
+        influence(tanh_network(outputs=1), samples(12), method=method, damping=0.0)
+    # Softmax: adding a constant to every output changes no loss.
     with pytest.raises(SettingError, match="positive definite"):
-        influence(fitted(train, outputs=3), train, method="exact", damping=0.0)
-
-
-def test_divergence_names_scale():
-    train = samples(30)
-    with pytest.raises(SettingError, match=r"diverged within 20 recursions at scale 0\.01"):
-        run(fitted(train), train, method="lissa", scale=0.01)
+        influence(fitted(samples(30, 3), outputs=3), samples(30, 3), method="exact", damping=0.0)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"method": "magic"},
-            "method must be one of 'auto', 'gauss_newton', 'exact', 'cg', 'lissa', 'tracin'",
-        ),
+        ({"method": "magic"}, "method must be one of 'auto', 'gauss_newton', 'exact', 'cg', 'liss"),
         ({"depth": 5}, "method 'exact' takes no settings of its own; got depth"),
         ({"method": "cg", "depth": 5}, "'cg' takes tolerance, iterations; got depth"),
         ({"method": "cg", "tolerance": 0.0}, "tolerance must be positive"),
         ({"method": "cg", "iterations": 0}, "iterations must be at least 1"),
         ({"method": "lissa", "depth": 0}, "depth must be positive"),
         ({"method": "lissa", "scale": -1.0}, "scale must be positive"),
+        ({"method": "lissa", "scale": 0.01}, r"diverged within 20 recursions at scale 0\.01"),
         ({"method": "lissa", "batch_size": 0}, "batch_size must be positive"),
         ({"method": "lissa", "repeats": 0}, "repeats must be positive"),
         ({"method": "tracin", "lr": 0.0}, "lr must be positive"),
         ({"method": "tracin", "lr": [0.1, 0.2]}, "one per checkpoint; got 2 for 1"),
         ({"method": "tracin", "checkpoints": []}, "checkpoints must hold at least 1"),
-        ({"damping": -0.1}, "damping must be at least 0"),
-        ({"damping": float("nan")}, "damping must be at least 0"),
         ({"damping": float("inf")}, "damping must be at least 0 and finite; got inf"),
-        ({"weight_decay": -1.0}, "weight_decay must be at least 0"),
         ({"loss": "hinge"}, "loss must be cross_entropy or mse"),
-        ({"measure": "logit"}, "measure must be"),
-        ({"top": 0}, "top must be at least 1"),
     ],
 )
 def test_bad_settings(settings, message):
@@ -449,38 +329,26 @@ def test_bad_settings(settings, message):
         run(fitted(train), train, **settings)
 
 
-def test_bad_models_and_data():
+def test_bad_models_and_data(monkeypatch):
     train = samples(10)
     model = fitted(train)
     with pytest.raises(SettingError, match="a network or a list of them"):
         run([], train)
-    with pytest.raises(SettingError, match="checkpoints belong to one training run; got 2 models"):
-        run([model, model], train, method="tracin", checkpoints=[model])
     with pytest.raises(DataError, match="same classes"):
         run(model, train, samples(9, 3))
-    torch.manual_seed(0)
-    wide = nn.Sequential(nn.Linear(3, 9), nn.Tanh(), nn.Linear(9, 1)).double()
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SettingError, match="architecture"):
-        patch.setattr(CURVATURE, "VECTOR_VALUES", 40)
-        run([model, wide], train, damping=5.0)
+    monkeypatch.setattr(CURVATURE, "VECTOR_VALUES", 40)
+    with pytest.raises(SettingError, match="architecture"):
+        run([model, tanh_network(9, 1)], train, damping=5.0)
 
 
-@pytest.mark.parametrize("method", ["gauss_newton", "exact", "cg", "tracin"])
+@pytest.mark.parametrize("method", ["exact", "cg", "tracin"])
 def test_some_samples_alone_give_their_rows(method):
     train, val = samples(20, 3), samples(6, 3, m_seed=1)
-    own = {"lr": 0.1} if method == "tracin" else {}
-    every = influence(
-        fitted(train, outputs=3), train, val, method=method, damping=0.2, precision="float64", **own
-    )
-    some = influence(
-        fitted(train, outputs=3),
-        train,
-        val,
-        method=method,
-        damping=0.2,
-        removed=[7, 2],
-        precision="float64",
-        **own,
+    given = {"method": method, "damping": 0.2, "precision": "float64"}
+    given |= {"lr": 0.1} if method == "tracin" else {}
+    every, some = (
+        influence(fitted(train, outputs=3), train, val, removed=part, **given)
+        for part in (None, [7, 2])
     )
     np.testing.assert_allclose(some.effect, every.effect[[7, 2]], rtol=1e-6, atol=1e-9)
     assert some.ids.tolist() == every.ids[[7, 2]].tolist()
@@ -489,15 +357,13 @@ def test_some_samples_alone_give_their_rows(method):
 def test_a_projection_of_the_jacobian_keeps_large_effects():
     train, val = samples(60, 3), samples(20, 3, m_seed=1)
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 32), nn.Tanh(), nn.Linear(32, 3)).double()
+    model, given = tanh_network(32), {"measure": "margin", "projection": 64}
     whole = influence(model, train, val, measure="margin", curvature="whole").effect
-    drawn = [
-        influence(model, train, val, measure="margin", projection=64, seed=s).effect for s in (0, 1)
-    ]
+    drawn = [influence(model, train, val, seed=s, **given).effect for s in (0, 1)]
     assert not np.allclose(*drawn)
     for effect in drawn:
         assert np.corrcoef(effect.ravel(), whole.ravel())[0, 1] > 0.8
-    both = influence([model, model], train, val, measure="margin", projection=64).effect
+    both = influence([model, model], train, val, **given).effect
     np.testing.assert_allclose(both, np.mean(drawn, 0))  # each model draws its own
 
 
@@ -505,7 +371,7 @@ def test_the_leverage_says_when_it_reaches_too_far():
     """Random weights are far from a minimum; a trained model with its decay is not."""
     train, val = samples(20, 3), samples(6, 3, m_seed=1)
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    model = tanh_network(8)
     far = influence(model, train, val, response="leave_one_out", damping=1e-5)
     assert "further than a linear model of the network can be trusted" in far.warnings[0]
     near = run(fitted(train, outputs=3), train, val, method="auto", response="leave_one_out")

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from datassay.collect.curvature.output_geometry import output_geometry, with_weights
+from datassay.collect.curvature.output_geometry import output_geometry
+from datassay.collect.curvature.output_loss import output_losses
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.errors import DataError, SettingError
@@ -17,6 +18,7 @@ from datassay.models.networks import mlp
 from datassay.score.influence_moments import gradient_moments, influence_moments, pair_moments
 from datassay.score.linear import panels
 from datassay.score.variance.pair_influence import geometry_influence, pair_influence
+from datassay.train.convex import fit_convex
 from helpers.geometries import SHAPES, dense, draw, geometry, off_diagonal, pair_matrix
 
 module = import_module("datassay.score.influence_moments")  # its face hands on the function
@@ -69,28 +71,7 @@ def test_units(u):
     np.testing.assert_allclose(figures(scaled)[2:], figures(before)[2:], rtol=1e-8)
 
 
-def test_units_of_inputs_through_a_model():
-    """Inputs × u, weights / u and penalties × u²: the same outputs, the same X."""
-    x, targets = draw(20, 4, 3, "cross_entropy", 2)
-    labels = targets.argmax(1).numpy()
-    model = nn.Linear(4, 3, bias=False)
-    result = []
-    for u in (1.0, 5.0):
-        train = SampleSet(u * x.numpy(), labels, np.arange(20), class_names=("a", "b", "c"))
-        scaled = with_weights(model.double(), model.weight.detach().double().flatten() / u)
-        result.append(influence_moments(scaled, train, damping=0.01 * u**2))
-    np.testing.assert_allclose(figures(result[1]), figures(result[0]), rtol=1e-6)
-
-
-def test_damping_lowers_the_variance():
-    fit = geometry(30, 4, 3, seed=3)
-    pairs = [geometry_influence(fit, np.arange(30), 0.01, d) for d in (0.0, 0.01, 0.1, 1.0)]
-    variances = [pair_moments(p).variance for p in pairs]
-    assert variances == sorted(variances, reverse=True)
-    assert [p.damping for p in pairs] == [0.0, 0.01, 0.1, 1.0]
-
-
-def test_a_network_is_gauss_newton_on_its_jacobians():
+def test_a_network_is_gauss_newton_on_its_jacobians(monkeypatch):
     torch.manual_seed(0)
     train, model = sd_mixture((30, 10)), mlp((40,), 4, width=3, depth=1).double()
     fit = output_geometry(model, train, projection=None)
@@ -101,6 +82,11 @@ def test_a_network_is_gauss_newton_on_its_jacobians():
     result = influence_moments(model, train, ridge=0.01, damping=0.02)
     np.testing.assert_allclose(figures(result), moments(x), rtol=1e-6)
     assert result.gradient_norm == pytest.approx(float(g.mean(0).norm()), rel=1e-9)
+    assert result.to_table()["variance"].to_pylist() == [result.variance]
+    monkeypatch.setattr(module, "MOST_IN_PAIRS", 16)
+    first, again, other = (influence_moments(model, train, seed=s) for s in (0, 0, 1))
+    assert first == again
+    assert first.skewness != other.skewness and first.variance == other.variance
 
 
 def test_streaming_equals_in_memory(monkeypatch, tmp_path):
@@ -124,33 +110,20 @@ def test_streaming_equals_in_memory(monkeypatch, tmp_path):
     assert given_hessian.variance == pytest.approx(result.variance / 4)
 
 
-def test_streaming_of_a_model_equals_the_model():
-    fit = geometry(25, 4, 3, seed=4)
-    slope, curvature = fit.derivatives()
-    streamed = gradient_moments(
-        fit.features.gradients(slope),
-        fit.features.curvature(curvature) / 25,
-        ridge=0.01,
-        damping=0.02,
-    )
-    model = pair_moments(geometry_influence(fit, np.arange(25), 0.01, 0.02))
-    np.testing.assert_allclose(figures(streamed), figures(model), rtol=1e-9)
-
-
 @pytest.mark.parametrize("streamed", [True, False])
 def test_sampled_higher_moments_lie_within_their_error(monkeypatch, streamed):
     fit = geometry(900, 4, 3, seed=5)
     pairs = geometry_influence(fit, np.arange(900), 0.01, 0.02)
-    exact = pair_moments(pairs)
-    slope, curvature = fit.derivatives()
-    g, hessian = fit.features.gradients(slope), fit.features.curvature(curvature) / 900
+    exact, (slope, curvature) = pair_moments(pairs), fit.derivatives()
+    given = fit.features.gradients(slope), fit.features.curvature(curvature) / 900
     monkeypatch.setattr(module, "MOST_IN_PAIRS", 320)
     deviations = []
     for seed in range(12):
-        if streamed:
-            result = gradient_moments(g, hessian, ridge=0.01, damping=0.02, seed=seed)
-        else:
-            result = pair_moments(pairs, seed)
+        result = (
+            gradient_moments(*given, ridge=0.01, damping=0.02, seed=seed)
+            if streamed
+            else pair_moments(pairs, seed)
+        )
         assert (result.mean, result.variance) == pytest.approx((exact.mean, exact.variance))
         deviations.append([
             (result.skewness - exact.skewness) / result.skewness_error,
@@ -159,16 +132,6 @@ def test_sampled_higher_moments_lie_within_their_error(monkeypatch, streamed):
     # About a standard normal each: none far off, and the error not so large that it says nothing.
     assert np.abs(deviations).max() < 4
     assert 0.3 < np.sqrt(np.square(deviations).mean()) < 2
-
-
-def test_the_seed_reaches_the_sample(monkeypatch):
-    monkeypatch.setattr(module, "MOST_IN_PAIRS", 32)
-    train = sd_mixture((60, 20))
-    torch.manual_seed(0)
-    model = nn.Linear(40, 4)
-    first, again, other = (influence_moments(model, train, seed=s) for s in (0, 0, 1))
-    assert first == again
-    assert first.skewness != other.skewness and first.variance == other.variance
 
 
 def test_partners_are_the_extremes_of_a_row():
@@ -196,70 +159,64 @@ def test_partners_are_the_extremes_of_a_row():
 
 def test_adding_weight_to_a_sample_moves_its_partner_s_loss_by_x():
     """X(z, z′) = d ℓ_z′ / d ε at the minimum of L + ε ℓ_z."""
-    from datassay.collect.curvature.output_loss import output_losses
-    from datassay.train.convex import fit_convex
-
     point = geometry(15, 3, 3, seed=7, ridge=0.1)
     x = geometry_influence(point, np.arange(15), 0.1, 0.0).block(slice(None), slice(None))
-    e = 1e-5
-    weight = torch.ones(2, 15).double()
-    weight[0, 4] += 15 * e
-    weight[1, 4] -= 15 * e
-    # The fit divides by the sum of the weights, so its ridge is divided by it too.
-    losses = []
-    for w in weight:
-        ridge = 0.1 / float(w.mean())
-        fit = fit_convex(point.features, point.targets, point.loss, ridge, sample_weight=w[None])
-        losses.append(
-            output_losses(point.features.outputs(fit.weights[0]), point.targets, point.loss)
-        )
+    losses, e = [], 1e-5
+    for sign in (1, -1):
+        w = torch.ones(15).double()
+        w[4] += sign * 15 * e
+        # The fit divides by the sum of the weights, so its ridge is divided by it too.
+        given = (point.features, point.targets, point.loss, 0.1 / float(w.mean()))
+        outputs = point.features.outputs(fit_convex(*given, sample_weight=w[None]).weights[0])
+        losses.append(output_losses(outputs, point.targets, point.loss))
     np.testing.assert_allclose((losses[0] - losses[1]) / (2 * e), x[4], rtol=1e-4, atol=1e-5)
 
 
-def test_singular_hessian_without_damping():
+G = np.random.default_rng(0).normal(size=(5, 2))
+USED_UP = iter([G, G])
+
+
+def of_model(damping=0.0):
     torch.manual_seed(0)
-    train, model = sd_mixture((60, 20)), nn.Linear(40, 4)
-    with pytest.raises(
-        SettingError, match=r"positive definite.*ridge \+ damping = 0\. Set damping"
-    ):
-        influence_moments(model, train, damping=0.0)
-    assert influence_moments(model, train, damping=1e-3).variance > 0
+    return influence_moments(nn.Linear(40, 4), sd_mixture((60, 20)), damping=damping)
 
 
-def test_identical_samples():
-    model = nn.Linear(3, 2)
-    one_class = SampleSet(np.ones((5, 3)), np.zeros(5, int), np.arange(5), class_names=("a", "b"))
-    with pytest.raises(DataError, match="must hold at least 2 classes; every label is 'a'"):
-        influence_moments(model, one_class)
-    regression = SampleSet(np.ones((5, 3)), np.ones(5), np.arange(5))
-    with pytest.raises(DataError, match=r"influence must differ between pairs.*identical"):
-        influence_moments(nn.Linear(3, 1), regression, loss="mse")
-    with pytest.raises(DataError, match="influence must differ between pairs"):
-        gradient_moments(np.ones((40, 4)))
-    with pytest.raises(DataError, match=r"it is -?0 for all 3"):
-        gradient_moments(np.zeros((3, 4)))
+def of_equal(labels, model, **more):
+    names = ("a", "b") if labels.dtype.kind == "i" else ()
+    given = SampleSet(np.ones((5, 3)), labels, np.arange(5), class_names=names)
+    return influence_moments(model, given, **more)
 
 
-def test_bad_settings():
-    g = np.random.default_rng(0).normal(size=(5, 2))
-    with pytest.raises(SettingError, match=r"damping must be a number of at least 0; got -1"):
-        gradient_moments(g, damping=-1)
-    with pytest.raises(SettingError, match="ridge must be a number of at least 0; got nan"):
-        pair_influence(nn.Linear(40, 4), sd_mixture((9,)), ridge=float("nan"))
-    with pytest.raises(DataError, match="gradients must be of at least 3 samples; got 2"):
-        gradient_moments(g[:2])
-    with pytest.raises(DataError, match="some among samples 0 to 4 are NaN or infinite"):
-        gradient_moments(np.where(g == g[3, 1], np.nan, g))
-    with pytest.raises(DataError, match=r"\[n, p\].*\[5, 3\] after \[n, 2\]"):
-        gradient_moments(lambda: (g, np.ones((5, 3))))
-    with pytest.raises(SettingError, match=r"hessian must be \[2, 2\]"):
-        gradient_moments(lambda: (g,), torch.eye(3).double())
-    used_up = iter([g, g])
-    with pytest.raises(DataError, match="the first gave 10 samples, the second 0"):
-        gradient_moments(lambda: used_up)
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (of_model, SettingError, r"positive definite.*ridge \+ damping = 0\. Set damping"),
+        (lambda: of_equal(np.zeros(5, int), nn.Linear(3, 2)), DataError,
+         "must hold at least 2 classes; every label is 'a'"),
+        (lambda: of_equal(np.ones(5), nn.Linear(3, 1), loss="mse"), DataError,
+         r"influence must differ between pairs.*identical"),
+        (lambda: gradient_moments(np.ones((40, 4))), DataError, "must differ between pairs"),
+        (lambda: gradient_moments(np.zeros((3, 4))), DataError, r"it is -?0 for all 3"),
+        (lambda: gradient_moments(G, damping=-1), SettingError,
+         "damping must be a number of at least 0; got -1"),
+        (lambda: pair_influence(nn.Linear(40, 4), sd_mixture((9,)), ridge=float("nan")),
+         SettingError, "ridge must be a number of at least 0; got nan"),
+        (lambda: gradient_moments(G[:2]), DataError,
+         "gradients must be of at least 3 samples; got 2"),
+        (lambda: gradient_moments(np.where(G == G[3, 1], np.nan, G)), DataError,
+         "some among samples 0 to 4 are NaN or infinite"),
+        (lambda: gradient_moments(lambda: (G, np.ones((5, 3)))), DataError,
+         r"\[n, p\].*\[5, 3\] after \[n, 2\]"),
+        (lambda: gradient_moments(lambda: (G,), torch.eye(3).double()), SettingError,
+         r"hessian must be \[2, 2\]"),
+        (lambda: gradient_moments(lambda: USED_UP), DataError,
+         "the first gave 10 samples, the second 0"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
-def test_table():
-    result = gradient_moments(np.random.default_rng(0).normal(size=(9, 2)))
-    table = result.to_table()
-    assert table.num_rows == 1 and table.column("variance")[0].as_py() == result.variance
+def test_a_little_damping_makes_a_hessian_definite():
+    assert of_model(1e-3).variance > 0

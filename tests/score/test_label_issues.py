@@ -23,15 +23,24 @@ from datassay.score.linear.eigenbasis import eigenbasis
 from helpers.linearizations import linearization, random_jacobians
 
 
+def one_hot(labels, k):
+    return torch.nn.functional.one_hot(torch.as_tensor(labels), k).double()
+
+
 def class_problem(n=24, k=3, seed=0, p=6):
     """Jacobians that carry the class, one-hot targets, three labels wrong."""
     phi, _, _ = random_jacobians(n, 1, k, p, 2, seed)
     labels = np.arange(n) % k
-    phi[:, 0, :k] += 6 * torch.nn.functional.one_hot(torch.as_tensor(labels), k)
+    phi[:, 0, :k] += 6 * one_hot(labels, k)
     given = labels.copy()
     given[:3] = (given[:3] + 1) % k
-    targets = torch.nn.functional.one_hot(torch.as_tensor(given), k).double()
-    return phi, given, labels, targets[:, None]
+    return phi, given, labels, one_hot(given, k)[:, None]
+
+
+def judged(x, y, network="mlp", **settings):
+    """Issues of arrays, by a network's linearisation."""
+    samples, _ = load((x, y, x[:2], y[:2]))
+    return label_issues(collect(build_model(network, samples, seed=0), samples), **settings)
 
 
 def ridge_without(phi, targets, i, ridge):
@@ -43,33 +52,20 @@ def ridge_without(phi, targets, i, ridge):
 
 
 @pytest.mark.parametrize(("dual", "p"), [(True, 40), (False, 6)], ids=["dual", "primal"])
-def test_held_out_outputs_are_those_of_the_fit_without_the_sample(dual, p):
+def test_held_out_outputs_are_those_of_the_fit_without_the_sample(monkeypatch, dual, p):
+    monkeypatch.setattr(import_module("datassay.score.label_issues"), "LARGEST_KERNEL", 30)
     phi, given, _, targets = class_problem(p=p)
-    issues = label_issues(linearization(phi, targets, dual=dual, labels=given))
-    expected = torch.stack([ridge_without(phi, targets, i, issues.ridge) for i in range(len(phi))])
-    np.testing.assert_allclose(issues.held_out, expected, rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize(("dual", "p"), [(True, 40), (False, 6)], ids=["dual", "primal"])
-def test_other_targets_are_fitted_without_the_sample_too(dual, p):
-    """The second fit, to soft targets, takes no new decomposition."""
-    phi, given, _, targets = class_problem(p=p)
-    fit = ridge_fit(linearization(phi, targets, dual=dual, labels=given), silent)
-    soft = torch.rand(targets.shape, generator=torch.Generator().manual_seed(1)).double()
-    expected = torch.stack([ridge_without(phi, soft, i, fit.penalty) for i in range(len(phi))])
-    np.testing.assert_allclose(fit.held_out_of(soft[:, 0], silent), expected, rtol=1e-8, atol=1e-10)
-
-
-def test_the_primal_form_serves_sets_too_large_for_a_kernel(monkeypatch):
-    """Joint outputs, b = 3 rows a sample, without the [n, n] kernel."""
-    phi, _, _ = random_jacobians(20, 3, 1, 9, 2, seed=3)
-    labels = np.arange(20) % 3
-    targets = torch.nn.functional.one_hot(torch.as_tensor(labels), 3).double()[..., None]
-    lin = linearization(phi, targets, dual=False, labels=labels)
-    monkeypatch.setattr(import_module("datassay.score.label_issues"), "LARGEST_KERNEL", 10)
+    lin = linearization(phi, targets, dual=dual, labels=given)
     issues = label_issues(lin)
-    expected = torch.stack([ridge_without(phi, targets, i, issues.ridge) for i in range(20)])
-    np.testing.assert_allclose(issues.held_out, expected, rtol=1e-8, atol=1e-10)
+    # The second fit, to soft targets, takes no new decomposition.
+    soft = torch.rand(targets.shape, generator=torch.Generator().manual_seed(1)).double()
+    again = ridge_fit(lin, silent).held_out_of(soft[:, 0], silent)
+    for found, fitted in ((issues.held_out, targets), (again, soft)):
+        expected = [ridge_without(phi, fitted, i, issues.ridge) for i in range(len(phi))]
+        np.testing.assert_allclose(found, torch.stack(expected), rtol=1e-8, atol=1e-10)
+    tenfold = label_issues(linearization(7 * phi, targets, dual=dual, labels=given))
+    np.testing.assert_allclose(tenfold.score, issues.score, rtol=1e-7)
+    assert tenfold.ridge == pytest.approx(49 * issues.ridge)
 
 
 def test_the_ridge_has_the_least_leave_one_out_error():
@@ -86,17 +82,19 @@ def test_the_ridge_has_the_least_leave_one_out_error():
     assert issues.ridge == pytest.approx(float(RIDGES[int(np.argmin(errors))]) * largest)
 
 
-def test_penalties_stay_above_the_rounding_of_float32_products():
+@pytest.mark.parametrize(
+    ("products", "least"), [("float64", 1e-8), ("float32", 1e-6), ("bfloat16", 1e-6)]
+)
+def test_penalties_stay_above_the_rounding_of_products(products, least):
     """Labels fitted without error want the least penalty, but 1e-8 λ_max is lost in float32."""
     phi, _, _ = random_jacobians(40, 1, 1, 4, 2, seed=2)
     phi = torch.cat([phi, phi + 1e-6 * phi.flip(2)], 2)  # nearly singular
     targets = phi[..., :2].sum(2, keepdim=True)
-    for products, least in (("float64", 1e-8), ("float32", 1e-6), ("bfloat16", 1e-6)):
-        lin = linearization(phi, targets, dual=False, labels=np.arange(40) % 2)
-        lin = replace(lin, form=replace(lin.form, products=ProductSettings(products)))
-        issues = label_issues(lin)
-        assert issues.ridge >= 0.99 * least * eigenbasis(lin).largest
-        assert np.isfinite(issues.score).all()
+    lin = linearization(phi, targets, dual=False, labels=np.arange(40) % 2)
+    lin = replace(lin, form=replace(lin.form, products=ProductSettings(products)))
+    issues = label_issues(lin)
+    assert issues.ridge >= 0.99 * least * eigenbasis(lin).largest
+    assert np.isfinite(issues.score).all()
 
 
 def test_score_sign_and_suggestion():
@@ -120,38 +118,25 @@ def test_score_sign_and_suggestion():
 def test_one_output_means_two_classes():
     phi, _, _ = random_jacobians(30, 1, 1, 5, 2, seed=4)
     labels = (phi[:, 0, 0] > 0).long()
-    one = label_issues(
-        linearization(phi, labels.double()[:, None, None], dual=True, labels=labels.numpy())
-    )
-    both = torch.nn.functional.one_hot(labels).double()[:, None]
-    two = label_issues(linearization(phi, both, dual=True, labels=labels.numpy()))
-    assert one.held_out.shape == (30, 1) and two.held_out.shape == (30, 2)
-    assert one.posterior.shape == two.posterior.shape == (30, 2)
-    assert one.noise[0].transition.shape == (2, 2)
+    for targets, outputs in ((labels[:, None].double(), 1), (one_hot(labels, 2), 2)):
+        issues = label_issues(
+            linearization(phi, targets[:, None, :], dual=True, labels=labels.numpy())
+        )
+        assert issues.held_out.shape == (30, outputs)
+        assert issues.posterior.shape == (30, 2) and issues.noise[0].transition.shape == (2, 2)
 
 
 def test_outputs_of_the_start_are_used_only_where_they_help():
     phi, given, true, targets = class_problem(seed=5)
-    good = torch.nn.functional.one_hot(torch.as_tensor(true), 3).double()
+    lin = linearization(phi, targets, dual=True, labels=given)
     noise = torch.randn(24, 3, generator=torch.Generator().manual_seed(0)).double()
-    plain = label_issues(linearization(phi, targets, dual=True, labels=given))
-    for f0, helps in ((good, True), (noise, False)):
-        lin = linearization(phi, targets, dual=True, labels=given)
-        lin = replace(lin, outputs=f0)
-        issues = label_issues(lin)
-        error = np.square(issues.held_out - targets[:, 0].numpy()).mean()
-        base = np.square(plain.held_out - targets[:, 0].numpy()).mean()
-        assert (error < base) == helps
-        if not helps:
-            np.testing.assert_allclose(issues.held_out, plain.held_out)
-
-
-def test_units_scaling_the_features_changes_nothing():
-    phi, given, _, targets = class_problem()
-    a = label_issues(linearization(phi, targets, dual=True, labels=given))
-    b = label_issues(linearization(7 * phi, targets, dual=True, labels=given))
-    np.testing.assert_allclose(b.score, a.score, rtol=1e-9)
-    assert b.ridge == pytest.approx(49 * a.ridge)
+    plain, helped, same = (
+        label_issues(replace(lin, outputs=f0)).held_out
+        for f0 in (lin.outputs, one_hot(true, 3), noise)
+    )
+    error = [np.square(out - targets[:, 0].numpy()).mean() for out in (plain, helped)]
+    assert error[1] < error[0]
+    np.testing.assert_allclose(same, plain)
 
 
 def test_regression_scores_outliers():
@@ -174,11 +159,14 @@ def test_rounding_is_no_outlier(seed):
     """Held-out residuals of equal samples differ by rounding alone, and most of them by nothing."""
     phi, y, _ = random_jacobians(1, 1, 1, 3, 2, seed=seed)
     phi, y = phi.expand(9, 1, 3), 1e3 * y.repeat(9, 1, 1)
-    issues = label_issues(linearization(phi, y, dual=True))
-    assert issues.score.max() < 0
+    assert label_issues(linearization(phi, y, dual=True)).score.max() < 0
     y[4] += 1
     issues = label_issues(linearization(phi, y, dual=True))
     assert issues.suspects.tolist() == [4] and issues.score[4] < 1e15
+    phi, y, _ = random_jacobians(2, 1, 1, 6, 1, seed=0)
+    two = label_issues(linearization(phi, y, dual=True))
+    # Lower median: one deviates by 0, the other by the gap, half of it on average.
+    assert np.allclose(np.sort(two.score), [-3.5, 2 / 1.2533 - 3.5]) and not two.is_issue.any()
 
 
 @pytest.mark.parametrize("dual", [True, False])
@@ -191,24 +179,18 @@ def test_a_kernel_of_zeros_is_refused(dual, is_class):
         label_issues(lin)
 
 
-def test_two_residuals_say_nothing_of_outliers():
-    phi, y, _ = random_jacobians(2, 1, 1, 6, 1, seed=0)
-    issues = label_issues(linearization(phi, y, dual=True))
-    # Lower median: one deviates by 0, the other by the gap, half of it on average.
-    assert np.allclose(np.sort(issues.score), [-3.5, 2 / 1.2533 - 3.5])
-    assert not issues.is_issue.any()
-
-
 def test_bad_settings():
     phi, given, _, targets = class_problem()
     lin = linearization(phi, targets, dual=True, labels=given)
-    with pytest.raises(
-        SettingError, match=r"noise must be one of auto, uniform, class; got 'pairs'"
-    ):
+    with pytest.raises(SettingError, match=r"noise must be one of auto, uniform, class; got 'pair"):
         label_issues(lin, noise="pairs")
     of_numbers = linearization(phi, targets[:, :, :1] + 0.5, dual=True)
     with pytest.raises(SettingError, match=r"these targets are numbers, and got 'class'"):
         label_issues(of_numbers, noise="class")
+    x, _, several = several_labels(40)
+    several[5, 1] = 0.5
+    with pytest.raises(DataError, match=r"must each be 0 or 1; of 120 values 1 are neither.*row 5"):
+        judged(x, several)
 
 
 @pytest.mark.parametrize(
@@ -245,71 +227,50 @@ def test_labels_that_flip_one_way():
     x = g.normal(size=(900, 4))
     true = (x @ [2.0, -1.0, 1.0, 0.5] + 0.3 * g.logistic(size=900) > 0).astype(int)
     given = np.where((true == 1) & (g.random(900) < 0.3), 0, true)
-    samples, _ = load((x, given, x[:2], given[:2]))
-    issues = label_issues(collect(build_model("mlp", samples), samples))
+    issues = judged(x, given)
     (noise,) = issues.noise
     assert noise.kind == "class" and noise.gain > 0
     np.testing.assert_allclose(noise.transition, [[1, 0], [0.3, 0.7]], atol=0.06)
     assert auroc(given != true, issues.score) >= 0.98
     # Told that the noise is even, it sees no more than which labels are doubtful.
-    even = label_issues(collect(build_model("mlp", samples), samples), noise="uniform")
+    even = judged(x, given, noise="uniform")
     assert even.noise[0].form == "one rate"
     assert auroc(given != true, even.score) < auroc(given != true, issues.score)
 
 
-def test_a_close_fit_of_a_regression_has_no_suspects():
-    g = np.random.default_rng(0)
-    x = g.uniform(-2, 2, (300, 2))
+@pytest.mark.parametrize("wrong", [[], [7]])
+def test_a_close_fit_of_a_regression_has_no_suspects(wrong):
+    x = np.random.default_rng(0).uniform(-2, 2, (300, 2))
     y = np.sin(x[:, 0]) + x[:, 1] ** 2
-    for wrong, value in ((None, 0.0), (7, 3.0)):
-        given = y.copy()
-        if wrong is not None:
-            given[wrong] += value
-        samples, _ = load((x, given, x[:2], given[:2]))
-        issues = label_issues(collect(build_model("mlp", samples), samples))
-        assert issues.suspects.tolist() == ([] if wrong is None else [wrong])
-        assert issues.noise == () and issues.posterior is None
+    y[wrong] += 3
+    issues = judged(x, y)
+    assert issues.suspects.tolist() == wrong and issues.noise == () and issues.posterior is None
 
 
 def several_labels(n=400):
     g = np.random.default_rng(0)
     x = g.normal(size=(n, 6))
     true = (x[:, :3] + 0.2 * g.normal(size=(n, 3)) > 0).astype(float)
-    given = np.abs(true - (g.random(true.shape) < 0.05))
-    return x, true, given
+    return x, true, np.abs(true - (g.random(true.shape) < 0.05))
 
 
 def test_several_labels_are_judged_one_by_one():
     x, true, given = several_labels()
-    samples, _ = load((x, given, x[:2], given[:2]))
-    issues = label_issues(collect(build_model("mlp", samples), samples))
-    wrong = true != given
+    issues, wrong = judged(x, given), true != given
     assert len(issues.noise) == 3 and issues.posterior.shape == (400, 3)
     doubt = np.where(given == 1, 1 - issues.posterior, issues.posterior)
     assert auroc(wrong.ravel(), doubt.ravel()) >= 0.97
     assert auroc(wrong.any(1), issues.score) >= 0.95
-    mended = issues.suggested_label[issues.is_issue]
-    assert (mended == true[issues.is_issue]).mean() > (given == true)[issues.is_issue].mean()
+    mended, flagged = issues.suggested_label[issues.is_issue], issues.is_issue
+    assert (mended == true[flagged]).mean() > (given == true)[flagged].mean()
     # The probability that at least one label is wrong.
-    assert issues.expected_precision() == pytest.approx(
-        wrong.any(1)[issues.is_issue].mean(), abs=0.1
-    )
-
-
-def test_several_labels_are_0_or_1():
-    x, _, given = several_labels(40)
-    given[5, 1] = 0.5
-    samples, _ = load((x, given, x[:2], given[:2]))
-    lin = collect(build_model("mlp", samples), samples)
-    with pytest.raises(DataError, match=r"must each be 0 or 1; of 120 values 1 are neither.*row 5"):
-        label_issues(lin)
+    assert issues.expected_precision() == pytest.approx(wrong.any(1)[flagged].mean(), abs=0.1)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 6])
 def test_too_few_samples_make_no_suspects(n):
     x = np.random.default_rng(0).normal(size=(n, 3))
-    samples, _ = load((x, np.arange(n) % 2, x, np.arange(n) % 2))
-    issues = label_issues(collect(build_model("mlp:width=8", samples, seed=0), samples))
+    issues = judged(x, np.arange(n) % 2, "mlp:width=8")
     assert np.isfinite(issues.score).all()
     assert (issues.score > 0).any() or n != 6
     assert issues.is_issue.any() == (n >= 6)
@@ -329,18 +290,3 @@ def test_a_second_judge_is_heard_where_it_explains_more():
     assert auroc(wrong, alone.score) < 0.6 and auroc(wrong, both.score) > 0.95
     unsure = np.full((800, 2), 0.5)
     np.testing.assert_array_equal(label_issues(lin, pred_probs=unsure).score, alone.score)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (np.full((24, 2), 0.5), r"must be \[24, 3\]; got shape \(24, 2\)"),
-        (np.full((24, 3), 0.5), r"sum to 1 in each row; 24 rows do not, the first at position 0"),
-        (np.full((24, 3), np.nan), r"24 rows do not"),
-    ],
-)
-def test_what_are_no_probabilities_is_refused(given, message):
-    phi, labels, _, targets = class_problem()
-    lin = linearization(phi, targets, dual=True, labels=labels)
-    with pytest.raises(DataError, match=message):
-        label_issues(lin, pred_probs=given)

@@ -1,5 +1,7 @@
 """leave_one_out against its definition: delete the sample, decompose again, train again."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,13 @@ from datassay.collect import form as form_module
 from datassay.errors import SettingError
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.linear.training_run import check_dynamics
-from helpers.linearizations import FORMS, brute_force, close, linearization, random_jacobians
+from helpers.linearizations import (
+    brute_force,
+    close,
+    linearization,
+    random_jacobians,
+    random_linearization,
+)
 
 
 def assert_matches(lin, oracle, **run):
@@ -18,47 +26,32 @@ def assert_matches(lin, oracle, **run):
     assert close(ours.held_out, oracle[0])
     assert close(ours.prediction_change, oracle[1])
     assert close(ours.weight_change, oracle[2])
+    assert ours.to_table().column_names == ["id", "prediction_change", "weight_change", "held_out"]
 
 
 SHAPES = {"binary": (30, 1, 1), "joint": (12, 3, 1), "wide": (8, 10, 1), "averaged": (30, 1, 10)}
 
 
-@pytest.mark.parametrize(("dual", "p"), [(True, 70), (True, 20), (False, 20)], ids=FORMS)
-@pytest.mark.parametrize("penalty", [0.0, 0.7])
+KERNELS = [(True, 70), (True, 20), (False, 20)]
+SEEDS = {"flow": 1, "descent": 2, "converged": 3}
+CASES = [  # kind, ηT or η λ_max, steps, weight decay, dual and features
+    *product(["flow"], [1e-3, 0.1, 2.0, 1e3], [50], [0.0, 0.7], KERNELS),
+    *product(["descent"], [0.4, 1.6], [1, 5, 12, 33, 2000], [0.0, 0.7], KERNELS),
+    *product(["converged"], [1.0], [1], [0.0, 1e-3, 2.0], product([True, False], [20, 140])),
+]
+
+
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("tau", [1e-3, 0.1, 2.0, 1e3])
-def test_flow(shape, tau, penalty, dual, p):
-    n, b, c = SHAPES[shape]
-    phi, r, val = random_jacobians(n, b, c, p, 9, seed=1, decay=0.5)
-    oracle = brute_force(phi, r, val, "flow", tau / 50, 50, penalty)
+@pytest.mark.parametrize(("kind", "size", "steps", "penalty", "form"), CASES)
+def test_each_training_is_its_definition(shape, kind, size, steps, penalty, form):
+    (n, b, c), (dual, p) = SHAPES[shape], form
+    decay = 0.0 if kind == "converged" else 0.5
+    phi, r, val = random_jacobians(n, b, c, p, 9, SEEDS[kind], decay=decay)
+    largest = float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2) + penalty
+    eta = size / (largest if kind == "descent" else steps)
+    oracle = brute_force(phi, r, val, kind, eta, steps, penalty)
     lin = linearization(phi, r, val, dual=dual)
-    assert_matches(lin, oracle, lr=tau / 50, steps=50, weight_decay=penalty)
-
-
-@pytest.mark.parametrize(("dual", "p"), [(True, 70), (True, 20), (False, 20)], ids=FORMS)
-@pytest.mark.parametrize("penalty", [0.0, 0.7])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("fraction", [0.4, 1.6])
-@pytest.mark.parametrize("steps", [1, 5, 12, 33, 2000])
-def test_descent(shape, steps, fraction, penalty, dual, p):
-    n, b, c = SHAPES[shape]
-    phi, r, val = random_jacobians(n, b, c, p, 9, seed=2, decay=0.5)
-    eta = fraction / (float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2) + penalty)
-    oracle = brute_force(phi, r, val, "descent", eta, steps, penalty)
-    lin = linearization(phi, r, val, dual=dual)
-    assert_matches(lin, oracle, lr=eta, steps=steps, weight_decay=penalty, dynamics="descent")
-
-
-@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
-@pytest.mark.parametrize("penalty", [0.0, 1e-3, 2.0])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("p", [20, 140], ids=["few features", "many features"])
-def test_converged(shape, p, penalty, dual):
-    n, b, c = SHAPES[shape]
-    phi, r, val = random_jacobians(n, b, c, p, 9, seed=3)
-    oracle = brute_force(phi, r, val, "converged", 1.0, 1, penalty)
-    lin = linearization(phi, r, val, dual=dual)
-    assert_matches(lin, oracle, weight_decay=penalty, dynamics="converged")
+    assert_matches(lin, oracle, lr=eta, steps=steps, weight_decay=penalty, dynamics=kind)
 
 
 @pytest.mark.parametrize("kind", ["flow", "descent"])
@@ -114,51 +107,17 @@ def test_descent_at_any_stable_step(n, p, fraction, steps, dual, seed):
     assert_matches(lin, oracle, lr=eta, steps=steps, dynamics="descent")
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(
-    n=st.integers(2, 8),
-    b=st.integers(1, 4),
-    p=st.integers(1, 30),
-    tau=st.floats(-2, 2).map(lambda e: 10.0**e),
-    seed=st.integers(0, 10**6),
-)
-def test_dual_and_primal_agree(n, b, p, tau, seed):
-    phi, r, val = random_jacobians(n, b, 1, p, 5, seed)
-    dual, primal = (
-        leave_one_out(linearization(phi, r, val, dual=d), lr=tau, steps=1) for d in (True, False)
-    )
-    assert close(dual.held_out, primal.held_out)
-    assert close(dual.prediction_change, primal.prediction_change)
-    assert close(dual.weight_change, primal.weight_change)
-
-
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(u=st.floats(0.1, 10), t=st.floats(0.1, 10), seed=st.integers(0, 10**6))
 def test_units(u, t, seed):
     """Features × u, targets × t, step / u²: outputs × t, weights × t/u."""
     phi, r, val = random_jacobians(9, 2, 1, 15, 4, seed)
+    scaled = linearization(u * phi, t * r, u * val, dual=True)
     before = leave_one_out(linearization(phi, r, val, dual=True), lr=0.01, steps=30)
-    after = leave_one_out(
-        linearization(u * phi, t * r, u * val, dual=True), lr=0.01 / u**2, steps=30
-    )
+    after = leave_one_out(scaled, lr=0.01 / u**2, steps=30)
     np.testing.assert_allclose(after.held_out, t * before.held_out, rtol=1e-8, atol=1e-11 * t)
     np.testing.assert_allclose(after.prediction_change, t**2 * before.prediction_change, rtol=1e-8)
     np.testing.assert_allclose(after.weight_change, (t / u) ** 2 * before.weight_change, rtol=1e-8)
-
-
-def test_sample_order_does_not_matter():
-    phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
-    order = torch.randperm(25, generator=torch.Generator().manual_seed(0))
-    a = leave_one_out(linearization(phi, r, val, dual=True))
-    b = leave_one_out(linearization(phi[order], r[order], val, dual=True))
-    np.testing.assert_allclose(b.prediction_change, a.prediction_change[order], rtol=1e-9)
-
-
-def test_reruns_are_bit_identical():
-    phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
-    a, b = (leave_one_out(linearization(phi, r, val, dual=True)) for _ in range(2))
-    assert np.array_equal(a.prediction_change, b.prediction_change)
-    assert np.array_equal(a.held_out, b.held_out)
 
 
 @pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
@@ -172,22 +131,17 @@ def test_a_direction_that_others_barely_span_is_not_taken_for_the_samples_own(du
     assert_matches(lin, brute_force(phi, r, val, "converged", 1.0, 1, 0.0), dynamics="converged")
 
 
-def test_chunks_do_not_matter(monkeypatch):
-    phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
-    lin = linearization(phi, r, val, dual=True)
-    whole = leave_one_out(lin)
-    monkeypatch.setattr(form_module, "REMOVAL_VALUES", 600)
-    pieces = leave_one_out(lin)
-    np.testing.assert_allclose(pieces.prediction_change, whole.prediction_change, rtol=1e-11)
-
-
-def test_without_validation_the_training_inputs_serve():
+def test_without_validation_the_training_inputs_serve_and_chunks_change_nothing(monkeypatch):
     phi, r, _ = random_jacobians(12, 2, 1, 30, 3, seed=6)
-    for dual in (True, False):
-        ours = leave_one_out(linearization(phi, r, dual=dual), lr=0.01, steps=10)
-        oracle = brute_force(phi, r, phi, "flow", 0.01, 10, 0.0)
+    oracle = brute_force(phi, r, phi, "flow", 0.01, 10, 0.0)
+    for dual, values in product([True, False], [form_module.REMOVAL_VALUES, 300]):
+        monkeypatch.setattr(form_module, "REMOVAL_VALUES", values)
+        ours, again = (
+            leave_one_out(linearization(phi, r, dual=dual), lr=0.01, steps=10) for _ in range(2)
+        )
         assert ours.on_training_inputs and ours.n_queries == 12
         assert close(ours.prediction_change, oracle[1])
+        assert np.array_equal(ours.prediction_change, again.prediction_change)
 
 
 def test_descent_of_a_mean_loss_must_be_stable_without_a_sample_too():
@@ -215,9 +169,8 @@ def test_descent_of_a_mean_loss_must_be_stable_without_a_sample_too():
     ],
 )
 def test_bad_settings(setting, message):
-    phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
     with pytest.raises(SettingError, match=message):
-        leave_one_out(linearization(phi, r, val, dual=True), **setting)
+        leave_one_out(random_linearization(5, 1, 1, 8, 3, seed=7), **setting)
 
 
 @pytest.mark.parametrize("steps", [2.5, float("nan"), float("inf")])
@@ -227,17 +180,3 @@ def test_steps_are_whole(steps):
     with pytest.raises(SettingError, match=f"steps must be a whole number .*; got {steps}"):
         check_dynamics(1.0, 5, steps=steps, **run)
     assert check_dynamics(1.0, 5, steps=1e3, **run).steps == 1000
-
-
-def test_flow_has_no_step_limit():
-    phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
-    loo = leave_one_out(linearization(phi, r, val, dual=True), lr=1e9, steps=1)
-    oracle = brute_force(phi, r, val, "converged", 1.0, 1, 0.0)
-    assert close(loo.held_out, oracle[0])
-
-
-def test_table_has_one_row_a_sample():
-    phi, r, val = random_jacobians(5, 1, 2, 8, 3, seed=8)
-    table = leave_one_out(linearization(phi, r, val, dual=True)).to_table()
-    assert table.column_names == ["id", "prediction_change", "weight_change", "held_out"]
-    assert table.num_rows == 5 and len(table["held_out"][0].as_py()) == 2

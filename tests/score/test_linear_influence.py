@@ -88,22 +88,15 @@ def test_units():
     a, b = linear_influence(one, ridge=RIDGE), linear_influence(two, ridge=9 * RIDGE)
     np.testing.assert_allclose(a.mean, b.mean, rtol=1e-9)
     np.testing.assert_allclose(a.variance, b.variance, rtol=1e-9)
+    assert a.to_table().num_rows == N
+    assert a.to_table().column_names[:2] == ["id", "influence_mean"]
 
 
-def test_the_table_has_one_row_a_sample():
-    moments = linear_influence(problem()[0], ridge=RIDGE)
-    assert moments.to_table().num_rows == N
-    assert moments.to_table().column_names[:2] == ["id", "influence_mean"]
-
-
-@pytest.mark.parametrize("ridge", [0.0, -1.0, float("inf")])
-def test_a_ridge_that_is_none_is_refused(ridge):
-    with pytest.raises(SettingError, match="ridge must be positive"):
-        linear_influence(problem()[0], ridge=ridge)
-
-
-def test_too_few_are_refused():
+def test_what_is_refused():
     lin = problem()[0]
+    for ridge in (0.0, -1.0, float("inf")):
+        with pytest.raises(SettingError, match="ridge must be positive"):
+            linear_influence(lin, ridge=ridge)
     with pytest.raises(SettingError, match="n_partners must be at least 3"):
         linear_influence(lin, ridge=1.0, n_partners=2)
     with pytest.raises(DataError, match="at least 4 samples"):

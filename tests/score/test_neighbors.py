@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from datassay.errors import DataError, SettingError
 from datassay.score.neighbors import exact as nearest
-from datassay.score.neighbors import exact as nearest_exact
 from datassay.score.neighbors import search as neighbors
 from datassay.score.neighbors.search import check_n_neighbors, nearest_neighbors
 
@@ -45,14 +44,11 @@ SETS = {
 @pytest.mark.parametrize("products", ["", "by tiles", "few groups"])
 @pytest.mark.parametrize("name", SETS)
 def test_exact_equals_every_distance(name, products, monkeypatch):
-    if products:
-        monkeypatch.setattr(nearest_exact, "TREE_ROWS", 0)
-        monkeypatch.setattr(nearest_exact, "TREE_COLUMNS", 0)
-        monkeypatch.setattr(nearest_exact, "GROUP", 4)
-        monkeypatch.setattr(nearest_exact, "BLOCK_VALUES", 2**14)
-        monkeypatch.setattr(nearest_exact, "TILE", 64)
+    sizes = {"TREE_ROWS": 0, "TREE_COLUMNS": 0, "GROUP": 4, "BLOCK_VALUES": 2**14, "TILE": 64}
     if products == "few groups":  # and of 300 rows, 7 too many for whole ones
-        monkeypatch.setattr(nearest_exact, "MINIMA_VALUES", 300 * 300 // 35)
+        sizes["MINIMA_VALUES"] = 300 * 300 // 35
+    for setting, value in sizes.items() if products else ():
+        monkeypatch.setattr(nearest, setting, value)
     x = SETS[name]
     for k in (2, 20):
         index, distance = one_by_one(x.reshape(len(x), -1).astype(float), k)
@@ -81,23 +77,10 @@ def test_repeats_and_ties_come_by_position(n, d, values, k, seed):
     np.testing.assert_allclose(result.distance, distance, rtol=1e-12)
 
 
-def test_all_equal():
-    result = nearest_neighbors(np.ones((30, 2)), 4)
-    assert result.index[:, 0].tolist() == list(range(30))
-    assert result.index[7].tolist() == [7, 0, 1, 2] and not result.distance.any()
-
-
 def test_rows_that_share_a_key_are_told_apart(monkeypatch):
     monkeypatch.setattr(neighbors, "_mixed", np.zeros_like)
     x = np.repeat(np.arange(10.0), 2)[:, None]
     np.testing.assert_array_equal(nearest_neighbors(x, 3).index, one_by_one(x, 3)[0])
-
-
-def test_distances_scale_with_the_features():
-    x = SETS["normal"]
-    a, b = nearest_neighbors(x, 9), nearest_neighbors(3 * x + 5, 9)
-    np.testing.assert_array_equal(a.index, b.index)
-    np.testing.assert_allclose(b.distance, 3 * a.distance, rtol=1e-9)
 
 
 def test_approximate_measures_its_recall(monkeypatch):
@@ -116,17 +99,21 @@ def test_approximate_measures_its_recall(monkeypatch):
 
 def test_auto_goes_by_size(monkeypatch):
     monkeypatch.setattr(neighbors, "APPROXIMATE_FROM", 250)
-    assert nearest_neighbors(SETS["normal"], 5).search == "approximate"
-    assert nearest_neighbors(SETS["normal"][:200], 5).search == "exact"
+    x = SETS["normal"]
+    assert nearest_neighbors(x, 5).search == "approximate"
+    assert nearest_neighbors(x[:200], 5).search == "exact"
     assert nearest_neighbors(SETS["line"], 5).search == "exact"  # few columns
     monkeypatch.setattr(neighbors, "find_spec", lambda name: None)
-    assert nearest_neighbors(SETS["normal"], 5).search == "exact"
-
-
-def test_without_faiss(monkeypatch):
+    exact, scaled = nearest_neighbors(x, 5), nearest_neighbors(3 * x + 5, 5)
+    assert exact.search == "exact"
+    np.testing.assert_array_equal(exact.index, scaled.index)
+    np.testing.assert_allclose(scaled.distance, 3 * exact.distance, rtol=1e-9)
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(SettingError, match=r"pip install 'datassay\[neighbors\]'"):
-        nearest_neighbors(SETS["normal"], 5, search="approximate")
+        nearest_neighbors(x, 5, search="approximate")
+    # scikit-learn refused 2.5 as "Got 8.5 instead": it is asked for more than k.
+    with pytest.raises(SettingError, match=r"whole, and below the number of samples, 9; got 2\.5"):
+        check_n_neighbors(2.5, 9)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +131,3 @@ def test_without_faiss(monkeypatch):
 def test_bad_input(x, k, search, error, message):
     with pytest.raises(error, match=message):
         nearest_neighbors(x, k, search=search)
-
-
-def test_a_number_of_neighbours_is_whole():
-    """scikit-learn refused 2.5 as "Got 8.5 instead": it is asked for more than k."""
-    with pytest.raises(SettingError, match=r"whole, and below the number of samples, 9; got 2\.5"):
-        check_n_neighbors(2.5, 9)

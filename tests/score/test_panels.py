@@ -14,7 +14,7 @@ from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.linear import panels as panels_module
-from datassay.score.linear import removal_modes
+from datassay.score.linear import removal as removal_modes
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import (
     SquaredLength,
@@ -24,6 +24,7 @@ from datassay.score.linear.panels import (
     product,
     transposed_product,
 )
+from datassay.score.linear.removal import ONE_BY_ONE, inverted, solved
 from helpers.linearizations import close, linearization, random_jacobians
 
 N, P, M = 90, 24, 40
@@ -91,14 +92,6 @@ def test_blocks_of_modes_give_what_whole_weights_give(monkeypatch, run, with_val
         assert close(getattr(loo, name), getattr(oracle, name)), name
 
 
-def test_modes_are_for_outputs_that_share_rows_and_many_queries():
-    assert not removal_modes.has_modes(eigenbasis(problem(b=2, c=1)), 1)
-    phi, residual, val_phi = random_jacobians(N, 1, 3, P, P, 0)
-    assert not removal_modes.has_modes(
-        eigenbasis(linearization(phi, residual, val_phi, dual=False)), 3
-    )
-
-
 def test_stored_features_give_the_same_bits_as_a_tensor(monkeypatch):
     monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * P * 16)
     lin, stored = problem(), problem()
@@ -112,20 +105,15 @@ def test_stored_features_give_the_same_bits_as_a_tensor(monkeypatch):
 
 
 def test_whole_rows_are_refused_where_they_do_not_fit(monkeypatch):
+    parts = list(panels(1000, 2**22))
+    assert [p.start for p in parts] == [0, *(p.stop for p in parts[:-1])]
+    assert parts[-1].stop == 1000 and max(p.stop - p.start for p in parts) == 8
     monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * P * 16)
-    lin = problem()
-    rows = FeatureRows(lin.features, torch.eye(P).double(), 1, "float64", memory=1000.0)
+    given = torch.eye(P).double(), 1, "float64"
+    rows = FeatureRows(problem().features, *given, memory=1000.0)
     with pytest.raises(SettingError, match=r"must fit the memory twice.*90 x 24"):
         rows.whole()
     assert rows[5:9].shape == (4, 1, P)
-
-
-def test_the_prediction_change_without_validation_samples_is_over_the_training_ones():
-    phi, residual, _ = random_jacobians(N, 1, 2, P, M, 0)
-    alone = leave_one_out(linearization(phi, residual, dual=False), steps=300)
-    given = leave_one_out(linearization(phi, residual, phi, dual=False), steps=300)
-    assert alone.on_training_inputs
-    assert close(alone.prediction_change, given.prediction_change)
 
 
 @pytest.mark.parametrize("size", [3, 600])
@@ -165,12 +153,6 @@ def test_products(products, error):
     torch.testing.assert_close(transposed_product(phi, y), phi.T @ y)
 
 
-def test_panels_cover_everything_once():
-    parts = list(panels(1000, 2**22))
-    assert [p.start for p in parts] == [0, *(p.stop for p in parts[:-1])]
-    assert parts[-1].stop == 1000 and max(p.stop - p.start for p in parts) == 8
-
-
 @pytest.mark.parametrize(("products", "least"), [("float32", 0.9999), ("bfloat16", 0.98)])
 def test_less_precise_products_keep_the_ranks(products, least):
     exact, less = problem(), problem()
@@ -178,3 +160,15 @@ def test_less_precise_products_keep_the_ranks(products, least):
     object.__setattr__(less, "form", form)
     for ours, oracle in zip(scores(less), scores(exact), strict=True):
         assert spearmanr(ours.ravel(), oracle.ravel())[0] > least
+
+
+@pytest.mark.parametrize("rows", [3, ONE_BY_ONE - 1, ONE_BY_ONE, 180])
+@pytest.mark.parametrize("batch", [(), (4,), (2, 3)])
+def test_each_of_many_systems_is_its_own(rows, batch):
+    """Small ones in a batch, large ones one by one."""
+    torch.manual_seed(0)
+    left = torch.randn(*batch, rows, rows).double() + 3 * rows**0.5 * torch.eye(rows)
+    right, unit = torch.randn(*batch, rows, 2).double(), torch.eye(rows).expand(left.shape)
+    expected = np.linalg.solve(left.numpy(), right.numpy())
+    np.testing.assert_allclose(solved(left, right), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(inverted(left) @ left, unit, rtol=0, atol=1e-10)

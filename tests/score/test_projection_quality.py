@@ -40,65 +40,41 @@ def too_many_samples(monkeypatch):
     monkeypatch.setattr(form_module, "LANDMARK_BYTES", 0)
 
 
-def features_of_run(monkeypatch, outputs, **settings):
-    """The features that the comparison makes of the samples it draws, and these samples."""
-    seen = []
-    scores = quality_module._scores
-    monkeypatch.setattr(
-        quality_module, "_scores", lambda lin, training: seen.append(lin) or scores(lin, training)
-    )
-    projection_quality(
-        MODEL, TRAIN, VAL, outputs=outputs, n_features=(20,), n_samples=30, draws=1, **settings
-    )
-    return next(lin for lin in seen if lin.features is not None)
-
-
 @pytest.mark.parametrize("outputs", ["joint", "averaged"])
 def test_the_features_are_those_of_the_run(monkeypatch, too_many_samples, outputs):
     """Oracle: the rows that collecting all samples gives for the samples that were drawn."""
-    few = features_of_run(monkeypatch, outputs, seed=3)
+    seen, scores = [], quality_module._scores
+    monkeypatch.setattr(quality_module, "_scores", lambda *a: seen.append(a[0]) or scores(*a))
+    given = {"outputs": outputs, "seed": 3}
+    projection_quality(MODEL, TRAIN, VAL, n_features=(20,), n_samples=30, draws=1, **given)
+    few = next(lin for lin in seen if lin.features is not None)
     each = form_module.coordinates_for(sample_layers(MODEL, TRAIN), 20)
-    lin = da.collect(MODEL, TRAIN, VAL, outputs=outputs, projection=each, seed=3)
+    lin = da.collect(MODEL, TRAIN, VAL, projection=each, **given)
     assert lin.form.representation == "features" and lin.form.outputs == outputs
-    b = lin.rows_per_sample
     place = np.flatnonzero(np.isin(lin.ids, few.ids))
-    rows = lin.features.reshape(len(TRAIN), b, -1)[place].flatten(0, 1)
+    rows = lin.features.reshape(len(TRAIN), lin.rows_per_sample, -1)[place].flatten(0, 1)
     torch.testing.assert_close(few.features, rows)
     assert few.form.products == lin.form.products and len(place) == 30
 
 
-def test_an_averaged_kernel_of_projected_features_is_compared_as_such():
+@pytest.mark.parametrize(
+    ("outputs", "reference", "exact"),
+    [("joint", "joint", True), ("averaged", "joint", False), ("averaged", "averaged", True)],
+)
+def test_nothing_left_out_ranks_as_the_unprojected(outputs, reference, exact):
     quality = projection_quality(
-        MODEL, TRAIN, VAL, outputs="averaged", n_features=(20, 131), n_samples=40, draws=2
-    )
-    assert quality.n_features.tolist() == [21, 131]
-    # Nothing left out: what remains is what sharing one row among the outputs changes.
+        MODEL, TRAIN, VAL, outputs=outputs, reference=reference, n_features=(131, 20),
+        n_samples=40, draws=2,
+    )  # fmt: skip
+    assert quality.reference == reference and quality.n_features.tolist() == [21, 131]
     for score in SCORES:
+        # Sharing one row among the outputs changes ranks; nothing else does.
         assert quality.correlation[score][1] == pytest.approx([quality.unprojected[score]] * 2)
-    assert quality.unprojected["information"] < 1
-
-
-def test_nothing_left_out_ranks_exactly_alike():
-    quality = projection_quality(
-        MODEL, TRAIN, VAL, outputs="joint", n_features=(131, 8), n_samples=30, draws=2
-    )
-    assert quality.n_features[-1] == 131 and (np.diff(quality.n_features) > 0).all()
-    for score in SCORES:
-        assert quality.correlation[score][-1] == pytest.approx(1)
-        assert quality.unprojected[score] == pytest.approx(1)
-        assert quality.high[score][-1] == pytest.approx(1)
         means = quality.correlation[score].mean(1)
-        assert (quality.low[score] <= means).all() and (means <= quality.high[score] + 1e-9).all()
-    assert quality.smallest(0.999) == 1
-
-
-def test_the_reference_can_share_the_outputs():
-    quality = projection_quality(
-        MODEL, TRAIN, VAL, outputs="averaged", reference="averaged", n_features=(20,), n_samples=30
-    )
-    assert quality.reference == "averaged" and quality.unprojected["information"] == pytest.approx(
-        1
-    )
+        assert (quality.low[score] <= means + 1e-9).all()
+        assert (means <= quality.high[score] + 1e-9).all()
+    assert (quality.unprojected["information"] == pytest.approx(1)) == exact
+    assert quality.smallest(0.999) == (1 if exact else None)
 
 
 def made(values) -> ProjectionQuality:

@@ -56,8 +56,8 @@ def test_correlations_are_those_of_scipy(both):
 
 def test_too_few_or_other_samples_are_refused(both):
     loo, real = both
-    arrays = ("removed", "ids", "outputs_without", "held_out", "prediction_change")
-    few = replace(real, **{n: getattr(real, n)[:4] for n in (*arrays, "weight_change")})
+    arrays = ("removed", "ids", "outputs_without", "held_out", "prediction_change", "weight_change")
+    few = replace(real, **{name: getattr(real, name)[:4] for name in arrays})
     with pytest.raises(DataError, match="at least 5 samples; got 4"):
         retraining_check(loo, few)
     with pytest.raises(DataError, match="their ids differ"):

@@ -15,7 +15,7 @@ from datassay.score.information.weights import (
 )
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.sample_information import sample_information
-from helpers.linearizations import linearization, random_jacobians, weights
+from helpers.linearizations import linearization, random_jacobians, random_linearization, weights
 from helpers.smoothing import RUN, lyapunov
 
 SHAPES = {"binary": (30, 1, 1), "joint": (14, 3, 1), "averaged": (30, 1, 4)}
@@ -37,23 +37,15 @@ def changes(phi, r, kind, run):
 def test_fisher_is_the_definition_and_equals_functional(kind, shape, dual, p):
     """S1 §5: Σ⁻¹ = F makes the weights' information that of the predictions, to 1e-8."""
     phi, r, val = random_jacobians(*SHAPES[shape], p, 9, seed=3, decay=0.5)
-    lin = linearization(phi, r, val, dual=dual)
-    run = {**RUN, "dynamics": kind}
-    information = sample_information(lin, smoothing="fisher", sigma=0.5, **run)
-    functional = sample_information(lin, sigma=0.5, **run)
-    np.testing.assert_allclose(information.information, functional.information, rtol=1e-8)
-    fisher = val.flatten(0, 1).T @ val.flatten(0, 1) / len(val)
     _, delta = changes(phi, r, kind, RUN)
-    oracle = 0.5 * torch.einsum("npc,pq,nqc->n", delta, fisher, delta) / 0.25
-    np.testing.assert_allclose(information.information, oracle, rtol=1e-8)
-
-
-def test_fisher_on_training_inputs():
-    phi, r, _ = random_jacobians(12, 2, 1, 15, 3, seed=4)
-    for dual in (True, False):
-        lin = linearization(phi, r, dual=dual)
-        a, b = (sample_information(lin, smoothing=s, **RUN) for s in ("fisher", "functional"))
-        np.testing.assert_allclose(a.information, b.information, rtol=1e-8)
+    for queries in (val, None):
+        lin, inputs = linearization(phi, r, queries, dual=dual), phi if queries is None else val
+        run = {**RUN, "dynamics": kind, "sigma": 0.5}
+        fisher = sample_information(lin, smoothing="fisher", **run).information
+        np.testing.assert_allclose(fisher, sample_information(lin, **run).information, rtol=1e-8)
+        moments = inputs.flatten(0, 1).T @ inputs.flatten(0, 1) / len(inputs)
+        oracle = 0.5 * torch.einsum("npc,pq,nqc->n", delta, moments, delta) / 0.25
+        np.testing.assert_allclose(fisher, oracle, rtol=1e-8)
 
 
 @pytest.mark.parametrize("dual, p", FORMS.values(), ids=FORMS)
@@ -69,12 +61,9 @@ def test_sgd_is_the_lyapunov_solution_of_weight_space(kind, shape, dual, p):
         inverse = np.linalg.pinv(lyapunov(phi, r, trained, c, RUN, 4), rcond=1e-10, hermitian=True)
         oracle += 0.5 * np.einsum("np,pq,nq->n", delta[..., c], inverse, delta[..., c])
     np.testing.assert_allclose(information.information, oracle, rtol=1e-7)
-    assert information.steady_state.outside.max() < 1e-8
-    assert (
-        information.steady_state.rank
-        == information.steady_state.n_directions
-        == min(30, p) * r.shape[2]
-    )
+    state = information.steady_state
+    assert state.outside.max() < 1e-8
+    assert state.rank == state.n_directions == min(30, p) * r.shape[2]
 
 
 def test_sgd_of_joint_outputs():
@@ -82,11 +71,14 @@ def test_sgd_of_joint_outputs():
     trained, delta = changes(phi, r, "converged", RUN)
     inverse = np.linalg.inv(lyapunov(phi, r, trained, 0, RUN, 8))
     oracle = 0.5 * np.einsum("np,pq,nq->n", delta[..., 0], inverse, delta[..., 0])
+    run = {"smoothing": "sgd", "batch_size": 8, "dynamics": "converged"}
+    # lr of the mean loss is n η, weight decay λ / n: the full run, and so Σ, is the same.
+    mean = {"lr": 40 * RUN["lr"], "weight_decay": RUN["weight_decay"] / 40, "reduction": "mean"}
     for dual in (True, False):
-        lin = linearization(phi, r, val, dual=dual)
-        run = {**RUN, "dynamics": "converged"}
-        information = sample_information(lin, smoothing="sgd", batch_size=8, **run)
+        information = sample_information(linearization(phi, r, val, dual=dual), **RUN, **run)
         np.testing.assert_allclose(information.information, oracle, rtol=1e-8)
+        of_mean = sample_information(linearization(phi, r, val, dual=dual), **mean, **run)
+        np.testing.assert_allclose(of_mean.information, oracle, rtol=1e-8)
 
 
 def test_what_the_noise_does_not_reach_is_reported():
@@ -106,46 +98,20 @@ def test_what_the_noise_does_not_reach_is_reported():
     assert information.to_table().column_names == ["id", "information", "outside"]
 
 
-def test_a_singular_covariance_leaves_a_reported_part_out():
-    g = torch.Generator().manual_seed(0)
-    root = torch.randn(6, 2, generator=g, dtype=torch.float64)
-    noise = gaussian_noise(root @ root.T)
-    change = torch.randn(6, 4, generator=g, dtype=torch.float64)
-    inverse = torch.linalg.pinv(root @ root.T, rtol=1e-10, hermitian=True)
-    oracle = 0.5 * (change * (inverse @ change)).sum(0)
-    projector = root @ torch.linalg.pinv(root)
-    assert noise.rank == 2
-    np.testing.assert_allclose(noise.information(change), oracle, rtol=1e-9)
-    np.testing.assert_allclose(noise.inside(change), (projector @ change).square().sum(0))
-
-
 def test_langevin_noise_gives_cooks_distance():
     """S1 eq. 15 in the sum convention: Λ = s²I gives (b/(n² η s²)) Δᵀ H Δ."""
     phi, r, _ = random_jacobians(15, 1, 1, 6, 3, seed=8)
     _, delta = changes(phi, r, "converged", RUN)
-    flat = phi.flatten(0, 1)
-    h, basis = torch.linalg.eigh(flat.T @ flat + 0.5 * torch.eye(6))
+    flat, change = phi.flatten(0, 1), delta[..., 0]
+    hessian = flat.T @ flat + 0.5 * torch.eye(6)
+    h, basis = torch.linalg.eigh(hessian)
     n, b, eta, s = 15, 4, 1e-3, 0.7
     covariance = steady_state_covariance(s**2 * torch.eye(6).double(), h, n**2 * eta / b)
-    information = gaussian_noise(covariance).information((delta[..., 0] @ basis).T)
-    hessian = basis @ torch.diag(h) @ basis.T
-    change = delta[..., 0]
+    information = gaussian_noise(covariance).information((change @ basis).T)
     cook = b / (n**2 * eta * s**2) * (change * (change @ hessian)).sum(1)
     np.testing.assert_allclose(information, cook, rtol=1e-8)
-
-
-def test_commuting_noise_gives_half_noise_over_curvature():
-    """S1 §5: Λ and H commute, Σ = scale Λ H⁻¹ / 2."""
-    h = torch.tensor([0.5, 2.0, 7.0], dtype=torch.float64)
-    noise = torch.diag(torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64))
-    result = steady_state_covariance(noise, h, 0.1)
-    np.testing.assert_allclose(result, 0.05 * noise / h, rtol=1e-12)
-
-
-def test_gradient_covariance_ignores_a_shared_term():
-    g = torch.randn(4, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    actual = gradient_covariance(g + 5.0)
-    np.testing.assert_allclose(actual, np.cov(g.numpy(), bias=True), rtol=1e-9)
+    with pytest.raises(SettingError, match="covariance must not be 0"):
+        gaussian_noise(torch.zeros(3, 3, dtype=torch.float64))
 
 
 def test_simulated_sgd_has_the_factor_n_squared():
@@ -173,14 +139,11 @@ def test_simulated_sgd_has_the_factor_n_squared():
 
 
 def test_interpolation_is_refused():
-    phi, r, val = random_jacobians(10, 1, 1, 30, 4, seed=9)
-    lin = linearization(phi, r, val, dual=True)
+    lin = random_linearization(10, 1, 1, 30, 4, seed=9)
+    run = {"smoothing": "sgd", "batch_size": 2, "dynamics": "converged"}
     with pytest.raises(SettingError, match=r"every sample is fitted exactly, .* got Λ = 0"):
-        sample_information(lin, smoothing="sgd", batch_size=2, dynamics="converged")
-    information = sample_information(
-        lin, smoothing="sgd", batch_size=2, dynamics="converged", weight_decay=1.0
-    )
-    assert np.isfinite(information.information).all()
+        sample_information(lin, **run)
+    assert np.isfinite(sample_information(lin, weight_decay=1.0, **run).information).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -195,11 +158,6 @@ def test_equal_samples_are_refused(dual, seed):
         kl_information(lin, batch_size=2)
 
 
-def test_no_noise_at_all_is_refused():
-    with pytest.raises(SettingError, match="covariance must not be 0"):
-        gaussian_noise(torch.zeros(3, 3, dtype=torch.float64))
-
-
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     t=st.floats(0.1, 10),
@@ -211,32 +169,22 @@ def test_units_and_order(t, batch, smoothing, seed):
     """sgd: targets × t leave it, proportional to b / η. fisher: × t². Order never matters."""
     phi, r, val = random_jacobians(12, 1, 1, 6, 4, seed)
     sgd = smoothing == "sgd"
-    base = {"smoothing": smoothing, "dynamics": "converged", "weight_decay": 0.5, "lr": 1e-3}
-    first = base | ({"batch_size": 1} if sgd else {})
-    a = sample_information(linearization(phi, r, val, dual=False), **first).information
-    second = base | ({"batch_size": batch, "lr": 2e-3} if sgd else {})
-    b = sample_information(linearization(phi, t * r, val, dual=False), **second).information
+    run = {"smoothing": smoothing, "dynamics": "converged", "weight_decay": 0.5, "lr": 1e-3}
+    run |= {"batch_size": 1} if sgd else {}
+    a = sample_information(linearization(phi, r, val, dual=False), **run).information
+    other = run | ({"batch_size": batch, "lr": 2e-3} if sgd else {})
+    b = sample_information(linearization(phi, t * r, val, dual=False), **other).information
     np.testing.assert_allclose(b, a * (batch / 2 if sgd else t**2), rtol=1e-6)
     order = torch.randperm(12, generator=torch.Generator().manual_seed(seed))
-    c = sample_information(linearization(phi[order], r[order], val, dual=False), **first)
+    c = sample_information(linearization(phi[order], r[order], val, dual=False), **run)
     np.testing.assert_allclose(c.information, a[order], rtol=1e-6)
 
 
-def test_mean_reduction_is_the_same_noise():
-    """lr of the mean loss is n η, weight decay λ / n: the full run, and so Σ, is the same."""
-    phi, r, val = random_jacobians(20, 1, 1, 6, 4, seed=2)
-    lin = linearization(phi, r, val, dual=False)
-    common = {"smoothing": "sgd", "batch_size": 4, "dynamics": "converged"}
-    a = sample_information(lin, lr=1e-3, weight_decay=0.4, **common)
-    b = sample_information(lin, lr=2e-2, weight_decay=0.02, reduction="mean", **common)
-    np.testing.assert_allclose(a.information, b.information, rtol=1e-9)
-
-
-def test_reading_off_leave_one_out_gives_the_same():
-    phi, r, val = random_jacobians(20, 2, 1, 60, 4, seed=2)
-    lin = linearization(phi, r, val, dual=True)
-    run = {**RUN, "reduction": "mean", "weight_decay": 0.1}
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_reading_off_leave_one_out_gives_the_same(reduction):
+    lin = random_linearization(20, 2, 1, 60, 4, seed=2)
+    run = {**RUN, "reduction": reduction, "weight_decay": 0.1}
     loo = leave_one_out(lin, **run)
-    for extra in ({"smoothing": "fisher"}, {"smoothing": "sgd", "batch_size": 3}):
+    for extra in ({}, {"smoothing": "fisher"}, {"smoothing": "sgd", "batch_size": 3}):
         a, b = sample_information(lin, loo=loo, **extra), sample_information(lin, **extra, **run)
         assert np.array_equal(a.information, b.information)

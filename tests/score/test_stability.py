@@ -49,11 +49,6 @@ def test_units_and_monotone_maps():
     assert abs(curved.pearson - before.pearson).max() > 0.01
 
 
-def test_one_run_each_needs_no_seed_axis():
-    agreement = stability({k: v[0] for k, v in scores().items()})
-    assert agreement.names == ("a", "b", "c") and not agreement.spearman_spread.any()
-
-
 @pytest.mark.parametrize(
     ("given_scores", "message"),
     [
@@ -103,12 +98,6 @@ def test_effects_of_halves_are_those_of_random_halves():
     assert not figures.parting.any() and np.isclose(figures.agreement, 1) and not figures.warning
 
 
-def test_agreement_is_scipys():
-    found, twin = attributed(), attributed(seed=1)
-    each = [spearmanr(a, b)[0] for a, b in zip(found.effect.T, twin.effect.T, strict=True)]
-    assert np.isclose(run_smoothness(found, twin).agreement, np.mean(each))
-
-
 @pytest.mark.parametrize(
     ("between", "message"),
     [
@@ -128,11 +117,14 @@ def test_what_parts_more_than_samples_move_is_told(between, message):
     assert message in told and bool(told) == bool(message)
 
 
-def test_runs_that_cannot_be_compared():
-    found = attributed()
-    with pytest.raises(SettingError, match="attribute with top=None"):
-        run_smoothness(found, attributed(top=2))
-    with pytest.raises(SettingError, match=r"the same samples and queries.*\[16, 3\].*\[16, 2\]"):
-        run_smoothness(found, attributed(m=2))
-    with pytest.raises(SettingError, match="the same samples and queries"):
-        run_smoothness(found, replace(found, ids=found.ids[::-1]))
+def test_agreement_is_scipys_and_runs_that_cannot_be_compared_are_refused():
+    found, twin = attributed(), attributed(seed=1)
+    each = [spearmanr(a, b)[0] for a, b in zip(found.effect.T, twin.effect.T, strict=True)]
+    assert np.isclose(run_smoothness(found, twin).agreement, np.mean(each))
+    for other, message in (
+        (attributed(top=2), "attribute with top=None"),
+        (attributed(m=2), r"the same samples and queries.*\[16, 3\].*\[16, 2\]"),
+        (replace(found, ids=found.ids[::-1]), "the same samples and queries"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            run_smoothness(found, other)

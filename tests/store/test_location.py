@@ -73,7 +73,7 @@ def test_what_names_no_folder_is_refused(place, tmp_path):
             assert done.exit_code == 2 and "must name a folder" in done.stderr, done.stderr
 
 
-def test_no_such_user():
+def test_a_home_folder():
     with pytest.raises(SettingError, match=r"there is no user '~nobody-here'"):
         normal("~nobody-here/kept")
     assert normal("~/kept") == os.path.expanduser("~/kept")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datassay.collect.curvature.hessian import loss_at as loss_at
     from datassay.collect.curvature.output_geometry import OutputGeometry as OutputGeometry
     from datassay.collect.curvature.output_geometry import output_geometry as output_geometry
-    from datassay.collect.engine.choose import engine_named as engine_named
+    from datassay.collect.engine.processes import engine_named as engine_named
     from datassay.collect.form import Form as Form
     from datassay.collect.jacobian.per_sample import frozen_copy as frozen_copy
     from datassay.collect.jacobian.per_sample import inspect_layers as inspect_layers

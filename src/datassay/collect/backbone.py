@@ -6,7 +6,9 @@ import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from datassay.collect.embedding_pass import embedded
+import torch
+
+from datassay.collect.embedding_pass import EmbeddingPass
 from datassay.collect.jacobian.inputs import check_device
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
@@ -14,7 +16,7 @@ from datassay.data.assemble import plain
 from datassay.data.samples import Encoding, SampleSet
 from datassay.errors import ModelError
 from datassay.models.backbones.choice import encoder_named, own_encoder, reads
-from datassay.models.backbones.installed import INSTALL
+from datassay.models.backbones.encoder import INSTALL
 from datassay.models.names import AUTO
 from datassay.progress import Progress, silent
 from datassay.store.location import check_place
@@ -72,10 +74,10 @@ class Backbone:
         Cost: one pass over the samples; of lite0 about 0.8 billion operations an
             image, of minilm about 2 billion a text of 100 tokens.
         """
-        name = self.name
+        name, sets = self.name, (train,) if val is None else (train, val)
         check_kind("name", name, str)
         if name == AUTO:
-            name, there = own_encoder(train, *(() if val is None else (val,)))
+            name, there = own_encoder(*sets)
             if not there:
                 first, second = plain(train, val)
                 return _noted(first, second) if name else (first, second)
@@ -88,15 +90,9 @@ class Backbone:
                 f"encoder features:{name} reads {PLURAL[encoder.reads]}; these samples are "
                 f"{PLURAL[kind]}. Take another encoder, or another --model."
             )
-        return embedded(
-            encoder,
-            train,
-            val,
-            store=self.store,
-            device=self.device,
-            progress=self.progress,
-            only_plan=self.only_plan,
-        )
+        work = EmbeddingPass(encoder, sets, self.store, torch.device(self.device), self.progress)
+        made = work.planned() if self.only_plan else work.sets()
+        return made["train"], made.get("val")
 
 
 def _noted(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:

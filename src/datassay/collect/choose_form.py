@@ -6,6 +6,7 @@ Sizes are counted before anything is computed, so that a plan can be shown and a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from datassay.collect.form import (
@@ -66,12 +67,6 @@ def choose_form(
         4, 16 and 64 times fewer; outputs that must be joint over at most 4096 and so on. A
         projected or joint form is a kernel or features, whichever is smaller; "mixed" is a kernel
         only where that is smaller.
-        Where time decided, the form's `instead_of` says what the exact one is; where the memory
-        did, `passed_over` says what it would have been.
-
-    Raises:
-        SettingError: projection or memory is not positive, or outputs, projection_kind,
-            precision or products is unknown, or mixed outputs are to be exact.
     """
     _check_settings(projection, outputs, projection_kind, memory, precision, products)
     free = available_memory() if memory is None else memory
@@ -123,12 +118,7 @@ def _instead_of(forms: list[Form], n_queries: int) -> str:
 
 
 def _check_settings(projection, outputs, projection_kind, memory, precision, products) -> None:
-    if projection is not None and projection != "auto":
-        if not isinstance(projection, int) or isinstance(projection, bool):
-            raise SettingError(
-                f"projection must be 'auto', None or a whole number; got {projection!r}."
-            )
-        at_least("projection", projection, 1, why=" feature a tensor", remedy="None is exact.")
+    check_projection(projection)
     require(memory is None or memory > 0, "memory", "be a positive number of bytes", memory)
     for name, value, allowed in (
         ("outputs", outputs, ("auto", "joint", "averaged", "mixed", "landmarks")),
@@ -145,6 +135,14 @@ def _check_settings(projection, outputs, projection_kind, memory, precision, pro
         )
 
 
+def check_projection(projection: object) -> None:
+    """Refuse a projection that is neither "auto", None nor a number of features."""
+    if projection is not None and projection != "auto":
+        is_whole = isinstance(projection, int) and not isinstance(projection, bool)
+        require(is_whole, "projection", "be 'auto', None or a whole number", repr(projection))
+        at_least("projection", projection, 1, why=" feature a tensor", remedy="None is exact.")
+
+
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     outputs: Outputs
@@ -156,8 +154,7 @@ class _Candidate:
 
 
 def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]:
-    tensors = [*layers.sizes.values()]
-    few = max(1, LARGEST_EIGENPROBLEM // len(tensors))
+    few = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
         return [_Candidate("averaged", projection, _ANY, "projection was set", small=True)]
@@ -181,7 +178,7 @@ def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]
         candidates.append(_Candidate("averaged", S1_COORDINATES, budget, too_big))
     if auto:
         last: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
-        start = few if last == "joint" else _each_for(LARGEST_EIGENPROBLEM, tensors)
+        start = few if last == "joint" else coordinates_for(layers, LARGEST_EIGENPROBLEM)
         too_large = "n is too large for a kernel"
         too_large += "" if last == "joint" else ", and the k outputs share one row of features"
         candidates.append(_Candidate(last, start, _ANY, too_large, small=True))
@@ -198,8 +195,18 @@ def _form(
     layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind, precision: str
 ) -> Form:
     n, m, k = sizes
+    item = _item(layers, sizes, precision)
+    work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
+    common = partial(
+        Form,
+        precision="float64" if item == 8 else "float32",
+        n_outputs=k,
+        n_parameters=layers.n_parameters,
+        reason=candidate.reason,
+        jacobian_flops=work,
+    )
     if candidate.landmarks:
-        return _landmark_form(layers, sizes, candidate, precision)
+        return _landmark_form(layers, sizes, candidate.landmarks, item, common)
     outputs: Outputs = "joint" if k == 1 else candidate.outputs
     projection, b = candidate.projection, k if outputs == "joint" else 1
     n_features = sum(min(t, projection or t) for t in layers.sizes.values())
@@ -208,8 +215,6 @@ def _form(
     # projecting alone, so they wait until the kernel's decomposition is the dearer.
     few = n <= LARGEST_EIGENPROBLEM and not candidate.small
     dual = (shared and (projection is None or few)) or n * b <= n_features
-    work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
-    item = _item(layers, sizes, precision)
     factored = dual and projection is None
     held = _factors(layers, k) if factored else (1 if shared and not dual else k) * n_features
     a_sample = 4 * (_factors(layers, k) if factored else _called(layers, k))
@@ -218,24 +223,19 @@ def _form(
     jacobians, calls = item * (n + m) * held, item * chunk * a_sample
     result = (8.0 * n * b if dual else float(item) * n_features) * (n + m) * b
     products = _kernel_working(layers, sizes, b, item, factored)
-    multiplied = 2.0 * n * (n + m) * _products(layers, k, b, None if factored else n_features)
-    return Form(
+    multiplied = 2.0 * n * (n + m) * (_factors(layers, b * k) if factored else b * k * n_features)
+    return common(
         representation="kernel" if dual else "features",
         outputs=outputs,
         projection=projection,
         kind=kind,
-        precision="float64" if item == 8 else "float32",
         n_rows=n * b,
         n_features=n_features,
-        n_outputs=k,
-        n_parameters=layers.n_parameters,
         chunk=chunk,
         jacobian_bytes=float(jacobians),
         result_bytes=result,
         flops=work + (multiplied if dual else 0.0),
-        reason=candidate.reason,
         collect_bytes=float(jacobians + max(calls, result + products if dual else 0.0)),
-        jacobian_flops=work,
     )
 
 
@@ -250,44 +250,34 @@ def _item(layers: Layers, sizes, precision: str) -> int:
     return 8 if precision == "float64" else 4
 
 
-def _landmark_form(layers: Layers, sizes, candidate: _Candidate, precision: str) -> Form:
+def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: partial[Form]) -> Form:
     n, m, k = sizes
-    p, rows, held = min(n, candidate.landmarks), n + m, _factors(layers, k)
+    p, rows, held = min(n, landmarks), n + m, _factors(layers, k)
     own = 8.0 * p * held  # of the landmarks, in float64
-    work = 2.0 * rows * (1 + k) * layers.n_parameters
-    item = _item(layers, sizes, precision)
+    work = common.keywords["jacobian_flops"]
     chunk = int(min(rows, 1024, max(1, WORKING_BYTES // (item * 4 * held))))
     result = float(item) * rows * p
     working = 2 * own + 8.0 * max(EIGEN_MATRICES * p**2, 3 * chunk * p) + item * chunk * 4.0 * held
-    return Form(
+    return common(
         representation="features",
         outputs="joint" if k == 1 else "averaged",
         projection=None,
         kind="coordinates",
-        precision="float64" if item == 8 else "float32",
         n_rows=n,
         n_features=p,
-        n_outputs=k,
-        n_parameters=layers.n_parameters,
         chunk=chunk,
         jacobian_bytes=result,
         result_bytes=result,
-        flops=work + 2.0 * rows * p * (_products(layers, k, 1, None) + p) + EIGEN_WORK * p**3,
-        reason=candidate.reason,
+        flops=work + 2.0 * rows * p * (held + p) + EIGEN_WORK * p**3,
         collect_bytes=result + working,
-        jacobian_flops=work,
         landmarks=p,
     )
 
 
 def coordinates_for(layers: Layers, n_features: int) -> int:
     """The least limit of coordinates a tensor that keeps so many features in all, or everything."""
-    return _each_for(n_features, [*layers.sizes.values()])
-
-
-def _each_for(total: int, tensors: list[int]) -> int:
-    """The least limit of coordinates a tensor that keeps at least `total` of them, or all."""
-    left, each = total, 0
+    left, each = n_features, 0
+    tensors = layers.sizes.values()
     for place, size in enumerate(sorted(tensors)):
         each = -(-left // (len(tensors) - place))
         if size >= each:
@@ -297,7 +287,7 @@ def _each_for(total: int, tensors: list[int]) -> int:
 
 
 def _factors(layers: Layers, k: int) -> int:
-    """Values a sample of the unprojected blocks."""
+    """Values a sample of the unprojected blocks, and multiplications of a pair in their kernel."""
     dense = sum(n_in + k * n_out for n_in, n_out, _ in layers.dense.values())
     return dense + k * sum(layers.direct.values())
 
@@ -317,14 +307,6 @@ def _expanded(layers: Layers, projection: int | None, kind: ProjectionKind) -> i
     weights += [layers.direct[parameter_name(name, "weight")] for name in layers.convolutions]
     kept = [w for w in weights if projection is None or kind == "sparse_sign" or w <= projection]
     return max(kept, default=0)
-
-
-def _products(layers: Layers, k: int, b: int, n_features: int | None) -> int:
-    """Multiplications of one pair of samples in the kernel."""
-    if n_features is not None:
-        return b * k * n_features
-    dense = sum(n_in + b * k * n_out for n_in, n_out, _ in layers.dense.values())
-    return dense + b * k * sum(layers.direct.values())
 
 
 def _kernel_working(layers: Layers, sizes, b: int, item: int, factored: bool) -> float:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from datassay.collect.choose_form import choose_form
 from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.base import Engine
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.processes import engine_named
 from datassay.collect.form import Form, within_memory
-from datassay.collect.jacobian.blocks import Block, take
+from datassay.collect.jacobian.blocks import Block, mapped
 from datassay.collect.jacobian.inputs import check_device, network_inputs
 from datassay.collect.jacobian.kernel import kernel, landmark_positions
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
@@ -33,8 +33,8 @@ from datassay.collect.layers import Layers
 from datassay.collect.linearization import Linearization
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
-from datassay.data.outputs import indexed
 from datassay.data.samples import SampleSet
+from datassay.data.targets import indexed
 from datassay.errors import DataError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent
@@ -114,10 +114,10 @@ def collect(
     """
     settings = {"projection": projection, "outputs": outputs, "memory": memory}
     settings |= {"projection_kind": projection_kind, "products": products, "device": device}
-    settings |= {"precision": precision}
+    settings["precision"] = precision
     by = engine_named(engine) if isinstance(engine, str) else engine
-    layers, targets, form, (train, val) = _plan(model, train, val, settings, store)
-    notes = _form_warning(form) + _memory_warning(form, memory)
+    layers, form, (train, val) = _plan(model, train, val, settings, store)
+    notes = _memory_warnings(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
     to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
@@ -125,7 +125,9 @@ def collect(
     if form.landmarks:
         work = seen_from_landmarks(work, landmark_positions(train.ids, form.landmarks, seed))
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
-    n = len(train)
+    n, val_targets = len(train), all_targets.get("val")
+    names = ("kernel", "val_kernel", "features", "val_features")
+    parts: dict[str, Any] = dict.fromkeys(names)
     with within_memory(form):
         if store is None:
             stored = None
@@ -137,14 +139,14 @@ def collect(
 
             stored = StoredPass(store, work, model, all_targets, seed)
             f0, blocks = collected(work, lambda names: stored.arrays(names, by), progress)
-        parts = _kernel_or_features(blocks, n, form, val is not None)
         if stored is not None and form.products.in_store:
             parts |= {"features": stored.features("train"), "val_features": stored.features("val")}
-    val_targets = all_targets.get("val")
+        else:
+            parts |= _kernel_or_features(blocks, n, form, val is not None)
     notes += probability_warning(f0[:n], train.is_classification)
     notes += check_initial_fit(
         f0[:n],
-        targets,
+        all_targets["train"],
         f0[n:],
         val_targets,
         is_classification=train.is_classification,
@@ -152,7 +154,7 @@ def collect(
     )
     return Linearization(
         outputs=f0[:n],
-        targets=targets,
+        targets=all_targets["train"],
         ids=train.ids,
         labels=train.y if train.is_classification else None,
         class_names=train.class_names,
@@ -174,18 +176,8 @@ def plan_collection(
     store: str | Path | None = None,
     **settings,
 ) -> Form:
-    """The form that `collect` would choose, without collecting.
-
-    Returns:
-        The form with its sizes, bytes and flops.
-
-    Raises:
-        DataError: as `collect` would raise.
-        ModelError: the outputs do not fit the targets, or the model fails on a sample.
-        SettingError: an unknown or impossible projection, outputs, projection_kind, memory,
-            precision or device.
-    """
-    return _plan(model, train, val, settings, store)[2]
+    """The form that `collect` would choose, refused as there, without collecting."""
+    return _plan(model, train, val, settings, store)[1]
 
 
 def _plan(
@@ -194,7 +186,7 @@ def _plan(
     val: SampleSet | None,
     settings: dict,
     store: str | Path | None = None,
-) -> tuple[Layers, Tensor, Form, tuple[SampleSet, SampleSet | None]]:
+) -> tuple[Layers, Form, tuple[SampleSet, SampleSet | None]]:
     """The form, and the sets with their labels as the network's outputs have them."""
     device = check_device(settings.get("device", "cpu"))
     chosen: dict[str, Any] = settings | {"device": device}
@@ -203,7 +195,7 @@ def _plan(
     # Of networks with more outputs than classes seen; others are refused with the targets.
     train = indexed(train, layers.n_outputs, own=True)
     val = None if val is None else indexed(val, layers.n_outputs, own=True)
-    targets = network_targets(train, layers.n_outputs)
+    check_n_outputs(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
     form = choose_form(layers, sizes, **chosen)
     if store is not None:
@@ -215,7 +207,7 @@ def _plan(
         free = available_memory() if memory is None else memory
         stays = form.representation == "features" and form.peak_bytes > free
         form = replace(form, products=replace(form.products, in_store=stays))
-    return layers, targets, form, (train, val)
+    return layers, form, (train, val)
 
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
@@ -254,14 +246,7 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
-    """Training targets for a network with k outputs.
-
-    Returns:
-        Targets in float64; classes are one-hot, two classes with one output are {0, 1}.
-
-    Raises:
-        ModelError: k suits neither the classes nor the regression targets.
-    """
+    """Targets for k outputs, float64: one-hot classes; {0, 1} of two classes by one output."""
     samples = indexed(samples, n_outputs, own=True)  # of a network with more outputs than classes
     check_n_outputs(samples, n_outputs)
     y = torch.as_tensor(samples.y)
@@ -273,42 +258,33 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     return torch.nn.functional.one_hot(y, n_outputs).double()
 
 
-def _form_warning(form: Form) -> tuple[str, ...]:
-    if not form.passed_over:
-        return ()
-    settings = ", ".join(f"{name} {value or 'none'}" for name, value in form.options.items())
-    message = (
-        f"the memory decided what is collected: {form.summary} instead of {form.passed_over}. "
-        "Scores by another form rank samples otherwise, so a run with more or less memory free may "
-        f"differ; {settings} gives this form again."
-    )
-    logger.warning(message)
-    return (message,)
-
-
-def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
-    memory = available_memory() if memory is None else memory
-    if form.peak_bytes <= memory:
-        return ()
-    message = (
-        f"this needs about {form.peak_bytes / 1e9:.1f} GB and {memory / 1e9:.1f} GB are free; "
-        "set a smaller projection, or outputs='averaged', or use fewer samples."
-    )
-    logger.warning(message)
-    return (message,)
+def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
+    memory, found = available_memory() if memory is None else memory, []
+    if form.passed_over:
+        settings = ", ".join(f"{name} {value or 'none'}" for name, value in form.options.items())
+        found.append(
+            f"the memory decided what is collected: {form.summary} instead of {form.passed_over}. "
+            "Scores by another form rank samples otherwise, so a run with more or less memory free "
+            f"may differ; {settings} gives this form again."
+        )
+    if form.peak_bytes > memory:
+        found.append(
+            f"this needs about {form.peak_bytes / 1e9:.1f} GB and {memory / 1e9:.1f} GB are free; "
+            "set a smaller projection, or outputs='averaged', or use fewer samples."
+        )
+    for message in found:
+        logger.warning(message)
+    return tuple(found)
 
 
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
 ) -> dict[str, Any]:
-    names = ("kernel", "val_kernel", "features", "val_features")
-    parts: dict[str, Any] = dict.fromkeys(names)
-    if form.products.in_store and form.representation == "features":
-        return parts
-    train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
+    parts: dict[str, Any] = {}
+    train = {name: mapped(b, lambda t: t[:n]) for name, b in blocks.items()}
     ends = {"": train}
     if with_val:
-        ends["val_"] = {name: take(b, slice(n, None)) for name, b in blocks.items()}
+        ends["val_"] = {name: mapped(b, lambda t: t[n:]) for name, b in blocks.items()}
     for part, own in ends.items():
         if form.representation == "kernel":
             device = form.products.device

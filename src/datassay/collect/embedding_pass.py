@@ -35,24 +35,7 @@ LONG_SECONDS = 60.0
 STILL = 1e-6  # of the median standard deviation of an embedding's numbers
 
 
-def embedded(
-    encoder: Encoder,
-    train: SampleSet,
-    val: SampleSet | None,
-    *,
-    store: str | Path | None,
-    device: str,
-    progress: Progress,
-    only_plan: bool,
-) -> tuple[SampleSet, SampleSet | None]:
-    """The sets with an encoder's embeddings as x, beside the columns of numbers that texts have."""
-    sets = (train,) if val is None else (train, val)
-    work = _Pass(encoder, sets, store, torch.device(device), progress)
-    made = work.planned() if only_plan else work.sets()
-    return made["train"], made.get("val")
-
-
-class _Pass:
+class EmbeddingPass:
     """One pass of an encoder over both sets."""
 
     def __init__(
@@ -63,6 +46,7 @@ class _Pass:
         device: torch.device,
         progress: Progress,
     ):
+        """Get ready; the encoder's network goes to the device."""
         self.encoder, self.place, self.device, self.progress = encoder, store, device, progress
         self.given = dict(zip(PARTS, sets, strict=False))
         raw = {name: _raw(samples) for name, samples in self.given.items()}
@@ -71,11 +55,14 @@ class _Pass:
         self.sizes = {name: len(samples) for name, samples in self.given.items()}
         self.total = sum(self.sizes.values())
         encoder.network.to(device)
-        self.batch, self.done = _batch(encoder, device), 0
+        # On one thread lite0 takes 18 ms an image alone and 35 ms in batches of 16, whose
+        # intermediate values leave the caches; minilm 14 ms a short text and 9 ms in batches.
+        here = TEXTS if encoder.reads == "text" else torch.get_num_threads()
+        self.batch, self.done = here if device.type == "cpu" else ON_DEVICE, 0
         self.started = 0.0  # of the first chunk that is not kept
 
     def sets(self) -> dict[str, SampleSet]:
-        """The sets with their embeddings."""
+        """The sets with embeddings as x, beside the columns of numbers that texts have."""
         x, cut = self._columns(), 0
         for chunk, values, were_cut in self._chunks():
             x[chunk.part][chunk.samples, -self.encoder.width :] = values
@@ -89,9 +76,8 @@ class _Pass:
                 f"{still} of its numbers vary by less than a millionth of what the others do, and "
                 "were set to 0"
             )
-        return self._with(
-            x, "; ".join(notes), time.perf_counter() - self.started if self.done else 0.0
-        )
+        seconds = time.perf_counter() - self.started if self.done else 0.0
+        return self._with(x, "; ".join(notes), seconds)
 
     def planned(self) -> dict[str, SampleSet]:
         """The sets with one batch's embeddings throughout, and the seconds that all would take."""
@@ -200,14 +186,6 @@ class _Pass:
         return batch.values.float().cpu().numpy(), batch.cut
 
 
-def _batch(encoder: Encoder, device: torch.device) -> int:
-    # On one thread lite0 takes 18 ms an image alone and 35 ms in batches of 16, whose intermediate
-    # values leave the caches; minilm takes 14 ms a short text alone and 9 ms in batches of 16.
-    if device.type != "cpu":
-        return ON_DEVICE
-    return TEXTS if encoder.reads == "text" else torch.get_num_threads()
-
-
 def _raw(samples: SampleSet) -> Any:
     """What the encoder reads: texts, files, or an array of images."""
     if samples.texts is not None:
@@ -257,14 +235,13 @@ class _Samples:
             return digest({"x": self.raw})
         whole = hashlib.sha256()
         for one in self.raw.paths if isinstance(self.raw, Pictures) else self.raw:
-            content = _content(one) if isinstance(one, Path) else str(one).encode()
+            if isinstance(one, Path):
+                with reading(one):
+                    content = one.read_bytes()
+            else:
+                content = str(one).encode()
             whole.update(hashlib.sha256(content).digest())
         return whole.hexdigest()
-
-
-def _content(path: Path) -> bytes:
-    with reading(path):
-        return path.read_bytes()
 
 
 def _with_x(samples: SampleSet, x: np.ndarray, encoding: Encoding) -> SampleSet:

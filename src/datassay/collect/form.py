@@ -146,9 +146,7 @@ def step_bytes(form: Form) -> dict[str, float]:
     """Most memory that each step holds at once, beyond the program itself.
 
     Returns:
-        Step → bytes. Every step after the first holds what was collected and, from the
-        decomposition on, the eigenbasis: of a kernel the vectors and the queries' rows, of features
-        the vectors, once more as the products of each part take them.
+        Step → bytes: what was collected and, from the decomposition on, the eigenbasis.
     """
     if form.representation == "kernel":
         return _kernel_bytes(form)
@@ -192,18 +190,8 @@ def _kernel_bytes(form: Form) -> dict[str, float]:
 
 
 def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) -> int:
-    """Samples whose removal is computed together.
-
-    A chunk holds W [size, chunk, c], the sum over resolvents [size, chunk, b, c] and two copies.
-
-    Args:
-        shape: (n, b, c), of the residual: samples, rows a sample, columns that share a row.
-        size: of the eigenproblem.
-        values: that the chunk may hold before its copies are counted; None: `REMOVAL_VALUES`.
-
-    Returns:
-        At least 1, at most n.
-    """
+    """How many samples' removal is computed together; `shape` is (n, b, c), of the residual."""
+    # A chunk holds W [size, chunk, c], the sum over resolvents [size, chunk, b, c] and two copies.
     n, b, c = shape
     values = REMOVAL_VALUES if values is None else values
     return max(1, min(n, values // max(1, size * c * (b + 2))))
@@ -223,17 +211,7 @@ def _rows_per_sample(form: Form) -> int:
 
 @contextmanager
 def within_memory(form: Form) -> Iterator[None]:
-    """Say in one line that collecting or scoring a form found no memory.
-
-    Yields:
-        Nothing; allocate inside the block.
-
-    Raises:
-        SettingError: memory ran out; names what is needed, what is free, and what would fit.
-        MemoryError: something else than memory failed: as raised inside.
-        RuntimeError: the same.
-        ModelError: the same.
-    """
+    """Say in one line that collecting or scoring a form, inside the block, found no memory."""
     try:
         yield
     except (MemoryError, RuntimeError, ModelError) as error:

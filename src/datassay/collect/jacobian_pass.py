@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.backends import cudnn
 
 from datassay.collect.form import Form
-from datassay.collect.jacobian.blocks import Block, DenseFactors, allocate, named_tensors, values
+from datassay.collect.jacobian.blocks import Block, DenseFactors, mapped, named_tensors
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.kernel import Landmarks, landmarks
 from datassay.collect.jacobian.per_sample import factored_jacobian, jacobian
@@ -29,23 +29,14 @@ OUTPUTS, PROJECTED = "outputs", "projected"
 
 @result
 class JacobianPass:
-    """Everything needed to compute any chunk; a chunk's result depends on nothing else.
+    """Everything needed to compute any chunk; a chunk's result depends on nothing else."""
 
-    Attributes:
-        frozen: the network, from `frozen_copy`, in the form's precision and on its device.
-        layers: what is collected of it.
-        sets: part → samples.
-        form: what to collect.
-        to: the projections of its tensors.
-        landmarks: samples that the others are seen from; None: none.
-    """
-
-    frozen: nn.Module
+    frozen: nn.Module  # from `frozen_copy`, in the form's precision and on its device
     layers: Layers
-    sets: Mapping[str, SampleSet]
+    sets: Mapping[str, SampleSet]  # by part
     form: Form
     to: Projector
-    landmarks: Landmarks | None = None
+    landmarks: Landmarks | None = None  # samples that the others are seen from
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -115,15 +106,14 @@ def collected(
     arrays: Callable[[Iterable[str]], Iterable[Mapping[str, Tensor]]],
     progress: Progress = silent,
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """Outputs and (projected) Jacobian blocks of all samples, in the order of their chunks.
-
-    Returns:
-        f₀, and the blocks; none where they stay in a store.
-    """
+    """f₀ and (projected) Jacobian blocks of all samples; no blocks where they stay in a store."""
     n_all, done = sum(work.sizes.values()), 0
     outputs, blocks = work.template()
     wanted = {} if work.form.products.in_store else blocks
-    held = {name: allocate(block, n_all) for name, block in wanted.items()}
+    held = {
+        name: mapped(block, lambda t: torch.empty(n_all, *t.shape[1:], dtype=t.dtype))
+        for name, block in wanted.items()
+    }
     filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
     for chunk, values_of in zip(work.chunks, arrays(filled), strict=True):
         for name, tensor in filled.items():
@@ -134,7 +124,7 @@ def collected(
 
 
 def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np.ndarray) -> None:
-    for what, tensors in (("outputs", [f0]), ("derivatives", values(blocks))):
+    for what, tensors in (("outputs", [f0]), ("derivatives", named_tensors(blocks).values())):
         finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
         bad = ~torch.stack(finite).all(0).cpu().numpy()
         if bad.any():

@@ -61,13 +61,9 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Gradients Σ_t left_t ⊗ right_t, over the places t where a sample uses the weights.
+    """Gradients Σ_t left_t ⊗ right_t, over the places t where a sample uses the weights."""
 
-    Attributes:
-        left: [b, places, rows], or [b, places]: the one row that is 1 (a token id).
-        right: [b, places, columns].
-    """
-
+    # [b, places]: the one row that is 1 (a token id).
     left: Float[Tensor, "b places rows"] | Int[Tensor, "b places"]
     right: Float[Tensor, "b places columns"]
 
@@ -146,12 +142,9 @@ def _formed(use: Use, rows: int) -> Tensor:
 
 
 def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor | None]:
-    """Σ over samples and places of left leftᵀ and of right rightᵀ: Kronecker factors.
-
-    Returns:
-        [rows, rows] and [columns, columns], in float64; of whole gradients Σ G Gᵀ and Σ Gᵀ G. None
-        where it would be larger, or where left factors are single rows.
-    """
+    """Σ over samples and places of left leftᵀ and of right rightᵀ: Kronecker factors."""
+    # [rows, rows] and [columns, columns], in float64; of whole gradients
+    # Σ G Gᵀ and Σ Gᵀ G. None where it would be larger, or where left factors are single rows.
     sides: list[Tensor | None] = [None, None]
     sparse = any(isinstance(use, Factors) and use.is_sparse for use in uses)
     for use in uses:

@@ -87,12 +87,11 @@ class Linearization:
         if b == 1:
             return self
         form = replace(self.form, representation="kernel", outputs="averaged", n_rows=n)
+        has_val = self.val_outputs is not None
         return replace(
             self,
             kernel=self._average(self.kernel, self.features),
-            val_kernel=None
-            if self.val_outputs is None
-            else self._average(self.val_kernel, self.val_features),
+            val_kernel=self._average(self.val_kernel, self.val_features) if has_val else None,
             features=None,
             val_features=None,
             form=form,
@@ -108,6 +107,11 @@ class Linearization:
         left, right = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in both)
         return left @ right.T / b
 
+    def _rows(self, indices: np.ndarray) -> Tensor:
+        """Rows of some samples."""
+        b = self.rows_per_sample
+        return (torch.as_tensor(indices)[:, None] * b + torch.arange(b)).flatten()
+
     def subset(self, indices: np.ndarray) -> Linearization:
         """The same linearisation with only the training samples at `indices`.
 
@@ -117,9 +121,7 @@ class Linearization:
         Returns:
             The smaller linearisation; the validation samples stay.
         """
-        keep = torch.as_tensor(indices)
-        b = self.rows_per_sample
-        rows = (keep[:, None] * b + torch.arange(b)).flatten()
+        keep, rows = torch.as_tensor(indices), self._rows(indices)
         return replace(
             self,
             outputs=self.outputs[keep],
@@ -142,13 +144,9 @@ class Linearization:
         Returns:
             The smaller linearisation; nothing is collected anew.
         """
-        part, b = self.subset(indices), self.rows_per_sample
-        arange = torch.arange(b)
-        rows, others = (
-            (torch.as_tensor(chosen)[:, None] * b + arange).flatten() for chosen in (indices, held)
-        )
+        rows, others = self._rows(indices), self._rows(held)
         return replace(
-            part,
+            self.subset(indices),
             val_outputs=self.outputs[held],
             val_targets=self.targets[held],
             val_kernel=None if self.kernel is None else self.kernel[others][:, rows],

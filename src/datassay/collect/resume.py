@@ -44,20 +44,23 @@ class StoredPass:
         targets: Mapping[str, Tensor],
         seed: int,
     ):
-        """Open or create the store, and check every chunk that it holds.
-
-        Raises:
-            SettingError: the store belongs to something else, each difference named.
-            DataError: it is damaged at its head, or can be neither read nor written.
-            ModelError: the network's code was another when the store was made, or gave other
-                outputs or Jacobian rows.
-        """
+        """Open or create the store, and check every chunk that it holds."""
         self.work = work
         self._known = {
             part: {TARGETS: targets[part].numpy(), IDS: ids}
             for part, ids in encoded({p: s.ids for p, s in work.sets.items()}).items()
         }
-        run = _manifest(work, model, seed)
+        names = ("representation", "outputs", "projection", "kind", "precision")
+        names += ("landmarks",) if work.form.landmarks else ()
+        run = {
+            **model_fingerprint(model),
+            **machine_fingerprint(work.frozen),
+            "trained tensors": {**work.layers.dense, **work.layers.direct},
+            "training samples": samples_fingerprint(work.sets["train"]),
+            "validation samples": samples_fingerprint(work.sets.get("val")),
+            **{name: getattr(work.form, name) for name in names},
+            "seed": seed,
+        }
         form = {name: v for name, v in asdict(work.form).items() if name != "products"}
         free = {"form": form, "threads": torch.get_num_threads()}
         self.store = FeatureStore(location, run, self._layout(), free)
@@ -93,14 +96,8 @@ class StoredPass:
         return Layout(self.work.sizes, arrays, self.work.form.chunk)
 
     def _check_rows(self) -> None:
-        """Detect at unchanged weights what the code's fingerprint does not show.
-
-        Other samples each time: a change that these do not show may show in the next ones. Results
-        do not depend on them.
-
-        Raises:
-            ModelError: outputs or Jacobian rows are others.
-        """
+        """Detect at unchanged weights what the code's fingerprint does not show."""
+        # Other samples each time: a change that these do not show may show in the next ones.
         rng = np.random.default_rng()
         for number in rng.permutation(sorted(self._there))[:N_AGAIN].tolist():
             chunk = self.store.chunks[number]
@@ -139,15 +136,7 @@ class StoredPass:
 
 
 def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | None:
-    """The form that a store holds, if it is one that these settings allow.
-
-    Returns:
-        The form; None where there is no store, or it holds what the settings rule out.
-
-    Raises:
-        DataError: the manifest is damaged or cannot be read.
-        SettingError: there is something else than a store.
-    """
+    """The form that a store holds; None where there is none, or one that the settings rule out."""
     manifest = features_manifest(location)
     if manifest is None or manifest["run"].get("format") != FORMAT:
         return None
@@ -160,18 +149,3 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
     if settings.get("precision", "auto") not in {"auto", form.precision}:
         return None
     return form if "auto" in given.values() else replace(form, passed_over="")
-
-
-def _manifest(work: JacobianPass, model: nn.Module, seed: int) -> dict[str, object]:
-    form, layers = work.form, work.layers
-    names = ("representation", "outputs", "projection", "kind", "precision")
-    names += ("landmarks",) if form.landmarks else ()
-    return {
-        **model_fingerprint(model),
-        **machine_fingerprint(work.frozen),
-        "trained tensors": {**layers.dense, **layers.direct},
-        "training samples": samples_fingerprint(work.sets["train"]),
-        "validation samples": samples_fingerprint(work.sets.get("val")),
-        **{name: getattr(form, name) for name in names},
-        "seed": seed,
-    }

@@ -7,18 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Collection:
-    """What is collected of a network, and how.
-
-    Attributes:
-        projection: "auto": exact where it fits; None: exact; int: features a parameter tensor.
-        outputs: "joint", "averaged", "mixed" or "auto".
-        memory: bytes to stay within; None: what is free.
-        precision: of the Jacobians: "auto", "float64" or "float32".
-        products: precision of products over all rows: "auto", "float64", "float32" or "bfloat16".
-        device: of Jacobians and those products, "cpu", "cuda" or "cuda:1".
-        allow_trained: linearise even at weights that have seen these labels, with a warning.
-        seed: of the projection.
-    """
+    """Defaults of what is collected of a network, and how; `collect` says what each means."""
 
     projection: int | str | None = "auto"
     outputs: str = "auto"
@@ -32,14 +21,7 @@ class Collection:
 
 @dataclass(frozen=True)
 class Computing:
-    """Where chunks are computed, and where finished ones are kept.
-
-    Attributes:
-        store: folder or fsspec URL that keeps finished chunks; None keeps nothing.
-        engine: "in_process", "processes" or "ray".
-        address: of a running Ray cluster; None: none.
-        workers: of the engine; None: as many as it has.
-    """
+    """Defaults of where chunks are computed, and where finished ones are kept."""
 
     store: str | None = None
     engine: str = "in_process"

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import datassay
 from datassay.commands.command import Command
@@ -23,11 +24,12 @@ from datassay.commands.shell import (
     ignore_stops,
     open_standard_streams,
     out_console,
+    out_stream,
     outcome,
+    printed,
     say,
     stops_clearly,
 )
-from datassay.commands.usage import OneLineGroup
 from datassay.errors import SettingError
 from datassay.plugins import plugins
 
@@ -43,7 +45,7 @@ ELSEWHERE = {
 }
 
 
-class CommandGroup(OneLineGroup):
+class CommandGroup(TyperGroup):
     """Our commands, and those of other distributions, which are looked for where none of ours fits.
 
     Reading what is installed takes longer than all else before a command starts.
@@ -52,11 +54,10 @@ class CommandGroup(OneLineGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """All names, in their order."""
         try:
-            added = added_commands()
+            return [command.name for command in commands()]
         except SettingError as error:
             say(f"Error: {error}", "red")
-            added = []
-        return [c.name for c in sorted([*COMMANDS, *added], key=lambda command: command.order)]
+            return [command.name for command in COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Command by name, or None."""
@@ -68,9 +69,35 @@ class CommandGroup(OneLineGroup):
             ctx.fail(str(error).rstrip("."))
         if not added:
             return ctx.fail(ELSEWHERE[cmd_name]) if cmd_name in ELSEWHERE else None
-        alone = typer.Typer(cls=OneLineGroup, callback=lambda: None)
+        alone = typer.Typer(callback=lambda: None)
         add_command(alone, added[0])
         return typer.main.get_group(alone).get_command(ctx, cmd_name)
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run it; wrong usage costs one line, not a box. Ends the process unless not wanted."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        out_stream.problem = None
+        try:
+            status = super().main(*args, standalone_mode=False, **extra)
+        except typer.Abort:
+            ignore_stops()
+            say("Interrupted. Nothing was done.")
+            sys.exit(130)
+        except OSError as error:  # the reader of --help went away, or its disk is full
+            say(f"Error: standard output must take what is printed; {error.strerror or error}.")
+            sys.exit(1)
+        except Exception as error:
+            # Older versions of typer take click's exceptions, newer ones their own.
+            if not hasattr(error, "format_message"):
+                raise
+            told: Any = error
+            if type(error).__name__ != "NoArgsIsHelpError":  # that one has shown the help
+                path = getattr(getattr(error, "ctx", None), "command_path", "datassay")
+                say(f"Error: {told.format_message().rstrip('.')}. See {path} --help.", "red")
+            sys.exit(told.exit_code)
+        whole = printed()
+        sys.exit(status if isinstance(status, int) and status else 0 if whole else 1)
 
 
 app = typer.Typer(
@@ -90,15 +117,13 @@ def _show_version(wanted: bool) -> bool:
     return wanted
 
 
+VERSION = typer.Option(
+    "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+)
+
+
 @app.callback()
-def _configure(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
-) -> None:
+def _configure(version: Annotated[bool, VERSION] = False) -> None:
     from rich.logging import RichHandler  # with all that it loads, which --help can do without
 
     handler = RichHandler(console=err_console, show_time=False, show_path=False)
@@ -117,14 +142,7 @@ def own_commands() -> list[Command]:
 
 
 def added_commands() -> list[Command]:
-    """The commands of other distributions: their entry points in the group `datassay.commands`.
-
-    Returns:
-        Them, in the order of the entry points' names.
-
-    Raises:
-        SettingError: a plugin cannot be imported, names no Command, or one that exists.
-    """
+    """The commands of other distributions: their entry points in the group `datassay.commands`."""
     added = plugins("commands")
     names = [c.name for c in COMMANDS]
     for entry, command in added.items():
@@ -152,16 +170,17 @@ for _command in COMMANDS:
     add_command(app, _command)
 
 
-def _tell_thread(failed: threading.ExceptHookArgs) -> None:
-    say(f"Error in a thread of its own: {failed.exc_type.__name__}: {failed.exc_value}", "red")
-
-
 def main() -> None:
     """Run the command line: what libraries warn about is theirs to see, unless asked for."""
+
+    def told(failed: threading.ExceptHookArgs) -> None:
+        kind = failed.exc_type.__name__
+        say(f"Error in a thread of its own: {kind}: {failed.exc_value}", "red")
+
     open_standard_streams()
     try:
         stops_clearly()
-        threading.excepthook = _tell_thread
+        threading.excepthook = told
         for stream in (sys.stdout, sys.stderr):
             # A label that the encoding of a terminal or pipe lacks must not end a finished run.
             if isinstance(stream, io.TextIOWrapper):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from datassay.commands.given import Given
+from datassay.commands.finished import Given
 from datassay.commands.inputs import MODEL, asked_backbone
 from datassay.commands.run.settings import RunSettings
 from datassay.data.arguments import checks_arguments

@@ -12,6 +12,7 @@ module instead. Options are read off the settings' fields.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -24,27 +25,21 @@ from datassay.commands.inputs import (
     DataInputs,
     NoiseInputs,
     asked_backbone,
-    check_held_out,
     load_sets,
     with_noise,
 )
 from datassay.commands.shell import err_console, out_console
 from datassay.data.settings import HELD_OUT
 from datassay.errors import SettingError, redacted
+from datassay.rules import require
 from datassay.setting import default_of, settings_of
 
 if TYPE_CHECKING:
     from datassay.report.page import Page
 
 PAGE = "index.html"
-READ = (
-    "data",
-    "data_option",
-    "folders",
-    "queries",
-    "index",
-    "before",
-)  # settings that name what may be a folder to read
+# Settings that name what may be a folder to read.
+READ = ("data", "data_option", "folders", "queries", "index", "before")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +96,9 @@ class Command:
             job.check_settings(settings, only_plan=bool(plans))
         if not plans:
             names = (*self.part("files").FILES, PAGE)
-            check_outputs(out, names, given.values(), _folders(given))
+            values = [value for name in READ if (value := given.get(name))]
+            several = [value if isinstance(value, tuple) else (value,) for value in values]
+            check_outputs(out, names, given.values(), [one for some in several for one in some])
             check_writable(out, names, overwrite=given["overwrite"])
         here, arguments = Path.cwd(), self.arguments(given)
         if plans:
@@ -143,7 +140,15 @@ class Command:
         if not self.scores_all:
             if inputs.val_fraction is None:
                 inputs = replace(inputs, val_fraction=HELD_OUT)
-            check_held_out(inputs, self.name)
+            judges = f" for {self.name}, which judges on samples held out"
+            require(
+                inputs.val_fraction,
+                "val-fraction",
+                "be above 0",
+                0,
+                why=judges,
+                remedy="Leave it out.",
+            )
         with ProgressDisplay(err_console) as progress:
             backbone = asked_backbone(given, store, progress)
             return load_sets(inputs, backbone, given.get("queries"))
@@ -189,39 +194,17 @@ class Command:
 def read(cls: type, given: Mapping[str, Any]) -> Any:
     """A settings dataclass from options; a field `command` takes the command line itself."""
     names = {f.name for f in fields(cls)}
-    own = {"command": command_line()} if "command" in names else {}
+    # Quoted for a shell, no credentials in it.
+    words = ["datassay", *(redacted(word, is_url=True) for word in sys.argv[1:])]
+    own = {"command": shlex.join(words)} if "command" in names else {}
     return cls(**{name: value for name, value in given.items() if name in names}, **own)
 
 
 def refuse_others(given: Mapping[str, Any], cls: type, mode: tuple[type, ...], why: str) -> None:
-    """Refuse options of a class that the mode does not have, where they differ from the default.
-
-    Args:
-        given: field name → value, of all groups.
-        cls: whose options another mode of the command has.
-        mode: the groups of the mode that was chosen.
-        why: what the message says after the option's name.
-
-    Raises:
-        SettingError: one is given.
-    """
+    """Refuse options of a class that the mode does not have, where they differ from the default."""
     known = {name for group in mode for name in settings_of(group)}
     for name, spec in settings_of(cls).items():
         default = default_of(cls, name)
         if name not in known and given.get(name, default) != default:
             shown = spec.name or name.replace("_", "-")
             raise SettingError(f"{shown} {why}; got {given[name]}. See --help.")
-
-
-def command_line() -> str:
-    """The command that this process was started with, quoted for a shell, no credentials in it."""
-    import shlex
-
-    return shlex.join(["datassay", *(redacted(word, is_url=True) for word in sys.argv[1:])])
-
-
-def _folders(given: Mapping[str, Any]) -> list[str | Path]:
-    """What is read and may be a folder."""
-    values = [given.get(name) for name in READ]
-    several = [value if isinstance(value, tuple) else (value,) for value in values if value]
-    return [one for some in several for one in some]

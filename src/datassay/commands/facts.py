@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import nn
 
 from datassay.collect.fingerprint import samples_fingerprint, weights_digest
-from datassay.data.samples import Encoding, SampleSet, wrong_labels
+from datassay.data.samples import SampleSet, wrong_labels
 from datassay.models.reference import is_reference, reference_file
 from datassay.store.folders import sha256
 
@@ -19,27 +19,23 @@ DIGITS = 16  # of a digest, as pages show it
 def data_facts(train: SampleSet, val: SampleSet | None) -> dict[str, str]:
     """Which samples, where the validation part is from, and digests of inputs, targets and ids."""
     digests = f"training {samples_fingerprint(train)[:DIGITS]}"
-    if val is None:
-        sizes = f"{len(train):,} samples, all for training; none is held out"
-    else:
+    sizes = f"{len(train):,} samples, all for training; none is held out"
+    if val is not None:
         part = "split off" if val.split_off else "given"
         sizes = f"{len(train):,} training, {len(val):,} validation samples ({part})"
         digests += f", validation {samples_fingerprint(val)[:DIGITS]}"
-    facts = {"Data": f"{train.name}: {sizes}"} | _encoding_facts(train.encoding)
+    facts = {"Data": f"{train.name}: {sizes}"}
+    encoding = train.encoding
+    if encoding is not None and encoding.name:  # which frozen encoder made the inputs
+        text = (
+            f"{encoding.name}, {encoding.width:,} numbers a sample: {encoding.recipe}. "
+            f"SHA-256 of its weights {encoding.digest[:DIGITS]}"
+            + (f"; {encoding.seconds:g} s" if encoding.seconds else "; from the store")
+        )
+        facts["Features"] = f"{text}. {encoding.note}" if encoding.note else text
+    elif encoding is not None and encoding.note:  # that none was there for images or texts
+        facts["Features"] = encoding.note[:1].upper() + encoding.note[1:]
     return facts | {"Data SHA-256": digests}
-
-
-def _encoding_facts(encoding: Encoding | None) -> dict[str, str]:
-    """Which frozen encoder made the inputs, or that none was there for images or texts."""
-    if encoding is None or not encoding.name:
-        note = "" if encoding is None else encoding.note
-        return {"Features": note[:1].upper() + note[1:]} if note else {}
-    text = (
-        f"{encoding.name}, {encoding.width:,} numbers a sample: {encoding.recipe}. "
-        f"SHA-256 of its weights {encoding.digest[:DIGITS]}"
-        + (f"; {encoding.seconds:g} s" if encoding.seconds else "; from the store")
-    )
-    return {"Features": f"{text}. {encoding.note}" if encoding.note else text}
 
 
 def weights_facts(model: nn.Module) -> dict[str, str]:

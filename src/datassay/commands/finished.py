@@ -1,28 +1,32 @@
-"""A run that is finished: what its folder holds, and its samples read again."""
+"""A run that is finished: what its folder holds, and where its samples come from."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datassay.commands.inputs import DataInputs, NoiseInputs, load_sets, with_noise
-from datassay.data.back.origin import Origin, source_digest
+from datassay.commands.command import read
+from datassay.commands.inputs import COLUMNS, DataInputs, NoiseInputs, load_sets, with_noise
+from datassay.data.back.origin import Origin, keep, source_digest
+from datassay.data.load import load
+from datassay.data.samples import SampleSet
 from datassay.data.source import reading
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.errors import DataError
 from datassay.store.folders import heal
 
-if TYPE_CHECKING:
-    from datassay.data.samples import SampleSet
-
 SCORES, SUMMARY = "scores.parquet", "summary.json"
+ROLES = ("target", "ids", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,62 +58,56 @@ def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
     return Origin({**read, **asdict(noise)}, source_digest(where), noise.noise)
 
 
+def read_scores(folder: Path) -> pa.Table:
+    """The table of scores that a run left in its folder."""
+    _check_holds(folder, SCORES)
+    heal(folder)  # a killed run may have left new tables beside older ones
+    with reading(folder / SCORES), pq.ParquetFile(folder / SCORES) as file:
+        return file.read()
+
+
+def read_summary(folder: Path) -> Any:
+    """What a run's summary.json holds, whatever that is."""
+    with reading(folder / SUMMARY):
+        return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+
+
+def _check_holds(folder: Path, name: str) -> None:
+    if not (folder / name).is_file():
+        raise DataError(
+            f"{folder} must hold {name}, which datassay run and datassay score write; it does not. "
+            "Name the folder that --out named."
+        )
+
+
 def finished_run(folder: str | Path) -> FinishedRun:
-    """What a folder of results holds.
-
-    Args:
-        folder: that `--out` named.
-
-    Returns:
-        Summary, scores and how its samples were read.
-
-    Raises:
-        DataError: the folder does not hold a run's files, or they are damaged.
-    """
+    """What the folder of a run holds that `--out` named."""
     folder = Path(folder)
     for name in (SCORES, SUMMARY):
-        if not (folder / name).is_file():
-            raise DataError(
-                f"{folder} must hold {name}, which datassay run and datassay score write; it does "
-                "not. Name the folder that --out named."
-            )
-    heal(folder)  # a killed run may have left new tables beside older ones
-    with reading(folder / SUMMARY):
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    with reading(folder / SCORES), pq.ParquetFile(folder / SCORES) as file:
-        scores = file.read()
+        _check_holds(folder, name)
+    scores, summary = read_scores(folder), read_summary(folder)
     origin = summary.get("origin") if isinstance(summary, dict) else None
     if not isinstance(origin, dict):
         return FinishedRun(folder, summary, scores, None, NoiseInputs(), "")
-    given = origin["inputs"]
-    return FinishedRun(
-        folder, summary, scores, _read(DataInputs, given), _read(NoiseInputs, given),
-        origin["digest"],
-    )  # fmt: skip
+    own = origin["inputs"].items()
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in own}
+    inputs, noise = read(DataInputs, given), read(NoiseInputs, given)
+    return FinishedRun(folder, summary, scores, inputs, noise, origin["digest"])
 
 
-def _read(cls: type, given: dict[str, Any]) -> Any:
-    names = {f.name for f in fields(cls)}
-    own = {name: value for name, value in given.items() if name in names}
-    return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in own.items()})
+def check_columns(run: FinishedRun, names: Sequence[str], purpose: str = "") -> None:
+    """Refuse scores that lack some columns."""
+    if missing := [name for name in names if name not in run.scores.column_names]:
+        raise DataError(
+            f"{run.folder / SCORES} must have the columns {', '.join(names)}{purpose}; it lacks "
+            f"{', '.join(missing)}. Run again."
+        )
 
 
 def sets_of(
     run: FinishedRun, data: str | None = None, encode: Any = None
 ) -> tuple[SampleSet, SampleSet | None]:
-    """The samples of a run, read again as it read them.
-
-    Args:
-        run: finished.
-        data: where they are now; None: where the run found them.
-        encode: as for `load`.
-
-    Returns:
-        (train, val), train with the labels that the run saw.
-
-    Raises:
-        DataError: the data are gone or others than the run's, told by their digest.
-    """
+    """The samples of a run, read again as it read them."""
     if run.inputs is None:
         raise DataError(
             f"{run.folder} must say where its samples are; they came from memory as SampleSets. "
@@ -129,19 +127,74 @@ def sets_of(
 
 
 def unread(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The `encode` of who only looks: texts and images of files get a number each as x.
+    """The `encode` of who only looks: texts and images of files get a number each as x."""
 
-    Args:
-        train: as read.
-        val: as read; None where nothing is held out.
+    def numbered(samples: SampleSet) -> SampleSet:
+        if samples.images is None and samples.texts is None:
+            return samples
+        x = np.arange(len(samples), dtype=np.float32)[:, None]
+        return replace(samples, x=x, feature_names=())
 
-    Returns:
-        Both sets; those that hold numbers as they are.
+    return numbered(train), None if val is None else numbered(val)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Samples as they were given.
+
+    Attributes:
+        data: what `load` takes, or (train, val) as it gives them.
+        val: held-out samples of their own; None: none.
+        reading: the other arguments of `load`.
     """
-    return _numbered(train), None if val is None else _numbered(val)
+
+    data: Any
+    val: Any
+    reading: dict[str, Any]
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is what `load` gives."""
+        is_pair = isinstance(self.data, tuple) and len(self.data) == 2
+        return is_pair and isinstance(self.data[0], SampleSet)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it is a built-in name or a path."""
+        return isinstance(self.data, str | Path)
+
+    def sets(self, encode: Any) -> tuple[SampleSet, SampleSet | None]:
+        """Training samples, and held-out ones or None; raises what `load` raises."""
+        if self.is_loaded:
+            return self.data
+        return load(self.data, val=self.val, encode=encode, **self.reading)
+
+    def origin(self) -> Origin:
+        """How samples of a name or path are read again."""
+        return _origin(self.data, self.val, self.reading)
+
+    def kept(self, folder: Path, out: Path) -> tuple[Path, Origin]:
+        """Write data from memory to a file."""
+        roles = {name: self.reading.get(name) for name in ROLES}
+        data, val = self.data, self.val
+        if all(isinstance(part, tuple) and len(part) == 2 for part in (data, val)):
+            data, val = (*data, *val), None
+        file, found = keep(data, folder, **roles)
+        origin = _origin(file, val, {**self.reading, **dict.fromkeys(ROLES), **found})
+        inputs = {**origin.inputs, "data": str(out.resolve() / file.name)}
+        return file, replace(origin, inputs=inputs)
 
 
-def _numbered(samples: SampleSet) -> SampleSet:
-    if samples.images is None and samples.texts is None:
-        return samples
-    return replace(samples, x=np.arange(len(samples), dtype=np.float32)[:, None], feature_names=())
+def _origin(data: Any, val: Any, reading: dict[str, Any]) -> Origin:
+    """As the command line would read it; held-out samples of their own are not read again."""
+    columns = {}
+    for name in COLUMNS:  # names between commas, quoted where they hold one
+        if (names := reading.get(name)) is not None:
+            line = io.StringIO()
+            csv.writer(line, lineterminator="").writerow(
+                [names] if isinstance(names, str) else names
+            )
+            columns[name] = line.getvalue()
+    alone = {} if val is None else {"val_fraction": 0.0}
+    inputs = DataInputs(data=str(data), **{**reading, **columns, **alone})
+    return origin_of(inputs, NoiseInputs())

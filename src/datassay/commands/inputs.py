@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from datassay.collect.settings import Collection
 from datassay.data.settings import HELD_OUT, Corruption, Loading
 from datassay.errors import SettingError
 from datassay.progress import Progress
+from datassay.score.settings import Influence
 from datassay.setting import setting
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ DAMPING_HELP = "Added to the Hessian behind V; not to the fits."
 SEED_HELP = "Of split, noise, weights, projection and batches."
 
 
+LOAD = "datassay.data.load:load."
+COLUMNS = ("drop", "keep", "categorical", "text")  # options that name several
+
+
 @dataclass(frozen=True)
 class DataInputs:
     """Which samples."""
@@ -44,21 +50,15 @@ class DataInputs:
         argument=True,
     )
     data_option: str | None = setting(None, "The same as DATA.", name="data")
-    target: str | None = setting(Loading.target, of="datassay.data.load:load.target")
-    ids: str | None = setting(Loading.ids, of="datassay.data.load:load.ids")
-    source: str | None = setting(Loading.source, of="datassay.data.load:load.source")
-    drop: str | None = setting(
-        Loading.drop, "Names between commas.", of="datassay.data.load:load.drop"
-    )
-    keep: str | None = setting(
-        Loading.keep, "Names between commas.", of="datassay.data.load:load.keep"
-    )
+    target: str | None = setting(Loading.target, of=f"{LOAD}target")
+    ids: str | None = setting(Loading.ids, of=f"{LOAD}ids")
+    source: str | None = setting(Loading.source, of=f"{LOAD}source")
+    drop: str | None = setting(Loading.drop, "Names between commas.", of=f"{LOAD}drop")
+    keep: str | None = setting(Loading.keep, "Names between commas.", of=f"{LOAD}keep")
     categorical: str | None = setting(
-        Loading.categorical, "Names between commas.", of="datassay.data.load:load.categorical"
+        Loading.categorical, "Names between commas.", of=f"{LOAD}categorical"
     )
-    text: str | None = setting(
-        Loading.text, "Names between commas.", of="datassay.data.load:load.text"
-    )
+    text: str | None = setting(Loading.text, "Names between commas.", of=f"{LOAD}text")
     log_target: bool = setting(
         Loading.log_target, "Predict the logarithm of the target, for one that is skewed."
     )
@@ -73,14 +73,26 @@ class DataInputs:
 
     @property
     def named(self) -> str:
-        """The data, named once.
-
-        Raises:
-            SettingError: they are named twice, or not at all.
-        """
+        """The data, named once."""
         if (self.data is None) == (self.data_option is None):
             raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
         return str(self.data_option if self.data is None else self.data)
+
+
+@dataclass(frozen=True)
+class TrainedInputs:
+    """A trained network, and which of its weights effects are by."""
+
+    model: str = setting(MODEL, MODEL_HELP)
+    loss: str = setting(
+        Influence.loss,
+        "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
+    )
+    parameters: str | None = setting(
+        None, "Only weights with this in their names, or that fit it where it has a *."
+    )
+    device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
+    seed: int = setting(Collection.seed, SEED_HELP)
 
 
 @dataclass(frozen=True)
@@ -119,37 +131,14 @@ def load_sets(
     """(train, val) as the inputs name them, or val from a file; raises what `load` raises."""
     from datassay.data.load import load
 
-    return load(
-        inputs.named,
-        target=inputs.target,
-        ids=inputs.ids,
-        source=inputs.source,
-        task=inputs.task,
-        val_fraction=inputs.val_fraction,
-        seed=inputs.seed,
-        drop=_names(inputs.drop),
-        keep=_names(inputs.keep),
-        categorical=_names(inputs.categorical),
-        text=_names(inputs.text),
-        log_target=inputs.log_target,
-        encode=encode,
-        val=val,
-        held_out=inputs.held_out,
-    )
-
-
-def check_held_out(inputs: DataInputs, name: str) -> None:
-    """Refuse to hold nothing out for a command that judges on samples held out."""
-    if inputs.val_fraction == 0:
-        raise SettingError(
-            f"val-fraction must be above 0 for {name}, which judges on samples held out; got 0. "
-            "Leave it out."
-        )
-
-
-def _names(text: str | None) -> list[str]:
-    """Names between commas; one that holds a comma stands in quotes, as in .csv."""
-    return [name.strip() for name in next(csv.reader([text or ""], skipinitialspace=True), [])]
+    given = {f.name: getattr(inputs, f.name) for f in fields(inputs)}
+    given = {name: one for name, one in given.items() if name not in {"data", "data_option"}}
+    for (
+        name
+    ) in COLUMNS:  # names between commas; one that holds a comma stands in quotes, as in .csv
+        line = next(csv.reader([given[name] or ""], skipinitialspace=True), [])
+        given[name] = [column.strip() for column in line]
+    return load(inputs.named, encode=encode, val=val, **given)
 
 
 def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:

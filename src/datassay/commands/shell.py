@@ -26,15 +26,12 @@ from datassay.machine import out_of_memory
 
 LONGEST = 2000  # characters of an error line
 BAD_INPUT, BUG = 2, 70
+_STOPS = [s for s in signal.Signals if s.name in {"SIGINT", "SIGTERM", "SIGHUP"}]
 SAME_STOP = 0.5  # seconds within which two signals are one wish
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asks to stop; `number` says which."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+    """A signal asks to stop; its argument says which."""
 
 
 class _Stream:
@@ -54,15 +51,12 @@ class _Stream:
         return getattr(getattr(sys, self.name) or sys.__stdin__, name)
 
     def _try(self, what: str, *args: str) -> Any:
-        stream = getattr(sys, self.name)
-        if stream is None:  # closed before Python started
-            self.problem = self.problem or OSError("it is closed")
-            return None
         try:
-            return getattr(stream, what)(*args)
+            return getattr(getattr(sys, self.name), what)(*args)
+        except AttributeError:  # there is none: it was closed before Python started
+            self.problem = self.problem or OSError("it is closed")
         except (OSError, ValueError) as error:  # full, gone, or closed by a model's code
             self.problem = error
-            return None
 
 
 class _PlainConsole(Console):
@@ -78,8 +72,10 @@ class _PlainConsole(Console):
 
 out_stream, err_stream = _Stream("stdout"), _Stream("stderr")
 # What a user named (a file, a class) prints as it is: no markup, no :emoji:, no coloured numbers.
-out_console = _PlainConsole(file=out_stream, markup=False, emoji=False, highlight=False)  # pyright: ignore[reportArgumentType]
-err_console = _PlainConsole(file=err_stream, markup=False, emoji=False, highlight=False)  # pyright: ignore[reportArgumentType]
+out_console, err_console = (
+    _PlainConsole(file=stream, markup=False, emoji=False, highlight=False)  # pyright: ignore[reportArgumentType]
+    for stream in (out_stream, err_stream)
+)
 
 
 def say(text: str, style: str = "") -> None:
@@ -120,7 +116,7 @@ def outcome(error: BaseException) -> tuple[int, str]:
     if isinstance(error, DatassayError):
         return BAD_INPUT, f"Error: {error}"
     if isinstance(error, KeyboardInterrupt):
-        number = getattr(error, "number", signal.SIGINT)
+        number = error.args[0] if isinstance(error, Stopped) else signal.SIGINT
         what = "Interrupted" if number == signal.SIGINT else "Terminated"
         return 128 + number, f"{what}. Earlier results are as they were."
     if out_of_memory(error):
@@ -144,23 +140,20 @@ def _reason(error: BaseException) -> str:
 def _place(error: BaseException) -> str:
     """Where an error came from: the user's own code if any took part, else ours."""
     frames = _frames(error, own=True) or _frames(error, own=False)
-    if not frames:
-        return ""
-    last = frames[-1]
-    return f" ({last.filename}, line {last.lineno}, in {last.name})"
+    return "".join(f" ({f.filename}, line {f.lineno}, in {f.name})" for f in frames[-1:])
 
 
 def _frames(error: BaseException, *, own: bool) -> list[traceback.FrameSummary]:
     """The frames of an error in a user's own code, or those in datassay."""
     ours = str(Path(__file__).parents[1])
-    paths = sysconfig.get_paths()
-    libraries = tuple(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     frames = traceback.extract_tb(error.__traceback__)
     if not own:
         return [f for f in frames if f.filename.startswith(ours)]
+    places = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = (ours, *map(sysconfig.get_path, places))
     # Compiled libraries name their files without a folder.
     named = [f for f in frames if os.path.isabs(f.filename)]
-    return [f for f in named if not f.filename.startswith((ours, *libraries))]
+    return [f for f in named if not f.filename.startswith(libraries)]
 
 
 def stops_clearly() -> None:
@@ -183,10 +176,10 @@ def stops_clearly() -> None:
         if not isinstance(what.exc_value, Stopped):
             return sys.__unraisablehook__(what)
         last = -math.inf
-        threading.Timer(0.01, os.kill, (os.getpid(), what.exc_value.number)).start()
+        threading.Timer(0.01, os.kill, (os.getpid(), *what.exc_value.args)).start()
 
     sys.unraisablehook = unraised
-    for number in _stops():
+    for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks for
             signal.signal(number, stop)
 
@@ -194,13 +187,8 @@ def stops_clearly() -> None:
 def ignore_stops() -> None:
     """While a stopped command cleans up, a second signal must not stop that; not without `main`."""
     if callable(signal.getsignal(signal.SIGTERM)):
-        for number in _stops():
+        for number in _STOPS:
             signal.signal(number, signal.SIG_IGN)
-
-
-def _stops() -> Iterator[signal.Signals]:
-    names = ("SIGINT", "SIGTERM", "SIGHUP")
-    return (getattr(signal, name) for name in names if hasattr(signal, name))
 
 
 def open_standard_streams() -> None:
@@ -216,8 +204,8 @@ def close_quietly() -> None:
     """Let Python's own end not complain of what could not be printed."""
     for name in ("stdout", "stderr"):
         try:
-            stream = getattr(sys, name)
-            if stream is not None:
-                stream.flush()
+            getattr(sys, name).flush()
+        except AttributeError:  # there is none
+            continue
         except (OSError, ValueError):
             setattr(sys, name, open(os.devnull, "w"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from rich.console import Console, RenderableType
@@ -103,31 +103,25 @@ def page_lines(page: Page) -> list[RenderableType]:
     return [*shown, *lines, *warned(page.warnings)]
 
 
-def _views(gallery: page_parts.Gallery) -> list[Table]:
+def _views(gallery: page_parts.Gallery) -> Iterator[Table]:
     """The first cards of each view that is to be printed, a line each; none of an empty view."""
-    tables = []
     for view in gallery.views:
         cards = [c for c in gallery.cards if isinstance(c, page_parts.Card)]
         cards = [card for card in cards if view.value in card.views]
         if view.sort:
             sign = -1 if view.descending else 1
             cards.sort(key=lambda card, s=sign, key=view.sort: s * card.keys[key])
-        if view.in_terminal and cards:
-            tables.append(_cards(view, cards))
-    return tables
-
-
-def _cards(view: page_parts.View, cards: list[page_parts.Card]) -> Table:
-    title = f"{view.label[:1].upper()}{view.label[1:]}"
-    table = Table(title=title, title_justify="left")
-    for name in ("id", "label", "suggested"):
-        table.add_column(name)
-    for _, name in cards[0].figures:
-        table.add_column(name, justify="right")
-    for card in cards[: view.in_terminal]:
-        texts = (plain_text(text) for text in (card.id, card.label, card.suggested))
-        table.add_row(*texts, *(text for text, _ in card.figures))
-    return table
+        some = cards[: view.in_terminal]
+        if not some:
+            continue
+        title = f"{view.label[:1].upper()}{view.label[1:]}"
+        table = Table("id", "label", "suggested", title=title, title_justify="left")
+        for _, name in some[0].figures:
+            table.add_column(name, justify="right")
+        for card in some:
+            texts = (plain_text(text) for text in (card.id, card.label, card.suggested))
+            table.add_row(*texts, *(text for text, _ in card.figures))
+        yield table
 
 
 def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
@@ -148,18 +142,8 @@ def warned(warnings: Iterable[str]) -> list[Text]:
 def block_table(
     names: np.ndarray, sizes: np.ndarray, columns: Mapping[str, Sequence[str]]
 ) -> list[RenderableType]:
-    """A network's blocks of weights, the largest of many, and how many are left out.
-
-    Args:
-        names: of the blocks.
-        sizes: weights of each.
-        columns: heading → a cell a block.
-
-    Returns:
-        The table, and a sentence where blocks are left out.
-    """
-    table = Table(title="Blocks of weights", title_justify="left")
-    table.add_column("block")
+    """A network's blocks of weights, the largest of many, and how many are left out."""
+    table = Table("block", title="Blocks of weights", title_justify="left")
     for name in ("weights", *columns):
         table.add_column(name, justify="right")
     largest = np.argsort(-sizes, kind="stable")[:MOST_BLOCKS]

@@ -13,6 +13,7 @@ from datassay.collect.curvature.output_loss import task_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
+from datassay.score.index.opened import Index
 from datassay.setting import default_of
 
 # What a plan says where it counted without trained weights.
@@ -20,14 +21,7 @@ INITIAL = "Counted at the weights as initialised, since sizes do not depend on t
 
 
 def check_weights(weights: tuple[Path, ...]) -> None:
-    """Refuse a network without weights.
-
-    Args:
-        weights: files.
-
-    Raises:
-        SettingError: there is none.
-    """
+    """Refuse a network without weights."""
     if not weights:
         raise SettingError(
             "weights must name the file of the trained network (.safetensors or a state dict); "
@@ -57,18 +51,7 @@ def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int)
 
 
 def loss_of(loss: str, train: SampleSet) -> str:
-    """What "auto" stands for; others stay if they suit y.
-
-    Args:
-        loss: as the command was told.
-        train: whose y.
-
-    Returns:
-        "bce" of several labels a sample, else as `task_loss` has it.
-
-    Raises:
-        SettingError: classes are needed, or a label a token.
-    """
+    """What "auto" stands for; others stay if they suit y."""
     if loss == "auto" and train.has_several_labels:
         return "bce"
     if loss == "next_token" and train.y.ndim < 2:
@@ -77,16 +60,7 @@ def loss_of(loss: str, train: SampleSet) -> str:
 
 
 def check_left_to_index(settings: Any, names: Iterable[str], option: str) -> None:
-    """Refuse settings that an index was made with, beside the option that names it.
-
-    Args:
-        settings: of a command.
-        names: fields that the index decides.
-        option: that is given.
-
-    Raises:
-        SettingError: one of them differs from its default.
-    """
+    """Refuse settings that an index was made with, beside the option that names it."""
     for name in names:
         value = getattr(settings, name)
         if value != default_of(type(settings), name):
@@ -94,3 +68,11 @@ def check_left_to_index(settings: Any, names: Iterable[str], option: str) -> Non
                 f"{name.replace('_', '-')} is read from the index; it cannot be given beside "
                 f"--{option}, got {value!r}. Leave it out."
             )
+
+
+def correlation(index: Index) -> str:
+    """How far its effects follow those of all coordinates, with the interval."""
+    told = index.rank_correlation
+    if told is None:
+        return "too few samples to tell"
+    return f"{told['mean']:.3f} ({told['low']:.3f} to {told['high']:.3f})"

@@ -121,17 +121,7 @@ def accuracy_curve(
 
 
 def default_sizes(train: SampleSet) -> Int[np.ndarray, " K"]:
-    """Eight sizes at equal ratios, from a 64th of the samples to all.
-
-    Args:
-        train: n samples.
-
-    Returns:
-        [K]; the smallest has at least 4 samples per class and 8 in total.
-
-    Raises:
-        DataError: there are too few samples.
-    """
+    """Eight sizes at equal ratios, from a 64th of the samples (and 4 a class) to all."""
     n = len(train)
     low = max(round(n / SPAN), FEWEST_A_CLASS * max(2, train.n_classes))
     if 2 * low > n:
@@ -143,15 +133,7 @@ def default_sizes(train: SampleSet) -> Int[np.ndarray, " K"]:
 
 
 def check_sizes(sizes: Int[np.ndarray, " K"], n: int) -> None:
-    """Check the sizes of a learning curve.
-
-    Args:
-        sizes: numbers of training samples.
-        n: samples available.
-
-    Raises:
-        SettingError: there are fewer than 4 sizes, or they are not ascending or outside 1..n.
-    """
+    """Refuse sizes that are not 4 or more ascending numbers in 1..n."""
     if len(sizes) < 4 or (np.diff(sizes) <= 0).any() or sizes[0] < 1 or sizes[-1] > n:
         raise SettingError(
             "sizes must be at least 4 ascending numbers of training samples, at most the "

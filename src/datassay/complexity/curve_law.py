@@ -99,23 +99,13 @@ def fit_curve_laws(
     start: float,
     reference: float,
 ) -> CurveLaws:
-    """Fit a law of one kind to each of D curves.
+    """Fit a law of one kind to each of D curves; `weights` are inverse variances at each size.
 
     Minimises Σ_k w_k (error_k − law(n_k))² under floor ≥ 0, drop ≥ 0 (or floor ≤ start), exponent
     in [0.02, 4].
 
-    Args:
-        kind: "power" or "start".
-        sizes: n_k, ascending.
-        errors: one curve per row.
-        weights: w_k, inverse variance of the error at each size.
-        start: error without samples, for "start".
-        reference: reference size of "power", samples.
-
     Returns:
-        The laws.
-
-    Cost: per curve 60 K or 900 K operations on the first grid, a quarter of that to refine it.
+        The laws. Cost: per curve 60 K or 900 K operations, and a quarter of that to refine it.
     """
     floor = np.zeros(len(errors))
     one = np.ones(len(errors))
@@ -136,14 +126,7 @@ def fit_curve_laws(
 
 
 def joined(parts: list[CurveLaws]) -> CurveLaws:
-    """Concatenate the laws of several fits.
-
-    Args:
-        parts: at least one; all with the same reference and start.
-
-    Returns:
-        All of them, in order.
-    """
+    """The laws of several fits of one reference and start, in order."""
     names = ("kind", "floor", "drop", "bend", "exponent")
     arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
     misfit = np.concatenate([p.misfit for p in parts])

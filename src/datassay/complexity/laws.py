@@ -10,7 +10,7 @@ from jaxtyping import Float, Real
 from datassay.complexity.settings import Curve
 from datassay.errors import DataError
 from datassay.results import result
-from datassay.rules import at_least, fraction
+from datassay.rules import at_least, fraction, require
 
 # Exponents tried, 0.01 apart; the best is refined by a parabola through three points.
 EXPONENTS = np.linspace(-3, 6, 901)
@@ -86,19 +86,10 @@ def fit_laws(
     Source: S3 eqs. (2.11)-(2.13). Deviation: the exponent is found by least squares (S3 does not
     say how it chose it), and "log" has a constant.
     """
-    size, n_opt = np.asarray(size, dtype=float), np.asarray(n_opt, dtype=float)
-    at_least("n_resamples", n_resamples, 1)
-    fraction("level", level, "()")
-    finite = np.isfinite(_median(n_opt))
-    if finite.sum() < 3 or size.min() < 2:
-        raise DataError(
-            "size must hold at least three sizes, each 2 or more, whose median teacher was "
-            f"recovered; got {finite.sum()} of {len(size)}, the least {size.min():g}. Try more "
-            "sizes, or a larger max_samples."
-        )
-    size, n_opt = size[finite], n_opt[finite]
-    rng = np.random.default_rng(seed)
-    medians = np.vstack([_median(n_opt)[None], _resampled(n_opt, n_resamples, rng)])
+    size = np.asarray(size, dtype=float)
+    remedy = "Leave smaller networks out."
+    require(size.min() >= 2, "size", "be 2 or more", size.min(), remedy=remedy, error=DataError)
+    size, medians = _medians(size, n_opt, n_resamples, level, seed)
     laws = [_law(kind, name, size, medians, level) for kind in FORMULAS]
     return tuple(sorted(laws, key=lambda law: -law.r_squared))
 
@@ -131,20 +122,27 @@ def fit_joint_law(
 
     Source: S3 eq. (2.14). Deviation: with a constant.
     """
+    t = np.asarray(n_inputs, dtype=float) * np.log(np.asarray(width, dtype=float))
+    t, medians = _medians(t, n_opt, n_resamples, level, seed)
+    return _law("linear", "d·log m", t, medians, level)
+
+
+def _medians(
+    t: np.ndarray, n_opt: np.ndarray, n_resamples: int, level: float, seed: int
+) -> tuple[Float[np.ndarray, " sizes"], Float[np.ndarray, "resamples sizes"]]:
+    """Sizes with a finite median over teachers; their medians, and those of the bootstrap."""
     at_least("n_resamples", n_resamples, 1)
     fraction("level", level, "()")
-    t = np.asarray(n_inputs, dtype=float) * np.log(np.asarray(width, dtype=float))
     n_opt = np.asarray(n_opt, dtype=float)
-    finite = np.isfinite(_median(n_opt))
+    finite = np.isfinite(median(n_opt))
     if finite.sum() < 3:
         raise DataError(
             "n_opt must have at least three sizes whose median teacher was recovered; got "
-            f"{finite.sum()}. Try more sizes, or a larger max_samples."
+            f"{finite.sum()} of {len(t)}. Try more sizes, or a larger max_samples."
         )
-    t, n_opt = t[finite], n_opt[finite]
     rng = np.random.default_rng(seed)
-    medians = np.vstack([_median(n_opt)[None], _resampled(n_opt, n_resamples, rng)])
-    return _law("linear", "d·log m", t, medians, level)
+    drawn = _resampled(n_opt[finite], n_resamples, rng)
+    return t[finite], np.vstack([median(n_opt[finite])[None], drawn])
 
 
 def _law(
@@ -219,7 +217,8 @@ def _peak(explained: Float[np.ndarray, "resamples exponents"]) -> Float[np.ndarr
     return EXPONENTS[best] + np.clip(shift, -1, 1) * (EXPONENTS[1] - EXPONENTS[0])
 
 
-def _median(n_opt: Float[np.ndarray, "sizes teachers"]) -> Float[np.ndarray, " sizes"]:
+def median(n_opt: Float[np.ndarray, "sizes teachers"]) -> Float[np.ndarray, " sizes"]:
+    """Over the teachers, infinite if half of them are: not np.median, whose inf − inf is NaN."""
     ordered = np.sort(n_opt, axis=1)
     n = n_opt.shape[1]
     return (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2
@@ -232,7 +231,7 @@ def _resampled(
     n_sizes, n_teachers = n_opt.shape
     chosen = rng.integers(n_teachers, size=(n_resamples, n_sizes, n_teachers))
     drawn = n_opt[np.arange(n_sizes)[:, None], chosen]
-    medians = _median(drawn.reshape(-1, n_teachers)).reshape(n_resamples, n_sizes)
+    medians = median(drawn.reshape(-1, n_teachers)).reshape(n_resamples, n_sizes)
     return medians[np.isfinite(medians).all(1)]
 
 

@@ -25,20 +25,12 @@ DRAWS = 400
 def gain_of_more(
     learner: Learner, train: SampleSet, rule: Yardstick, *, seed: int = 0
 ) -> ActGain | None:
-    """The gain to expect of twice the samples.
-
-    Args:
-        learner: fits R ≥ 2 models a size.
-        train: n samples.
-        rule: how predictions of the held-out samples are scored.
-        seed: of the subsets.
+    """The gain to expect of twice the samples, by a learning curve of R ≥ 2 fits of five sizes.
 
     Returns:
         A row of the table of acts, not measured but expected: the median over resampled curves and
         laws, and its 95 % interval; the cost is minus the samples to collect. None where there are
         too few samples for a curve.
-
-    Cost: R fits of each of five sizes.
     """
     started = time.perf_counter()
     n, k = len(train), max(1, train.n_classes)

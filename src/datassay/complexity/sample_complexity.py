@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
+from datassay.complexity.laws import median
 from datassay.complexity.settings import Recovery
 from datassay.complexity.teacher_student import StudentRecipe, check_recipe
 from datassay.complexity.training_procedure import Teachers, student_losses
@@ -71,9 +72,7 @@ class SampleComplexity(Tabular):
     @property
     def median(self) -> float:
         """Median of n_opt over the teachers; infinite if half of them were not recovered."""
-        ordered = np.sort(self.n_opt)  # not np.median: (inf + inf)/2 is fine, inf − inf is not
-        middle = len(ordered) // 2
-        return float((ordered[(len(ordered) - 1) // 2] + ordered[middle]) / 2)
+        return float(median(self.n_opt[None])[0])
 
     @property
     def n_not_recovered(self) -> int:
@@ -136,15 +135,9 @@ def sample_complexity(
     1 − R² < 1 − recovery_r2 (S3 prints 'loss < L'); N_low starts at ⌊N_high/2⌋ (S3 prints
     N_low/2); the bisection stops where N_high − N_low is 1.
     """
+    recipe = recipe or StudentRecipe()
     search = Search(
-        n_teachers,
-        n_students,
-        depth,
-        max_samples,
-        recovery_r2,
-        probability,
-        seed,
-        recipe or StudentRecipe(),
+        n_teachers, n_students, depth, max_samples, recovery_r2, probability, seed, recipe
     )
     return search_samples(n_inputs, width, search, progress=progress)
 
@@ -152,20 +145,7 @@ def sample_complexity(
 def search_samples(
     n_inputs: int, width: int, search: Search, *, progress: Progress = silent
 ) -> SampleComplexity:
-    """`sample_complexity`, with its settings in one object.
-
-    Args:
-        n_inputs: d.
-        width: m.
-        search: the settings.
-        progress: called with (step, trials done, most trials).
-
-    Returns:
-        N for each teacher, and every trial.
-
-    Raises:
-        SettingError: a setting is out of range.
-    """
+    """`sample_complexity`, with its settings in one object."""
     check_search(search)
     check_size(n_inputs, width)
     teachers = Teachers(n_inputs, width, search.seed)
@@ -175,18 +155,8 @@ def search_samples(
         return (loss < 1 - search.recovery_r2).mean(1), (1 - loss).mean(1)
 
     doubled, opt, trials = bisect(trial, search, progress)
-    columns = list(zip(*trials, strict=True))
-    return SampleComplexity(
-        n_inputs,
-        width,
-        opt,
-        doubled,
-        np.array(columns[0], dtype=np.int64),
-        np.array(columns[1], dtype=np.int64),
-        np.array(columns[2]),
-        np.array(columns[3]),
-        search,
-    )
+    teacher, samples, share, r2 = (np.array(column) for column in zip(*trials, strict=True))
+    return SampleComplexity(n_inputs, width, opt, doubled, teacher, samples, share, r2, search)
 
 
 def recovery_r2(
@@ -233,16 +203,10 @@ TrialRow = tuple[int, int, float, float]
 def bisect(
     trial: Trial, search: Search, progress: Progress = silent
 ) -> tuple[Float[np.ndarray, " teachers"], Float[np.ndarray, " teachers"], list[TrialRow]]:
-    """Algorithms 2 and 4 for any function `trial`; teachers at the same N share one call.
-
-    Args:
-        trial: (teachers, N) → share recovered and mean R², one value per teacher.
-        search: settings; only probability, depth, max_samples and n_teachers are used.
-        progress: called with (step, trials done, most trials).
+    """Algorithms 2 and 4 for any `trial`: (teachers, N) → share recovered and mean R² of each.
 
     Returns:
-        N of the doubling and N after the bisection, infinite where not recovered, and the trials:
-        teacher, N, share, R².
+        N of the doubling and N after the bisection, infinite where not recovered, and the trials.
     """
     doubled = np.full(search.n_teachers, np.inf)
     trials: list[TrialRow] = []
@@ -279,28 +243,13 @@ def _by_middle(low: Mapping[int, int], high: Mapping[int, int]) -> dict[int, lis
 
 
 def check_size(n_inputs: int, width: int) -> None:
-    """Check that a network has inputs and units.
-
-    Args:
-        n_inputs: d.
-        width: m.
-
-    Raises:
-        SettingError: one of them is less than 1.
-    """
+    """Refuse a network without inputs or units."""
     at_least("n_inputs", n_inputs, 1)
     at_least("width", width, 1)
 
 
 def check_search(search: Search) -> None:
-    """Check the settings of a search.
-
-    Args:
-        search: the settings.
-
-    Raises:
-        SettingError: a setting is out of range.
-    """
+    """Refuse settings that are out of range."""
     check_recipe(search.recipe)
     for name, least in (("n_teachers", 1), ("n_students", 1), ("depth", 0), ("max_samples", 1)):
         at_least(name, getattr(search, name), least)

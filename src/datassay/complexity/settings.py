@@ -30,15 +30,7 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Curve:
-    """The learning curve of a model on growing parts of the data, and what it forecasts.
-
-    Attributes:
-        sizes: numbers of training samples; None: eight, up to all of them.
-        level: of the intervals.
-        draws: of the bootstrap.
-        store: folder that keeps the errors of every finished size; None keeps nothing.
-        seed: of the orders and draws.
-    """
+    """Defaults of the learning curve of a model on growing parts of the data, and its forecast."""
 
     sizes: tuple[int, ...] | None = None
     level: float = 0.9

@@ -22,14 +22,7 @@ from datassay.results import Tabular, result
 from datassay.rules import require
 from datassay.store.results import ResultStore
 
-KEPT = (
-    "n_opt",
-    "n_doubled",
-    "trial_teacher",
-    "trial_samples",
-    "trial_probability",
-    "trial_r2",
-)
+KEPT = ("n_opt", "n_doubled", "trial_teacher", "trial_samples", "trial_probability", "trial_r2")
 
 
 @result

@@ -64,14 +64,7 @@ class StudentRecipe:
 
 
 def check_recipe(recipe: StudentRecipe) -> None:
-    """Check a recipe.
-
-    Args:
-        recipe: how students are trained.
-
-    Raises:
-        SettingError: a number is not positive, or a name is unknown.
-    """
+    """Refuse a number that is not positive, and an unknown name."""
     for name in ("lr", "epochs", "n_test"):
         if (value := getattr(recipe, name)) is not None:
             positive(name, value)
@@ -101,18 +94,7 @@ def draw_networks(
 def network_outputs(
     x: Float[Tensor, "C n d"], weights: Float[Tensor, "C S d m"]
 ) -> Float[Tensor, "C S n"]:
-    """Outputs of S networks on each of C sets of inputs.
-
-    Args:
-        x: the inputs.
-        weights: weights of the networks.
-
-    Returns:
-        f(x).
-
-    Cost: 2 C S n d m operations, C n m values of memory.
-    Source: S3 eq. (2.1).
-    """
+    """Outputs of S networks on each of C sets of inputs, S3 eq. (2.1)."""
     width = weights.shape[3]
     each = [(x @ w).relu_().sum(2) for w in weights.unbind(1)]  # [C, n] a network
     return torch.stack(each, 1) / width**0.5

@@ -24,14 +24,9 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Teachers:
-    """Random teacher networks of one size.
+    """Random teacher networks of d inputs and m units."""
 
-    Attributes:
-        n_inputs: d.
-        width: m.
-        seed: random seed; each teacher and each N has its own stream, so a result does not depend
-            on what else is computed.
-    """
+    # Each teacher and each N has its own stream: a result does not depend on what else is computed.
 
     n_inputs: int
     width: int
@@ -56,24 +51,14 @@ def student_losses(
     n_students: int,
     recipe: StudentRecipe,
 ) -> Float[np.ndarray, "C T"]:
-    """Test error of every student: 1 − R², the unexplained share of the teacher's variance.
+    """Test error of T students of each of C teachers: 1 − R², the unexplained share of variance.
 
     Each teacher draws N training and N (or n_test) test samples, standard normal, and T students.
-
-    Args:
-        teachers: the networks to recover.
-        which: indices of C of them.
-        n_samples: N.
-        n_students: T.
-        recipe: how students are trained and tested.
 
     Returns:
         Mean squared error on fresh samples over the variance of the teacher's outputs on them (or
         of its units, as the recipe says). Infinite for a single test sample, which has no
-        variance, and where training diverged.
-
-    Cost: `train_students`, and one forward pass over the test samples.
-    Source: S3 Algorithm 1 and eq. (2.9).
+        variance, and where training diverged. Source: S3 Algorithm 1 and eq. (2.9).
     """
     loss = np.empty((len(which), n_students))
     trials = [_trial(teachers, k, n_samples, n_students, recipe) for k in which]

@@ -38,19 +38,10 @@ WORDS = {"SampleSet": "a SampleSet, a pair (x, y), a data frame or a Dataset of 
 
 
 def checks_arguments(function: F) -> F:
-    """Convert samples, and refuse arguments that are plainly not what the annotations name.
-
-    An argument annotated as a SampleSet is converted by `as_samples`; later ones are coded with the
-    classes of the first. Numbers, names, True or False, None, paths, our own classes and unions of
-    them are checked. Arrays, networks, callables and sequences are left to the function, which
-    knows their rules.
-
-    Args:
-        function: annotated.
-
-    Returns:
-        The same, raising DataError where a SampleSet was expected and SettingError otherwise.
-    """
+    """Convert samples, and refuse arguments that are plainly not what the annotations name."""
+    # An argument annotated as a SampleSet is converted by `as_samples`; later ones are coded with
+    # the classes of the first. Numbers, names, True or False, None, paths, our own classes and
+    # unions of them are checked; the rest is left to the function, which knows its rules.
     signature = inspect.signature(function)
     rest = next((n for n, p in signature.parameters.items() if p.kind is p.VAR_KEYWORD), "")
 
@@ -69,7 +60,13 @@ def checks_arguments(function: F) -> F:
         given, first = bound.arguments, None
         for name, members in kinds().items():
             if name in given and SampleSet in members:
-                given[name] = _converted(name, given[name], first)
+                value = given[name]
+                if value is not None and not isinstance(value, SampleSet):
+                    # It reads Datasets and images: only where needed.
+                    from datassay.data.memory.convert import as_samples
+
+                    like = first if isinstance(first, SampleSet) else None
+                    given[name] = as_samples(value, name, like) or value
                 first = given[name] if first is None else first
             if name in given:
                 each = given[name] if name == rest else {name: given[name]}
@@ -80,27 +77,12 @@ def checks_arguments(function: F) -> F:
     return checked  # pyright: ignore[reportReturnType]
 
 
-def _converted(name: str, value: Any, first: Any) -> Any:
-    """The value as a SampleSet; as it is where it cannot be one, for `check_kind` to refuse."""
-    if value is None or isinstance(value, SampleSet):
-        return value
-    from datassay.data.memory.convert import (
-        as_samples,  # reads Datasets and images: only where needed
-    )
-
-    return as_samples(value, name, first if isinstance(first, SampleSet) else None) or value
-
-
 def _members(hint: Any) -> tuple[type, ...]:
     """The types of a union that are all checked here; nothing where one is not."""
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-    return members if all(m in PLAIN or _is_ours(m) for m in members) else ()
-
-
-def _is_ours(member: Any) -> bool:
-    if not isinstance(member, type) or getattr(member, "_is_protocol", False):
-        return False
-    return member.__module__.startswith("datassay.")
+    classes = [m for m in members if isinstance(m, type) and not getattr(m, "_is_protocol", False)]
+    ours = {m for m in classes if m.__module__.startswith("datassay.")}
+    return members if all(m in PLAIN or m in ours for m in members) else ()
 
 
 def check_kind(name: str, value: object, *members: type) -> None:
@@ -113,10 +95,7 @@ def check_kind(name: str, value: object, *members: type) -> None:
         PLAIN[m][1] if m in PLAIN else WORDS.get(m.__name__, f"a {m.__name__}") for m in members
     ]
     remedy = " ".join(MAKERS[m.__name__] for m in members if m.__name__ in MAKERS)
-    got = repr(value) if isinstance(value, str | NoneType | numbers.Number) else _a(value)
+    is_shown = isinstance(value, str | NoneType | numbers.Number)
+    got = repr(value) if is_shown else f"a {type(value).__name__}"
     error = DataError if any(m.__name__ == "SampleSet" for m in members) else SettingError
     raise error(f"{name} must be {' or '.join(words)}; got {got}.{' ' if remedy else ''}{remedy}")
-
-
-def _a(value: object) -> str:
-    return f"a {type(value).__name__}"

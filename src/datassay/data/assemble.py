@@ -7,16 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
+from sklearn.model_selection import train_test_split
 
-from datassay.data.float32 import check_differences
-from datassay.data.memory.arrays import to_numpy
-from datassay.data.outputs import Coding, encode_for_outputs
 from datassay.data.pictures import with_pixels
-from datassay.data.samples import Column, Kind, SampleSet
-from datassay.data.source import Source, SourcePart, Task
-from datassay.data.split import split_indices
+from datassay.data.samples import SampleSet
+from datassay.data.source import Source, SourcePart, Task, to_numpy
 from datassay.data.strings import Texts, as_arrow, compact
-from datassay.data.targets import encode_like, encode_targets, label_type, target_warnings
+from datassay.data.tables.numeric import check_differences
+from datassay.data.targets import (
+    Coding,
+    encode_for_outputs,
+    encode_like,
+    encode_targets,
+    label_type,
+    target_warnings,
+)
 from datassay.data.text import with_tfidf
 from datassay.errors import DataError
 
@@ -32,8 +38,6 @@ with an x of numbers."""
 
 def plain(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """The same samples with what needs no encoder as x: pixels of files, weights of words."""
-    # Gives both sets; those that hold numbers as they are.
-    # val: of the same kind; None where nothing is held out.
     if train.texts is not None:
         return with_tfidf(train, val)
     return (train, val) if train.images is None else with_pixels(train, val)
@@ -48,23 +52,10 @@ def sample_sets(
     held_out: Collection[Any] | None = None,
     encode: Encode = plain,
 ) -> tuple[SampleSet, SampleSet | None]:
-    """The training and the validation set, checked.
-
-    Args:
-        source: as read.
-        task: the user's; None: the source's own, or what its targets say.
-        val_fraction: split off, in [0, 1), where the source has no validation part.
-        seed: of the split.
-        held_out: ids of the samples to split off instead; None: val_fraction decides.
-        encode: makes numbers of images and texts.
-
-    Returns:
-        Two sets with the same input shape and the same classes, the second None where nothing is
-        held out; no array is rescaled.
-
-    Raises:
-        DataError: the source's task is fixed and differs, or the samples are not usable.
-    """
+    """The training and the validation set, checked, or None where nothing is held out."""
+    # task: the user's; None: the source's own, or what its targets say. val_fraction and held_out,
+    # ids of samples, say what is split off a source without a validation part. No array is
+    # rescaled.
     if task and source.task and task != source.task:
         raise DataError(
             f"{source.name} is a {source.task} set; got task='{task}'. Leave task out, or pass "
@@ -76,9 +67,11 @@ def sample_sets(
     task = task or source.task
     y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
     told = target_warnings(np.asarray(source.train.y), "classification" if names else "regression")
-    source = replace(
-        source, columns=_with_classes(source, len(names)), warnings=(*source.warnings, *told)
+    columns = tuple(
+        replace(c, n_values=len(names) or None) if c.read_as == "target" else c
+        for c in source.columns
     )
+    source = replace(source, columns=columns, warnings=(*source.warnings, *told))
     train, val = _samples(source, source.train, y, names), None
     if source.val is not None and y_val is not None:
         val = _samples(source, source.val, y_val, names)
@@ -91,7 +84,10 @@ def sample_sets(
             "parts alike."
         )
     train, val = encode(train, val)
-    _check_train(train)
+    if len(train) < 2:
+        raise DataError(f"at least 2 training samples are needed; got {len(train)}. Add samples.")
+    if 0 in train.input_shape:
+        raise DataError(f"x must hold at least one feature; got shape {train.x.shape}.")
     if val is not None:
         _check_pair(train, val)
     _check_differ(train)
@@ -101,24 +97,18 @@ def sample_sets(
 def one_set(
     source: Source, like: SampleSet | None = None, coding: Coding | None = None
 ) -> SampleSet:
-    """All samples of a source without a validation part, checked.
-
-    Args:
-        source: as read.
-        like: the training samples, whose task and classes y follows; None: y decides.
-        coding: of y by a network's outputs, where like is None.
-
-    Returns:
-        The set.
-
-    Raises:
-        DataError: the samples are not usable, or texts.
-    """
+    """All samples of a source without a validation part, checked; texts are refused."""
+    # y follows the task and classes of `like`, else `coding` by a network's outputs, else itself.
+    x = source.train.x
+    is_numeric = source.train.texts is None and x.dtype.kind in "biuf" and x.ndim > 1
     if like is not None:
         y, names = encode_like(source.train.y, like.class_names, like.y.dtype), like.class_names
-        source = _treated(source, like)
-    elif coding is not None and source.task != "regression" and _is_numeric(source.train):
-        x = source.train.x
+        fitted, rows = like.preparation, source.train.rows
+        if fitted is not None and rows is not None:  # x as the samples before have it
+            part = replace(source.train, x=fitted.transform(rows), texts=None)
+            known = fitted.feature_names
+            source = replace(source, train=part, feature_names=known, preparation=fitted)
+    elif coding is not None and source.task != "regression" and is_numeric:
         y, names, told = encode_for_outputs(source.train.y, x, source.class_names, coding)
         source = replace(source, warnings=(*source.warnings, *told))
     else:
@@ -131,19 +121,6 @@ def one_set(
     if like is None and (coding is None or coding.is_training):
         _check_differ(samples)
     return samples
-
-
-def _is_numeric(part: SourcePart) -> bool:
-    return part.texts is None and part.x.dtype.kind in "biuf" and part.x.ndim > 1
-
-
-def _treated(source: Source, like: SampleSet) -> Source:
-    """A table's rows with x as the samples before have it."""
-    fitted, rows = like.preparation, source.train.rows
-    if fitted is None or rows is None:
-        return source
-    part = replace(source.train, x=fitted.transform(rows), texts=None)
-    return replace(source, train=part, feature_names=fitted.feature_names, preparation=fitted)
 
 
 def _split(
@@ -183,14 +160,6 @@ def _divided(
     return replace(replace(samples, x=x[:, :0]).subset(kept), x=x[: len(kept)]), val
 
 
-def _with_classes(source: Source, n_classes: int) -> tuple[Column, ...]:
-    """How the columns were read, the target's with its number of classes."""
-    return tuple(
-        replace(c, n_values=n_classes or None) if c.read_as == "target" else c
-        for c in source.columns
-    )
-
-
 def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:
     x, texts = part.x, part.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
@@ -198,17 +167,22 @@ def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, 
     x = _inputs(x, () if source.columns else source.feature_names, is_read=bool(source.columns))
     if not names:
         check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")
+    origins = None if part.source is None else _names(part.source, "source")
+    if origins is not None and origins.dtype.kind in "iu":
+        origins = origins.astype(str)
     width = x.shape[1] if x.ndim == 2 else -1
+    colours = x.ndim == 4 and (x.shape[1] in {1, 3} or x.shape[3] in {1, 3})
+    is_image = x.ndim == 3 or colours
     return SampleSet(
         x=x,
         y=y,
-        ids=np.arange(len(x)) if part.ids is None else _ids(part.ids),
+        ids=np.arange(len(x)) if part.ids is None else _names(part.ids, "ids"),
         class_names=names,
-        kind=source.kind or _kind(x.shape),
+        kind=source.kind or ("image" if is_image else "row"),
         feature_names=source.feature_names if len(source.feature_names) == width else (),
         texts=texts,
         images=part.images,
-        source=None if part.source is None else _origins(part.source),
+        source=origins,
         name=source.name,
         columns=source.columns,
         rows=part.rows,
@@ -238,51 +212,28 @@ def _inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np.ndarr
     return np.ascontiguousarray(x, dtype=np.float64 if wide else np.float32)
 
 
-def _kind(shape: tuple[int, ...]) -> Kind:
-    colours = len(shape) == 4 and (shape[1] in {1, 3} or shape[3] in {1, 3})
-    return "image" if len(shape) == 3 or colours else "row"
-
-
 def _kind_of(values: np.ndarray) -> str:
     return "strings" if values.dtype.kind in "UO" else str(values.dtype)
 
 
-def _ids(ids: np.ndarray) -> np.ndarray:
-    ids = to_numpy(ids, "ids")
-    if ids.dtype.kind not in "iuUO" or ids.ndim != 1:
+def _names(given: np.ndarray, name: str) -> np.ndarray:
+    """What names samples or their sources: strings as small as they can be, or integers."""
+    values = to_numpy(given, name)
+    if values.dtype.kind not in "iuUO" or values.ndim != 1:
         raise DataError(
-            f"ids must be [n] strings or integers; got {_kind_of(ids)} in shape {ids.shape}. Name "
-            "another id column, or leave ids out to number the rows."
+            f"{name} must be [n] strings or integers; got {_kind_of(values)} in shape "
+            f"{values.shape}. Name another column, or leave {name} out."
         )
-    if ids.dtype.kind == "u" and len(ids) and ids.max() < 2**63:
-        return ids.astype(np.int64)
-    return compact(as_arrow(ids, "ids")) if ids.dtype.kind in "UO" else ids
-
-
-def _origins(source: np.ndarray) -> np.ndarray:
-    if source.dtype.kind not in "iuUO" or source.ndim != 1:
-        raise DataError(
-            f"source must be [n] strings or integers; got {_kind_of(source)} in shape "
-            f"{source.shape}. Name where each sample came from, or leave source out."
-        )
-    if source.dtype.kind in "iu":
-        return source.astype(str)
-    return compact(as_arrow(source, "source"))
+    if values.dtype.kind == "u" and len(values) and values.max() < 2**63:
+        return values.astype(np.int64)
+    return compact(as_arrow(values, name)) if values.dtype.kind in "UO" else values
 
 
 def _check_differ(train: SampleSet) -> None:
-    """Refuse samples that are all the same: no label could be told from another."""
     if len(train) > 1 and all(np.array_equal(row, train.x[0]) for row in train.x[1:]):
         raise DataError(
             f"inputs must differ; all {len(train)} samples are the same. Check what was read as x."
         )
-
-
-def _check_train(train: SampleSet) -> None:
-    if len(train) < 2:
-        raise DataError(f"at least 2 training samples are needed; got {len(train)}. Add samples.")
-    if 0 in train.input_shape:
-        raise DataError(f"x must hold at least one feature; got shape {train.x.shape}.")
 
 
 def _check_pair(train: SampleSet, val: SampleSet) -> None:
@@ -301,3 +252,43 @@ def _check_pair(train: SampleSet, val: SampleSet) -> None:
             f"{', '.join(train.class_names[c] for c in absent)} does not. Lower val_fraction, or "
             "move samples of it into training."
         )
+
+
+def split_indices(
+    y: np.ndarray,
+    *,
+    is_classification: bool,
+    val_fraction: float,
+    seed: int,
+    order: Int[np.ndarray, " n"] | None = None,
+) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " val"]]:
+    """Positions of the training and of the validation samples, each ascending."""
+    # round(val_fraction · n) samples, at least one, are held out; for classification each class in
+    # proportion, and a class with a single sample stays. `order`, [n]: in which samples are drawn
+    # from; by ascending id, the same ones are held out however the rows are ordered.
+    n = len(y)
+    n_val = max(1, round(val_fraction * n))
+    if n - n_val < 2:
+        raise DataError(
+            f"at least 2 training samples must remain; val_fraction {val_fraction} of {n} samples "
+            f"leaves {n - n_val}. Add samples or lower val_fraction."
+        )
+    order = np.arange(n) if order is None else order
+    candidates = order[(np.bincount(y)[y] > 1)[order]] if is_classification else order
+    strata = y[candidates] if is_classification else None
+    n_strata = 0 if strata is None else len(np.unique(strata))
+    if strata is not None and n_strata == 0:
+        raise DataError(
+            "a validation part needs a class with 2 samples or more; every class has 1. Give "
+            "x_val and y_val, add samples, or set task='regression' if y is a quantity."
+        )
+    if n_val < n_strata or len(candidates) - n_val < n_strata:
+        raise DataError(
+            f"training and validation part must each hold at least one sample for each of the "
+            f"{n_strata} classes with 2 samples or more; val_fraction {val_fraction} gives "
+            f"{len(candidates) - n_val} and {n_val}. Change val_fraction, add samples, or give "
+            "x_val and y_val."
+        )
+    held_out = train_test_split(candidates, test_size=n_val, random_state=seed, stratify=strata)[1]
+    val = np.sort(held_out)
+    return np.setdiff1d(np.arange(n), val), val

@@ -7,7 +7,7 @@ a `Format` or a `TableFormat`; nothing else knows which formats there are.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -17,10 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from datassay.data import formats as built_in
-from datassay.data.back.changelog import given_back_file
-from datassay.data.back.original import Change, Original, original_table
+from datassay.data.back.original import Change, Original, given_back_file, original_table
 from datassay.data.source import Source, reading
-from datassay.data.tables.choices import Choices
+from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
 from datassay.errors import DataError
 from datassay.plugins import plugins
@@ -115,14 +114,7 @@ class TableFormat(_Known):
 
 
 def formats() -> list[Format | TableFormat]:
-    """All formats, those of other distributions behind ours.
-
-    Returns:
-        In the order in which they are asked whether a folder is theirs.
-
-    Raises:
-        DataError: a plugin's is no format.
-    """
+    """All formats in the order in which they are asked of a folder, plugins' behind ours."""
     added = plugins("formats")
     for name, one in added.items():
         if not isinstance(one, Format | TableFormat):
@@ -139,43 +131,29 @@ def _built_in() -> list[Format | TableFormat]:
     return [import_module(module.name).FORMAT for module in modules]
 
 
-def suffixes(of: Iterable[Format | TableFormat] | None = None) -> tuple[str, ...]:
+def suffixes(*, of_tables: bool = False) -> tuple[str, ...]:
     """The suffixes of files that can be read, in lower case, with the dot."""
-    return tuple(suffix for one in (formats() if of is None else of) for suffix in one.suffixes)
-
-
-def format_of(path: Path) -> Format | TableFormat | None:
-    """The format of a file or folder.
-
-    Args:
-        path: an existing one.
-
-    Returns:
-        By a file's name, of whose suffixes the longest counts, or by what a folder holds; None:
-        an unknown one.
-    """
-    known = formats()
-    if path.is_dir():
-        return next((one for one in known if one.is_folder and one.is_folder(path)), None)
-    name = path.name.lower()
-    fitting = [(len(s), one) for one in known for s in one.suffixes if name.endswith(s)]
-    return max(fitting, key=lambda pair: pair[0], default=(0, None))[1]
+    return tuple(s for one in formats() if one.is_table or not of_tables for s in one.suffixes)
 
 
 def known_format(path: Path) -> tuple[Path, Format | TableFormat]:
-    """The format of a file or folder, of which there must be one."""
-    # Gives the path to read, and its format.
-    # path: an existing one; a folder that datassay apply made stands for the file in it.
+    """What to read, and its format: by a file's longest suffix, or what a folder holds."""
+    # A folder that datassay apply made stands for the file in it.
     if path.is_dir() and (file := given_back_file(path)):
         path = file
-    if (one := format_of(path)) is not None:
-        return path, one
     if path.is_dir():
+        for one in formats():
+            if one.is_folder and one.is_folder(path):
+                return path, one
         held = "; ".join(one.holds for one in formats() if one.holds)
         raise DataError(
             f"a folder must hold data of a known format ({held}); {path} holds none of these. "
             "Check the path."
         )
+    name = path.name.lower()
+    fitting = [(len(s), one) for one in formats() for s in one.suffixes if name.endswith(s)]
+    if fitting:
+        return path, max(fitting, key=lambda pair: pair[0])[1]
     raise DataError(
         f"a file must end in {', '.join(suffixes())}; got {path}. Convert it, or pass its arrays "
         "as (x, y)."

@@ -7,19 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from datassay import rules
 from datassay.data.arguments import checks_arguments
 from datassay.data.assemble import Encode, plain, sample_sets
 from datassay.data.back.original import Original
-from datassay.data.format import Format, TableFormat, formats, known_format, suffixes
+from datassay.data.format import Format, TableFormat, known_format, suffixes
 from datassay.data.formats.npz import original_builtin
 from datassay.data.memory.convert import read_in_memory
 from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, SourcePart, Task
-from datassay.data.synthetic.builtin import BUILTINS, read_builtin
-from datassay.data.tables.choices import Choices, names_of
+from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
+from datassay.data.tables.read import Choices, names_of
 from datassay.data.tables.sources import table_source
 from datassay.errors import DataError
 
@@ -97,10 +98,9 @@ def load(
         DataError: a setting is outside its rule, or the source is unknown, unreadable, malformed,
             not finite, too small, or has one class only; pickled data is refused.
     """
-    if task not in {None, "classification", "regression"}:
-        raise DataError(
-            f"task must be 'classification', 'regression' or None; got {task!r}. Leave it out."
-        )
+    if task is not None:
+        tasks = ("classification", "regression")
+        rules.one_of("task", task, tasks, remedy="Leave it out.", error=DataError)
     if val_fraction is not None and (not is_fraction(val_fraction) or val_fraction == 1):
         raise DataError(
             "val_fraction must be at least 0, which holds nothing out, and below 1; got "
@@ -202,12 +202,11 @@ def _read_named(data: str | Path, chosen: Choices) -> Source:
         raise DataError(
             f"{NAMING} name columns of a table ({_tables()}); {data} is none. Leave them out."
         )
-    return read_builtin(str(data)) if known is None else known.source(path, chosen)
+    return BUILTINS[str(data)]() if known is None else known.source(path, chosen)
 
 
 def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
     """The path and the format of data that are no built-in set."""
-    # Gives the path to read, and its format.
     try:
         path = Path(data).expanduser()
     except RuntimeError as error:
@@ -224,19 +223,8 @@ def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
 
 
 def original(data: str | Path, chosen: Choices, *, link: bool = True) -> Original:
-    """Data as they are stored, ready to be given back.
-
-    Args:
-        data: a built-in name, or the path of a file or folder that `load` reads.
-        chosen: what the columns of a table are for, and the task.
-        link: whether files that do not change may be given back as second names of the same file.
-
-    Returns:
-        Ids, labels, and what gives them back.
-
-    Raises:
-        DataError: what `load` raises of them, or their format cannot be given back.
-    """
+    """Data as they are stored, ready to be given back; refused as `load` would."""
+    # link: whether files that do not change may be given back as second names of the same file.
     if data in BUILTINS:
         return original_builtin(str(data))
     path, known = existing_format(data)
@@ -244,4 +232,4 @@ def original(data: str | Path, chosen: Choices, *, link: bool = True) -> Origina
 
 
 def _tables() -> str:
-    return ", ".join(suffixes(one for one in formats() if one.is_table))
+    return ", ".join(suffixes(of_tables=True))

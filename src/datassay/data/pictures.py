@@ -17,6 +17,7 @@ from PIL import Image
 
 from datassay.data.samples import SampleSet
 from datassay.data.source import check_fits, reading
+from datassay.data.strings import Indexed
 from datassay.errors import DataError
 from datassay.results import result
 
@@ -25,30 +26,13 @@ COLOUR_SIDE, GREY_SIDE = 32, 64
 BRIGHTEST = 255  # of pixels, or 1
 # What Pillow would otherwise try whatever the name says: EPS and PDF start Ghostscript.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-SUFFIXES = frozenset({
-    ".bmp",
-    ".gif",
-    ".jpeg",
-    ".jpg",
-    ".pgm",
-    ".png",
-    ".ppm",
-    ".tif",
-    ".tiff",
-    ".webp",
-})
+SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
 _GREY = {"1", "L", "LA"}
 
 
 @result
 class ImageSize:
-    """What the head of an image file says.
-
-    Attributes:
-        height: pixels.
-        width: pixels.
-        channels: 1 for a grey image, else 3.
-    """
+    """What the head of an image file says; 1 channel for a grey image, else 3."""
 
     height: int
     width: int
@@ -67,12 +51,6 @@ def image_size(path: Path) -> ImageSize:
         return ImageSize(image.height, image.width, 1 if grey else 3)
 
 
-def read_image(path: Path) -> np.ndarray:
-    """The pixels of an image, as `pixels` has them."""
-    with _opened(path) as image:
-        return pixels(image)
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     try:
@@ -85,17 +63,8 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def pixels(image: Any) -> np.ndarray:
-    """A Pillow image as numbers.
-
-    Args:
-        image: any mode but 32-bit; transparency is dropped, palettes become colours.
-
-    Returns:
-        [channels, height, width] float32 in [0, 1], 1 channel for a grey image and else 3.
-
-    Raises:
-        DataError: 32 bits a pixel, whose white is not known.
-    """
+    """A Pillow image as [channels, height, width] float32 in [0, 1]; 1 channel if grey, else 3."""
+    # Transparency is dropped, palettes become colours; white of 32 bits a pixel is not known.
     if image.mode.startswith("I"):
         values = np.asarray(image)
         if values.min() >= 0 and values.max() <= 65535:  # 16-bit grey; older Pillow calls it "I"
@@ -110,19 +79,10 @@ def pixels(image: Any) -> np.ndarray:
     return np.ascontiguousarray(colours.transpose(2, 0, 1)) / 255
 
 
-class Pictures:
-    """[n] image files, of any sizes, which are opened when one is asked for; indexed as an array.
+class Pictures(Indexed):
+    """[n] image files, of any sizes, each opened when it is asked for; indexed as an array."""
 
-    Args:
-        paths: [n], of the files.
-        rows: which of them; None: all.
-        sizes: [n], what the heads of the files say; None: they are read here.
-
-    Raises:
-        DataError: a file is no image, or one of several frames.
-    """
-
-    __slots__ = ("_paths", "_rows", "_sizes")
+    __slots__ = ("_paths", "_sizes")
 
     def __init__(
         self,
@@ -130,25 +90,16 @@ class Pictures:
         rows: np.ndarray | None = None,
         sizes: Sequence[ImageSize] | None = None,
     ):
+        super().__init__(len(paths), rows)
         self._paths = paths
-        self._rows = np.arange(len(paths)) if rows is None else rows
         self._sizes = [image_size(path) for path in paths] if sizes is None else sizes
 
-    def __len__(self) -> int:
-        return len(self._rows)
+    def _one(self, row: int) -> np.ndarray:
+        with _opened(self._paths[row]) as image:
+            return pixels(image)
 
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (read_image(self._paths[int(row)]) for row in self._rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        """One image, [channels, height, width] in [0, 1], or the Pictures of several samples."""
-        rows = self._rows[index]
-        if np.ndim(rows) == 0:
-            return read_image(self._paths[int(rows)])
+    def _some(self, rows: np.ndarray) -> Pictures:
         return Pictures(self._paths, rows, self._sizes)
-
-    def __repr__(self) -> str:
-        return f"Pictures of {len(self)}"
 
     @property
     def paths(self) -> list[Path]:
@@ -162,18 +113,7 @@ class Pictures:
 
 
 def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The same samples with the pixels of their files as x.
-
-    Args:
-        train: of files.
-        val: of files; None where nothing is held out.
-
-    Returns:
-        Both sets; x [n, channels, height, width] float32 in [0, 1], 1 channel where all are grey.
-
-    Raises:
-        DataError: images differ in size, cannot be read, or would not fit into memory.
-    """
+    """The same samples with the pixels of their files, all of one size, as x."""
     sets = (train,) if val is None else (train, val)
     sizes = [size for samples in sets for size in _pictures(samples).sizes]
     ids = [one for samples in sets for one in samples.ids]
@@ -190,7 +130,12 @@ def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Sam
     channels = max(s.channels for s in sizes)  # a grey image among coloured ones gets 3
     check_fits(4.0 * len(ids) * channels * height * width, f"{len(ids):,} images")
     shape = (channels, height, width)
-    made = [replace(s, x=_stacked(_pictures(s), shape), images=None) for s in sets]
+    made = []
+    for samples in sets:
+        x = np.empty((len(samples), *shape), dtype=np.float32)
+        for i, pixels in enumerate(_pictures(samples)):
+            x[i] = pixels
+        made.append(replace(samples, x=x, images=None))
     return made[0], None if val is None else made[1]
 
 
@@ -199,24 +144,11 @@ def _pictures(samples: SampleSet) -> Pictures:
     return samples.images
 
 
-def _stacked(pictures: Pictures, shape: tuple[int, int, int]) -> np.ndarray:
-    x = np.empty((len(pictures), *shape), dtype=np.float32)
-    for i, pixels in enumerate(pictures):
-        x[i] = pixels
-    return x
-
-
 def are_photographs(samples: SampleSet) -> bool:
-    """Whether images are ones that an encoder trained on photographs may know something about.
-
-    Args:
-        samples: of files, or with pixels as x.
-
-    Returns:
-        True where most have colours and at least 32 pixels on the smaller side (CIFAR-10 has), or
-        at least 64 pixels there; of arrays only values of 0 to 255 are pixels. Small grey images,
-        such as MNIST's, are drawings of signs.
-    """
+    """Whether images are ones that an encoder trained on photographs may know something about."""
+    # Most have colours and at least 32 pixels on the smaller side (CIFAR-10 has), or at least 64
+    # there; of arrays only values of 0 to 255 are pixels. Small grey images, as MNIST's, are
+    # drawings of signs.
     if samples.kind != "image":
         return False
     if isinstance(samples.images, Pictures):
@@ -232,14 +164,8 @@ def are_photographs(samples: SampleSet) -> bool:
 
 
 def channels_first(shape: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """The (channels, height, width) of arrays that are images of 1 or 3 channels; None of others.
-
-    Args:
-        shape: of one sample: [h, w], [c, h, w] or [h, w, c].
-
-    Returns:
-        Three numbers. Where both ends could be channels, the first counts as them.
-    """
+    """The (channels, height, width) of one sample's array that is an image; None of others."""
+    # Where both ends could be channels, the first counts as them.
     if len(shape) == 2:
         return (1, *shape)
     if len(shape) == 3 and shape[0] in {1, 3}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -16,6 +16,8 @@ from datassay.results import result
 Kind = Literal["image", "text", "row"]
 LabelType = Literal["string", "integer", "boolean", "number"]
 LONGEST_NAME = 1000  # characters of an id or of the name of a class
+# What a set holds one of for each sample, beside rows of a table.
+OF_EACH = ("x", "y", "ids", "texts", "images", "true_y", "source")
 if TYPE_CHECKING:
     Array = np.ndarray
 else:  # a torch tensor too, of which a SampleSet makes an array
@@ -24,24 +26,16 @@ else:  # a torch tensor too, of which a SampleSet makes an array
 
 @result
 class Column:
-    """How one column of a table was read, as plain values.
+    """How one column of a table was read, as plain values."""
 
-    Attributes:
-        name: of the column; of a folder, what was found there.
-        read_as: "number", "boolean", "date", "vector", "category", "text", "target", "ids",
-            "source" or "left out".
-        n_values: distinct values of a category, classes of a target; None of the others.
-        missing: how many of its values are missing.
-        treatment: what became of it in x, in words; may be empty.
-        note: why it was left out, or what is not as usual; may be empty.
-    """
-
-    name: str
+    name: str  # of a folder, what was found there
+    # "number", "boolean", "date", "vector", "category", "text", "target", "ids", "source" or
+    # "left out".
     read_as: str
-    n_values: int | None = None
+    n_values: int | None = None  # distinct values of a category, classes of a target
     missing: int = 0
-    treatment: str = ""
-    note: str = ""
+    treatment: str = ""  # what became of it in x, in words
+    note: str = ""  # why it was left out, or what is not as usual
 
 
 @runtime_checkable
@@ -59,8 +53,7 @@ class Preparation(Protocol):
         ...
 
     def transform(self, frame: Any, /) -> np.ndarray:
-        """The model's input for new rows, x, [n, features]."""
-        # frame: a data frame with the columns that were used, of any library.
+        """The model's input for new rows, x, [n, features], from a frame of any library."""
         ...
 
 
@@ -195,44 +188,33 @@ class SampleSet:
 
     def subset(self, indices: np.ndarray) -> SampleSet:
         """The samples at `indices` ([m] integers or an [n] mask), with their ids."""
+        named = ((name, getattr(self, name)) for name in OF_EACH)
+        taken: dict[str, Any] = {n: values[indices] for n, values in named if values is not None}
+        if self.rows is not None:
+            taken["rows"] = self.rows.take(pa.array(np.arange(len(self))[indices]))
+        return replace(self, **taken)
+
+    def recoded(
+        self, codes: Sequence[int], class_names: tuple[str, ...], label_type: LabelType
+    ) -> SampleSet:
+        """The same with other class names, of which class c is the one at `codes[c]`."""
+        own, true = np.asarray(codes), self.true_y
         return replace(
             self,
-            x=self.x[indices],
-            y=self.y[indices],
-            ids=self.ids[indices],
-            texts=None if self.texts is None else self.texts[indices],
-            images=None if self.images is None else self.images[indices],
-            true_y=None if self.true_y is None else self.true_y[indices],
-            source=None if self.source is None else self.source[indices],
-            rows=None if self.rows is None else _taken(self.rows, indices),
+            y=own[self.y],
+            true_y=None if true is None else own[true],
+            class_names=class_names,
+            label_type=label_type,
         )
 
 
 def are_several_labels(y: np.ndarray) -> bool:
     """Whether targets are several labels a sample."""
-    # Gives true where k is at least 2 and all values are 0 or 1.
-    # y: [n] or [n, k].
     return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all())
 
 
-def _taken(rows: pa.Table, indices: np.ndarray) -> pa.Table:
-    places = np.arange(len(rows))[indices]
-    return rows.take(pa.array(places))
-
-
 def of_tensor(values: Any, name: str) -> Any:
-    """A torch tensor as an array; anything else as it is.
-
-    Args:
-        values: a tensor on any device, or not one.
-        name: what to call it in an error.
-
-    Returns:
-        The array, which shares memory with a tensor where it can; bfloat16 becomes float32.
-
-    Raises:
-        DataError: on the meta device, sparse, or of a type that NumPy does not have.
-    """
+    """A torch tensor as an array that shares its memory where it can; anything else as it is."""
     if not hasattr(values, "detach"):  # without importing torch
         return values
     if values.is_meta:
@@ -253,9 +235,8 @@ def of_tensor(values: Any, name: str) -> Any:
 def check_samples(samples: SampleSet) -> None:
     """Refuse a set that no later step could use."""
     n = len(samples.x)
-    columns = (("y", samples.y), ("ids", samples.ids), ("texts", samples.texts))
-    columns += (("images", samples.images), ("rows", samples.rows))
-    for name, column in (*columns, ("true_y", samples.true_y), ("source", samples.source)):
+    for name in (*OF_EACH, "rows"):
+        column = getattr(samples, name)
         if column is not None and len(column) != n:
             raise DataError(f"{name} must have one entry a sample; got {len(column)} for {n}.")
     _check_names(samples)
@@ -266,13 +247,14 @@ def check_samples(samples: SampleSet) -> None:
             f"ids must be unique; {most} occurs {counts.max()} times. Name another id column or "
             "none."
         )
-    _check_finite("x", samples.x)
-    _check_finite("y", samples.y)
+    check_finite("x", samples.x)
+    check_finite("y", samples.y)
     if samples.is_classification:
         if len(set(samples.class_names)) != samples.n_classes:
             raise DataError(f"class names must differ; got {', '.join(samples.class_names)}.")
-        _check_labels(samples.y, samples.n_classes)
-        _check_labels(samples.y if samples.true_y is None else samples.true_y, samples.n_classes)
+        for labels in (samples.y, samples.true_y):
+            if labels is not None:
+                _check_labels(labels, samples.n_classes)
 
 
 def _check_names(samples: SampleSet) -> None:
@@ -319,7 +301,8 @@ def _check_labels(labels: np.ndarray, n_classes: int) -> None:
         )
 
 
-def _check_finite(name: str, values: np.ndarray) -> None:
+def check_finite(name: str, values: np.ndarray) -> None:
+    """Refuse samples of which a number is NaN or infinite."""
     if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
         bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
         raise DataError(

@@ -1,4 +1,4 @@
-"""Raw arrays as a reader returns them, with what the file says about them."""
+"""Raw arrays as a reader returns them, and what values of any kind become arrays."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from datassay.data.samples import Column, Images, Kind, Preparation
-from datassay.data.strings import Texts
+from datassay.data.samples import Column, Images, Kind, Preparation, of_tensor
+from datassay.data.strings import Texts, as_arrow
 from datassay.errors import DataError
 from datassay.machine import available_memory
 from datassay.results import result
@@ -35,6 +35,7 @@ _UNREADABLE = (
     ValueError,
     struct.error,
     tokenize.TokenError,
+    pa.ArrowIndexError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -42,50 +43,27 @@ _UNREADABLE = (
 
 @result
 class SourcePart:
-    """The training or the validation part as read, not yet checked.
+    """The training or the validation part as read, not yet checked."""
 
-    Attributes:
-        x: [n, ...] numbers, or [n] strings (texts).
-        y: [n] labels of any type, or [n] or [n, k] numbers.
-        ids: [n]; None: the row number within this part.
-        texts: [n] strings beside the numbers in x; None where there are none.
-        source: [n] names of where each sample came from; None where that is unknown.
-        images: [n] files, x then [n, 0]; None where x holds all there is.
-        rows: [n] rows of a table's own columns, as they came; None of what is no table.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    ids: np.ndarray | None = None
-    texts: Texts | None = None
-    source: np.ndarray | None = None
-    images: Images | None = None
-    rows: pa.Table | None = None
+    x: np.ndarray  # [n, ...] numbers, or [n] strings (texts)
+    y: np.ndarray  # [n] labels of any type, or [n] or [n, k] numbers
+    ids: np.ndarray | None = None  # [n]; None: the row number within this part
+    texts: Texts | None = None  # [n], beside the numbers in x
+    source: np.ndarray | None = None  # [n] names of where each sample came from
+    images: Images | None = None  # [n] files, x then [n, 0]
+    rows: pa.Table | None = None  # [n] rows of a table's own columns, as they came
 
 
 @result
 class Source:
-    """One data source, read but neither checked nor split.
-
-    Attributes:
-        name: what to call it on a page.
-        train: the samples, all of them where val is None.
-        val: the validation part where the source has its own.
-        task: where the source fixes it; None: the targets decide.
-        class_names: where the source names its classes; labels are then names or indices of them.
-        kind: how a sample is shown; None: the shape of x decides.
-        feature_names: one string a column of x; empty means x0, x1, ...
-        columns: how each column of a table was read, or what of a folder was left out.
-        preparation: what makes x of a table's rows; None of what is no table.
-        warnings: what the reader must know before trusting a figure.
-    """
+    """One data source, read but neither checked nor split."""
 
     name: str
     train: SourcePart
     val: SourcePart | None = None
-    task: Task | None = None
-    class_names: tuple[str, ...] = ()
-    kind: Kind | None = None
+    task: Task | None = None  # where the source fixes it; None: the targets decide
+    class_names: tuple[str, ...] = ()  # labels are then these or indices of them
+    kind: Kind | None = None  # None: the shape of x decides
     feature_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     preparation: Preparation | None = None
@@ -140,6 +118,17 @@ def listed(folder: Path) -> list[os.DirEntry[str]]:
         ) from error
 
 
+def in_blocks(parse: Callable[[int], pa.Table], size: int, block: int = 2**20) -> pa.Table:
+    """What Arrow parses of so many bytes in blocks, larger ones where a row is longer than one."""
+    while True:
+        try:
+            return parse(block)
+        except pa.ArrowInvalid as error:
+            if "straddling" not in str(error) or block > size:
+                raise
+            block = min(16 * block, 2**31 - 1)
+
+
 def check_fits(n_bytes: float, what: str) -> None:
     """Refuse before allocating what this machine cannot hold."""
     free = available_memory()
@@ -148,3 +137,49 @@ def check_fits(n_bytes: float, what: str) -> None:
             f"{what} would take {n_bytes / 1e9:,.1f} GB of memory; {free / 1e9:,.1f} GB are free, "
             f"{free / n_bytes:.2g} of it. Take fewer samples or columns, or a larger machine."
         )
+
+
+def to_numpy(values: Any, name: str) -> np.ndarray:
+    """Arrays, tensors, frames or nested lists as an array of numbers, booleans or strings."""
+    # It shares memory with the argument where it can. Strings that are not there in one fixed width
+    # stay Python's own, in an array of objects.
+    if hasattr(values, "toarray") and hasattr(values, "shape"):  # of scipy
+        check_fits(2.0 * np.prod(values.shape) * values.dtype.itemsize, f"{name} as a full array")
+        values = values.toarray()
+    if np.ma.is_masked(values):
+        raise DataError(f"{name} must have no missing values; some are masked. Fill them in.")
+    values = of_tensor(values, name)
+    # Strings in a list NumPy would make as wide as the longest of them.
+    is_words = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
+    try:
+        array = np.asarray(values, dtype=object if is_words else None)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"{name} must be an array whose rows all have one shape; got {type(values).__name__}: "
+            f"{error}. Pass a NumPy array or a CPU tensor of float32."
+        ) from error
+    if array.dtype.kind == "O":
+        return _without_objects(array, name)
+    if array.dtype.kind == "S":
+        words = as_arrow(pa.array(array.ravel().astype(object), pa.large_binary()), name)
+        return words.to_numpy(zero_copy_only=False).astype(object).reshape(array.shape)
+    return array.astype(object) if array.dtype.kind == "T" else array
+
+
+def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
+    entries = array.ravel().tolist()
+    if all(isinstance(entry, str) for entry in entries):
+        return array
+    if all(isinstance(entry, bool | int | float | np.number | np.bool_) for entry in entries):
+        numbers = np.array(entries)
+        if numbers.dtype.kind != "O":
+            return numbers.reshape(array.shape)
+        raise DataError(
+            f"{name} must hold numbers of at most 64 bits; got {max(entries, key=abs)}. Pass such "
+            "numbers as strings or as floating point."
+        )
+    kinds = sorted({type(entry).__name__ for entry in entries})
+    raise DataError(
+        f"{name} must hold only numbers or only strings; got a mix of {', '.join(kinds)}. "
+        "Remove missing entries and encode categories as numbers, or save the table as .csv."
+    )

@@ -14,30 +14,49 @@ from datassay.errors import DataError
 SHORT = 16
 
 
-class Texts:
-    """[n] strings in one block of UTF-8, which subsets share; indexed as an array is.
+class Indexed:
+    """[n] things of a larger store, each made when it is asked for; indexed as an array is."""
 
-    Args:
-        block: [m] strings, no nulls.
-        rows: [n], which of them; None: all.
-    """
+    __slots__ = ("_rows",)
 
-    __slots__ = ("_block", "_rows")
-
-    def __init__(self, block: pa.LargeStringArray, rows: np.ndarray | None = None):
-        self._block = block
-        self._rows = np.arange(len(block)) if rows is None else rows
+    def __init__(self, n: int, rows: np.ndarray | None):
+        self._rows = np.arange(n) if rows is None else rows
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[str]:
-        return (self._block[int(row)].as_py() for row in self._rows)
+    def __iter__(self) -> Iterator[Any]:
+        return (self._one(int(row)) for row in self._rows)
 
     def __getitem__(self, index: Any) -> Any:
-        """One string for a number; the Texts of those samples for [m] numbers or an [n] mask."""
+        """One of them for a number; those of several samples for [m] numbers or an [n] mask."""
         rows = self._rows[index]
-        return self._block[int(rows)].as_py() if np.ndim(rows) == 0 else Texts(self._block, rows)
+        return self._one(int(rows)) if np.ndim(rows) == 0 else self._some(rows)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {len(self)}"
+
+    def _one(self, row: int) -> Any:
+        raise NotImplementedError
+
+    def _some(self, rows: np.ndarray) -> Any:
+        raise NotImplementedError
+
+
+class Texts(Indexed):
+    """[n] strings in one block of UTF-8, which subsets share; indexed as an array is."""
+
+    __slots__ = ("_block",)
+
+    def __init__(self, block: pa.LargeStringArray, rows: np.ndarray | None = None):
+        super().__init__(len(block), rows)
+        self._block = block
+
+    def _one(self, row: int) -> str:
+        return self._block[row].as_py()
+
+    def _some(self, rows: np.ndarray) -> Texts:
+        return Texts(self._block, rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.tolist(), dtype=object)
@@ -45,17 +64,13 @@ class Texts:
     def __reduce__(self) -> tuple[type, tuple[pa.LargeStringArray]]:
         return Texts, (self._block.take(pa.array(self._rows)),)  # what is sent holds its own alone
 
-    def __repr__(self) -> str:
-        return f"Texts of {len(self)}"
-
     def tolist(self) -> list[str]:
         """The strings of all samples, a copy each."""
         return list(self)
 
 
 def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
-    """Strings in one block of UTF-8, [n]; what is one block already is not copied."""
-    # values: [n] strings as an array of NumPy or of Arrow, nulls allowed in the latter.
+    """Strings of NumPy or Arrow in one block of UTF-8; what is one already is not copied."""
     try:
         if not isinstance(values, pa.Array | pa.ChunkedArray):
             check_writable(name, values)
@@ -66,9 +81,10 @@ def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
     except DataError:
         raise
     except ValueError as error:  # of Arrow
+        why = str(error).splitlines()[0].rpartition("Invalid: ")[2].rstrip(".")
         raise DataError(
-            f"{name} must be text that UTF-8 can hold; {_first_line(error)}. Correct those "
-            "strings, or decode them as what they are."
+            f"{name} must be text that UTF-8 can hold; {why}. Correct those strings, or decode "
+            "them as what they are."
         ) from error
     if isinstance(values, pa.ChunkedArray):
         one = values.num_chunks == 1
@@ -79,15 +95,9 @@ def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
 
 
 def compact(words: pa.LargeStringArray) -> np.ndarray:
-    """Strings as NumPy holds them in the least memory.
-
-    Args:
-        words: [n], no nulls.
-
-    Returns:
-        [n] of one fixed width where none is longer than SHORT characters or where that takes less
-        than twice their UTF-8; else [n] objects, equal strings being one object.
-    """
+    """Strings without nulls as NumPy holds them in the least memory."""
+    # One fixed width where none is longer than SHORT characters or where that takes less than twice
+    # their UTF-8; else objects, equal strings being one object.
     if not len(words):
         return np.array([], dtype=str)
     coded = words.dictionary_encode()
@@ -114,7 +124,3 @@ def check_writable(name: str, values: Any) -> None:
                 f"{name} must be text that UTF-8 can hold; {ascii(str(value))[:80]} holds half of "
                 "a surrogate pair, which no file can hold. Replace that character, or rename it."
             ) from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].rpartition("Invalid: ")[2].rstrip(".")

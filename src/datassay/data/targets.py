@@ -1,48 +1,49 @@
-"""Recognise the task from the targets, and encode labels as class indices."""
+"""Recognise the task from the targets, and code labels: as class indices, or as a network does."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from datassay.data.samples import LabelType, are_several_labels
+from datassay.data.samples import LabelType, SampleSet, are_several_labels, check_finite
 from datassay.data.source import Task
 from datassay.data.strings import as_arrow, compact
 from datassay.data.tables.numeric import number_words, stray_words
 from datassay.errors import DataError
+from datassay.results import result
 
 MAX_GUESSED_CLASSES = 20
+SHAPES = "must be [n] labels or [n] or [n, k] numbers"
+FEW = 10  # classes that an error names
 _TYPES: dict[str, LabelType] = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}
 
 
 def encode_targets(
     y: np.ndarray, y_val: np.ndarray | None, class_names: tuple[str, ...], task: Task | None
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """Targets as later steps expect them.
-
-    Args:
-        y: [n], [n, 1] or [n, k], as read.
-        y_val: the validation targets, if the source has its own.
-        class_names: the names that labels index or repeat; empty: the sorted unique labels of y.
-        task: what to predict; None: class_names mean classification, else `guess_task` decides.
-
-    Returns:
-        y, y_val and the class names. Classification: [n] int64 indices. Regression: [n] or [n, k]
-        float64, and no names.
-
-    Raises:
-        DataError: targets of a wrong shape or type, missing or infinite ones, fewer than two
-            classes, numbers that are all the same, many strings of which nearly all are numbers, or
-            validation labels that no training sample has.
-    """
-    y = _column(y, "y")
-    y_val = None if y_val is None else _column(y_val, "y_val")
-    if task is None and not class_names:
-        _check_words(y)
+    """Targets as later steps expect them: y, y_val and the class names."""
+    # Classification: [n] int64 indices; regression: [n] or [n, k] float64, and no names.
+    # class_names: what labels index or repeat; empty: the sorted unique labels of y. task None:
+    # class_names mean classification, else `guess_task` decides.
+    for name, given in (("y", y), ("y_val", y_val)):
+        if given is not None and given.ndim > 2:
+            raise DataError(f"{name} {SHAPES}; got shape {given.shape}. Reshape it.")
+    y = check_column(y, "y")
+    y_val = None if y_val is None else check_column(y_val, "y_val")
     if task is None:
-        task = "classification" if class_names else guess_task(y)
+        task = "classification" if class_names else _task_of(y)
     if task == "regression":
-        return _varied(_numbers(y, "y")), None if y_val is None else _numbers(y_val, "y_val"), ()
+        y = _numbers(y, "y")
+        if (y == y[0]).all():
+            raise DataError(
+                f"regression needs targets that differ; all {len(y)} in y are {y[0]}. Check the "
+                "target."
+            )
+        return y, None if y_val is None else _numbers(y_val, "y_val"), ()
     if y.ndim > 1 or (y_val is not None and y_val.ndim > 1):
         raise DataError(
             f"classification needs one label a sample; y has shape {y.shape}. If its rows are "
@@ -50,7 +51,7 @@ def encode_targets(
             "out."
         )
     classes = np.arange(len(class_names)) if class_names else np.unique(y)
-    names = class_names or tuple(_label_name(value) for value in classes)
+    names = class_names or tuple(map(label_name, classes))
     indices = _indices(y, classes, names, "y")
     present = np.unique(indices)
     if len(present) < 2:
@@ -64,42 +65,26 @@ def encode_targets(
 def encode_like(
     y: np.ndarray, class_names: tuple[str, ...], dtype: np.dtype | None = None
 ) -> np.ndarray:
-    """Targets coded as those of a set that is there already.
-
-    Args:
-        y: [n], [n, 1] or [n, k], as read. Labels are names of classes; numbers are so too where the
-            names are numbers, and otherwise index them.
-        class_names: of that set; empty: a regression.
-        dtype: of that set's targets: whole numbers stay so where they are whole there.
-
-    Returns:
-        [n] int64 indices, or [n] or [n, k] float64.
-
-    Raises:
-        DataError: targets of a wrong shape or type, missing ones, or labels of no class.
-    """
+    """Targets coded as those of a set that is there already: [n] indices, or float64."""
+    # Labels are names of classes; numbers are so too where the names are numbers, and otherwise
+    # index them. Of a regression (no names) whole numbers stay so where `dtype`, of that set, is
+    # whole.
     y = check_column(y, "y")
     if not class_names:
         whole = dtype is not None and dtype.kind in "iu" and y.dtype.kind in "biu"
         return y.astype(np.int64) if whole else _numbers(y, "y")
     if y.ndim > 1:
         raise DataError(f"classification needs one label a sample; y has shape {y.shape}.")
-    if y.dtype.kind == "b" or all(map(_is_number, class_names)):
-        y = np.array([_label_name(value) for value in y])  # numbers: short
+    is_named = y.dtype.kind == "b"
+    with suppress(ValueError):
+        is_named = is_named or bool([float(name) for name in class_names])
+    if is_named:
+        y = np.array(list(map(label_name, y)))  # numbers: short
     return _indices(y, np.arange(len(class_names)), class_names, "y")
 
 
 def target_warnings(y: np.ndarray, task: Task) -> tuple[str, ...]:
-    """What the user should know of several targets a sample.
-
-    Args:
-        y: [n] or [n, k], as read.
-        task: that was taken.
-
-    Returns:
-        A line where they are several labels, and one where they are whole numbers, which may have
-        been meant as labels.
-    """
+    """What the user should know of several targets a sample, perhaps meant as labels."""
     if task != "regression" or y.ndim < 2 or y.shape[1] < 2:
         return ()
     if are_several_labels(y):
@@ -116,25 +101,20 @@ def target_warnings(y: np.ndarray, task: Task) -> tuple[str, ...]:
     return ()
 
 
+def few(names: Sequence[str]) -> str:
+    """Names of classes for an error or a warning, the first of them."""
+    return ", ".join(names[:FEW]) + ", ..." * (len(names) > FEW)
+
+
 def label_type(y: np.ndarray) -> LabelType:
     """What the user's labels are, whose words name the classes."""
-    # Gives "string" of all that is neither a boolean nor a number.
     return _TYPES.get(y.dtype.kind, "string")
 
 
 def as_given(
     values: np.ndarray, class_names: tuple[str, ...], kind: LabelType = "string"
 ) -> pa.Array:
-    """Labels as the user gave them: strings, whole numbers, booleans or numbers.
-
-    Args:
-        values: [n] class indices; of a regression [n] or [n, k] targets.
-        class_names: in index order; empty: a regression.
-        kind: of the user's labels.
-
-    Returns:
-        [n]; lists of several targets. Names that are not of that kind stay strings.
-    """
+    """Labels, [n] indices, as the user gave them; targets as they are, several as lists."""
     if not class_names:
         return pa.array(values.tolist())
     names: list[object] = list(class_names)
@@ -156,7 +136,6 @@ def guess_task(y: np.ndarray) -> Task:
     # labels where they have at most 20 distinct values, or where they are exactly 0..k−1 or 1..k
     # with 10 samples or more a class on average. Everything else is a quantity, and so are several
     # booleans a sample: its labels, each 0 or 1.
-    # y: [n] or [n, k] finite targets.
     if y.dtype.kind in "UO" or (y.dtype.kind == "b" and y.ndim == 1):
         return "classification"
     if y.ndim > 1:
@@ -170,65 +149,38 @@ def guess_task(y: np.ndarray) -> Task:
         return "regression"
     distinct = np.unique(y)
     consecutive = distinct[0] in {0, 1} and distinct[-1] - distinct[0] == len(distinct) - 1
-    few = len(distinct) <= MAX_GUESSED_CLASSES
-    return (
-        "classification" if few or (consecutive and len(y) >= 10 * len(distinct)) else "regression"
-    )
-
-
-def _column(y: np.ndarray, name: str) -> np.ndarray:
-    if y.ndim > 2:
-        raise DataError(
-            f"{name} must be [n] labels or [n] or [n, k] numbers; got shape {y.shape}. Reshape it."
-        )
-    return check_column(y, name)
+    many = consecutive and len(y) >= 10 * len(distinct)
+    return "classification" if many or len(distinct) <= MAX_GUESSED_CLASSES else "regression"
 
 
 def check_column(y: np.ndarray, name: str) -> np.ndarray:
     """Targets that are there, of a type that can be used, and finite; [n] where it is [n, 1]."""
-    # y: [n], [n, 1] or [n, ...], as read.
     if y.ndim == 0 or y.size == 0:
-        raise DataError(
-            f"{name} must be [n] labels or [n] or [n, k] numbers; got shape {y.shape}. Reshape it."
-        )
+        raise DataError(f"{name} {SHAPES}; got shape {y.shape}. Reshape it.")
     if y.dtype.kind not in "biufUO":
         raise DataError(
             f"{name} must hold numbers, booleans or strings; got {y.dtype}. Convert it."
         )
     if y.dtype.kind in "UO" and y.size == len(y):
         return compact(as_arrow(y.reshape(-1), name))
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        bad = np.flatnonzero(~np.isfinite(y.reshape(len(y), -1)).all(axis=1))
-        raise DataError(
-            f"{name} must be finite; {len(bad)} of {len(y)} targets are NaN or infinite, the "
-            f"first at position {bad[0]}. Remove those samples."
-        )
+    check_finite(name, y)
     return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
-def _check_words(y: np.ndarray) -> None:
-    """Refuse a quantity with stray words, which would else be a class a value."""
+def _task_of(y: np.ndarray) -> Task:
+    """As `guess_task`; a quantity with stray words, else a class a value, is refused."""
     if y.dtype.kind not in "UO" or y.ndim > 1:
-        return
+        return guess_task(y)
     words = as_arrow(y, "y")
     read = number_words(words)
     if read.is_mostly and len(words.unique()) > MAX_GUESSED_CLASSES:
-        count, shown = stray_words(words, read.is_number)
-        strays = (
-            f", but {count} {'is none' if count == 1 else 'are none'}: {shown}" if count else ""
-        )
+        strays = stray_words(words, read.is_number)
         raise DataError(
             f"y must be labels or numbers; {read.is_number.sum()} of its {len(y)} strings are "
-            f"numbers{strays}. Pass numbers, or set task='classification' if they name classes."
+            f"numbers{strays and ', but '}{strays}. Pass numbers, or set task='classification' "
+            "if they name classes."
         )
-
-
-def _varied(y: np.ndarray) -> np.ndarray:
-    if (y == y[0]).all():
-        raise DataError(
-            f"regression needs targets that differ; all {len(y)} in y are {y[0]}. Check the target."
-        )
-    return y
+    return "classification"
 
 
 def _numbers(y: np.ndarray, name: str) -> np.ndarray:
@@ -240,15 +192,8 @@ def _numbers(y: np.ndarray, name: str) -> np.ndarray:
     return y.astype(np.float64, copy=False)
 
 
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _label_name(value: np.generic | str) -> str:
+def label_name(value: np.generic | str) -> str:
+    """How a label names its class; whole numbers without a fraction."""
     if isinstance(value, str):
         return str(value)
     if value.dtype.kind == "f" and value == np.floor(value):
@@ -270,7 +215,132 @@ def _indices(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: s
     if len(unknown):
         shown = ", ".join(str(value) for value in unknown[:5])
         raise DataError(
-            f"labels in {name} must lie among the {len(names)} classes ({', '.join(names[:10])}"
-            f"{', ...' if len(names) > 10 else ''}); got {shown}. Fix the labels or add the class."
+            f"labels in {name} must lie among the {len(names)} classes ({few(names)}); got "
+            f"{shown}. Fix the labels or add the class."
         )
     return indices.astype(np.int64)
+
+
+@result
+class Coding:
+    """What decides how targets are coded for a network."""
+
+    shape: Callable[[np.ndarray], tuple[int, ...]]  # input → [1, ...], of its outputs
+    is_values: bool = False  # the loss compares numbers: then those of one output stay
+    is_own: bool = False  # the loss is the user's own, which takes whatever numbers there are
+    is_training: bool = True  # these samples name the classes, as those of the training do
+    ignored: int | None = None  # the label of samples that do not count
+
+
+def encode_for_outputs(
+    y: np.ndarray, x: np.ndarray, class_names: tuple[str, ...], coding: Coding
+) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
+    """Targets as a network with these outputs takes them, class names, and what to tell."""
+    # Whole numbers from 0 to k − 1 are the outputs' own, whichever of them occur; names and other
+    # whole numbers of the training are in sorted order where they are as many as the outputs.
+    # Numbers that are no classes, and targets of several outputs or places, have no names.
+    y = check_column(y, "y")
+    shape = coding.shape(x[:1])
+    if class_names:
+        y, _, names = encode_targets(y, None, class_names, "classification")
+        return y, names, ()
+    if y.ndim > 1 or len(shape) != 2:
+        if y.dtype.kind in "UO":
+            raise DataError(
+                f"several targets a sample must be numbers; got strings in shape {y.shape}. Pass "
+                "the numbers of their classes."
+            )
+        is_whole = len(shape) > 2 and y.dtype.kind in "biu"
+        return y.astype(np.int64 if is_whole else np.float64), (), ()
+    k = shape[1]
+    if y.dtype.kind in "UO":
+        return *_in_order(y, k, coding), ()
+    y = y.astype(np.int64) if y.dtype.kind == "b" else y
+    if coding.ignored is not None and y.dtype.kind in "iu" and (y == coding.ignored).any():
+        return y.astype(np.int64), (), ()  # what the others are is checked batch by batch
+    whole = y.dtype.kind in "iu" or bool((y == np.floor(y)).all())
+    inside = whole and 0 <= y.min() and y.max() < max(k, 2)
+    if (coding.is_own and not inside) or (k == 1 and (coding.is_own or coding.is_values)):
+        return y if y.dtype.kind in "iu" else y.astype(np.float64), (), ()
+    if inside:
+        return y.astype(np.int64), tuple(map(str, range(max(k, 2)))), ()
+    if k == 1 and (not whole or len(np.unique(y)) != 2):
+        return y.astype(np.float64), (), ()
+    indices, names = _in_order(y, k, coding)
+    return indices, names, (renumbering(names),)
+
+
+def _in_order(y: np.ndarray, k: int, coding: Coding) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Names, or numbers that index nothing: as many as outputs, in sorted order."""
+    values, indices = np.unique(y, return_inverse=True)
+    names = tuple(map(label_name, values))
+    if coding.is_training and len(values) == max(k, 2):
+        return indices.astype(np.int64), names
+    if not coding.is_training:
+        raise DataError(
+            f"labels beside training samples whose classes have no names must be 0 to "
+            f"{max(k, 2) - 1}, which index the network's outputs; got {few(names)}. Pass these "
+            "numbers."
+        )
+    raise DataError(
+        f"y must say which of the network's {k} outputs a label is of; its {len(values)} classes "
+        f"({few(names)}) are not as many. Pass the outputs' numbers, 0 to {max(k, 2) - 1}, or a "
+        "SampleSet with class_names of all outputs."
+    )
+
+
+def renumbering(names: tuple[str, ...]) -> str:
+    """What is told of labels that are other numbers than the outputs."""
+    return (
+        "labels are taken for the network's outputs in rising order, counted from 0: "
+        f"{few([f'{name} is {i}' for i, name in enumerate(names)])}. Pass 0 to k - 1 where it was "
+        "trained otherwise."
+    )
+
+
+def indexed(
+    samples: SampleSet, n_outputs: int, *, beside_loader: bool = False, own: bool = False
+) -> SampleSet:
+    """A set whose labels are the numbers of a network's outputs; a regression as it is."""
+    # Of fewer classes than outputs, which are named by numbers from 0 to k − 1 as `load` names
+    # those that it makes of integers, each label is its number again. beside_loader: the training
+    # is a loader, whose labels are those numbers already. own: the user's loss takes other labels,
+    # too.
+    n, names = samples.n_classes, samples.class_names
+    if not n or (n_outputs == 1 and n == 2):
+        return samples
+    numbers = None  # that the classes are named by; they are words
+    with suppress(ValueError):
+        if samples.label_type in {"integer", "number"}:
+            numbers = [int(name) for name in names]
+    inside = numbers is not None and 0 <= min(numbers) and max(numbers) < n_outputs
+    if n == n_outputs and (inside or numbers is None):
+        return samples
+    if n == n_outputs and not beside_loader:
+        told = renumbering(names)
+        known = own or told in samples.warnings
+        return samples if known else replace(samples, warnings=(*samples.warnings, told))
+    if numbers is not None and inside:
+        return samples.recoded(numbers, tuple(map(str, range(n_outputs))), samples.label_type)
+    if own and not beside_loader:
+        return samples
+    raise DataError(
+        f"the samples must say which of the network's {n_outputs} outputs a class is; they have "
+        f"{n} ({few(names)}). Pass labels 0 to {n_outputs - 1}, or a SampleSet with class_names "
+        "of all outputs."
+    )
+
+
+def named_alike(samples: SampleSet, like: SampleSet) -> SampleSet:
+    """A set with the class names of another, and labels as that has them."""
+    if not like.class_names or samples.class_names == like.class_names:
+        return samples
+    unknown = [name for name in samples.class_names if name not in like.class_names]
+    if not samples.class_names or unknown:
+        raise DataError(
+            f"both sets must have the same classes; the training samples have "
+            f"{few(like.class_names)}, the other also {few(unknown) or 'numbers (regression)'}. "
+            "Load both the same way."
+        )
+    codes = [like.class_names.index(name) for name in samples.class_names]
+    return samples.recoded(codes, like.class_names, like.label_type)

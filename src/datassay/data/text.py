@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.preprocessing import normalize
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from datassay.data.samples import Encoding, SampleSet
 from datassay.data.source import check_fits
@@ -26,25 +25,10 @@ _SPACE = re.compile(r"\s")
 
 
 def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The same samples with word weights appended to x, kind "text".
-
-    weight = count · (1 + ln((1 + n) / (1 + samples with the word))), scaled to unit length
-
-    Args:
-        train: its texts give the words (the MAX_WORDS most frequent, of equally frequent ones the
-            first by alphabet) and their weights, whatever the order of the samples.
-        val: transformed with the training words and weights; words not among them are dropped. None
-            where nothing is held out.
-
-    Returns:
-        Both sets; x [n, m + words] float32, each sample's word part of unit length or zero.
-
-    Raises:
-        DataError: the training texts hold no word, or the weights would not fit into memory.
-
-    Cost: two passes over the texts; beyond them, memory for each different word once.
-    Source: scikit-learn's TfidfVectorizer; deviates where words at the limit are equally frequent.
-    """
+    """The same samples with word weights appended to x, [n, m + words] float32, kind "text"."""
+    # weight = count · (1 + ln((1 + n) / (1 + samples with the word))), scaled to unit length: that
+    # of scikit-learn's TfidfVectorizer but that of words equally frequent at the limit the first by
+    # alphabet count, whatever the order of the samples. `val` has the training's words and weights.
     assert train.texts is not None
     words, idf = _words_and_idf(train.texts)
     if not words:
@@ -55,20 +39,9 @@ def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
     names = (*train.feature_names, *words)
     n = len(train) + (0 if val is None else len(val))
     check_fits(4.0 * n * len(names), f"weights of {len(words):,} words")
-    first, second = (
-        None
-        if samples is None
-        else replace(
-            samples,
-            x=_weighed(samples, words, idf),
-            kind="text",
-            feature_names=names,
-            encoding=Encoding("", len(words)),
-        )
-        for samples in (train, val)
-    )
-    assert first is not None
-    return first, second
+    made = {"kind": "text", "feature_names": names, "encoding": Encoding("", len(words))}
+    first = replace(train, x=_weighed(train, words, idf), **made)
+    return first, val and replace(val, x=_weighed(val, words, idf), **made)
 
 
 def _words_and_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, " words"]]:
@@ -86,7 +59,6 @@ def _words_and_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, "
 
 def words_of(text: str) -> Iterator[str]:
     """Its words of two letters or more, in small letters, one at a time."""
-    # text: of any length; a long one is taken apart piece by piece.
     start = 0
     while start < len(text):
         space = _SPACE.search(text, start + PIECE)
@@ -100,15 +72,13 @@ def _weighed(
     samples: SampleSet, words: list[str], idf: Float[np.ndarray, " words"]
 ) -> Float[np.ndarray, "n features"]:
     """The numbers and the word weights of each sample."""
-    vectorizer: Any = CountVectorizer  # its own hints know no analyzer but by name
-    counter = vectorizer(vocabulary=words, analyzer=words_of)
+    vectorizer: Any = TfidfVectorizer  # its own hints know no analyzer but by name
+    weigher = vectorizer(vocabulary=words, analyzer=words_of)
+    weigher.idf_ = idf
     n, width = samples.x.shape
     x = np.empty((n, width + len(words)), dtype=np.float32)
     x[:, :width] = samples.x
     assert samples.texts is not None
-    for start in range(0, n, CHUNK):
-        rows = np.arange(start, min(start + CHUNK, n))
-        counts = counter.transform(str(text) for text in samples.texts[rows]).astype(np.float64)
-        counts.data *= idf[counts.indices]
-        x[rows, width:] = normalize(counts, copy=False).toarray()
+    for rows in np.split(np.arange(n), range(CHUNK, n, CHUNK)):
+        x[rows, width:] = weigher.transform(map(str, samples.texts[rows])).toarray()
     return x

@@ -15,8 +15,7 @@ from datassay.act.purify.settings import Removal
 from datassay.data.samples import SampleSet
 from datassay.estimators.validation import validated
 from datassay.models.build import n_outputs
-from datassay.models.networks import linear, spread
-from datassay.models.seeded import seeded
+from datassay.models.networks import linear, seeded, spread
 
 
 class Purifier(BaseEstimator):

@@ -100,12 +100,9 @@ def embedding_similarity(
         for _, batch in batches(samples, PASS):
             states = _states(model, batch)
             first = samples.spans[start : start + len(states)]
-            own = (
-                torch.arange(states.shape[1]) >= torch.as_tensor(first[:, 1] - first[:, 0])[:, None]
-            )
-            own &= (
-                torch.arange(states.shape[1]) < torch.as_tensor(first[:, 2] - first[:, 0])[:, None]
-            )
+            place = torch.arange(states.shape[1])
+            begin, end = torch.as_tensor(first[:, 1:] - first[:, :1]).T[..., None]
+            own = (place >= begin) & (place < end)
             text = torch.as_tensor(samples.text[start : start + len(states)])
             total.index_add_(0, text, (states * own[..., None]).sum(1))
             start += len(states)

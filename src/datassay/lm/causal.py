@@ -53,12 +53,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def check_causal(model: Any) -> None:
-    """Refuse what does not predict each token from those before it.
-
-    Raises:
-        ModelError: it is no network, fails, gives something else than a value a token of its
-            vocabulary at each place, or looks at later tokens.
-    """
+    """Refuse what does not predict each token from those before it."""
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"model must be a causal language model, a torch.nn.Module; got a "

@@ -43,11 +43,7 @@ class FittedModels:
     """A model with its curvature, ready to be asked."""
 
     def __init__(self, request: Request, samples: TokenSamples):
-        """Fit it.
-
-        Raises:
-            SettingError: the method needs arrays.
-        """
+        """Fit it; a method that needs arrays is refused."""
         if not request.takes_gradients:
             raise SettingError(
                 "method must be 'auto', 'gauss_newton', 'tracin' or 'segments', with curvature "
@@ -102,17 +98,7 @@ class Indexed(FittedModels):
     """An index of the texts' samples: nothing is fitted, and no text's gradient computed."""
 
     def __init__(self, index: Any, samples: TokenSamples, progress: Progress = silent):
-        """Check it.
-
-        Args:
-            index: of these samples, opened with its model.
-            samples: of the training.
-            progress: called with (step, samples done, samples in all).
-
-        Raises:
-            SettingError: it is no index.
-            DataError: it is of other samples.
-        """
+        """Check it: an index of these samples, opened with its model."""
         check_kind("index", index, Index)
         self.samples, self.progress = samples, progress
         self._index, self._adds = index, False
@@ -145,12 +131,8 @@ def check_same(
 
 
 def asked_samples(asked: Question, *, per_token: bool) -> Queries:
-    """The answer as queries: one a token, which ends with it, or one for all.
-
-    Returns:
-        Samples whose labels are the tokens asked about. `datassay.influence` takes them, with
-        measure="loss" for the loss instead of the log-probability.
-    """
+    """The answer as samples for `datassay.influence`: one a token, which ends with it, or one."""
+    # Their labels are the tokens asked about.
     ids = asked.tokens.ids
     stops = range(asked.first + 1, len(ids) + 1) if per_token else (len(ids),)
     found = []
@@ -163,12 +145,8 @@ def asked_samples(asked: Question, *, per_token: bool) -> Queries:
 
 
 def by_text(found: Attribution, samples: TokenSamples) -> Attribution:
-    """Effects of samples added up over each text.
-
-    Returns:
-        Of the texts, by their ids. A text's effect on its own loss is no sum over its samples:
-        None where one has several.
-    """
+    """Effects of samples added up over each text, by the texts' ids."""
+    # A text's effect on its own loss is no sum over its samples: None where one has several.
     assert found.effect is not None
     starts = np.flatnonzero(np.diff(samples.text, prepend=-1))
     effect = torch.from_numpy(np.add.reduceat(found.effect, starts, axis=0))

@@ -20,10 +20,11 @@ from datassay.lm.causal import (
 )
 from datassay.lm.effects import FittedModels, Indexed, asked_samples, check_same, leading
 from datassay.lm.results import TextInfluence, TextParts
-from datassay.lm.samples import texts_of, token_samples, whole_number
+from datassay.lm.samples import texts_of, token_samples
 from datassay.lm.settings import Asked, TextReading
 from datassay.lm.tokens import question, tokens_of
 from datassay.progress import Progress, silent
+from datassay.rules import whole
 from datassay.score.influence.methods import ready
 from datassay.score.influence.request import Request
 from datassay.score.settings import TrainedWeights, Training
@@ -112,7 +113,7 @@ def influence(
     Source: Grosse et al. (2023), whose EK-FAC this is, with blocks exact where they are small. They
         take one token of a text at a time by its activations; here it is by its loss.
     """
-    top = whole_number("top", top, 0)
+    whole("top", top, 0)
     models = list(model) if isinstance(model, list | tuple) else [model]
     for one in models:
         check_causal(one)
@@ -138,7 +139,10 @@ def influence(
     split = fitted.by_token(queries, chosen)
     if index is not None:
         check_same(found.effect, chosen, split)
-    parts = [_parts(tokenizer, words[i], i, e) for i, e in zip(chosen, split, strict=True)]
+    parts = [
+        TextParts(i, words[i], tokens_of(tokenizer, words[i]), own)
+        for i, own in zip(chosen, split, strict=True)
+    ]
     common = near = None
     if baselines:
         common = bm25(words, prompt + answer)
@@ -167,12 +171,6 @@ def _check_alone(request: Request, checkpoints: Any) -> None:
         raise SettingError(
             f"an index has its own {', '.join(given)}; give index alone, or leave it out."
         )
-
-
-def _parts(tokenizer: Any, text: str, place: int, effect: np.ndarray) -> TextParts:
-    tokens = tokens_of(tokenizer, text)
-    assert len(tokens.ids) == len(effect)
-    return TextParts(place, text, tokens, effect)
 
 
 def _shown(chosen: list[int], top: int, *rivals: np.ndarray | None) -> list[int]:

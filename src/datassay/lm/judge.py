@@ -14,11 +14,11 @@ from datassay.errors import DataError, ModelError, SettingError
 from datassay.lm.causal import check_causal, evaluating, log_probability
 from datassay.lm.effects import asked_samples
 from datassay.lm.results import JudgedTexts, TextInfluence
-from datassay.lm.samples import whole_number
 from datassay.lm.settings import TextJudging
 from datassay.lm.tokens import Question
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
+from datassay.rules import whole
 
 # Name on the page → field of the result; texts drawn at random are what all must beat.
 METHODS = {"influence": None, "BM25": "bm25", "embedding": "embedding"}
@@ -64,7 +64,8 @@ def judge(
         raise DataError(
             f"texts must be those of the result, {len(found.ids):,}; got {len(texts):,}."
         )
-    removed, repeats = whole_number("removed", removed, 1), whole_number("repeats", repeats, 1)
+    whole("removed", removed)
+    whole("repeats", repeats)
     if removed >= len(texts):
         raise SettingError(f"removed must be below the {len(texts):,} texts; got {removed}.")
     named = _named(found, removed)

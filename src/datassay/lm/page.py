@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from datassay.lm.verdict import verdict
 from datassay.report.html import markup, script_json
 from datassay.report.page import Block, Page, Partial, Row, Section, Table, Text
 from datassay.report.wording import count, number, shortened
+from datassay.stats import BETTER, mean_interval, sentence
 
 FILES = {
     "effects.parquet": "every text: effects, BM25, embedding",
@@ -63,14 +63,10 @@ def _trust(found: Any) -> tuple[Block, ...]:
     judged = found.judged
     if judged is None:
         return (Text(UNJUDGED),)
-    winner, sentence = verdict(judged)
+    winner, says = verdict(judged)
     repeats = judged.fall.shape[1]
     rows = [
-        Row(
-            name,
-            (_nats(fall.mean()), ", ".join(map(_nats, fall))),
-            best=name == winner,
-        )
+        Row(name, (_nats(fall.mean()), ", ".join(map(_nats, fall))), best=name == winner)
         for name, fall in zip(judged.methods, judged.fall, strict=True)
     ]
     what = f"without the {count(judged.removed, 'text')} that each names"
@@ -80,8 +76,26 @@ def _trust(found: Any) -> tuple[Block, ...]:
     )
     columns = ("method", "mean fall", "by seed")
     table = Table("Fall of the answer", columns, tuple(rows), note=note)
-    told = f"Trained again {what}, {count(repeats, 'seed')} each. {sentence}"
+    told = f"Trained again {what}, {count(repeats, 'seed')} each. {says}"
     return (Text(told), table)
+
+
+def verdict(judged: Any) -> tuple[str | None, str]:
+    """Whose texts the answer depended on most, None where seeds do not tell; and a sentence."""
+    means = judged.fall.mean(1)
+    order = np.argsort(-means, kind="stable")
+    first, second = (judged.methods[i] for i in order[:2])
+    repeats = judged.fall.shape[1]
+    ahead = judged.fall[order[0]] - judged.fall[order[1]]
+    if repeats == 1:
+        return None, (
+            f"One training each: the answer fell most without the texts of {first}, and one seed "
+            "cannot say how sure that is."
+        )
+    found = mean_interval(ahead)
+    told = sentence(found.verdict, first, second)
+    told += f": {found.gain:.2f} ± {found.half:.2f} nats ahead, over {repeats} seeds."
+    return first if found.verdict == BETTER else None, told
 
 
 def _lead(found: Any, rivals: list[str]) -> str:
@@ -89,7 +103,7 @@ def _lead(found: Any, rivals: list[str]) -> str:
     first = int(total.argmax())
     if total[first] <= 0:
         return "No text raised the answer's probability."
-    ranks = [f"{_ordinal(_rank(getattr(found, n), first))} by {RIVALS[n][0]}" for n in rivals]
+    ranks = [f"{_ordinal(int(_ranks(getattr(found, n))[first]))} by {RIVALS[n][0]}" for n in rivals]
     beside = f" It comes {' and '.join(ranks)}." if ranks else ""
     return f"Text {found.ids[first]} raised it most, by {_nats(total[first])} nats.{beside}"
 
@@ -166,10 +180,6 @@ def _named(scores: np.ndarray, top: int, places: dict[int, int]) -> list[list[An
 def _ranks(scores: np.ndarray) -> np.ndarray:
     """1 is the largest; equal ones share the better rank."""
     return np.searchsorted(np.sort(-scores), -scores) + 1
-
-
-def _rank(scores: np.ndarray, place: int) -> int:
-    return int(_ranks(scores)[place])
 
 
 def _ordinal(rank: int) -> str:

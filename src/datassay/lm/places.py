@@ -30,21 +30,11 @@ from datassay.score.influence.gradient_methods import Prepared, towards_queries
 def place_effects(
     each: Sequence[Prepared], queries: Batches, samples: Batches, *, adds: bool
 ) -> list[Float[np.ndarray, "places m"]]:
-    """Effect of each place of some samples on each query.
-
-    Args:
-        each: networks with curvature or steps, as for `attributed`.
-        queries: m of them.
-        samples: like the training samples.
-        adds: add the networks' effects up instead of averaging them.
+    """Effect of each place of some samples on each of m queries, added over networks or averaged.
 
     Returns:
-        One array a sample, in their order; over its places they add up to the sample's effect. In a
+        One array a sample, [places, m]; over its places they add up to the sample's effect. In a
         batch that was filled up, places at the end are 0. Of next tokens, token t + 1 stands at t.
-
-    Raises:
-        SettingError: the loss is the user's own.
-        ModelError: the model has no forward derivative.
 
     Cost: two or three forward passes over the samples a query; a query's gradient is made once.
     """

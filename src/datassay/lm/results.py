@@ -111,27 +111,21 @@ class TextInfluence:
         for name in ("bm25", "embedding"):
             if getattr(self, name) is not None:
                 columns[name] = getattr(self, name)
-        flat = pa.array(self.effect.reshape(-1))
-        columns["effect_by_token"] = pa.FixedSizeListArray.from_arrays(flat, self.effect.shape[1])
-        return pa.table(columns)
+        return pa.table(columns | {"effect_by_token": _lists(self.effect)})
 
     def to_token_table(self) -> pa.Table:
         """One row a token of each text among `parts`: id, token, its span, effects by token."""
-        tables = []
-        for part in self.parts:
-            flat = pa.array(part.effect.reshape(-1))
-            tables.append(
-                pa.table({
-                    "id": [self.ids[part.text]] * len(part.tokens.ids),
-                    "token": list(part.tokens.pieces),
-                    "begin": part.tokens.spans[:, 0],
-                    "end": part.tokens.spans[:, 1],
-                    "effect": part.effect.sum(1),
-                    "effect_by_token": pa.FixedSizeListArray.from_arrays(
-                        flat, part.effect.shape[1]
-                    ),
-                })
-            )
+        tables = [
+            pa.table({
+                "id": [self.ids[part.text]] * len(part.tokens.ids),
+                "token": list(part.tokens.pieces),
+                "begin": part.tokens.spans[:, 0],
+                "end": part.tokens.spans[:, 1],
+                "effect": part.effect.sum(1),
+                "effect_by_token": _lists(part.effect),
+            })
+            for part in self.parts
+        ]
         return pa.concat_tables(tables) if tables else pa.table({})
 
     def save(self, path: str | Path = OUT, *, overwrite: bool = False) -> Path:
@@ -167,3 +161,7 @@ class TextInfluence:
         from datassay.report.notebook import short_html
 
         return short_html(self._page)
+
+
+def _lists(effect: Float[np.ndarray, "rows m"]) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(effect.reshape(-1)), effect.shape[1])

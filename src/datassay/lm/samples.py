@@ -21,7 +21,7 @@ from datassay.errors import DataError, SettingError
 from datassay.lm.causal import embedding_rows, longest_context
 from datassay.lm.settings import TextReading
 from datassay.lm.tokens import check_tokenizer, token_ids
-from datassay.rules import one_of
+from datassay.rules import one_of, whole
 
 TOO_LONG = ("split", "truncate", "refuse")
 
@@ -50,15 +50,7 @@ class TokenSamples(Dataset):
         ids: np.ndarray,
         reduction: str,
     ):
-        """Put texts together.
-
-        Args:
-            tokens: of each text.
-            spans: as the attribute.
-            text: likewise.
-            ids: likewise.
-            reduction: likewise.
-        """
+        """Put the tokens of each text together; `spans`, `text` and `ids` are as the attributes."""
         self.tokens = np.concatenate(tokens)
         self.starts = np.concatenate([[0], np.cumsum([len(t) for t in tokens])])
         self.spans, self.text, self.ids, self.reduction = spans, text, ids, reduction
@@ -72,10 +64,10 @@ class TokenSamples(Dataset):
     def __getitem__(self, place: int) -> dict[str, Any]:
         begin, first, end = self.spans[place].tolist()
         text = int(self.text[place])
-        whole = self.tokens[begin:end].astype(np.int64)
-        labels = whole.copy()
+        tokens = self.tokens[begin:end].astype(np.int64)
+        labels = tokens.copy()
         labels[: max(first - begin, 1)] = IGNORED
-        found = {"input_ids": whole, "labels": labels, "id": self._id(place)}
+        found = {"input_ids": tokens, "labels": labels, "id": self._id(place)}
         if self.reduction == "mean":
             found[LOSS_WEIGHT] = np.float64(1 / max(1, int(self.counted[text])))
         return found
@@ -100,8 +92,8 @@ class TokenSamples(Dataset):
     @property
     def unit(self) -> float:
         """The mean of these samples' losses over the training loss: over tokens, or over texts."""
-        whole = self.counted.sum() if self.reduction == "sum" else len(self.ids)
-        return float(whole) / len(self)
+        units = self.counted.sum() if self.reduction == "sum" else len(self.ids)
+        return float(units) / len(self)
 
     def place_of(self, text: int) -> tuple[int, int]:
         """Where a text begins in `tokens`, and how many it has, with those that were cut off."""
@@ -209,17 +201,10 @@ def _ids(ids: Any, n: int) -> np.ndarray:
     return found
 
 
-def whole_number(name: str, value: float, least: int) -> int:
-    """A whole number of at least `least`; else refused by the argument's name."""
-    if value != int(value) or value < least:
-        raise SettingError(f"{name} must be a whole number of at least {least}; got {value}.")
-    return int(value)
-
-
 def _context(given: int | None, longest: int | None) -> int | None:
     if given is None:
         return longest
-    given = whole_number("context", given, 2)
+    whole("context", given, 2)
     if longest is not None and given > longest:
         raise SettingError(
             f"context must be at most {longest:,} tokens, what the model takes; got {given:,}."
@@ -234,7 +219,8 @@ def _apart(
     one_of("too_long", too_long, TOO_LONG)
     longest = max(lengths)
     context = longest if context is None else context
-    shared = context // 4 if overlap is None else whole_number("overlap", overlap, 1)
+    whole("overlap", 1 if overlap is None else overlap)
+    shared = context // 4 if overlap is None else overlap
     if shared >= context:
         raise SettingError(
             f"overlap must be below the context of {context:,} tokens; got {overlap}."

@@ -7,16 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TextReading:
-    """How texts become samples: as the model was trained on them.
-
-    Attributes:
-        reduction: "sum": every token counts the same, as in transformers' Trainer; "mean": every
-            text.
-        pack: whether texts were put together, one after the other, in sequences of full length.
-        too_long: of a text longer than the context: "split", "truncate" or "refuse".
-        context: tokens a sequence; None: what the model takes.
-        overlap: tokens that a further window of a long text sees again; None: a quarter of it.
-    """
+    """Defaults of how texts become samples, as the model was trained; see `token_samples`."""
 
     reduction: str = "sum"
     pack: bool = False
@@ -27,14 +18,7 @@ class TextReading:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of an answer.
-
-    Attributes:
-        prompt: what stands before it and is not asked about.
-        per_token: whether each of its tokens is asked about, or only the whole.
-        top: texts, for each token and direction, whose own tokens are told apart.
-        baselines: whether BM25 and embeddings are computed beside.
-    """
+    """Defaults of what is asked of an answer; see `influence`."""
 
     prompt: str = ""
     per_token: bool = True
@@ -44,12 +28,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class TextJudging:
-    """How methods are judged by training again.
-
-    Attributes:
-        removed: texts that each method names.
-        repeats: trainings of each, from other seeds.
-    """
+    """Defaults of how methods are judged by training again; see `judge`."""
 
     removed: int = 10
     repeats: int = 3

@@ -19,18 +19,12 @@ NO_LIMIT = 10**6
 
 @result
 class Tokens:
-    """The tokens of one text.
+    """The tokens of one text."""
 
-    Attributes:
-        ids: [tokens], in the tokenizer's vocabulary.
-        spans: [tokens, 2], where each begins and ends in the text, in characters; of what the
-            tokenizer adds both are one.
-        pieces: what to show of each; put together they are the text, and what was added.
-    """
-
-    ids: Int[np.ndarray, " tokens"]
+    ids: Int[np.ndarray, " tokens"]  # in the tokenizer's vocabulary
+    # Where each begins and ends in the text, in characters: of what the tokenizer adds, both alike.
     spans: Int[np.ndarray, "tokens 2"]
-    pieces: tuple[str, ...]
+    pieces: tuple[str, ...]  # to show; put together they are the text, and what was added
 
 
 def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
@@ -61,12 +55,16 @@ def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np
                 f"every text must have a token; text {place} has none: {texts[place]!r:.60}. Leave "
                 "it out."
             )
-        if rows is not None and ids.max() >= rows:
-            raise DataError(
-                f"tokens must be below {rows:,}, the rows of the model's embeddings; text {place} "
-                f"has token {ids.max():,}. Take the tokenizer that the model was trained with."
-            )
+        _check_known(ids, rows, f"text {place}")
     return found
+
+
+def _check_known(ids: np.ndarray, rows: int | None, where: str) -> None:
+    if rows is not None and ids.max() >= rows:
+        raise DataError(
+            f"tokens must be below {rows:,}, the rows of the model's embeddings; {where} has token "
+            f"{ids.max():,}. Take the tokenizer that the model was trained with."
+        )
 
 
 def tokens_of(tokenizer: Any, text: str) -> Tokens:
@@ -90,19 +88,12 @@ def tokens_of(tokenizer: Any, text: str) -> Tokens:
 
 @result
 class Question:
-    """An answer whose tokens are asked about.
-
-    Attributes:
-        prompt: what stands before it.
-        answer: its text.
-        tokens: of both together.
-        first: the first token that is asked about; those before are its context.
-    """
+    """An answer whose tokens are asked about."""
 
     prompt: str
     answer: str
-    tokens: Tokens
-    first: int
+    tokens: Tokens  # of both together
+    first: int  # the first token that is asked about; those before are its context
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -120,22 +111,9 @@ class Question:
 def question(
     tokenizer: Any, prompt: str, answer: str, context: int | None, rows: int | None
 ) -> Question:
-    """Prompt and answer as one sequence.
-
-    Args:
-        tokenizer: of transformers.
-        prompt: may be empty.
-        answer: the text asked about.
-        context: tokens that the model takes; None: any number.
-        rows: of the model's table of embeddings; None: unknown.
-
-    Returns:
-        What is asked: a token is the answer's where it ends in it. One that has nothing before it
-        has no probability, and is context. What the tokenizer adds at the end is left out.
-
-    Raises:
-        DataError: nothing is asked, it is longer than the context, or the model does not know it.
-    """
+    """Prompt and answer as one sequence, that the model takes at once."""
+    # A token is the answer's where it ends in it. One that has nothing before it has no
+    # probability, and is context. What the tokenizer adds at the end is left out.
     for name, text in (("answer", answer), ("prompt", prompt)):
         if not isinstance(text, str):
             raise DataError(f"{name} must be a string; got a {type(text).__name__}.")
@@ -157,10 +135,6 @@ def question(
             f"prompt and answer must fit the model's context of {context:,} tokens; they have "
             f"{stop:,}. Shorten the prompt, or ask about a part of the answer."
         )
-    if rows is not None and whole.ids.max() >= rows:
-        raise DataError(
-            f"tokens must be below {rows:,}, the rows of the model's embeddings; the answer has "
-            f"token {whole.ids.max():,}. Take the tokenizer that the model was trained with."
-        )
+    _check_known(whole.ids, rows, "the answer")
     kept = Tokens(whole.ids[:stop], whole.spans[:stop], whole.pieces[:stop])
     return Question(prompt, answer, kept, first)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datassay.models.networks import lenet5 as lenet5
     from datassay.models.networks import linear as linear
     from datassay.models.networks import mlp as mlp
-    from datassay.models.seeded import seeded as seeded
+    from datassay.models.networks import seeded as seeded
     from datassay.models.tokens import FIELDS as FIELDS
     from datassay.models.tokens import TokenLogits as TokenLogits
     from datassay.models.tokens import token_array as token_array

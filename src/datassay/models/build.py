@@ -13,9 +13,8 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
 from datassay.models.names import BLOCK_HEAD, full_name, network_on
-from datassay.models.networks import NETWORKS, spread
+from datassay.models.networks import NETWORKS, seeded, spread
 from datassay.models.reference import imported_reference, is_reference
-from datassay.models.seeded import seeded
 from datassay.models.user_code import user_code
 from datassay.models.weights import load_weights
 
@@ -58,20 +57,10 @@ def build_model(
 
 
 def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
-    """The network of that name; a linear one of a regression answers in the target's own unit.
-
-    Args:
-        name: as for `build_model`; on embeddings logistic where it names no head, and for "auto".
-        train: the samples.
-        seed: of the initial weights.
-
-    Returns:
-        The network. The layer that scales a regression's outputs back is left out behind a linear
-        network: least squares does not need it, and without it the fit has a closed form.
-
-    Raises:
-        ModelError: the name or the module cannot be used.
-    """
+    """The network of that name; a linear one of a regression answers in the target's own unit."""
+    # On embeddings it is logistic where the name has no head, and for "auto". The layer that scales
+    # a regression's outputs back is left out behind a linear network: least squares does not need
+    # it, and without it the fit has a closed form.
     name = network_on(full_name(name, train, BLOCK_HEAD), train)
     model = build_model(name, train, seed=seed)
     if name in {"linear", "logistic"} and not train.is_classification:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -14,9 +17,25 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from datassay.errors import ModelError, printable
-from datassay.models.stand_ins import RULE, pickled, stood_in
 from datassay.models.user_code import brief
 
+RULE = "a .safetensors file or a plain state dict of tensors"
+# What settings are made of. All else of the standard library is refused although it would not be
+# called: a file that asks for os.system is no checkpoint, and its owner should know.
+STANDARD = {
+    "argparse": {"Namespace"},
+    "builtins": {"bool", "bytes", "dict", "float", "frozenset", "getattr", "int", "list", "object",
+                 "range", "slice", "str", "tuple"},
+    "collections": {"defaultdict", "deque"},
+    "copyreg": {"_reconstructor"},
+    "datetime": {"date", "datetime", "time", "timedelta", "timezone"},
+    "decimal": {"Decimal"},
+    "fractions": {"Fraction"},
+    "functools": {"partial"},
+    "pathlib": {"Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath"},
+    "types": {"SimpleNamespace"},
+    "uuid": {"SafeUUID", "UUID"},
+}  # fmt: skip
 REMEDY = (
     "Where the model is loaded, write it with safetensors.torch.save_model(model, "
     '"weights.safetensors") and give that file.'
@@ -32,21 +51,13 @@ COUNTER = "n_averaged"
 
 @dataclass(frozen=True, slots=True)
 class StateDict:
-    """One state dict of a file, as a network of certain names takes it.
+    """One state dict of a file, as a network of certain names takes it."""
 
-    Attributes:
-        place: keys that lead to it, such as "model" or "states.ema"; empty at the top.
-        prefix: that was taken off all names, such as "module." of nn.DataParallel; mostly empty.
-        tensors: name → tensor.
-        is_average: whether its keys say that it is averaged over the training: "ema", "swa_model".
-        others: places of further state dicts of the file that fit the network as well.
-    """
-
-    place: str
-    prefix: str
+    place: str  # keys that lead to it, such as "states.ema"; empty at the top
+    prefix: str  # taken off all names, such as "module." of nn.DataParallel
     tensors: dict[str, Tensor]
-    is_average: bool = False
-    others: tuple[str, ...] = ()
+    is_average: bool = False  # its keys say that it is averaged over the training
+    others: tuple[str, ...] = ()  # places of further ones that fit the network as well
 
     @property
     def told(self) -> str:
@@ -57,30 +68,14 @@ class StateDict:
 
 
 def file_and_place(path: Path) -> tuple[Path, str]:
-    """A file of weights, and which of its state dicts the user named.
-
-    Args:
-        path: of a file, with "::" and the keys of one of its state dicts or without.
-
-    Returns:
-        The file and the keys, such as "ema" or "states.ema"; empty where none is named.
-    """
+    """A file of weights, and the keys of the state dict that the user named, as "states.ema"."""
     file, mark, place = str(path).rpartition(NAMED)
     return (Path(file), place) if mark and not path.exists() else (path, "")
 
 
 def state_dicts(path: Path) -> list[StateDict]:
-    """All state dicts that a file holds, in its order, those at the top first.
-
-    Args:
-        path: a .safetensors file, or what torch saved; "weights.pt::ema" names one of those inside.
-
-    Returns:
-        At least one; dictionaries of tensors alone, as optimisers do not have them by name.
-
-    Raises:
-        ModelError: it cannot be read, holds no state dict, or none of the name given.
-    """
+    """All state dicts that a file holds, at least one, or the one named; those at the top first."""
+    # Dictionaries of tensors alone, as optimisers do not have them by name.
     file, named = file_and_place(path)
     held = plain_values(file)
     keyed = sorted(_dictionaries(held, ()), key=lambda pair: len(pair[0]))
@@ -111,16 +106,9 @@ def state_dicts(path: Path) -> list[StateDict]:
 
 
 def fitting(found: Iterable[StateDict], wanted: Iterable[set[str]]) -> StateDict:
-    """The state dict whose names are those of a network, prefixes of wrappers taken off.
-
-    Args:
-        found: those of a file, the first preferred.
-        wanted: names that would do, the first preferred.
-
-    Returns:
-        The one with most of the names wanted; of these none that is averaged over the training,
-        where there is another; then the one with fewest further names, and the first.
-    """
+    """The state dict whose names are those of a network, prefixes of wrappers taken off."""
+    # The one with most of the names wanted; of these none that is averaged over the training, where
+    # there is another; then the one with fewest further names, and the first.
     names = list(wanted)
     candidates = [one for each in found for one in _without_prefix(each, names)]
 
@@ -173,17 +161,8 @@ def _dictionaries(
 
 
 def plain_values(path: Path) -> object:
-    """What a file holds; nothing is unpickled but tensors and plain values.
-
-    Args:
-        path: a .safetensors file, or what torch saved.
-
-    Returns:
-        As it was saved; what else was pickled, such as settings, is a `StandIn` that holds nothing.
-
-    Raises:
-        ModelError: it cannot be read, is damaged, or names what no data are made of.
-    """
+    """What a file holds; nothing is unpickled but tensors and plain values."""
+    # What else was pickled, such as settings, is a `StandIn` that holds nothing.
     rule = f"{path} must be {RULE}"
     if path.exists() and not path.is_file():  # a pipe would be waited for
         raise ModelError(f"{rule}; it is no regular file. {REMEDY}")
@@ -213,3 +192,80 @@ def _check_archive(path: Path) -> None:
             held = sum(entry.file_size for entry in archive.infolist())
             if held > path.stat().st_size or archive.testzip():  # torch does not compress
                 raise ValueError(path)
+
+
+# No class of a file is looked up or imported. torch's own reader of weights (`weights_only=True`)
+# calls nothing that it does not know; it is given an empty class for each further name, so whatever
+# the file wants called, with whatever arguments, makes an empty object.
+
+
+class StandIn:
+    """An object that a file pickled, of which nothing is kept but the name of its class."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        """Empty, whatever it is made of."""
+        return object.__new__(cls)
+
+    def __init__(self, *_: Any, **__: Any):
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        """Nothing of it is kept."""
+
+
+class _Dictionary(StandIn):
+    """For a defaultdict: a plain dictionary, which takes what it held."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        return {}
+
+
+class _List(StandIn):
+    """For a deque."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        return []
+
+
+CONTAINERS = (dict, list, tuple)
+PLAIN = {"collections.defaultdict": _Dictionary, "collections.deque": _List}
+
+
+@contextmanager
+def stood_in(path: Path) -> Iterator[None]:
+    """Let `torch.load(path, weights_only=True)` read a file that pickles more than tensors."""
+    try:
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except ValueError:  # of no archive: torch says what it is
+        names = []
+    for name in sorted(names):
+        if not is_harmless(name):
+            raise ModelError(
+                f"{path} must be {RULE}; it holds more than tensors ({printable(name)}), which was "
+                "not run. Take weights from somebody you trust, or write them with "
+                'safetensors.torch.save_model(model, "weights.safetensors").'
+            )
+    with torch.serialization.safe_globals([_class(name) for name in names]):
+        yield
+
+
+def pickled(held: Any) -> list[str]:
+    """Names of the classes that a value, however deep, holds stand-ins for."""
+    if isinstance(held, StandIn):
+        return [printable(type(held).__name__)]
+    inner = held.values() if isinstance(held, dict) else held
+    return [n for one in inner for n in pickled(one)] if isinstance(held, CONTAINERS) else []
+
+
+def is_harmless(name: str) -> bool:
+    """Whether settings may be made of it: of the standard library by a list, of others always."""
+    package, _, rest = name.partition(".")
+    inner = rest.removeprefix("_local.") if package == "pathlib" else rest  # Python 3.13
+    return package not in sys.stdlib_module_names or inner in STANDARD.get(package, ())
+
+
+def _class(name: str) -> Any:
+    """An empty class that torch takes for the one of this name."""
+    module, _, own = name.rpartition(".")
+    kind = PLAIN.get(name, StandIn)
+    return type(own, (kind,), {"__module__": module, "__qualname__": own})

@@ -19,18 +19,8 @@ ROUNDING = 1e-3
 
 
 def named_estimator(name: str) -> Any:
-    """The estimator of that name.
-
-    Args:
-        name: package.module:name of an estimator, its class, or a function without arguments that
-            returns one, such as "sklearn.svm:SVC".
-
-    Returns:
-        The estimator; None where it is a network or something else, for `build_model` to handle.
-
-    Raises:
-        ModelError: the module cannot be imported, or calling what it holds fails.
-    """
+    """The estimator that "package.module:name" stands for; None of a network or anything else."""
+    # Its class, or a function without arguments that returns one, will do: "sklearn.svm:SVC".
     rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
     candidate = imported_reference(name, rule)
     if callable(candidate) and not isinstance(candidate, nn.Module):
@@ -76,21 +66,7 @@ def checked_estimator(model: Any, *, is_classification: bool) -> Any:
 def fitted(
     model: Any, x: np.ndarray, y: np.ndarray, seed: int, weight: np.ndarray | None = None
 ) -> Any:
-    """A clone of an estimator, fitted.
-
-    Args:
-        model: the estimator; it stays as it is.
-        x: [n, d].
-        y: [n] or [n, k].
-        seed: its random state, where it has one.
-        weight: [n], of the samples, for an estimator whose fit takes them; None: all alike.
-
-    Returns:
-        The clone.
-
-    Raises:
-        ModelError: it cannot be fitted to these samples.
-    """
+    """A clone of an estimator, fitted, with a random state where it has one."""
     with user_code(
         lambda error: (
             f"the estimator must be able to learn from {len(x):,} samples; "
@@ -104,32 +80,12 @@ def fitted(
 
 
 def no_probabilities(values: np.ndarray) -> np.ndarray:
-    """Rows that are no probabilities.
-
-    Args:
-        values: [n, k].
-
-    Returns:
-        Positions of those that are not finite, negative somewhere, or miss a sum of 1.
-    """
+    """Positions of rows, [n, k], that are not finite, negative somewhere, or miss a sum of 1."""
     return np.flatnonzero(~((values >= 0).all(1) & (abs(values.sum(1) - 1) <= ROUNDING)))
 
 
 def class_probabilities(one: Any, x: np.ndarray, n_classes: int) -> np.ndarray:
-    """What a fitted classifier's `predict_proba` says, a column a class.
-
-    Args:
-        one: the classifier, fitted to classes 0 … n_classes − 1 or some of them.
-        x: [n, d].
-        n_classes: k.
-
-    Returns:
-        [n, k], in the order of the classes, whatever the order of its `classes_`; 0 for a class
-        that it has not seen.
-
-    Raises:
-        ModelError: rows are no probabilities, or `classes_` does not name the columns.
-    """
+    """What a fitted classifier's `predict_proba` says, [n, k] in the order of the classes."""
     values = np.asarray(one.predict_proba(x))
     placed = by_class(one, values, n_classes, unseen=0.0)
     if len(bad := no_probabilities(placed)):
@@ -142,21 +98,8 @@ def class_probabilities(one: Any, x: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def by_class(one: Any, values: np.ndarray, n_classes: int, *, unseen: float) -> np.ndarray:
-    """Columns of a fitted classifier in the order of the classes.
-
-    Args:
-        one: the classifier; its `classes_` names the columns.
-        values: [n, c], as it gave them.
-        n_classes: k; classes are 0 … k − 1.
-        unseen: for a class that it does not name.
-
-    Returns:
-        [n, k], in float64.
-
-    Raises:
-        ModelError: `classes_` is missing, names one twice or one that there is not, or there are
-            more or fewer columns.
-    """
+    """Columns of a fitted classifier in the order of the classes, [n, k] in float64."""
+    # unseen: for a class that it does not name.
     classes = np.asarray(getattr(one, "classes_", None))
     known = np.arange(n_classes)
     names_all = classes.ndim == 1 and len(np.unique(classes)) == len(classes)

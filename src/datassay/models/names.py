@@ -12,29 +12,14 @@ HEAD, BLOCK_HEAD = "mlp", "logistic"
 
 
 def asked_encoder(name: str) -> str:
-    """Which encoder a network's name asks for.
-
-    Args:
-        name: as for `build_model`.
-
-    Returns:
-        "lite0" of "features:lite0+linear"; "auto" of itself; empty where none is asked for.
-    """
+    """Which encoder a network's name asks for: "lite0" of "features:lite0+linear"; empty: none."""
     return name if name == AUTO else _parts(name)[0]
 
 
 def full_name(name: str, train: SampleSet, head: str = HEAD) -> str:
-    """A network's name with nothing left to guess.
-
-    Args:
-        name: as for `build_model`.
-        train: the samples.
-        head: the network where the name leaves it open.
-
-    Returns:
-        "features:lite0+mlp" of "features:lite0", and of "auto" on its embeddings; "mlp" of "auto"
-        on anything else; other names as they are.
-    """
+    """A network's name with nothing left to guess; `head` where the name leaves it open."""
+    # "features:lite0+mlp" of "features:lite0", and of "auto" on its embeddings; "mlp" of "auto" on
+    # anything else; other names as they are.
     encoder, named = _parts(name)
     if name == AUTO:
         encoder = "" if train.encoding is None else train.encoding.name

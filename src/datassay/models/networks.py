@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,12 +33,9 @@ class Affine(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and standard deviation of samples, in float64; a deviation of 0 counts as 1.
+    """Mean and standard deviation of samples, in float64; a deviation of 0 counts as 1."""
 
-    Attributes:
-        mean: of each column of a table, [d]; of images one, [].
-        deviation: likewise; exactly 1 where every value is the same.
-    """
+    # Of a table one a column, [d]; of images one in all, [].
 
     mean: Float[Tensor, "*columns"]
     deviation: Float[Tensor, "*columns"]
@@ -54,25 +52,11 @@ class Spread:
 
 
 def spread(x: np.ndarray, what: str = "x") -> Spread:
-    """Measure samples, so that a network can be given mean 0 and standard deviation 1.
-
-    Images ([n, h, w] and deeper) share one mean and one deviation; columns of a table have each
-    their own. A constant column keeps its deviation of 0 out of the way: it is only centred. The
-    sums are float64, so that the order of the samples does not change what is rounded to float32.
-
-    Args:
-        x: [n, ...], any unit.
-        what: their name, for the error.
-
-    Returns:
-        Mean and deviation.
-
-    Raises:
-        DataError: float32, which networks compute in, cannot tell the values of a column apart: it
-            varies by less than a millionth of its mean, or by less than 1e-30 or more than 1e30.
-
-    Cost: two passes, in slices of rows.
-    """
+    """Measure samples, so that a network can be given mean 0 and standard deviation 1."""
+    # Images ([n, h, w] and deeper) share one mean and one deviation; columns of a table have each
+    # their own. A constant column keeps its deviation of 0 out of the way: it is only centred. The
+    # sums are float64, so that the order of the samples does not change what is rounded to float32.
+    # Refused: values that float32, which networks compute in, cannot tell apart.
     axes = (0,) if x.ndim == 2 else tuple(range(x.ndim))
     each = max(1, 2**22 // max(1, x[:1].size))
     slices = [slice(start, start + each) for start in range(0, len(x), each)]
@@ -133,20 +117,7 @@ def mlp(
 
 
 def cnn(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
-    """The 4-layer convolutional network of S1 App. A.3, PyTorch's default initialisation.
-
-    Args:
-        input_shape: [channels, height, width] or [height, width], at least 20 x 20 pixels.
-        n_outputs: k.
-
-    Returns:
-        The network, [n, *input_shape] → [n, k].
-
-    Raises:
-        ModelError: the input is no image, or too small for four convolutions.
-
-    Source: S1 App. A.3, Table "CNN". Deviates nowhere.
-    """
+    """The 4-layer convolutional network of S1 App. A.3, for images of at least 20 x 20 pixels."""
     channels, size = _image(input_shape, "cnn", 20)
     convolutions = [
         nn.Conv2d(channels, 32, 4, stride=2, padding=1),
@@ -221,3 +192,15 @@ def _image(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, tuple
 
 def _size(shape: tuple[int, ...]) -> int:
     return int(torch.Size(shape).numel())
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch's global generator, and restore its state at the end.
+
+    Args:
+        seed: of every draw inside.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

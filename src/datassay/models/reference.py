@@ -51,14 +51,7 @@ def imported_reference(name: str, rule: str) -> Any:
 
 
 def is_reference(name: str) -> bool:
-    """Whether the name is of the user's own module, and not of a built-in network.
-
-    Args:
-        name: as for `build_model`.
-
-    Returns:
-        True of "module:attribute"; False of "mlp:width=8" and of "features:lite0".
-    """
+    """Whether the name is of the user's own module, and not of a built-in network."""
     return ":" in name and name.split(":")[0] not in NETWORKS and not name.startswith(FEATURES)
 
 
@@ -70,13 +63,7 @@ def reference_file(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a module is to be taken from.
-
-    Attributes:
-        key: its name among the loaded modules.
-        file: set where a file was named.
-        own: whether it is the user's, of the current folder or a named file.
-    """
+    """Where a module is to be taken from."""
 
     key: str
     file: Path | None

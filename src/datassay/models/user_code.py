@@ -30,14 +30,7 @@ def user_code(
 
 
 def brief(error: BaseException) -> str:
-    """An error as one line.
-
-    Args:
-        error: any.
-
-    Returns:
-        Its kind, and its first line with a full stop, without what terminals take as commands.
-    """
+    """An error's kind and first line, without what terminals take as commands."""
     try:
         text = str(error).strip().splitlines() or ["no message"]
     except Exception:  # noqa: BLE001 a user's error may fail to say what it is

@@ -97,16 +97,7 @@ def load_state(model: nn.Module, given: Mapping[str, Tensor], path: str) -> None
 
 
 def weights_source(path: Path, model: nn.Module) -> str:
-    """Which weights a file holds, for a page.
-
-    Args:
-        path: one that `load_weights` has read.
-        model: that has read it.
-
-    Returns:
-        Its path, the beginning of its SHA-256, which of its state dicts was taken, and its
-        precision where float32 is another.
-    """
+    """Which weights a file holds: path, digest, state dict, and precision if not float32."""
     with file_and_place(path)[0].open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     found = _chosen(model, path)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from datassay.errors import SettingError
 from datassay.polynomial.monomials import Monomials
 from datassay.polynomial.normal_equations import chosen_dtype
 from datassay.polynomial.ridge_solvers import minimum_norm
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.rules import at_least
+from datassay.rules import at_least, require
 
 CURVE_ROWS = 2000  # samples that each score of the curves is averaged over, as in Fig. 3.11
 STEP = "polynomial: batches"
@@ -45,17 +44,11 @@ class BatchCurve:
 
 @result
 class BatchedFit:
-    """Average of the fits to all batches.
+    """Average of the fits to all batches."""
 
-    Attributes:
-        coef: [p', q], of the live features; row 0 is the constant.
-        curve: scores by number of batches.
-        ranks: [b], rank of each batch's centred features.
-    """
-
-    coef: Float[np.ndarray, "k q"]
-    curve: BatchCurve
-    ranks: Int[np.ndarray, " b"]
+    coef: Float[np.ndarray, "k q"]  # of the live features; row 0 is the constant
+    curve: BatchCurve  # scores by number of batches
+    ranks: Int[np.ndarray, " b"]  # of each batch's centred features
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -82,37 +75,27 @@ def batched_fit(
     val: tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m q"]] | None = None,
     progress: Progress = silent,
 ) -> BatchedFit:
-    """Average `n_batches` minimum-norm least-squares fits to random batches.
+    """Average `n_batches` minimum-norm least-squares fits to random batches of the live features.
 
-    Args:
-        x: [n, d].
-        targets: [n, q].
-        monomials: the features.
-        live: [p'], features to fit, the constant first.
-        n_batches: N_B.
-        batch_size: B; a batch holds no sample twice, batches may share samples.
-        precision: of the features and their inner products, "float32", "float64" or "auto", as
-            in `normal_equations`; each batch is solved in float64.
-        seed: random seed of the batches.
-        val: samples for the out-of-sample curves; None leaves these NaN.
-        progress: called after each batch.
+    A batch holds no sample twice, batches may share samples. The norm is over all coefficients but
+    the constant's, each ordered product counted; each batch is solved in float64. `val` samples are
+    for the out-of-sample curves alone.
 
     Returns:
         The average; only one batch's coefficients are held beside it.
 
-    Raises:
-        SettingError: n_batches is below 1, or batch_size is not in 2 … n.
-
     Cost: n_batches · (B² p' + B³/3) operations; 4 · B · p' values.
-    Source: S3 eqs. (3.14)-(3.16). The norm is over all coefficients but the constant's, each
-    ordered product counted.
+    Source: S3 eqs. (3.14)-(3.16).
     """
-    _check(n_batches, batch_size, len(x))
+    at_least("n_batches", n_batches, 1)
+    rule = f"be between 2 and the {len(x)} samples there are"
+    remedy = "Take smaller batches, or solver='exact'."
+    require(2 <= batch_size <= len(x), "batch_size", rule, batch_size, remedy=remedy)
     rng = np.random.default_rng(seed)
     dtype = chosen_dtype(precision, monomials)
     batches = [rng.choice(len(x), batch_size, replace=False) for _ in range(n_batches)]
     oob_rows = rng.permutation(len(x))[:CURVE_ROWS]
-    features = _Features(monomials, live, dtype)
+    features = partial(monomials.features, keep=live, dtype=dtype)
     first = batches[0][:CURVE_ROWS]
     views = {
         "in_sample": _View(features(x[first]), targets[first]),
@@ -137,16 +120,6 @@ def _fit(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, int]:
     coef, rank = minimum_norm(features[:, 1:], targets)
     constant = targets.mean(axis=0) - features[:, 1:].mean(axis=0, dtype=np.float64) @ coef
     return np.vstack([constant, coef]), rank
-
-
-@dataclass(frozen=True)
-class _Features:
-    monomials: Monomials
-    live: np.ndarray
-    dtype: type[np.floating]
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        return self.monomials.features(x, keep=self.live, dtype=self.dtype)
 
 
 class _View:
@@ -189,12 +162,3 @@ def score(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) 
         return float((outputs.argmax(axis=1) == targets.argmax(axis=1)).mean())
     spread = float(((targets - targets.mean(axis=0)) ** 2).sum())
     return 1 - float(((targets - outputs) ** 2).sum()) / spread if spread > 0 else np.nan
-
-
-def _check(n_batches: int, batch_size: int, n: int) -> None:
-    at_least("n_batches", n_batches, 1)
-    if not 2 <= batch_size <= n:
-        raise SettingError(
-            f"batch_size must be between 2 and the {n} samples there are; got {batch_size}. "
-            "Take smaller batches, or solver='exact'."
-        )

@@ -118,7 +118,10 @@ def cosine_encoding(
     Source: S3 §3.3.4, eq. (3.7) and Table 3.4. Deviates: exactly round(share · d) coefficients of
     each image, where S3 has "approximately 10 %" by an unpublished threshold.
     """
-    _check_settings(share, min_frequency, n_coordinates)
+    for name, value in (("share", share), ("min_frequency", min_frequency)):
+        fraction(name, value)
+    if n_coordinates is not None:
+        at_least("n_coordinates", n_coordinates, 1, why=", or None")
     if not len(x) or x.shape[1] != prod(image_shape):
         raise DataError(
             f"x must hold images of {image_shape[0]} x {image_shape[1]} pixels; got shape "
@@ -142,15 +145,7 @@ def cosine_encoding(
 def cosine_coefficients(
     x: Float[np.ndarray, "n d"], image_shape: tuple[int, int]
 ) -> Float[np.ndarray, "n d"]:
-    """The orthonormal two-dimensional discrete cosine transform (type II) of images.
-
-    Args:
-        x: [n, d], images row by row.
-        image_shape: rows, columns.
-
-    Returns:
-        [n, d], lowest frequencies first in rows and columns, with the sum of squares of x.
-    """
+    """The orthonormal two-dimensional cosine transform (type II) of images, lowest first."""
     coef = dctn(x.reshape(-1, *image_shape), axes=(1, 2), norm="ortho")
     return np.asarray(coef).reshape(x.shape)
 
@@ -173,10 +168,3 @@ def largest(coef: Float[np.ndarray, "n d"], share: float) -> Bool[np.ndarray, "n
         small = np.argpartition(size, d - number, axis=1)[:, : d - number]
         np.put_along_axis(kept, small, False, axis=1)
     return kept
-
-
-def _check_settings(share: float, min_frequency: float, n_coordinates: int | None) -> None:
-    for name, value in (("share", share), ("min_frequency", min_frequency)):
-        fraction(name, value)
-    if n_coordinates is not None:
-        at_least("n_coordinates", n_coordinates, 1, why=", or None")

@@ -58,20 +58,12 @@ class RidgePath:
 
 @result
 class ExactFit:
-    """A ridge fit to all samples.
+    """A ridge fit to all samples."""
 
-    Attributes:
-        coef: [p', q], of the live features; row 0 is the constant.
-        ridge: λ of Σ (y − f)² + λ ‖β‖², β without the constant.
-        path: the ridges it was chosen from; None where the ridge was given.
-        rank: of the features minus their means, where ridge is 0; else None.
-        notes: caveats, one sentence or two each.
-    """
-
-    coef: Float[np.ndarray, "k q"]
-    ridge: float
-    path: RidgePath | None
-    rank: int | None
+    coef: Float[np.ndarray, "k q"]  # of the live features; row 0 is the constant
+    ridge: float  # λ of Σ (y − f)² + λ ‖β‖², β without the constant
+    path: RidgePath | None  # the ridges it was chosen from; None where the ridge was given
+    rank: int | None  # of the features minus their means, where ridge is 0
     notes: tuple[str, ...]
 
 
@@ -83,17 +75,11 @@ def exact_fit(
 ) -> ExactFit:
     """Minimise Σ (y − f)² + ridge ‖β‖²; the constant is not penalised.
 
-    Args:
-        normal: the sums over the samples.
-        ridge: a number in squared feature units, not scaled by n; 0 gives the minimum-norm
-            solution; "auto" takes the ridge with the smallest squared leave-one-out error.
-        progress: called after each factorisation.
-
     Returns:
-        Coefficients, path and notes.
+        Coefficients, path and notes. Ridge 0 gives the minimum-norm solution; "auto" takes the
+        ridge with the smallest squared leave-one-out error.
 
     Raises:
-        SettingError: the ridge is negative or not a number.
         DataError: there are fewer than 2 samples, or the equations are not positive definite in
             the precision of their sums.
 

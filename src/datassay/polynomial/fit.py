@@ -136,22 +136,7 @@ def fit_polynomial(
 def fit_normal_equations(
     normal: NormalEquations, ridge: float | str = Regression.ridge, *, progress: Progress = silent
 ) -> PolynomialFit:
-    """The exact fit, from normal equations.
-
-    Args:
-        normal: the sums over the samples.
-        ridge: as for `fit_polynomial`.
-        progress: called after each factorisation.
-
-    Returns:
-        The polynomial and how its ridge was chosen.
-
-    Raises:
-        DataError: all targets are the same, or there are fewer than 2 samples.
-        SettingError: ridge is negative.
-
-    Cost: that of `exact_fit`.
-    """
+    """The exact fit, from normal equations; the ridge is as for `fit_polynomial`."""
     spread = normal.target_squares - normal.target_sum**2 / normal.n_samples
     # A spread of 1e-7 of the mean is rounding of these sums: then look at the rows kept.
     rows = normal.row_targets

@@ -103,7 +103,8 @@ def normal_equations(
     Cost: n · p'² operations for p' live features (half of a plain product); p'² + 3 · chunk · p'
     values of memory.
     """
-    _check(precision, chunk)
+    one_of("precision", precision, PRECISIONS)
+    at_least("chunk", chunk, 1)
     checked_samples(x, targets, monomials)
     dtype = chosen_dtype(precision, monomials)
     live = live_features(x, monomials, dtype)
@@ -138,20 +139,8 @@ def normal_equations(
 
 
 def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
-    """Add the sums over two sets of samples. Exact: a feature not live in one set is zero there.
-
-    Args:
-        first: sums over some samples.
-        second: sums over other samples, same monomials, made with seen=first.n_samples.
-
-    Returns:
-        The sums over all.
-
-    Raises:
-        DataError: the monomials or the numbers of targets differ.
-
-    Cost: p'² additions and values.
-    """
+    """Add the sums over two sets of samples; the second is made with seen=first.n_samples."""
+    # Exact: a feature not live in one set is zero there.
     same = np.array_equal(first.monomials.terms, second.monomials.terms)
     if not same or first.cross.shape[1] != second.cross.shape[1]:
         raise DataError(
@@ -193,18 +182,9 @@ def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
 def live_features(
     x: Float[np.ndarray, "n d"], monomials: Monomials, dtype: type[np.floating] = np.float64
 ) -> Int[np.ndarray, " k"]:
-    """Features that are not zero in every sample, computed in `dtype`.
-
-    Args:
-        x: [n, d].
-        monomials: the features.
-        dtype: of the products; a very small one can be zero in float32 but not in float64.
-
-    Returns:
-        [p'], ascending; the constant is first.
-
-    Cost: n · p · k multiplications for the features that are dead, `CHUNK` · p · k for all others.
-    """
+    """Features that are not zero in every sample, ascending, the constant first."""
+    # A very small one can be zero in float32 but not in float64. Cost: n · p · k multiplications
+    # for the features that are dead, `CHUNK` · p · k for all others.
     dead = np.arange(monomials.n_features)
     for start in range(0, len(x), CHUNK):
         part = monomials.features(x[start : start + CHUNK], keep=dead, dtype=dtype)
@@ -327,6 +307,7 @@ def _opened(
     monomials: Monomials,
     precision: str,
 ):
+    """What the store keeps of these sums; None where there is none."""
     if store is None:
         return None
     from datassay.store.manifest import digest  # both import torch
@@ -361,8 +342,3 @@ def _check_sums(sums: _Sums) -> None:
             "the inputs or targets are too large. Scale them (sklearn's StandardScaler), or take "
             "precision='float64'."
         )
-
-
-def _check(precision: str, chunk: int) -> None:
-    one_of("precision", precision, PRECISIONS)
-    at_least("chunk", chunk, 1)

@@ -65,13 +65,7 @@ class Centred:
 
 
 def centred(normal: NormalEquations) -> Centred:
-    """Remove the constant from normal equations.
-
-    Returns:
-        The centred equations, for the solvers of this module.
-
-    Cost: s · p' values for the s rows.
-    """
+    """Remove the constant from normal equations; s · p' values for the s rows."""
     mean = normal.feature_sum[1:] / normal.n_samples
     features = normal.monomials.features(normal.rows, keep=normal.live[1:])
     return Centred(
@@ -87,14 +81,10 @@ class Spectrum:
     """Solves any ridge from one eigendecomposition of G."""
 
     def __init__(self, system: Centred):
-        """Decompose.
-
-        Cost: about 9 p'³ operations, 2 p'² values.
-        """
+        """Decompose. Cost: about 9 p'³ operations, 2 p'² values."""
         self._system = system
-        driver = (
-            "evd" if system.n_features > 1 else "ev"
-        )  # SciPy 1.11 gives evd too small a workspace
+        # SciPy 1.11 gives evd too small a workspace.
+        driver = "evd" if system.n_features > 1 else "ev"
         self._values, self._vectors = eigh(
             system.gram(), lower=False, overwrite_a=True, check_finite=False, driver=driver
         )
@@ -211,20 +201,7 @@ class Poles:
 def cholesky(
     gram: Float[np.ndarray, "k k"], ridge: float
 ) -> Callable[[Float[np.ndarray, "k r"]], Float[np.ndarray, "k r"]]:
-    """Solver of gram · u = r, by a Cholesky factorisation that overwrites gram.
-
-    Args:
-        gram: upper triangle in Fortran order, with the ridge on its diagonal; overwritten.
-        ridge: the ridge that was added, for the error message.
-
-    Returns:
-        A function of right-hand sides, one per column.
-
-    Raises:
-        DataError: the matrix is not positive definite within rounding.
-
-    Cost: k³/3 operations, and 2 k² per right-hand side.
-    """
+    """Solver of gram · u = r by a Cholesky factorisation that overwrites gram's upper triangle."""
     factor, solve = get_lapack_funcs(("potrf", "potrs"), (gram,))
     upper, failed = factor(gram, lower=0, clean=0, overwrite_a=1)
     if failed:
@@ -239,10 +216,6 @@ def minimum_norm(
     features: Float[np.ndarray, "n k"], targets: Float[np.ndarray, "n q"]
 ) -> tuple[Float[np.ndarray, "k q"], int]:
     """Smallest coefficients among those of the best fit, features and targets minus their means.
-
-    Args:
-        features: [n, k]; n² k operations are cheap where n < k.
-        targets: [n, q].
 
     Returns:
         Coefficients [k, q] in float64 (the constant is the mean target minus that of the features
@@ -263,15 +236,10 @@ def minimum_norm(
 
 
 def rounding(dtype: np.dtype, n: int) -> float:
-    """Eigenvalues below this share of the largest are rounding of inner products.
-
-    Sums in float32 of 2000 Fashion-MNIST images are 4e-8 of the norm from those in float64, while
-    the smallest eigenvalue is 5e-7 of the largest: the bound usual in float64, n times the
-    precision, would cut real directions off.
-
-    Returns:
-        The share.
-    """
+    """Eigenvalues below this share of the largest are rounding of inner products."""
+    # Sums in float32 of 2000 Fashion-MNIST images are 4e-8 of the norm from those in float64, while
+    # the smallest eigenvalue is 5e-7 of the largest: the bound usual in float64, n times the
+    # precision, would cut real directions off.
     precision = float(np.finfo(dtype).eps)
     return precision if dtype == np.float32 else n * precision
 

@@ -7,18 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Regression:
-    """The products of inputs, and how their coefficients are fitted.
-
-    Attributes:
-        degree: k, the most inputs in a product.
-        solver: "exact" or "batched".
-        ridge: of the exact fit; "auto" has the smallest leave-one-out error.
-        n_batches: of the batched fit.
-        batch_size: of the batched fit.
-        precision: of the products of features: "auto", "float64", "float32" or "bfloat16".
-        store: folder that makes the exact fit resumable; None keeps nothing.
-        seed: of batches and leave-one-out rows.
-    """
+    """Defaults of the products of inputs, and of how their coefficients are fitted."""
 
     degree: int = 2
     solver: str = "exact"

@@ -1,4 +1,4 @@
-"""A polynomial with the scaling and names of the user's data, and its file format."""
+"""A polynomial with the scaling and names of the user's data, its file format and its score."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from datassay.models.user_code import brief
 from datassay.polynomial.model import CHUNK, Polynomial
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.results import result
+from datassay.stats import Interval, mean_interval
 
 FORMAT = "datassay polynomial 1"
+N_TRAIN = 5000  # so many training samples say enough: a score of 2000 is known to a point
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 ARRAYS = ("terms", "scale", "coef", "center", "spread")
 
@@ -250,4 +252,67 @@ def _are_terms(terms: np.ndarray, d: int) -> bool:
         and (terms >= -1).all()
         and (terms < d).all()
         and (np.diff(terms, axis=1) >= 0).all()
+    )
+
+
+def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[np.ndarray, " m"]:
+    """Score of each sample, whose mean is the accuracy or R².
+
+    Returns:
+        [m]. Classes: 1 where the largest output is the label's, else 0. Targets: 1 minus squared
+        error over the variance of these targets, averaged over targets (constant ones are left
+        out); only the mean over samples is an R².
+    """
+    if samples.is_classification:
+        return (outputs.argmax(axis=1) == samples.y).astype(float)
+    y = samples.y.reshape(len(samples), -1)
+    variance = y.var(axis=0)
+    varies = variance > 0
+    if not varies.any():
+        return np.zeros(len(y))
+    error = (y - outputs)[:, varies] ** 2
+    return (1 - error / variance[varies]).mean(axis=1)
+
+
+@result
+class SurrogateScores:
+    """Scores of models from simple to ours, on the same validation samples."""
+
+    names: tuple[str, ...]  # of the r models, ours last
+    each: Float[np.ndarray, "r m"]  # see `score_each`
+    train: Float[np.ndarray, " r"]  # mean score on n_train training samples
+    n_train: int
+    n_features: tuple[int, ...]  # of each model, constant included
+    metric: str  # "accuracy" or "R²"
+
+    def ahead_of(self, other: int) -> Interval:
+        """Score of ours minus another's, paired over samples; infinitely wide for one sample."""
+        unit = 1.0 if self.metric == "accuracy" else 0.0
+        return mean_interval(self.each[-1] - self.each[other], unit)
+
+
+def surrogate_scores(
+    models: Mapping[str, Surrogate],
+    outputs: Mapping[str, Float[np.ndarray, "m q"]],
+    train: SampleSet,
+    val: SampleSet,
+    *,
+    seed: int,
+) -> SurrogateScores:
+    """Scores of a constant, then of models from simple to ours with their validation `outputs`."""
+    rng = np.random.default_rng(seed)
+    some = train.subset(np.sort(rng.permutation(len(train))[:N_TRAIN]))
+    mean = output_targets(train).mean(axis=0)
+    constant = [np.tile(mean, (len(samples), 1)) for samples in (val, some)]
+    each, seen = [score_each(constant[0], val)], [score_each(constant[1], some).mean()]
+    for name, model in models.items():
+        each.append(score_each(outputs[name], val))
+        seen.append(score_each(model.outputs(some.x), some).mean())
+    return SurrogateScores(
+        names=("the commonest class" if train.is_classification else "the mean", *models),
+        each=np.stack(each),
+        train=np.array(seen),
+        n_train=len(some),
+        n_features=(1, *(model.polynomial.monomials.n_features for model in models.values())),
+        metric="accuracy" if train.is_classification else "R²",
     )

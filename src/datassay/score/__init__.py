@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from datassay.score.influence.whole.solvers import conjugate_gradients as conjugate_gradients
     from datassay.score.influence.whole.solvers import exact as exact
     from datassay.score.influence.whole.solvers import lissa as lissa
-    from datassay.score.influence.whole.unrolled import unrolled as unrolled
     from datassay.score.influence_moments import InfluenceMoments as InfluenceMoments
     from datassay.score.influence_moments import gradient_moments as gradient_moments
     from datassay.score.influence_moments import influence_moments as influence_moments

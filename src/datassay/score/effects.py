@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from datassay.errors import SettingError
 from datassay.results import Meaning, Tabular, result, with_meanings
+from datassay.rules import require
 from datassay.score.settings import DEFAULT_TOP
 
 OUTCOMES = ("output", "margin", "loss")
@@ -40,11 +41,7 @@ class Outcome:
     is_classification: bool
 
     def __call__(self, outputs: Float[Tensor, "... m k"]) -> Float[Tensor, "... m"]:
-        """The outcome under these outputs; any leading axes.
-
-        Returns:
-            Output unit, log odds or loss unit (nats, or half squared output unit).
-        """
+        """The outcome under these outputs; any leading axes."""
         if self.measure == "output":
             if outputs.shape[-1] == 1:
                 return outputs[..., 0]
@@ -91,8 +88,7 @@ def outcome(
         SettingError: measure is unknown, a margin is asked of a regression, one output of several,
             or a loss or margin without targets.
     """
-    if measure not in OUTCOMES:
-        raise SettingError(f"measure must be 'output', 'margin' or 'loss'; got {measure!r}.")
+    require(measure in OUTCOMES, "measure", "be 'output', 'margin' or 'loss'", repr(measure))
     if measure == "margin" and not is_classification:
         raise SettingError("measure='margin' needs classes; this is a regression. Use 'loss'.")
     if measure == "output" and not is_classification and outputs.shape[1] > 1:

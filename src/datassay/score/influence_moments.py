@@ -116,18 +116,7 @@ def influence_moments(
 
 
 def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
-    """The moments of computed pairs.
-
-    Args:
-        pairs: from `pair_influence`.
-        seed: of the samples drawn for the third and fourth moments.
-
-    Returns:
-        The moments.
-
-    Raises:
-        DataError: X is the same for all pairs.
-    """
+    """The moments of computed pairs."""
     a = pairs.rows
     q = a.square().sum(1)
     mean, variance = first_moments(len(a), a.sum(0), a.T @ a, q)
@@ -144,19 +133,7 @@ def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
 
 
 def influence_variance(pairs: PairInfluence) -> float:
-    """V[X], without the other moments.
-
-    Args:
-        pairs: from `pair_influence`.
-
-    Returns:
-        The variance over unordered pairs.
-
-    Raises:
-        DataError: X is the same for all pairs.
-
-    Cost: n p² operations.
-    """
+    """V[X], without the other moments."""
     a = pairs.rows
     return first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))[1]
 
@@ -228,20 +205,7 @@ def gradient_moments(
 def first_moments(
     n: int, total: Float[Tensor, " p"], second: Float[Tensor, "p p"], q: Float[Tensor, " n"]
 ) -> tuple[float, float]:
-    """E[X] and V[X].
-
-    Args:
-        n: samples.
-        total: S.
-        second: C.
-        q: ‖a_z‖².
-
-    Returns:
-        Mean and variance over pairs.
-
-    Raises:
-        DataError: the variance is 0 up to rounding: it can be neither divided by nor lowered.
-    """
+    """E[X] and V[X]."""
     pairs = n * (n - 1)
     mean = float(-(total.square().sum() - q.sum()) / pairs)
     squares = float(second.square().sum())

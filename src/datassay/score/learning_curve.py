@@ -10,7 +10,7 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.results import result
-from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.training_run import Dynamics, filter_values
 
 # Bands of modes by rank of their eigenvalue, first and last; a band is learned roughly as one.
@@ -67,12 +67,21 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     kind = "flow" if run.kind == "converged" else run.kind
     order = torch.arange(len(basis.eigenvalues) - 1, -1, -1)[: basis.rank]
     ell = basis.eigenvalues[order]
-    energy = _energy(basis, lin.residual)[order]
-    shared = _shared(ell, energy, _tolerance(lin))
+    # The primal rows carry √ℓ, which is divided out.
+    squared = basis.project(lin.residual).square().sum(1)
+    energy = squared if basis.complete else squared / basis.eigenvalues.clamp_min(1e-300)
+    energy = energy[order]
+    is_exact = lin.form.precision == lin.form.products.precision == "float64"
+    shared = _shared(ell, energy, EQUAL if is_exact else EQUAL_FLOAT32)
     steps = np.unique(np.geomspace(1, 100 * run.steps, N_TIMES).round().astype(int))
-    left = torch.stack([_left(ell, Dynamics(kind, run.step, int(t), run.penalty)) for t in steps])
+    runs = [Dynamics(kind, run.step, int(t), run.penalty) for t in steps]
+    left = torch.stack([(1 - ell * filter_values(ell, one)).square() for one in runs])
+    tiny = torch.finfo(ell.dtype).tiny
     bands = [(a, min(b or len(ell), len(ell))) for a, b in BANDS if a <= len(ell)]
-    residual = [_share(shared[a - 1 : b], left[:, a - 1 : b]) for a, b in bands]
+    residual = [
+        (left[:, a - 1 : b] @ shared[a - 1 : b]) / shared[a - 1 : b].sum().clamp_min(tiny)
+        for a, b in bands
+    ]
     everything = lin.residual.square().sum()
     unreachable = everything - energy.sum()  # outside the kernel's range: never learned
     total = ((left @ energy) + unreachable) / everything.clamp_min(torch.finfo(ell.dtype).tiny)
@@ -87,17 +96,6 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     )
 
 
-def _energy(basis: Eigenbasis, residual: Float[Tensor, "n b c"]) -> Float[Tensor, " p"]:
-    """Squared residual in each mode; the primal rows carry √ℓ, which is divided out."""
-    squared = basis.project(residual).square().sum(1)
-    return squared if basis.complete else squared / basis.eigenvalues.clamp_min(1e-300)
-
-
-def _tolerance(lin: Linearization) -> float:
-    exact = lin.form.precision == lin.form.products.precision == "float64"
-    return EQUAL if exact else EQUAL_FLOAT32
-
-
 def _shared(
     ell: Float[Tensor, " p"], energy: Float[Tensor, " p"], tolerance: float
 ) -> Float[Tensor, " p"]:
@@ -107,11 +105,3 @@ def _shared(
     place = starts.cumsum(0) - 1
     total = energy.new_zeros(int(starts.sum())).index_add_(0, place, energy)
     return (total / place.bincount())[place]
-
-
-def _left(ell: Float[Tensor, " p"], run: Dynamics) -> Float[Tensor, " p"]:
-    return (1 - ell * filter_values(ell, run)).square()
-
-
-def _share(energy: Float[Tensor, " p"], left: Float[Tensor, "t p"]) -> Float[Tensor, " t"]:
-    return (left @ energy) / energy.sum().clamp_min(torch.finfo(energy.dtype).tiny)

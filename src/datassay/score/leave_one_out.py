@@ -16,14 +16,15 @@ from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import (
+    ModeRemovals,
     RemovalBlocks,
     Removals,
     deletion,
+    has_modes,
     removals,
     run_resolvents,
     takes_few_steps,
 )
-from datassay.score.linear.removal_modes import ModeRemovals, has_modes
 from datassay.score.linear.training_run import Dynamics, TrainingRun, training_run
 from datassay.score.settings import Training
 

@@ -121,14 +121,7 @@ def scores() -> tuple[Score, ...]:
 
 
 def further_scores() -> tuple[Score, ...]:
-    """The scores that other distributions add, in the order of their entry points' names.
-
-    Returns:
-        None where no installed distribution adds one.
-
-    Raises:
-        SettingError: an entry point names something else than a Score, or two have one name.
-    """
+    """The scores that other distributions add, in the order of their entry points' names."""
     names = [import_module(f"datassay.score.{name}").SCORE.name for name in BUILT_IN]
     for name, one in plugins("scores").items():
         if not isinstance(one, Score):

@@ -15,11 +15,11 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
+from datassay.rules import require
 from datassay.score.influence_moments import influence_variance
 from datassay.score.settings import Influence
-from datassay.score.variance.adjoint import adjoint
+from datassay.score.variance.orders import adjoint, fixed, refit, step
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
-from datassay.score.variance.refit import fixed, refit, step
 
 ORDERS = ("fixed", "adjoint", "step", "retrain")
 
@@ -114,8 +114,7 @@ def removal_effects(
     if order not in ORDERS:
         names = ", ".join(repr(name) for name in ORDERS)
         raise SettingError(f"order must be one of {names}; got {order!r}.")
-    if not 0 <= rerank <= len(train):
-        raise SettingError(f"rerank must lie in 0..{len(train)}; got {rerank}.")
+    require(0 <= rerank <= len(train), "rerank", f"lie in 0..{len(train)}", rerank)
     geometry = output_geometry(
         model, train, loss, projection=projection, seed=seed, progress=progress
     )

@@ -13,6 +13,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids, table_of
+from datassay.rules import require
 from datassay.score.information.gaussian_kl import KlInformation, divergences
 from datassay.score.information.weights import (
     SteadyState,
@@ -121,7 +122,11 @@ def sample_information(
             information = loo.weight_change / (2 * sigma**2)
         return SampleInformation(information, lin.ids, smoothing, float(sigma))
     progress = cast(Progress, run.pop("progress", silent))
-    training = _training(lin, loo, run)
+    training = (
+        training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+        if loo is None
+        else TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
+    )
     if smoothing == "fisher":
         return SampleInformation(
             fisher_information(training, sigma, progress), lin.ids, smoothing, float(sigma)
@@ -142,10 +147,8 @@ def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> Non
     if smoothing not in SMOOTHINGS:
         names = ", ".join(repr(name) for name in SMOOTHINGS)
         raise SettingError(f"smoothing must be one of {names}; got {smoothing!r}.")
-    if not (np.isfinite(sigma) and sigma > 0):
-        raise SettingError(f"sigma must be finite and positive; got {sigma}.")
-    if not 1e-150 < sigma < 1e150:
-        raise SettingError(f"sigma must have a square between 1e-300 and 1e300; got {sigma:g}.")
+    require(np.isfinite(sigma) and sigma > 0, "sigma", "be finite and positive", sigma)
+    require(1e-150 < sigma < 1e150, "sigma", "have a square between 1e-300 and 1e300", f"{sigma:g}")
     if smoothing in OF_SGD and batch_size is None:
         raise SettingError(
             f"batch_size must be given for smoothing={smoothing!r}, as the noise of SGD is "
@@ -174,12 +177,6 @@ def _check_finite(divergence: KlInformation) -> None:
             f"infinite: {', '.join(map(str, infinite[:5]))}. Use smoothing='sgd', or leave out the "
             "features that only these samples have."
         )
-
-
-def _training(lin: Linearization, loo: LeaveOneOut | None, run: dict) -> TrainingRun:
-    if loo is None:
-        return training_run(lin, **run)
-    return TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
 
 
 SCORE = Score(

@@ -34,16 +34,8 @@ STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
-    """Write a file beside its place and move it there; it is on disk when this returns.
-
-    Args:
-        path: of the file, in a folder that is there. A link is replaced.
-        write: writes all of it to a file open for reading, too.
-        replace: False keeps what is there already.
-
-    Raises:
-        OSError: the file system refuses; nothing is left.
-    """
+    """Write a file beside its place and move it there; it is on disk when this returns."""
+    # replace: False keeps what is there already; a link is replaced. On failure nothing is left.
     part = path.with_name(f".{path.name}.{secrets.token_hex(16)}.part")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:

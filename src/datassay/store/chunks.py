@@ -52,14 +52,7 @@ def chunks_of(sizes: Mapping[str, int], size: int) -> tuple[Chunk, ...]:
 def encoded(
     ids: Mapping[str, np.ndarray],
 ) -> dict[str, Int[np.ndarray, " n"] | UInt8[np.ndarray, "n width"]]:
-    """Ids of all parts as one type that Zarr's specification has.
-
-    Args:
-        ids: part → [n].
-
-    Returns:
-        Part → int64, or UTF-8 bytes filled up with zeros.
-    """
+    """Ids of all parts as one type that Zarr's specification has: int64, or UTF-8 bytes."""
     if all(np.can_cast(part.dtype, np.int64) for part in ids.values()):
         return {name: part.astype(np.int64) for name, part in ids.items()}
     texts = {name: np.char.encode(part.astype(str), "utf-8") for name, part in ids.items()}

@@ -61,17 +61,11 @@ RECORDED = ("datassay", "numpy", "zarr")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The arrays of a store.
+    """The arrays of a store."""
 
-    Attributes:
-        sizes: part → samples; "train" first.
-        arrays: name → shape of one sample and type; every part has all of them.
-        chunk: samples of a chunk.
-    """
-
-    sizes: Mapping[str, int]
-    arrays: Mapping[str, tuple[tuple[int, ...], np.dtype]]
-    chunk: int
+    sizes: Mapping[str, int]  # part → samples; "train" first
+    arrays: Mapping[str, tuple[tuple[int, ...], np.dtype]]  # name → shape of a sample, type
+    chunk: int  # samples of a chunk
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
@@ -81,17 +75,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Which chunks of a store are complete, missing or damaged.
+    """Which chunks of a store are complete, missing or damaged."""
 
-    Attributes:
-        complete: numbers of the chunks that are there, every byte checked.
-        missing: numbers of those never finished.
-        damaged: number → what is wrong, of those that must be computed again.
-    """
-
-    complete: tuple[int, ...]
-    missing: tuple[int, ...]
-    damaged: Mapping[int, str]
+    complete: tuple[int, ...]  # every byte checked
+    missing: tuple[int, ...]  # never finished
+    damaged: Mapping[int, str]  # number → what is wrong, of those to compute again
 
     @property
     def sentence(self) -> str:

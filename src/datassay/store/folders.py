@@ -62,17 +62,8 @@ def foreign(folder: Path, names: Iterable[str]) -> list[str]:
 
 
 def place(folder: Path, out: Path, overwrite: bool) -> None:
-    """Move the new files of a staging folder to `out`, all of them or none.
-
-    Args:
-        folder: of `staging`; `new` holds the files and their manifest.
-        out: where they go; made where it does not exist.
-        overwrite: whether files that we did not write may be replaced.
-
-    Raises:
-        SettingError: such a file stands in the way.
-        OSError: the file system refuses; what stood there stands there again.
-    """
+    """Move the new files of a staging folder to `out`, all of them or none."""
+    # overwrite: whether files that we did not write may be replaced.
     with uninterrupted():
         if folder.parent != out:
             os.rename(folder / NEW, out)
@@ -102,15 +93,8 @@ def refuse_foreign(out: Path, names: list[str]) -> None:
 
 
 def heal(parent: Path) -> None:
-    """Undo what a killed process left half done in a folder, and remove its leftovers.
-
-    Args:
-        parent: a folder; need not exist. What is not surely ours, or belongs to a process that
-            lives, stays.
-
-    Raises:
-        SettingError: earlier results cannot be put back, since other files stand there now.
-    """
+    """Undo what a killed process left half done in a folder, and remove its leftovers."""
+    # What is not surely ours, or belongs to a process that lives, stays.
     if not any(parent.glob(f"{PREFIX}*")):
         return
     with uninterrupted(), locked(parent):

@@ -83,14 +83,7 @@ def is_local(location: str | Path) -> bool:
 
 
 def check_place(location: str | Path) -> None:
-    """Refuse, before any work is done, what cannot hold the folders of a run.
-
-    Args:
-        location: path or URL; of a URL only the spelling is checked.
-
-    Raises:
-        SettingError: it names no folder, is a file, or a folder that no run made.
-    """
+    """Refuse, before any work is done, what cannot hold the folders of a run."""
     if not is_local(location):
         return
     place = Path(normal(location))

@@ -72,25 +72,9 @@ def claim(
     unpack: Callable[[Any], dict[str, Any]],
     content: Callable[[], bytes],
 ) -> dict[str, Any]:
-    """The manifest of a store, created where there is none; that of another run is refused.
-
-    Args:
-        location: path or URL of the folder.
-        run: what the contents belong to, plain JSON values.
-        file: name of the manifest's file.
-        unpack: as for `read_manifest`.
-        content: of the file, where there is none. Of several processes that write it at once the
-            first counts; of a URL, the last.
-
-    Returns:
-        The manifest; "run" is one of its entries.
-
-    Raises:
-        SettingError: the store belongs to another run, each difference named, or the folder is no
-            store.
-        ModelError: it belongs to this run, but the model's code was another.
-        DataError: the manifest is damaged, or can be neither read nor written.
-    """
+    """The manifest of a store, created where there is none; that of another run is refused."""
+    # content: of the file, where there is none. Of several processes that write it at once the
+    # first counts; of a URL, the last.
     manifest = read_manifest(location, file, unpack)
     if manifest is None:
         with writing(location):
@@ -137,15 +121,7 @@ def write_new(location: str | Path, file: str, content: bytes, *, replace: bool 
 def read_manifest(
     location: str | Path, file: str, unpack: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The manifest of a store.
-
-    Returns:
-        The manifest, or None where there is no store yet.
-
-    Raises:
-        DataError: the manifest is damaged or cannot be read.
-        SettingError: there is something else.
-    """
+    """The manifest of a store, or None where there is no store yet; anything else is refused."""
     files, root = file_system(location)
     try:
         with reading(location):

@@ -85,19 +85,8 @@ def write_part(part: Part, path: Path) -> None:
 
 
 def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) -> None:
-    """Refuse, before any work is done, a folder that the results could not go to.
-
-    What a killed run left half done there is undone first.
-
-    Args:
-        out: the folder, which need not exist yet.
-        names: of the files that will go there.
-        overwrite: whether files that we did not write may be replaced.
-
-    Raises:
-        SettingError: `out` or a folder above it is no folder, one of its result names is taken by
-            a folder or by a file that we did not write, or nothing can be written there.
-    """
+    """Refuse, before any work is done, a folder that the results could not go to."""
+    # What a killed run left half done there is undone first.
     check_name(out)
     nearest = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
     if not nearest.is_dir():
@@ -153,19 +142,9 @@ def check_outputs(
     inputs: Iterable[object],
     folders: Iterable[str | Path] = (),
 ) -> None:
-    """Refuse results that would replace, or lie among, what is read.
-
-    Args:
-        out: the folder of the results.
-        names: of the files that will go there.
-        inputs: texts and paths that may name files; others are left alone.
-        folders: data and earlier results; where one is a folder, its files are read, and those
-            of its folders may be.
-
-    Raises:
-        SettingError: one of the results is an input, by whatever name or link, or `out` is or
-            lies in one of the folders.
-    """
+    """Refuse results that would replace, or lie among, what is read."""
+    # inputs: texts and paths that may name files; others are left alone. folders: data and earlier
+    # results; where one is a folder, its files are read, and those of its folders may be.
     results = [out / name for name in names]
     for given in inputs:
         if isinstance(given, str | Path) and any(_same(given, result) for result in results):

@@ -79,19 +79,10 @@ def _not_plain(path: Path) -> str:
 
 
 def hold(owner: object, folder: Path, unfinished: Iterable[Path]) -> None:
-    """Note that this process uses a store, and remove what killed ones left if no other does.
-
-    The note is a shared lock on the folder, which the system drops with the process: it keeps no
-    other process from reading or writing, and none that was killed is waited for.
-
-    Args:
-        owner: as long as it lives, the store is used.
-        folder: the store's.
-        unfinished: its unfinished files, looked for once no other process uses it.
-
-    Raises:
-        DataError: another process holds the store alone for half a minute.
-    """
+    """Note that this process uses a store, and remove what killed ones left if no other does."""
+    # The note is a shared lock on the folder, which the system drops with the process: it keeps no
+    # other process from reading or writing, and none that was killed is waited for. It lasts as
+    # long as `owner` lives; `unfinished` is looked for once no other process uses the store.
     if fcntl is None:
         return
     alone = lock_if_free(folder.resolve())

@@ -71,28 +71,13 @@ class ResultStore:
         return name in self._held
 
     def get(self, name: str) -> dict[str, np.ndarray]:
-        """The piece of this name.
-
-        Returns:
-            Its arrays by name.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """The piece of this name, its arrays by name; KeyError where there is none."""
         if name not in self:
             raise KeyError(name)
         return self._held[name]
 
     def put(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Store a piece; it is on disk when this returns.
-
-        Args:
-            name: of the piece.
-            arrays: by name.
-
-        Raises:
-            DataError: the folder is full or not writable.
-        """
+        """Store a piece; it is on disk when this returns."""
         self._held[name] = dict(arrays)
         if self._folder is None:
             return
@@ -102,15 +87,7 @@ class ResultStore:
     def kept(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """The piece of this name; computed and stored if it is missing.
-
-        Args:
-            name: of the piece.
-            compute: gives its arrays by name.
-
-        Returns:
-            Its arrays by name.
-        """
+        """The piece of this name; computed and stored if it is missing."""
         if name not in self:
             self.put(name, compute())
         return self.get(name)

@@ -45,23 +45,9 @@ def batches(
     seed: int,
     dtype: torch.dtype,
 ) -> Iterator[Batch]:
-    """The batches of S networks, network s drawing from subsets[s].
-
-    Args:
-        x: inputs of all n samples.
-        y: their targets.
-        subsets: positions of each network's samples; repeated ones count as often.
-        steps: updates.
-        batch_size: samples an update, reshuffled every epoch; None is all of a subset.
-        seed: of the order; network s uses the stream (seed, s).
-        dtype: of the weights.
-
-    Yields:
-        One batch an update; the losses are to be weighted by its weights and summed.
-
-    Cost: S · batch inputs gathered an update; full batches are gathered once, or never when the
-    subsets hold most samples (then S n instead of S kept samples pass through the networks).
-    """
+    """The batches of S networks, network s drawing from subsets[s]."""
+    # Cost: S · batch inputs gathered an update; full batches are gathered once, or never when the
+    # subsets hold most samples (then S n instead of S kept samples pass through the networks).
     if batch_size is None:
         whole = _full_batch(x, y, subsets, dtype)
         for _ in range(steps):
@@ -78,21 +64,7 @@ def weighted(
     subsets: Int[Tensor, "S kept"],
     sample_weight: Tensor | Callable[[Tensor], Tensor],
 ) -> Iterator[Batch]:
-    """The batches with their weights multiplied by those of the samples.
-
-    Args:
-        draw: the batches.
-        subsets: positions of each network's samples.
-        sample_weight: [n] or [S, n], not negative, of which only ratios count: they are scaled to
-            mean 1 over each network's subset. Or a function of positions [S, samples], called once
-            a batch, that gives weights of the same shape; these are taken as they are.
-
-    Yields:
-        The batches.
-
-    Raises:
-        SettingError: wrong shape, negative or not finite, or all 0 over a subset.
-    """
+    """The batches with their weights multiplied by those of the samples."""
     if not callable(sample_weight):
         weight = _mean_one(sample_weight, subsets)
         for batch in draw:

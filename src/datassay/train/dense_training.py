@@ -38,16 +38,7 @@ class DenseStack:
 
 
 def dense_stack(models: Sequence[nn.Module], x: Num[Tensor, "n ..."]) -> DenseStack | None:
-    """Recognise networks that are nothing but a stack of dense layers, ReLU and tanh.
-
-    Args:
-        models: of one architecture, in evaluation mode.
-        x: one sample.
-
-    Returns:
-        The stack, or None where anything else is in them, a layer is frozen, or what precedes the
-        first differs.
-    """
+    """Recognise networks that are nothing but a stack of dense layers, ReLU and tanh."""
     modules = list(_flat("", models[0]))
     dense = [i for i, (_, m) in enumerate(modules) if type(m) is nn.Linear]
     own = [p for i in dense for p in modules[i][1].parameters()]
@@ -91,11 +82,7 @@ class DenseGradients:
 
     @torch.no_grad()
     def __call__(self, weights: dict[str, Tensor], batch: Batch) -> Float[Tensor, "S samples k"]:
-        """Write the gradients of this batch; every call has the same weights and batch shape.
-
-        Returns:
-            The outputs, in a buffer that the next call overwrites.
-        """
+        """Write the gradients of this batch; every call has the same weights and batch shape."""
         if not self.h:
             self._allocate(weights, batch)
         self._forward(batch)

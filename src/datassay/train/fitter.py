@@ -205,17 +205,7 @@ def fitter(
 
 
 def last_layer_only(model: nn.Module) -> nn.Module:
-    """The network with all but its last dense layer frozen, so that its geometry is exact.
-
-    Args:
-        model: the network; left untouched.
-
-    Returns:
-        A copy.
-
-    Raises:
-        ModelError: it has no dense layer.
-    """
+    """The network with all but its last dense layer frozen, so that its geometry is exact."""
     copied = copy.deepcopy(model)
     dense = [m for m in copied.modules() if isinstance(m, nn.Linear)]
     if not dense:
@@ -228,17 +218,8 @@ def last_layer_only(model: nn.Module) -> nn.Module:
 
 
 def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"]) -> float:
-    """The t that makes the logits f/t likeliest on samples that training has not seen.
-
-    Args:
-        outputs: logits.
-        targets: one-hot, or {0, 1} for one output.
-
-    Returns:
-        t in [1/8, 8].
-
-    Source: Guo et al. (2017), temperature scaling.
-    """
+    """The t that makes the logits f/t likeliest on samples that training has not seen."""
+    # Source: Guo et al. (2017), temperature scaling.
 
     def surprise(log_t: float) -> float:
         scaled = outputs * float(np.exp(-log_t))

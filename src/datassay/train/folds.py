@@ -45,14 +45,7 @@ class Judging:
         return ranking[np.isin(ranking, self.rest[network], assume_unique=True)]
 
     def score(self, networks: TrainedNetworks) -> Float[np.ndarray, " R_S"]:
-        """Accuracy, or R² averaged over targets, of R · S networks: ranking by ranking.
-
-        Args:
-            networks: S a ranking, in the order of the queries.
-
-        Returns:
-            One value a network.
-        """
+        """Accuracy, or R² averaged over targets, of R · S networks: ranking by ranking."""
         n_networks, n_parts = len(next(iter(networks.state.values()))), len(self.queries)
         score = np.empty(n_networks)
         for s, queries in enumerate(self.queries):
@@ -76,21 +69,11 @@ def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndar
 
 
 def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int = 0) -> Judging:
-    """What each network learns from and is judged on.
-
-    Without a validation part each network gives up another fifth of the training samples: they are
-    sorted by class (by target in a regression of one), at random within it, and every fifth is
-    taken, so that each part holds every class in proportion and five networks judge all samples.
-
-    Args:
-        train: n samples.
-        val: the validation part; None: there is none.
-        n_networks: S.
-        seed: of the order within a class; the order of the rows is no matter.
-
-    Returns:
-        Both parts of each network. A class with a single sample is never held out.
-    """
+    """What each network learns from and is judged on."""
+    # Without a validation part each network gives up another fifth of the training samples: they
+    # are sorted by class (by target in a regression of one), at random within it, and every fifth
+    # is taken, so that each part holds every class in proportion and five networks judge all
+    # samples.
     n = len(train)
     if val is not None:
         return Judging(np.tile(np.arange(n), (n_networks, 1)), (val,) * n_networks)
@@ -112,24 +95,8 @@ def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int 
 def held_out_outputs(
     model: Any, samples: SampleSet, seed: int, progress: Progress
 ) -> Float[np.ndarray, "n k"]:
-    """What clones of an estimator say of each sample, fitted to the other folds.
-
-    Args:
-        model: a classifier or a regressor, as the targets need; it sees x as rows.
-        samples: n of them.
-        seed: of the folds, and the random state of each fit.
-        progress: called with (step, samples done, samples in all).
-
-    Returns:
-        Class probabilities, values of the decision function where it has none, or predictions.
-
-    Raises:
-        DataError: too few samples to be folded.
-        ModelError: it cannot be fitted, says what is no finite number or no probability, or its
-            `classes_` does not name the columns.
-
-    Cost: five fits.
-    """
+    """What clones of an estimator say of each sample, fitted to the other folds."""
+    # Cost: five fits.
     if samples.is_classification:
         check_classes(samples)
     elif len(samples) < FOLDS:
@@ -155,14 +122,7 @@ def held_out_outputs(
 
 
 def check_classes(samples: SampleSet) -> None:
-    """Refuse samples whose classes cannot be folded.
-
-    Args:
-        samples: n of them.
-
-    Raises:
-        DataError: there are no classes, or each has fewer samples than there are folds.
-    """
+    """Refuse samples whose classes cannot be folded."""
     if not samples.is_classification or np.bincount(samples.y).max() < FOLDS:
         raise DataError(
             f"held-out class probabilities need classes, one of them with {FOLDS} samples or more; "

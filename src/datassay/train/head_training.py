@@ -80,17 +80,7 @@ class TrainedHeads:
 
 
 def mean_one(sample_weight: Float[np.ndarray, "*M n"]) -> Float[np.ndarray, "*M n"]:
-    """Weights rescaled to a mean of 1.
-
-    Args:
-        sample_weight: not negative, some positive; any scale.
-
-    Returns:
-        The same ratios.
-
-    Raises:
-        DataError: a weight is negative or not finite, or all of a row are 0.
-    """
+    """Weights rescaled to a mean of 1."""
     weight = np.asarray(sample_weight, np.float64)
     if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight.sum(-1) > 0).all()):
         raise DataError(

@@ -18,7 +18,7 @@ from scipy.special import expit, softmax
 from sklearn.utils.validation import has_fit_parameter
 from torch import Tensor, nn
 
-from datassay.collect.model_code import code_fingerprint
+from datassay.collect.fingerprint import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
@@ -298,22 +298,7 @@ Learner = Networks | Estimators
 
 
 def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Learner:
-    """Build the learner that a user names.
-
-    Args:
-        name: as in `build_model`, or package.module:name of an estimator, its class, or a function
-            without arguments that returns one, such as "sklearn.svm:SVC".
-        train: the samples; they set the scaling layer of built-in networks.
-        repeats: R.
-        seed: random seed of the first fit; each repeat starts from other weights.
-
-    Returns:
-        Networks, or an estimator.
-
-    Raises:
-        ModelError: the name or the module cannot be used.
-        SettingError: repeats is below 1.
-    """
+    """Build the learner that a user names."""
     at_least("repeats", repeats, 1)
     if is_reference(name):
         estimator = named_estimator(name)
@@ -326,16 +311,7 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
 def sample_scores(
     outputs: Float[Tensor, "*batch m k"], val: SampleSet
 ) -> Float[Tensor, "*batch m"]:
-    """What each sample adds to the score, which is the mean over samples.
-
-    Args:
-        outputs: of any number of networks.
-        val: m samples.
-
-    Returns:
-        1 or 0 for right or wrong; of targets 1 − the squared error over their variance, the mean
-        over them as in `output_score`.
-    """
+    """What each sample adds to the score, which is the mean over samples."""
     y = torch.as_tensor(val.y)
     if val.is_classification:
         one = outputs.shape[-1] == 1
@@ -347,36 +323,14 @@ def sample_scores(
 
 
 def rows_of(samples: SampleSet, dtype: type | None = np.float64) -> Float[np.ndarray, "n d"]:
-    """Inputs as an estimator takes them.
-
-    Args:
-        samples: n of them.
-        dtype: of the values; None: as they are.
-
-    Returns:
-        One row a sample.
-    """
+    """Inputs as an estimator takes them."""
     return np.asarray(samples.x, dtype).reshape(len(samples), -1)
 
 
 def estimator_outputs(
     one: Any, x: np.ndarray, width: int, is_classification: bool
 ) -> Float[np.ndarray, "n k"]:
-    """What a fitted estimator says of each sample.
-
-    Args:
-        one: the estimator.
-        x: [n, d].
-        width: classes or targets.
-        is_classification: whether there are classes.
-
-    Returns:
-        [n, width]: class probabilities, values of the decision function where it has none, or
-        predictions.
-
-    Raises:
-        ModelError: what it gives is no probability, or its `classes_` does not name the columns.
-    """
+    """What a fitted estimator says of each sample."""
     if not is_classification:
         return np.asarray(one.predict(x), np.float64).reshape(len(x), width)
     # A class whose only samples are held out is unknown to this fit.

@@ -35,14 +35,7 @@ class Recipe:
 
 
 def network_recipe(n_samples: int) -> Recipe:
-    """How a network is trained for its features, or to see what a change of its samples does.
-
-    Args:
-        n_samples: n.
-
-    Returns:
-        Adam, batches of 64, 20 epochs but 500 to 3000 updates.
-    """
+    """How a network is trained for its features, or to see what a change of its samples does."""
     return Recipe(steps=network_updates(n_samples), batch_size=BATCH)
 
 

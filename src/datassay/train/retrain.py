@@ -160,18 +160,7 @@ def retrain(
 
 
 def positions(removed: Sequence[int] | np.ndarray | None, n: int) -> list[int]:
-    """The samples to leave out.
-
-    Args:
-        removed: positions in 0..n−1, at least one; None is every one.
-        n: samples in all.
-
-    Returns:
-        Plain integers, in the order given.
-
-    Raises:
-        SettingError: a position is out of range, or there is none.
-    """
+    """The samples to leave out."""
     given = np.arange(n) if removed is None else np.atleast_1d(np.asarray(removed))
     chosen = given.ravel().tolist()
     whole = given.dtype.kind in "iu"
@@ -277,17 +266,7 @@ def _many(progress: Progress, networks: int) -> Progress:
 def fingerprint(
     model: nn.Module, train: SampleSet, val: SampleSet | None, recipe: Recipe
 ) -> dict[str, object]:
-    """Everything that determines the results: weights, samples, settings, torch version.
-
-    Args:
-        model: at its starting weights.
-        train: the training samples.
-        val: the queries, or None.
-        recipe: the run on all samples.
-
-    Returns:
-        Plain JSON values, one entry a cause.
-    """
+    """Everything that determines the results: weights, samples, settings, torch version."""
     return {
         **model_fingerprint(model),
         **frozen_fingerprint(model),

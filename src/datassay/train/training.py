@@ -141,18 +141,7 @@ def sample_losses(
 
 
 def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
-    """The recipe with its loss decided.
-
-    Args:
-        recipe: its loss may be "auto".
-        train: the training samples.
-
-    Returns:
-        The recipe; its loss is "cross_entropy", "mse" or "bce".
-
-    Raises:
-        SettingError: the loss is unknown, or does not suit the targets.
-    """
+    """The recipe with its loss decided."""
     if recipe.loss != "bce":
         return replace(recipe, loss=task_loss(train, recipe.loss))
     if not train.has_several_labels:

@@ -38,28 +38,14 @@ def read(data, size=2, **given):
     return np.concatenate([ids for ids, _ in found]), [batch for _, batch in found]
 
 
-def test_a_shuffled_loader_is_read_in_its_own_order():
-    loader = DataLoader(Squares(), 3, shuffle=True)
-    for _ in range(2):  # and again
-        ids, parts = read(loader)
-        np.testing.assert_array_equal(ids, np.arange(7))
-        assert torch.cat([x for x, _ in parts])[:, 0].tolist() == list(range(7))
-        assert [len(x) for x, _ in parts] == [3, 3, 1]
-
-
 def test_a_loaders_own_collate_function_is_used():
     def flipped(samples):
         x, y = default_collate(samples)
         return {"values": -x, "labels": y}
 
-    _, parts = read(DataLoader(Squares(), 4, shuffle=True, collate_fn=flipped))
+    _, parts = read(DataLoader(Squares(), 3, shuffle=True, collate_fn=flipped))
+    assert [len(part["labels"]) for part in parts] == [3, 3, 1]
     assert torch.cat([p["values"] for p in parts])[:, 1].tolist() == [-i * i for i in range(7)]
-
-
-def test_a_part_of_a_loader():
-    part = batches(DataLoader(Squares(), 2, shuffle=True), 1).subset([5, 0, 3])
-    assert torch.cat([x for _, (x, _) in part])[:, 0].tolist() == [5, 0, 3]
-    assert part.n == 3
 
 
 def test_dictionaries_of_different_lengths():
@@ -70,20 +56,14 @@ def test_dictionaries_of_different_lengths():
     assert batch["input_ids"].tolist() == [[3, 4, 0], [5, 6, 7], [8, 0, 0]]
     assert batch["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1], [1, 0, 0]]
     assert batch["labels"].dtype == torch.int64
-
-
-def test_labels_by_token_are_filled_up_with_what_does_not_count():
     tokens = [{"input_ids": s["input_ids"], "labels": s["input_ids"]} for s in TEXTS]
     _, (batch,) = read(tokens, 3)
     assert batch["labels"].tolist() == [[3, 4, -100], [5, 6, 7], [8, -100, -100]]
-
-
-def test_a_mask_that_is_there_is_kept_and_equal_lengths_need_none():
-    given = [
-        {"input_ids": [1, 2], "attention_mask": [0, 1]},
-        {"input_ids": [1], "attention_mask": [1]},
+    masked = [
+        dict(input_ids=[1, 2], attention_mask=[0, 1]),
+        dict(input_ids=[1], attention_mask=[1]),
     ]
-    _, (batch,) = read(given, 2)
+    _, (batch,) = read(masked, 2)  # a mask that is there is kept
     assert batch["attention_mask"].tolist() == [[0, 1], [1, 0]]
     _, (batch,) = read([{"input_ids": [1, 2]}, {"input_ids": [3, 4]}], 2)
     assert set(batch) == {"input_ids"}
@@ -98,11 +78,6 @@ def test_an_iterable_set_with_ids():
     part = found.subset([1, 2, 4])
     assert np.concatenate([ids for ids, _ in part]).tolist() == [10, 20, 40]
     assert torch.cat([batch["x"] for _, batch in part]).flatten().tolist() == [1, 2, 4]
-
-
-def test_positions_are_the_ids_of_samples_without():
-    ids, _ = read([{"x": [1.0], "labels": 0}] * 5)
-    assert ids.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_datasets_dataset():
@@ -130,13 +105,10 @@ def test_arrays_keep_ids_and_are_whole_numbers_where_asked():
     assert parts[0][0].dtype == torch.int64
     again = batches(samples, 2).subset([2, 0])
     assert [i for ids, _ in again for i in ids] == ["r", "p"]
-
-
-def test_what_networks_do_to_a_batch_does_not_reach_the_arrays():
-    samples = SampleSet(np.ones((3, 2), np.float32), np.zeros(3), np.arange(3))
+    before = samples.x.copy()
     for _, (x, _) in batches(samples, 2):
         x.mul_(5)
-    assert (samples.x == 1).all()
+    assert (samples.x == before).all()
 
 
 def test_rows_of_a_batch():
@@ -167,12 +139,3 @@ def test_what_is_taken_as_arrays_and_what_as_batches():
 def test_what_is_refused(data, message):
     with pytest.raises(DataError, match=message):
         list(batches(data, 2))
-
-
-def test_an_empty_stream_is_refused():
-    class Empty(IterableDataset):
-        def __iter__(self):
-            return iter(())
-
-    with pytest.raises(DataError, match="at least 1 sample; got none"):
-        list(batches(Empty(), 2))

@@ -5,7 +5,7 @@ from torch import nn
 
 from datassay.collect.gradients.blocks import blocks_of, chosen_parameters
 from datassay.errors import ModelError, SettingError
-from helpers.per_sample import Adapter, Tied
+from helpers.per_sample import Adapter
 
 
 def model():
@@ -31,14 +31,6 @@ def test_tensors_that_must_be_differentiated_directly_stand_alone():
         "3": ((3, 4), True),
         "3.bias": ((3, 1), False),
     }
-
-
-def test_a_weight_of_two_layers_is_one_block():
-    net = Tied()
-    found = blocks_of(net, chosen_parameters(net, None))
-    shared = next(b for b in found if b.name == "words")
-    assert shared.layers == ("words", "head") and shared.parameters == ("words.weight",)
-    assert sum(b.size for b in found) == sum(p.numel() for p in net.parameters())
 
 
 @pytest.mark.parametrize(

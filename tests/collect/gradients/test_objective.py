@@ -12,6 +12,7 @@ from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
 from datassay.collect.gradients.criteria import check_classes, check_logits, objective
 from datassay.collect.gradients.objective import DRAWS, MOST_SUMMED, Objective
 from datassay.errors import DataError, ModelError, SettingError
+from helpers.made_of import MadeOf
 
 N, K = 4, 3
 CLASSES = torch.tensor([0, 2, 1, 2])
@@ -22,16 +23,6 @@ class Given(nn.Module):
 
     def forward(self, x):
         return x
-
-
-class Named(nn.Module):
-    def forward(self, values, mask=None):
-        return {"logits": values}
-
-
-class Worded(nn.Module):
-    def forward(self, x):
-        return "text"
 
 
 class TinyLMHeadModel(nn.Module):
@@ -51,42 +42,35 @@ def outputs(*shape):
 WEIGHT = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64)
 LABELS = torch.tensor([[0, 1, 1], [1, 1, 0], [0, 0, 0], [1, 0, 1]])
 VALUES = outputs(N, K) + 1
+BCE = functional.binary_cross_entropy_with_logits
+
+
+def entropy(f, *given, **settings):
+    return functional.cross_entropy(f, CLASSES, *given, reduction="none", **settings)
+
+
+def binary(f, **settings):
+    return BCE(f, LABELS.double(), reduction="none", **settings)
+
+
 # As the user gives it, targets, and each sample's loss by torch.
 CASES = {
-    "cross_entropy": (
-        "cross_entropy", CLASSES, lambda f: functional.cross_entropy(f, CLASSES, reduction="none")
-    ),
+    "cross_entropy": ("cross_entropy", CLASSES, entropy),
     "smoothed": (
-        nn.CrossEntropyLoss(label_smoothing=0.2), CLASSES,
-        lambda f: functional.cross_entropy(f, CLASSES, reduction="none", label_smoothing=0.2),
+        nn.CrossEntropyLoss(label_smoothing=0.2), CLASSES, lambda f: entropy(f, label_smoothing=0.2)
     ),
     "class weights": (
-        nn.CrossEntropyLoss(WEIGHT.float()), CLASSES,
-        lambda f: functional.cross_entropy(f, CLASSES, WEIGHT, reduction="none"),
+        nn.CrossEntropyLoss(WEIGHT.float()), CLASSES, lambda f: entropy(f, WEIGHT)
     ),
     "smoothed, class weights": (
         nn.CrossEntropyLoss(WEIGHT.float(), label_smoothing=0.2), CLASSES,
-        lambda f: functional.cross_entropy(
-            f, CLASSES, WEIGHT, reduction="none", label_smoothing=0.2
-        ),
+        lambda f: entropy(f, WEIGHT, label_smoothing=0.2),
     ),
-    "bce": (
-        "bce", LABELS,
-        lambda f: functional.binary_cross_entropy_with_logits(
-            f, LABELS.double(), reduction="none"
-        ).sum(1),
-    ),
-    "bce criterion": (
-        nn.BCEWithLogitsLoss(), LABELS.double(),
-        lambda f: functional.binary_cross_entropy_with_logits(
-            f, LABELS.double(), reduction="none"
-        ).mean(1),
-    ),
+    "bce": ("bce", LABELS, lambda f: binary(f).sum(1)),
+    "bce criterion": (nn.BCEWithLogitsLoss(), LABELS.double(), lambda f: binary(f).mean(1)),
     "bce, positive weights": (
         nn.BCEWithLogitsLoss(pos_weight=WEIGHT), LABELS.double(),
-        lambda f: functional.binary_cross_entropy_with_logits(
-            f, LABELS.double(), pos_weight=WEIGHT, reduction="none"
-        ).mean(1),
+        lambda f: binary(f, pos_weight=WEIGHT).mean(1),
     ),
     "mse": ("mse", VALUES, lambda f: (f - VALUES).square().sum(1) / 2),
     "mse criterion": (nn.MSELoss(), VALUES, lambda f: (f - VALUES).square().mean(1)),
@@ -97,25 +81,17 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_losses_are_those_of_torch(case):
-    given, y, truth = CASES[case]
-    f = outputs(N, K)
-    found = objective(given, Given(), (f, y)).losses(Given(), (f, y))
-    torch.testing.assert_close(found, truth(f), rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_roots_are_the_hessian_in_the_outputs(case):
+def test_losses_and_their_hessians_in_the_outputs_are_those_of_torch(case):
     given, y, truth = CASES[case]
     f = outputs(N, K)
     loss = objective(given, Given(), (f, y))
+    torch.testing.assert_close(loss.losses(Given(), (f, y)), truth(f), rtol=1e-12, atol=1e-14)
     hessian = torch.autograd.functional.hessian(lambda f: truth(f).sum(), f)  # [n, k, n, k]
     each = torch.stack([hessian[i, :, i] for i in range(N)])
     placed, targets = loss.placed(f, y)
     roots = torch.stack([v[:, 0] for v in loss.roots(placed, targets, torch.Generator())])
-    torch.testing.assert_close(
-        torch.einsum("sik,sil->ikl", roots, roots), each, rtol=1e-10, atol=1e-12
-    )
+    squares = torch.einsum("sik,sil->ikl", roots, roots)
+    torch.testing.assert_close(squares, each, rtol=1e-10, atol=1e-12)
 
 
 def test_one_output_is_binary():
@@ -188,29 +164,35 @@ def test_a_loss_of_the_users_own():
         objective(lambda m, b: m(b[0]).sum(), Given(), None).losses(Given(), (VALUES, 0))
 
 
-@pytest.mark.parametrize(
-    ("y", "name"),
-    [(CLASSES, "cross_entropy"), (LABELS, "bce"), (VALUES, "mse"), (VALUES[:, 0], "mse")],
-)
-def test_the_loss_follows_the_targets(y, name):
-    assert objective("auto", Given(), (outputs(N, K), y)).name == name
+def named(**config):
+    model = MadeOf(lambda net, values, mask=None: {"logits": values})
+    model.config = SimpleNamespace(**config)
+    return model
+
+
+BY_NAME = {"values": outputs(N, K), "labels": LABELS.double()}
 
 
 @pytest.mark.parametrize(
-    ("problem", "name"),
+    ("model", "batch", "more", "name"),
     [
-        ("multi_label_classification", "bce"),
-        ("regression", "mse"),
-        ("single_label_classification", "cross_entropy"),
-        (None, "bce"),
+        (Given(), (outputs(N, K), CLASSES), (), "cross_entropy"),
+        (Given(), (outputs(N, K), LABELS), (), "bce"),
+        (Given(), (outputs(N, K), VALUES), (), "mse"),
+        (Given(), (outputs(N, K), VALUES[:, 0]), (), "mse"),
+        (Given(), (outputs(N, 1), torch.tensor([0.0, 1, 1, 0])), (), "bce"),
+        (Given(), (outputs(N, 1), torch.tensor([0.0, 1, 2, 0])), (), "mse"),
+        # One-hot as far as the first samples say.
+        (Given(), (outputs(2, K), torch.eye(K).double()[:2]), [LABELS.double()], "bce"),
+        # transformers takes several labels a sample as floating-point numbers.
+        (named(problem_type="multi_label_classification"), BY_NAME, (), "bce"),
+        (named(problem_type="regression"), BY_NAME, (), "mse"),
+        (named(problem_type="single_label_classification"), BY_NAME, (), "cross_entropy"),
+        (named(problem_type=None), BY_NAME, (), "bce"),
     ],
 )
-def test_the_loss_follows_what_a_configuration_says(problem, name):
-    """transformers takes several labels a sample as floating-point numbers."""
-    model = Named()
-    model.config = SimpleNamespace(problem_type=problem)
-    batch = {"values": outputs(N, K), "labels": LABELS.double()}
-    assert objective("auto", model, batch).name == name
+def test_auto_follows_the_targets_or_the_configuration(model, batch, more, name):
+    assert objective("auto", model, batch, None, more).name == name
 
 
 def test_smoothing_without_a_name_yet():
@@ -223,25 +205,10 @@ def test_smoothing_without_a_name_yet():
 
 def test_outputs_and_targets_by_name():
     batch = {"values": VALUES, "mask": None, "label": CLASSES}
-    assert outputs_of(Named(), batch) is VALUES
+    assert outputs_of(named(), batch) is VALUES
     assert targets_of(batch) is CLASSES
     assert targets_of((VALUES, None, CLASSES)) is CLASSES and targets_of(VALUES) is None
     assert outputs_of(Given(), (VALUES[:, 0], CLASSES)).shape == (N, 1)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("hinge", "loss must be 'auto', 'cross_entropy', .* got 'hinge'"),
-        (nn.ReLU(), "loss must be a criterion of torch.nn; got ReLU"),
-        (nn.BCEWithLogitsLoss(torch.ones(N, 1)), r"weight=\) must be one number an output; got"),
-        (nn.NLLLoss(), "nn.NLLLoss needs log-probabilities"),
-    ],
-)
-def test_losses_that_are_refused(given, message):
-    with pytest.raises(SettingError, match=message):
-        found = objective(given, Given(), (VALUES, CLASSES))
-        check_logits(given, found, Given(), (VALUES, CLASSES))
 
 
 SOFT = VALUES.softmax(1)
@@ -293,26 +260,6 @@ def test_criteria_of_torch_sample_by_sample(criterion, f, y):
         torch.testing.assert_close(ours[i], truth)
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (torch.eye(K).double()[CLASSES], "cannot tell what targets that are one-hot"),
-        (SOFT, "cannot tell what targets that are probabilities"),
-    ],
-)
-def test_targets_that_auto_cannot_tell(y, message):
-    with pytest.raises(SettingError, match=message):
-        objective("auto", Given(), (outputs(N, K), y))
-
-
-def test_auto_looks_further_than_the_first_samples():
-    y = torch.eye(K).double()[:2]
-    assert objective("auto", Given(), (outputs(2, K), y), None, [LABELS.double()]).name == "bce"
-    single = outputs(N, K)[:, :1]
-    assert objective("auto", Given(), (single, torch.tensor([0.0, 1, 1, 0]))).name == "bce"
-    assert objective("auto", Given(), (single, torch.tensor([0.0, 1, 2, 0]))).name == "mse"
-
-
 def test_probabilities_are_no_logits():
     batch = (SOFT, CLASSES)
     found = objective("cross_entropy", Given(), batch)
@@ -338,14 +285,34 @@ def test_labels_that_are_no_outputs(y, k):
     check_classes(Objective("cross_entropy", ignored=9), torch.tensor([0, 9, -100]), 3)
 
 
-def test_targets_that_do_not_fit():
-    with pytest.raises(ModelError, match="needs a class for each place"):
-        Objective("cross_entropy").losses(Given(), (outputs(N, 5, K), CLASSES))
-    with pytest.raises(ModelError, match="mse needs a target for each output"):
-        Objective("mse").losses(Given(), (VALUES, VALUES[:, :2]))
-    with pytest.raises(ModelError, match="needs the batch's targets"):
-        Objective("mse").losses(Given(), VALUES)
-    with pytest.raises(SettingError, match="loss='auto' needs the batch's targets"):
-        objective("auto", Given(), {"values": VALUES})
-    with pytest.raises(ModelError, match="must give a tensor, or logits; got str"):
-        outputs_of(Worded(), (VALUES, CLASSES))
+def losses(name, f, y):
+    return Objective(name).losses(Given(), (f, y))
+
+
+def logits(given):
+    found = objective(given, Given(), (VALUES, CLASSES))
+    check_logits(given, found, Given(), (VALUES, CLASSES))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: logits("hinge"), "loss must be 'auto', 'cross_entropy', .* got 'hinge'"),
+        (lambda: logits(nn.ReLU()), "loss must be a criterion of torch.nn; got ReLU"),
+        (lambda: logits(nn.BCEWithLogitsLoss(torch.ones(N, 1))), "must be one number an output"),
+        (lambda: logits(nn.NLLLoss()), "nn.NLLLoss needs log-probabilities"),
+        (lambda: objective("auto", Given(), (VALUES, torch.eye(K)[CLASSES])), "that are one-hot"),
+        (lambda: objective("auto", Given(), (VALUES, SOFT)), "targets that are probabilities"),
+        (lambda: losses("cross_entropy", outputs(N, 5, K), CLASSES), "a class for each place"),
+        (lambda: losses("mse", VALUES, VALUES[:, :2]), "mse needs a target for each output"),
+        (lambda: Objective("mse").losses(Given(), VALUES), "needs the batch's targets"),
+        (
+            lambda: objective("auto", Given(), {"values": VALUES}),
+            "'auto' needs the batch's targets",
+        ),
+        (lambda: outputs_of(MadeOf(lambda *_: "text"), (VALUES, CLASSES)), "or logits; got str"),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises((SettingError, ModelError), match=message):
+        call()

@@ -10,14 +10,8 @@ from datassay.collect.gradients.per_sample import PerSample
 from datassay.errors import ModelError
 from helpers.jacobians import Tied as Decoder
 from helpers.jacobians import Twice
-from helpers.per_sample import (
-    Adapter,
-    Attention,
-    Recurrent,
-    Tied,
-    check,
-    direct,
-)
+from helpers.made_of import MadeOf
+from helpers.per_sample import Adapter, Attention, Recurrent, Tied, check, direct
 
 N = 5
 
@@ -137,6 +131,12 @@ def test_networks(case):
     engine = check(factory(), batch, N)
     assert expected is None or direct(engine) == expected
     assert not engine.warnings
+    names = {name for block in engine.blocks for name in block.parameters}
+    assert names == {n for n, p in engine.model.named_parameters() if p.requires_grad}
+    only = check(factory(), batch, N, parameters="*weight") if case == "LoRA by hand" else engine
+    assert only is engine or {"0.base.weight", "2.lora_b.weight"} <= {
+        b.parameters[0] for b in only.blocks
+    }
 
 
 def test_a_recurrent_network_is_said_to_be_done_one_sample_at_a_time():
@@ -146,28 +146,6 @@ def test_a_recurrent_network_is_said_to_be_done_one_sample_at_a_time():
         f"cells.{n}_l0" for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     }
     assert len(engine.warnings) == 1 and "one sample at a time" in engine.warnings[0]
-
-
-def test_frozen_weights_are_left_out_and_stay_frozen():
-    model = half_frozen()
-    engine = check(model, pairs(5), N)
-    names = {name for block in engine.blocks for name in block.parameters}
-    assert names == {"2.bias", "4.weight"}
-    before = {name for name, p in model.named_parameters() if p.requires_grad}
-    assert names == before
-
-
-@pytest.mark.parametrize(
-    ("pattern", "chosen"),
-    [
-        ("lora_a", {"0.lora_a.weight", "2.lora_a.weight"}),
-        ("0.*_b.*", {"0.lora_b.weight"}),
-        (["lora_b", "2.base.bias"], {"0.lora_b.weight", "2.lora_b.weight", "2.base.bias"}),
-    ],
-)
-def test_patterns_choose_weights_frozen_ones_too(pattern, chosen):
-    engine = check(adapted(), pairs(5), N, parameters=pattern)
-    assert {name for block in engine.blocks for name in block.parameters} == chosen
 
 
 def test_several_values_a_sample_and_cotangents():
@@ -194,30 +172,22 @@ def built(model, loss):
     return PerSample(model, chosen_parameters(model, None), few, objective(loss, model, few).losses)
 
 
-def test_losses_that_mix_samples_are_refused():
-    class Mixed(nn.Linear):
-        def forward(self, x):
-            return super().forward(x - x.mean(0))
-
-    with pytest.raises(ModelError, match="must depend on that sample alone; two samples together"):
-        built(Mixed(5, 3), "auto")
-
-    def mean(model, batch):
-        return nn.functional.cross_entropy(model(batch[0]), batch[1])[None]
-
-    with pytest.raises(ModelError, match="must have one row a sample"):
-        built(nn.Linear(5, 3), mean)
+def mean(model, batch):
+    return nn.functional.cross_entropy(model(batch[0]), batch[1])[None]
 
 
-def test_losses_that_are_not_finite_are_refused():
-    model = nn.Linear(5, 3)
-    x, y = pairs(5)
-    engine = built(model, "auto")
+@pytest.mark.parametrize(
+    ("call", "loss", "message"),
+    [
+        (lambda x: x - x.mean(0), "auto", "depend on that sample alone; two samples together"),
+        (lambda x: x, mean, "must have one row a sample"),
+        (lambda x: x[:, :4], "cross_entropy", "must run on the batches given; that raised"),
+    ],
+)
+def test_losses_that_are_refused(call, loss, message):
+    with pytest.raises(ModelError, match=message):
+        built(MadeOf(lambda net, x: net.head(call(x)), head=nn.Linear(5, 3)), loss)
+    (x, y), model = pairs(5), nn.Linear(5, 3)
     values = objective("auto", model, (x, y)).losses
     with pytest.raises(ModelError, match="must be finite; got NaN or infinity"):
-        next(engine.gradients(values, (x / 0, y)))
-
-
-def test_a_model_that_fails_is_told():
-    with pytest.raises(ModelError, match="must run on the batches given; that raised"):
-        built(nn.Linear(4, 3), "cross_entropy")
+        next(built(model, "auto").gradients(values, (x / 0, y)))

@@ -42,11 +42,6 @@ def test_bert_for_sequences(tf):
     assert not direct(engine) and not engine.warnings
 
 
-def test_bert_for_tokens(tf):
-    model = tiny.bert(tf, "BertForTokenClassification", 3)
-    assert not direct(check(model, collate(tiny.texts(N, "token")), N))
-
-
 def test_gpt2_whose_embedding_is_its_head(tf):
     model = tiny.gpt2(tf)
     assert model.lm_head.weight is model.transformer.wte.weight
@@ -54,12 +49,6 @@ def test_gpt2_whose_embedding_is_its_head(tf):
     tied = next(b for b in engine.blocks if b.parameters == ("transformer.wte.weight",))
     assert set(tied.layers) == {"transformer.wte", "lm_head"}
     assert not direct(engine)
-
-
-def test_t5_encoder_with_a_head_of_our_own(tf):
-    engine = check(tiny.T5Classifier(tf), collate(tiny.texts(N)), N)
-    # A table of positions that samples share.
-    assert {n.split(".")[-2] for n in direct(engine)} == {"relative_attention_bias"}
 
 
 def test_t5_with_its_decoder(tf):

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from datassay.data import load
-from datassay.data.back.changelog import read_changelog
 from datassay.data.back.origin import source_digest
+from datassay.data.back.original import read_changelog
 from helpers.command_line import assert_one_error_line, invoke, succeed
 from helpers.decided import WHEN, decided
 

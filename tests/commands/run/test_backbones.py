@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from datassay.models.backbones import choice
-from datassay.models.backbones.installed import WeightsFile
+from datassay.models.backbones.encoder import WeightsFile
 from helpers.backbones import image_encoder, photographs, text_encoder
 from helpers.command_line import assert_one_error_line, invoke, succeed
 

@@ -41,13 +41,6 @@ def strict_json(path):
     return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
 
 
-def test_all_files_and_nothing_else(tmp_path):
-    page = write_results(make_findings(), tmp_path / "deep" / "out")
-    assert page == tmp_path / "deep" / "out" / "index.html"
-    assert names(page.parent) == NAMES
-    assert names(tmp_path / "deep") == {"out"}
-
-
 def test_table_has_a_row_a_sample_and_names_for_classes(tmp_path):
     found = make_findings()
     write_results(found, tmp_path)
@@ -153,13 +146,6 @@ def test_summary_quotes_counts_and_curve_as_they_are(tmp_path):
     assert curve["rankings"][2]["name"] == "random"
     assert curve["rankings"][2]["mean"][3] == pytest.approx(score[2, 3].mean())
     assert curve["rankings"][2]["std"][3] == pytest.approx(score[2, 3].std(ddof=1))
-
-
-def test_summary_without_a_curve(tmp_path):
-    write_results(make_findings(removal_curve=None), tmp_path)
-    summary = strict_json(tmp_path / "summary.json")
-    assert summary["removal_curve"] is None
-    assert summary["counts"]["redundant"] is None
 
 
 def test_suspects_are_a_spreadsheet_that_computes_nothing():

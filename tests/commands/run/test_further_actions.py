@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -10,6 +11,8 @@ from datassay.commands.app import app
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError
 from datassay.plugins import plugins
+
+FEW = ("few.npz", "--model", "linear", "--curve-seeds", "2")
 
 
 @pytest.fixture
@@ -36,19 +39,22 @@ def test_an_action_of_one_module_is_everywhere(add, tmp_path):
     add("helpers.toy_action:ACTION")
     assert most_fits() == before + 7 and list(action_kinds())[-1] == "thin"
 
+    x = np.random.default_rng(0).normal(size=(130, 2))
+    np.savez("few.npz", x=x, y=(x[:, 0] > 0).astype(int))
+
     def datassay(*args):
         done = CliRunner().invoke(app, list(args))
         assert done.exit_code == 0, done.output
         return done.output
 
-    shown = datassay("run", "wine", "--model", "linear", "--curve-seeds", "2", "--out", "out")
+    shown = datassay("run", *FEW, "--budget", "5", "--out", "out")
     assert "Thin out" in shown
     assert "Thin out" in (tmp_path / "out" / "index.html").read_text()
     actions = json.loads((tmp_path / "out" / "summary.json").read_text())["acts"]["acts"]
     (row,) = (one for one in actions if one["kind"] == "thin")
     assert row["words"] == "Thin out" and row["control_words"] == "as many at random"
     assert "thin: Every tenth sample is left out." in datassay("run", "--help")
-    plan = datassay("run", "wine", "--model", "linear", "--curve-seeds", "2", "--plan")
+    plan = datassay("run", *FEW, "--plan")
     assert f"about {most_fits() * 10} networks, 5 held-out parts" in " ".join(plan.split())
 
 

@@ -19,7 +19,7 @@ from pyarrow import feather, ipc
 from datassay.data import load
 from datassay.data.back.original import donors
 from datassay.data.load import original
-from datassay.data.tables.choices import Choices
+from datassay.data.tables.read import Choices
 from datassay.errors import DataError
 
 
@@ -396,18 +396,6 @@ def test_several_splits_and_damaged_datasets_are_refused(tmp_path):
 def test_a_class_that_no_sample_has_cannot_be_written():
     with pytest.raises(DataError, match="no sample has c"):
         donors(np.array([0, 1]), np.array([0, 2]), ("a", "b", "c"))
-
-
-def test_what_is_no_data_is_refused(tmp_path):
-    (tmp_path / "note.txt").touch()
-    refusals = {
-        tmp_path: "a folder must hold",
-        tmp_path / "none.csv": "must be a built-in name",
-        tmp_path / "note.txt": r"must end in .*\.csv",
-    }
-    for path, message in refusals.items():
-        with pytest.raises(DataError, match=message):
-            original(path, Choices())
 
 
 def test_json_numbers_and_keys_in_any_order(tmp_path):

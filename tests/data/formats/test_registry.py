@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import shutil
 import sqlite3
 import sys
 from pathlib import Path
@@ -17,38 +18,6 @@ from datassay.plugins import plugins
 from helpers.command_line import assert_one_error_line, invoke, succeed
 from helpers.decided import decided
 
-TOY = '''
-"""Rows of words between semicolons and blanks; the first names the columns."""
-import pyarrow as pa
-from datassay.data.back.original import rewritten
-from datassay.data.format import TableFormat
-
-
-def read(path, ids):
-    head, *rows = [line.split(" ; ") for line in path.read_text().splitlines()]
-    columns = {n: [row[i] for row in rows] for i, n in enumerate(head)}
-    return pa.table({n: c if n == "y" else [float(v) for v in c] for n, c in columns.items()})
-
-
-def give_back(path, target, change):
-    text, rows, start = path.read_bytes(), [], 0
-    for line in text.splitlines(keepends=True):
-        rows.append((start, start + len(line)))
-        start += len(line)
-    rows = rows[1:]
-
-    def cell(row):
-        start, end = rows[row]
-        words = text[start:end].rstrip().split(b" ; ")
-        before = start + sum(len(word) + 3 for word in words[: change.place])
-        return before, before + len(words[change.place])
-
-    target.write_bytes(rewritten(text, rows, cell, lambda word, new: b"%g" % new, change))
-
-
-FORMAT = TableFormat(name="toy", suffixes=(".toy",), read=read, give_back=give_back)
-READ_ONLY = TableFormat(name="read-only toys", suffixes=(".toy.ro",), read=read)
-'''
 ROWS = [f"{i * 5 % 11} ; {i * i % 7} ; {'ab'[i % 2]}" for i in range(30)]
 
 
@@ -79,55 +48,39 @@ def installed(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def toy(tmp_path, installed):
-    """The toy's distribution installed, and files of it in the current folder."""
-    installed("toy_format", TOY, "toy = toy_format:FORMAT\nreadonly = toy_format:READ_ONLY")
-    for name in ("a.toy", "a.toy.ro"):
-        (tmp_path / name).write_text("\n".join(["u ; v ; y", *ROWS]) + "\n")
-    return tmp_path
-
-
-def test_the_format_of_the_documentation_installs_and_runs(tmp_path, installed):
+def toy(installed):
+    """The format of the documentation, one of it that is read only, and files of both."""
     section = PAGE.split("## A file format")[1]
     (code,) = re.findall(r"```py\n(.*?)```", section, re.S)
     (entry,) = re.findall(r'datassay.formats"\]\n(.*?)```', section, re.S)
-    installed("datassay_sqlite", code, entry.replace('"', ""))
+    code += '\nREAD_ONLY = TableFormat(name="toys", suffixes=(".toy",), read=FORMAT.read)\n'
+    entries = f"{entry}\ntoys = datassay_sqlite:READ_ONLY"
+    installed("datassay_sqlite", code, entries.replace('"', ""))
     with sqlite3.connect("a.sqlite") as file:
         file.execute("create table samples (u real, v integer, y text)")
         rows = [tuple(row.split(" ; ")) for row in ROWS]
         file.executemany("insert into samples values (?, ?, ?)", rows)
+    shutil.copy("a.sqlite", "a.toy")
+
+
+def test_the_format_of_the_documentation_is_loaded_scored_and_given_back(toy):
+    succeed("score", "a.sqlite", "--out", "scores")
+    assert ".sqlite" in succeed("score", "--help").output
     decided("a.sqlite", "d.parquet", [("1", "relabel", "b", "a"), ("2", "remove", "a", "")])
     succeed("apply", "a.sqlite", "d.parquet")
     before, after = (da.load(path)[0] for path in ("a.sqlite", "clean/a.sqlite"))
+    assert before.class_names == ("a", "b") and before.x.shape == (30, 2)
     assert after.y.tolist() == [0, 0, *before.y[3:].tolist()]
     assert after.x.tolist() == [*before.x[:2].tolist(), *before.x[3:].tolist()]
-    assert ".sqlite" in succeed("run", "--help").output
-
-
-def test_a_toy_is_loaded_scored_and_given_back(toy):
-    train, _ = da.load("a.toy")
-    assert train.class_names == ("a", "b")
-    assert train.x.shape == (30, 2)
-    succeed("score", "a.toy", "--out", "scores")
-    assert ".toy" in succeed("score", "--help").output
-    decided("a.toy", "d.parquet", [("1", "relabel", "b", "a"), ("2", "remove", "a", "")])
-    succeed("apply", "a.toy", "d.parquet")
-    expected = ["u ; v ; y", *ROWS]
-    expected[2] = expected[2].replace("b", "a")
-    del expected[3]
-    assert (toy / "clean" / "a.toy").read_text().splitlines() == expected
 
 
 def test_what_cannot_be_given_back_is_never_taken_for_another_format(toy):
-    assert len(da.load("a.toy.ro")[0]) == 30
-    decided("a.toy.ro", "d.parquet", [("2", "remove", "a", "")])
-    refused = invoke("apply", "a.toy.ro", "d.parquet")
-    assert_one_error_line(refused, r"can be given back \(Arrow, .*a\.toy\.ro is of read-only toys")
-    assert not (toy / "clean").exists()
-
-
-def test_every_format_is_told_of_where_none_fits(toy):
-    (toy / "a.txt").touch()
+    assert len(da.load("a.toy")[0]) == 30
+    decided("a.toy", "d.parquet", [("2", "remove", "a", "")])
+    refused = invoke("apply", "a.toy", "d.parquet")
+    assert_one_error_line(refused, r"can be given back \(Arrow, .*a\.toy is of toys")
+    assert not Path("clean").exists()
+    Path("a.txt").touch()
     with pytest.raises(DataError, match=r"must end in .*\.npz, .*\.toy.*; got a\.txt"):
         da.load("a.txt")
 

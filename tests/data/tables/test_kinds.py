@@ -42,6 +42,9 @@ def kind(values, **options):
         ([f"it was late {i}" for i in range(N)], "text", ""),
         (["it was very late"] * (N - 5) + ["it was not late"] * 5, "category", ""),
         ([True, None] * (N // 2), "boolean", ""),
+        ([f" {u} " for u in U], "number", "strings of numbers"),
+        ([f"{i % 4:03}" for i in range(N)], "category", "digits with leading zeros are a code"),
+        ([f"a{i % 9}" if i % 5 == 0 else str(i % 9) for i in range(N)], "category", "80% of the"),
         (["7", "?", "NA", "-", " ", "none"] + ["8"] * (N - 6), "number", "'?', 'NA', 'none' read"),
     ],
 )

@@ -18,8 +18,9 @@ from datassay.collect import Backbone
 from datassay.errors import ModelError
 from datassay.models.backbones import lite0, minilm
 from datassay.models.backbones.choice import encoder_named
-from datassay.models.backbones.installed import WeightsFile, check_installed
+from datassay.models.backbones.encoder import WeightsFile, check_installed
 from datassay.models.backbones.pixels import PixelPreparation
+from helpers import transformers_models
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 CPU = torch.device("cpu")
@@ -120,20 +121,15 @@ def test_minilm_whatever_the_batch():
 
 @pytest.fixture(scope="module")
 def transformers():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("transformers")
+    return transformers_models.imported("transformers")
 
 
 def bert(transformers, folder, **saving):
     words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "runs", "sleeps")
-    config = transformers.BertConfig(
-        vocab_size=len(words), hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=16, max_position_embeddings=6,
-    )  # fmt: skip
     tokenizer = transformers.BertTokenizer(vocab={w: i for i, w in enumerate(words)})
     torch.manual_seed(0)
-    transformers.BertModel(config).save_pretrained(folder, **saving)
+    model = transformers_models.bert(transformers, "BertModel", positions=6)
+    model.save_pretrained(folder, **saving)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -161,10 +157,7 @@ def test_weights_that_would_be_unpickled_are_refused(transformers, tmp_path):
 
 
 def test_an_image_encoder_of_transformers(transformers, tmp_path):
-    config = transformers.ViTConfig(
-        hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-        image_size=16, patch_size=8,
-    )  # fmt: skip
+    config = transformers.ViTConfig(image_size=16, patch_size=8, **transformers_models.SIZES)
     torch.manual_seed(0)
     transformers.ViTModel(config).save_pretrained(tmp_path)
     size = {"height": 16, "width": 16}

@@ -1,5 +1,6 @@
 """An index answers as `influence` does, from what it kept; an interrupted one goes on."""
 
+import contextlib
 import hashlib
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +30,15 @@ def trained(seed=0):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    train = da.SampleSet(x[:60].numpy(), y[:60].numpy(), np.arange(60), ("a", "b", "c"))
-    new = da.SampleSet(x[60:].numpy(), y[60:].numpy(), np.arange(60, 90), ("a", "b", "c"))
-    return model, train, new
+    whole = da.SampleSet(x.numpy(), y.numpy(), np.arange(90), ("a", "b", "c"))
+    return model, whole.subset(np.arange(60)), whole.subset(np.arange(60, 90))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A network, its samples, others, and an index that nothing changes."""
+    model, train, new = trained()
+    return model, train, new, da.index(model, train, tmp_path_factory.mktemp("made") / "ix")
 
 
 def bytes_of(folder: Path) -> dict[str, str]:
@@ -56,9 +63,8 @@ def test_all_coordinates_give_the_effects_of_influence(tmp_path, by):
     np.testing.assert_allclose(few.total, found.effect.sum(1), rtol=1e-3, atol=1e-4)
 
 
-def test_the_whole_matrix_stands_beside_the_top_where_it_fits(tmp_path, monkeypatch):
-    model, train, new = trained()
-    ix = da.index(model, train, tmp_path / "ix")
+def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch):
+    _, train, new, ix = made
     plain, found = ix.query(new), ix.query(new, top=3)
     assert plain.effect.shape == (len(train), len(new)) and plain.top.raising.shape[1] == 20
     np.testing.assert_array_equal(found.effect, plain.effect)
@@ -77,12 +83,10 @@ def test_the_whole_matrix_stands_beside_the_top_where_it_fits(tmp_path, monkeypa
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch, fast):
+    sizes = {"QUERY_GROUP": 7, "FEW": 1, "GROUPED": 2, "ROWS_AT_ONCE": 40}
+    for name, value in {"has_bfloat16": lambda: fast, **sizes}.items():
+        monkeypatch.setattr(search, name, value)
     monkeypatch.setattr(opened, "LARGEST_MATRIX", 0)
-    monkeypatch.setattr(search, "has_bfloat16", lambda: fast)
-    monkeypatch.setattr(search, "QUERY_GROUP", 7)
-    monkeypatch.setattr(search, "FEW", 1)
-    monkeypatch.setattr(search, "GROUPED", 2)
-    monkeypatch.setattr(search, "ROWS_AT_ONCE", 40)
     monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
     model, train, new = trained()
     ix = da.index(model, train, tmp_path / "ix")
@@ -92,9 +96,8 @@ def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch
     best = np.argsort(-effect, 0)[:6].T
     shared = [len(set(a) & set(b)) for a, b in zip(best, found.top.raising, strict=True)]
     assert np.mean(shared) > 5.9
-    at = np.arange(len(effect.T))[:, None]
     for side in ("raising", "lowering"):
-        values = effect[getattr(found.top, side), at]
+        values = np.take_along_axis(effect.T, getattr(found.top, side), 1)
         np.testing.assert_allclose(getattr(found.top, f"{side}_effect"), values, rtol=1e-4)
 
 
@@ -113,8 +116,7 @@ def test_fewer_bytes_move_effects_little(tmp_path, keep, apart):
 def test_a_narrow_index_says_what_it_holds(tmp_path):
     model, train, _ = trained()
     ix = da.index(model, train, tmp_path / "ix", width=6)
-    assert ix.width == 6 and ix.share < 0.99
-    assert ix.rank_correlation["mean"] < 0.999
+    assert ix.width == 6 and ix.share < 0.99 and ix.rank_correlation["mean"] < 0.999
     thin = da.index(model, train, tmp_path / "thin", width=1)
     assert "rows of 1 numbers follow" in thin.warnings[0]
     wide = da.index(model, train, tmp_path / "wide", share=0.9)
@@ -126,22 +128,17 @@ def test_an_interrupted_index_goes_on_with_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(curvature, "SMALLEST_PART", 20)
     model, train, _ = trained()
     da.index(model, train, tmp_path / "once", curvature="ekfac")
-    left, calls = 1, 0
+    calls, is_done = 0, False
+    while not is_done:
+        steps, calls = iter("a"), calls + 1
 
-    def dies(step, done, total):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise KeyboardInterrupt
+        def dies(step, done, total, steps=steps):
+            if next(steps, None) is None:
+                raise KeyboardInterrupt
 
-    while True:
-        try:
-            calls += 1
-            left = 2
+        with contextlib.suppress(KeyboardInterrupt):
             da.index(model, train, tmp_path / "often", curvature="ekfac", progress=dies)
-            break
-        except KeyboardInterrupt:
-            continue
+            is_done = True
     assert calls > 5
     assert bytes_of(tmp_path / "often") == bytes_of(tmp_path / "once")
 
@@ -157,14 +154,9 @@ def test_other_processes_give_the_same_bits(tmp_path, monkeypatch):
 
 def test_appended_samples_are_as_if_they_had_been_there(tmp_path):
     model, train, new = trained()
-    whole = da.SampleSet(
-        np.concatenate([train.x, new.x]), np.concatenate([train.y, new.y]),
-        np.arange(90), train.class_names,
-    )  # fmt: skip
     ix = da.index(model, train, tmp_path / "ix", temperature=1.0, **WHOLE)
     before = ix.query(new, top=None).effect
-    assert ix.append(new) is ix and len(ix) == 90
-    assert ix.ids.tolist() == whole.ids.tolist()
+    assert ix.append(new) is ix and ix.ids.tolist() == list(range(90))
     after = da.open_index(tmp_path / "ix", model).query(new, top=None)
     np.testing.assert_allclose(after.effect[:60] * 90, before * 60, rtol=1e-5, atol=1e-7)
     own = np.diag(ix.query(new, top=None, measure="loss").effect[60:])
@@ -172,24 +164,19 @@ def test_appended_samples_are_as_if_they_had_been_there(tmp_path):
     assert ix.appended == pytest.approx(1 / 3) and "33%" in after.warnings[-1]
 
 
-def test_groups_are_the_sums_of_their_samples(tmp_path):
-    model, train, new = trained()
-    ix = da.index(model, train, tmp_path / "ix")
+def test_groups_are_the_sums_of_their_samples(made):
+    _, train, new, ix = made
     alone = ix.query(new, top=None).effect
     found = ix.groups({"first": range(10), "others": train.ids[10:]}, new)
-    np.testing.assert_allclose(found.effect[0], alone[:10].sum(0), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(found.effect[1], alone[10:].sum(0), rtol=1e-4, atol=1e-6)
+    for row, part in enumerate((alone[:10], alone[10:])):
+        np.testing.assert_allclose(found.effect[row], part.sum(0), rtol=1e-4, atol=1e-6)
     assert found.ids.tolist() == ["first", "others"]
-
-
-def test_self_influence_of_samples_tells_whether_they_are_those_of_the_index(tmp_path):
-    model, train, _ = trained()
-    ix = da.index(model, train, tmp_path / "ix")
-    own = ix.self_influence()
-    some = train.subset(np.array([4, 9, 31]))
-    np.testing.assert_allclose(ix.self_influence(some), own[[4, 9, 31]], rtol=1e-4)
-    relabelled = da.SampleSet(some.x, (some.y + 1) % 3, some.ids, some.class_names)
-    assert (np.abs(ix.self_influence(relabelled) / own[[4, 9, 31]] - 1) > 0.1).all()
+    with pytest.raises(DataError, match="'first' has 99"):
+        ix.groups({"first": [1, 99]}, new)
+    with pytest.raises(DataError, match="'none' is empty"):
+        ix.groups({"none": []}, new)
+    with pytest.raises(DataError, match="must be new; the index has 3"):
+        ix.append(train.subset(np.array([3, 4])))
 
 
 @pytest.mark.parametrize(("temperature", "own"), [("auto", 1.0), (2.0, 2.0), (1.0, 1.0)])
@@ -217,45 +204,23 @@ def test_self_influence_is_the_definition_at_its_temperature(tmp_path, temperatu
 
 def own_effects(model, names, train, samples, temperature, own):
     """gᵀ P g / n of samples at a temperature of their own, P of the training samples."""
-    both = [torch.cat(parts) for parts in zip(train, samples, strict=True)]
-    total = 0.0
+    total, (x, y) = 0.0, samples
     for block in names:
         hessian = gauss_newton(model, *train, block, temperature)
         damped = hessian + 0.1 * hessian.diagonal().mean() * torch.eye(len(hessian)).double()
-        rows = slopes(model, both[0], lambda f: own * losses(f / own, both[1]), block)
+        rows = slopes(model, x, lambda f: own * losses(f / own, y), block)
         total = total + (rows @ torch.linalg.inv(damped) * rows).sum(1) / len(train[0])
-    return total[len(train[0]) :].detach().numpy()
+    return total.detach().numpy()
 
 
 def test_an_index_of_one_temperature_keeps_it(tmp_path):
     """As those of the first format were made."""
     model, train, new = trained()
     ix = da.index(model, train, tmp_path / "ix", temperature=2.0)
-    old = dict(ix.kept)
-    del old[OWN_TEMPERATURE]
+    old = {name: value for name, value in ix.kept.items() if name != OWN_TEMPERATURE}
     given = replace(ix, kept=old, model=model)
     np.testing.assert_array_equal(given.self_influence(new), ix.self_influence(new))
     assert given.query(new).method.endswith(", temperature 2")
-
-
-def test_an_index_by_values_names_no_temperature(tmp_path):
-    model, train, new = trained()
-    ix = da.index(model, train, tmp_path / "ix", loss="mse")
-    assert "temperature" not in ix.query(new, measure="loss").method
-
-
-def test_texts_and_loaders_are_indexed(tmp_path):
-    """Tokens that are looked up: each sample uses few rows of the weights."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Embedding(30, 4), nn.Flatten(), nn.Linear(12, 2))
-    rng = np.random.default_rng(0)
-    samples = [(torch.tensor(rng.integers(0, 30, 3)), int(rng.integers(2))) for _ in range(40)]
-    loader = torch.utils.data.DataLoader(samples[:30], batch_size=7)
-    ix = da.index(model, loader, tmp_path / "ix", **WHOLE)
-    new = torch.utils.data.DataLoader(samples[30:], batch_size=4)
-    truth = da.influence(model, loader, new)
-    found = ix.query(new, top=None)
-    np.testing.assert_allclose(found.effect, truth.effect, rtol=2e-3, atol=1e-5)
 
 
 class Halved(nn.Module):
@@ -269,15 +234,15 @@ class Halved(nn.Module):
 
 def test_what_changed_is_told_by_name(tmp_path):
     model, train, new = trained()
-    network = Halved(model)
-    place = tmp_path / "ix"
+    network, place = Halved(model), tmp_path / "ix"
     da.index(network, train, place)
-    with pytest.raises(ModelError, match="differs in: weights"):
-        da.open_index(place, Halved(trained(1)[0]))
-    with pytest.raises(ModelError, match=r"code \(attributes of Halved"):
-        da.open_index(place, Halved(model, 3.0))
-    with pytest.raises(ModelError, match=r"differs in: .*model"):
-        da.open_index(place, model)
+    for other, message in (
+        (Halved(trained(1)[0]), "differs in: weights"),
+        (Halved(model, 3.0), r"code \(attributes of Halved"),
+        (model, r"differs in: .*model"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            da.open_index(place, other)
     with pytest.raises(SettingError, match="differs in: loss"):
         da.index(network, train, place, loss="mse")
     with pytest.raises(SettingError, match="training samples"):
@@ -286,18 +251,18 @@ def test_what_changed_is_told_by_name(tmp_path):
         da.open_index(place).query(new)
 
 
+def own_loss(model, batch):
+    return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+
 def test_a_loss_of_the_users_must_be_given_again(tmp_path):
     model, train, new = trained()
-
-    def loss(model, batch):
-        return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
-
-    ix = da.index(model, train, tmp_path / "ix", loss=loss)
+    ix = da.index(model, train, tmp_path / "ix", loss=own_loss)
     with pytest.raises(SettingError, match="loss must be given"):
         da.open_index(tmp_path / "ix", model)
     with pytest.raises(SettingError, match="other code"):
-        da.open_index(tmp_path / "ix", model, loss=lambda m, b: loss(m, b) * 2)
-    again = da.open_index(tmp_path / "ix", model, loss=loss)
+        da.open_index(tmp_path / "ix", model, loss=lambda m, b: own_loss(m, b) * 2)
+    again = da.open_index(tmp_path / "ix", model, loss=own_loss)
     assert (again.query(new, top=None).effect == ix.query(new, top=None).effect).all()
 
 
@@ -316,8 +281,14 @@ def test_damage_is_told(tmp_path, folder):
 
 def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatch):
     model, train, _ = trained()
+    for settings in (
+        {"share": 0}, {"width": 0}, {"keep": "float8"}, {"curvature": "whole"},
+        {"precision": "half"},
+    ):  # fmt: skip
+        with pytest.raises(DatassayError, match=next(iter(settings))):
+            da.index(model, train, tmp_path / "ix", **settings)
     with pytest.raises(DataError, match="has none"):
-        da.open_index(tmp_path / "none")
+        da.open_index(tmp_path / "ix")
     monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
 
     def dies(step, done, total):
@@ -333,53 +304,25 @@ def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatc
         da.open_index(tmp_path / "ix")
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"share": 0},
-        {"width": 0},
-        {"keep": "float8"},
-        {"curvature": "whole"},
-        {"precision": "half"},
-    ],
-)
-def test_settings_out_of_range(tmp_path, settings):
+def test_ids_that_are_texts(tmp_path):
     model, train, _ = trained()
-    with pytest.raises(DatassayError, match=next(iter(settings))):
-        da.index(model, train, tmp_path / "ix", **settings)
-    assert not (tmp_path / "ix").exists()
-
-
-def test_ids(tmp_path):
-    model, train, new = trained()
-    ix = da.index(model, train, tmp_path / "ix")
-    with pytest.raises(DataError, match="'first' has 99"):
-        ix.groups({"first": [1, 99]}, new)
-    with pytest.raises(DataError, match="'none' is empty"):
-        ix.groups({"none": []}, new)
-    with pytest.raises(DataError, match="must be new; the index has 3"):
-        ix.append(train.subset(np.array([3, 4])))
-    named = da.SampleSet(train.x, train.y, np.array([f"é{i}" for i in range(60)]), ("a", "b", "c"))
+    named = replace(train, ids=np.array([f"é{i}" for i in range(60)]))
     texts = da.index(model, named, tmp_path / "texts")
     assert da.open_index(tmp_path / "texts").ids.tolist() == named.ids.tolist()
     assert texts.to_table().column_names == ["id", "self_influence", "segment"]
 
 
-def test_a_network_of_transformers_is_built_again(tmp_path):
+def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path):
     transformers = pytest.importorskip("transformers")
     sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 12, "vocab_size": 20}
     torch.manual_seed(0)
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
     samples = [{"input_ids": torch.randint(0, 20, (9,))} for _ in range(24)]
-    ix = da.index(model, samples, tmp_path / "ix", **WHOLE)
-    truth = da.influence(model, samples, samples[:3], measure="loss", curvature="ekfac")
-    assert truth.effect.shape == (24, 3)
-    found = da.open_index(tmp_path / "ix").query(samples[:3], top=None, measure="loss")
-    same = ix.query(samples[:3], top=None, measure="loss")
+    ix, asked = da.index(model, samples, tmp_path / "ix", **WHOLE), {"top": None, "measure": "loss"}
+    found = da.open_index(tmp_path / "ix").query(samples[:3], **asked)
+    same = ix.query(samples[:3], **asked)
+    assert found.effect.shape == (24, 3)
     np.testing.assert_array_equal(found.effect, same.effect)
-
-
-def test_a_configuration_that_would_fetch_code_is_stripped():
     nested = {"attn_implementation": "evil/kernel"}
     config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
     assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}

@@ -64,6 +64,16 @@ def test_exact_blocks_are_the_definition():
         assert (weighted @ coordinates.T - truth).abs().max() < 1e-10 * truth.abs().max()
 
 
+def bases_of(block, parts, n, exact=False, **changes):
+    """Bases of one block, from its gradients in batches."""
+    given = {"damping": lambda _: DAMPING, "dtype": torch.float64, **changes}
+    roots = lambda: [{block.name: uses} for uses in parts]  # noqa: E731
+    return block_bases([block], roots, n, exact=lambda b: exact, **given)
+
+
+BLOCK = Block("layer", (3, 4), ("layer.weight",), ("layer",))
+
+
 def vectors(n, size, seed):
     return torch.randn(n, size, generator=torch.Generator().manual_seed(seed)).double()
 
@@ -71,19 +81,13 @@ def vectors(n, size, seed):
 def test_factored_blocks_are_exact_where_the_factors_are_independent():
     """All pairs of an input and an output gradient: H = mean δδᵀ ⊗ mean aaᵀ."""
     left, right = vectors(6, 3, 0), vectors(7, 4, 1)
-    n = len(left) * len(right)
-    uses = [
-        Factors(left.repeat_interleave(len(right), 0)[:, None], right.repeat(len(left), 1)[:, None])
-    ]
-    block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
+    pairs = left.repeat_interleave(7, 0)[:, None], right.repeat(6, 1)[:, None]
+    uses = [Factors(*pairs)]
     rows = matrix(uses, 3).flatten(1)
-    hessian = rows.T @ rows / n
-    given = {"damping": lambda _: DAMPING, "weight_decay": DECAY, "dtype": torch.float64}
-    found = block_bases([block], lambda: [{"layer": uses}], n, exact=lambda b: False, **given)
-    basis = found["layer"]
-    truth = torch.linalg.inv(
-        hessian + (DAMPING * hessian.diagonal().mean() + DECAY) * torch.eye(12).double()
-    )
+    hessian = rows.T @ rows / 42
+    basis = bases_of(BLOCK, [uses], 42, weight_decay=DECAY)["layer"]
+    penalty = DAMPING * hessian.diagonal().mean() + DECAY
+    truth = torch.linalg.inv(hessian + penalty * torch.eye(12).double())
     coordinates, _ = basis.coordinates(uses)
     ours = (coordinates * basis.inverse()) @ coordinates.T
     torch.testing.assert_close(ours, rows @ truth @ rows.T, rtol=1e-10, atol=1e-12)
@@ -95,24 +99,12 @@ def test_factored_blocks_have_the_second_moments_in_their_basis():
         [Factors(vectors(15, 3, s).view(5, 3, 3), vectors(15, 4, 9 + s).view(5, 3, 4))]
         for s in (1, 2)
     ]
-    block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
-    roots = [{"layer": uses} for uses in parts]
-    basis = block_bases(
-        [block],
-        lambda: roots,
-        10,
-        exact=lambda b: False,
-        damping=lambda _: DAMPING,
-        dtype=torch.float64,
-    )["layer"]
+    basis = bases_of(BLOCK, parts, 10)["layer"]
     gradients = torch.cat([matrix(uses, 3) for uses in parts])
-    sides = [
-        sum(torch.einsum("btr,bts->rs", u.left, u.left) for (u,) in parts),
-        sum(torch.einsum("btc,btd->cd", u.right, u.right) for (u,) in parts),
-    ]
-    for vector, side in zip((basis.left, basis.right), sides, strict=True):
-        turned = vector.T @ side @ vector
-        assert (turned - turned.diagonal().diag()).abs().max() < 1e-10 * side.trace()
+    for vector, name in ((basis.left, "left"), (basis.right, "right")):
+        each = torch.cat([getattr(u, name).flatten(0, 1) for (u,) in parts])
+        turned = vector.T @ each.T @ each @ vector
+        assert (turned - turned.diagonal().diag()).abs().max() < 1e-10 * each.square().sum()
     eigenvalues = (basis.left.T @ gradients @ basis.right).square().mean(0)
     torch.testing.assert_close(basis.eigenvalues, eigenvalues, rtol=1e-10, atol=1e-12)
     assert basis.damping == pytest.approx(DAMPING * float(eigenvalues.mean()), rel=1e-10)
@@ -122,14 +114,7 @@ def test_rows_that_are_looked_up_keep_their_own():
     ids = torch.tensor([[1, 3], [3, 0], [1, 1], [5, 3]])
     uses = [Factors(ids, vectors(8, 2, 0).view(4, 2, 2))]
     block = Block("words", (6, 2), ("words.weight",), ("words",))
-    basis = block_bases(
-        [block],
-        lambda: [{"words": uses}],
-        4,
-        exact=lambda b: False,
-        damping=lambda _: DAMPING,
-        dtype=torch.float64,
-    )["words"]
+    basis = bases_of(block, [uses], 4)["words"]
     assert basis.left is None
     truth = (matrix(uses, 6) @ basis.right).square().mean(0)
     torch.testing.assert_close(basis.eigenvalues, truth, rtol=1e-10, atol=1e-12)
@@ -138,25 +123,9 @@ def test_rows_that_are_looked_up_keep_their_own():
     assert (basis.inverse()[4:6] == 1 / basis.damping).all()  # of word 2, which nobody has
 
 
-def test_a_singular_block_names_damping():
+def test_a_singular_block_names_damping_and_one_without_curvature_is_left_out():
     uses = [Factors(vectors(2, 3, 0)[:, None], vectors(2, 4, 1)[:, None])]
-    block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
     with pytest.raises(SettingError, match=r"damping must make every block's .* 'layer' is singul"):
-        block_bases(
-            [block], lambda: [{"layer": uses}], 2, exact=lambda b: True, damping=lambda _: 0.0
-        )
-
-
-@pytest.mark.parametrize("exact", [True, False])
-def test_blocks_without_curvature_are_left_out(exact):
-    uses = [Factors(vectors(2, 3, 0)[:, None] * 0, vectors(2, 4, 1)[:, None])]
-    block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
-    found = block_bases(
-        [block],
-        lambda: [{"layer": uses}],
-        2,
-        exact=lambda b: exact,
-        damping=lambda _: DAMPING,
-        dtype=torch.float64,
-    )
-    assert found == {}
+        bases_of(BLOCK, [uses], 2, exact=True, damping=lambda _: 0.0)
+    flat = [Factors(uses[0].left * 0, uses[0].right)]
+    assert bases_of(BLOCK, [flat], 2, exact=True) == bases_of(BLOCK, [flat], 2) == {}

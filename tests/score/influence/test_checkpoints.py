@@ -93,38 +93,34 @@ def test_which_state_dict_was_taken_stands_in_the_result(given, curvature, tmp_p
     assert not any("state dict" in one for one in named.warnings)
 
 
-def test_checkpoints_are_averaged_and_added():
-    models = [network(s) for s in range(3)]
-    last = models[-1]
-    averaged = run(last, checkpoints=models[:2])
-    mean = np.mean([run(m).effect for m in models[:2]], 0)
-    np.testing.assert_allclose(averaged.effect, mean, rtol=1e-6)
-    added = run(last, checkpoints=models[:2], method="tracin", lr=[0.1, 0.2])
+@pytest.mark.parametrize("curvature", ["blocks", "whole"])
+def test_checkpoints_are_averaged_and_added(curvature):
+    models = [network(s).double() for s in range(3)]
+    averaged = run(models[-1], checkpoints=models[:2], curvature=curvature)
+    mean = np.mean([run(m, curvature=curvature).effect for m in models[:2]], 0)
+    np.testing.assert_allclose(averaged.effect, mean, rtol=1e-6, atol=1e-12)
+    added = run(models[-1], checkpoints=models[:2], method="tracin", lr=[0.1, 0.2])
     each = [run(m, method="tracin", lr=lr) for m, lr in zip(models, (0.1, 0.2), strict=False)]
     np.testing.assert_allclose(added.effect, sum(e.effect for e in each), rtol=1e-5, atol=1e-8)
 
 
-def test_checkpoints_of_methods_on_arrays():
-    models = [network(s).double() for s in range(2)]
-    found = run(models[0], checkpoints=models, curvature="whole")
-    np.testing.assert_allclose(
-        found.effect, run(models, curvature="whole").effect, rtol=1e-12, atol=1e-15
-    )
+def keep(folder, step, model, history):
+    """A checkpoint as a Trainer writes it, with what was logged until then."""
+    place = folder / f"checkpoint-{step}"
+    place.mkdir(parents=True)
+    save_model(model, place / "model.safetensors")
+    held = [e for e in history if e["step"] <= step]
+    state = {"global_step": step, "log_history": held}
+    (place / "trainer_state.json").write_text(json.dumps(state))
+    return place
 
 
 def trained(folder, rates=(0.3, 0.2, 0.1), logged=(2, 10, 12)):
     """A run's folder, whose checkpoints are in no order of their names."""
-    history = [{"step": s, "learning_rate": lr} for s, lr in zip(logged, rates, strict=True)] + [
-        {"step": 12, "train_loss": 1.0}
-    ]
+    history = [{"step": s, "learning_rate": lr} for s, lr in zip(logged, rates, strict=True)]
     models = {2: network(2), 10: network(3), 12: network(4)}
     for step, model in models.items():
-        place = folder / f"checkpoint-{step}"
-        place.mkdir(parents=True)
-        save_model(model, place / "model.safetensors")
-        held = [e for e in history if e["step"] <= step]
-        state = {"global_step": step, "log_history": held}
-        (place / "trainer_state.json").write_text(json.dumps(state))
+        keep(folder, step, model, [*history, {"step": 12, "train_loss": 1.0}])
     (folder / "checkpoint-best").mkdir()
     return models
 
@@ -141,46 +137,31 @@ def test_a_runs_folder_is_its_checkpoints_in_order(tmp_path):
 
 
 def test_the_rate_is_the_last_that_was_logged_until_then(tmp_path):
-    trained(tmp_path, logged=(1, 8, 12))
-    assert learning_rates(tmp_path) == [0.3, 0.2, 0.1]
-    assert learning_rates([tmp_path / "checkpoint-10", str(tmp_path / "checkpoint-2")]) == [
-        0.2,
-        0.3,
-    ]
+    trained(tmp_path / "a", logged=(1, 8, 12))
+    assert learning_rates(tmp_path / "a") == [0.3, 0.2, 0.1]
+    some = [tmp_path / "a" / "checkpoint-10", str(tmp_path / "a" / "checkpoint-2")]
+    assert learning_rates(some) == [0.2, 0.3]
+    trained(tmp_path / "b", logged=(3, 10, 12))
+    trained(tmp_path / "c", rates=(0.3, 0.2, 0.0))
+    for folder, message in (("b", "checkpoint-2 was not logged"), ("c", "checkpoint-12 is 0")):
+        with pytest.raises(SettingError, match=message):
+            run(network(), checkpoints=tmp_path / folder, method="tracin", lr="trainer")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"logged": (3, 10, 12)}, "checkpoint-2 was not logged"),
-        ({"rates": (0.3, 0.2, 0.0)}, "checkpoint-12 is 0"),
-    ],
-)
-def test_rates_that_are_not_there(tmp_path, changes, message):
-    trained(tmp_path, **changes)
-    with pytest.raises(SettingError, match=message):
-        run(network(), checkpoints=tmp_path, method="tracin", lr="trainer")
-
-
-def steps_of(folder, rates, norms=None, optimizer=torch.optim.AdamW):
+def steps_of(folder, rates, norms=(None,) * 4, optimizer=torch.optim.AdamW):
     """A run of one update a rate, logged each, with checkpoints after the second and the last."""
     model, x, y = network(), torch.tensor(TRAIN[0]).float(), torch.tensor(TRAIN[1])
     made = optimizer(model.parameters(), lr=rates[0])
     history, models = [], []
-    for step, rate in enumerate(rates, start=1):
+    for step, (rate, norm) in enumerate(zip(rates, norms, strict=True), start=1):
         made.param_groups[0]["lr"] = rate
         made.zero_grad()
         nn.functional.cross_entropy(model(x), y).backward()
         made.step()
-        norm = None if norms is None else norms[step - 1]
         history.append({"step": step, "learning_rate": rate, "grad_norm": norm})
         if step in (2, len(rates)):
-            place = folder / f"checkpoint-{step}"
-            place.mkdir(parents=True)
-            save_model(model, place / "model.safetensors")
+            place = keep(folder, step, model, history)
             torch.save(made.state_dict(), place / "optimizer.pt")
-            state = {"global_step": step, "log_history": list(history)}
-            (place / "trainer_state.json").write_text(json.dumps(state))
             models.append(copy.deepcopy(model))
     return models
 
@@ -192,17 +173,14 @@ def test_segments_of_a_runs_folder_are_its_optimisers(tmp_path):
     models = steps_of(tmp_path, RATES)
     folders = [tmp_path / "checkpoint-2", tmp_path / "checkpoint-4"]
     found = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
-    given = {"lr": [0.015, 0.025], "steps": [2, 4]}
-    by_hand = run(models[1], checkpoints=models, method="segments", optimizer=folders, **given)
+    given = {"checkpoints": models, "method": "segments", "lr": [0.015, 0.025], "steps": [2, 4]}
+    by_hand = run(models[1], optimizer=folders, **given)
     np.testing.assert_allclose(found.effect, by_hand.effect, rtol=1e-5)
-    assert (
-        found.method
-        == by_hand.method
-        == ("segments of Adam's run, temperature 2 (1 of self-influence)")
-    )
+    words = "temperature 2 (1 of self-influence)"
+    assert found.method == by_hand.method == f"segments of Adam's run, {words}"
     assert not found.warnings
-    plain = run(models[1], checkpoints=models, method="segments", **given)
-    assert plain.method == "segments, temperature 2 (1 of self-influence)"
+    plain = run(models[1], **given)
+    assert plain.method == f"segments, {words}"
     assert not np.allclose(found.effect, plain.effect, rtol=0.1)
 
 
@@ -233,63 +211,51 @@ def test_without_a_known_optimiser_it_is_descent_and_told(tmp_path, lost):
 
 def test_runs_that_cannot_be_read(tmp_path):
     steps_of(tmp_path, RATES)
-    given = {"checkpoints": tmp_path, "method": "segments", "lr": "trainer"}
+    first, last = (tmp_path / f"checkpoint-{s}" for s in (2, 4))
+
+    def refuses(message):
+        with pytest.raises(SettingError, match=message):
+            run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
+
     other = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 5))
     state = torch.optim.AdamW(other.parameters()).state_dict()
-    state["state"] = {
-        i: {"step": torch.tensor(1.0), "exp_avg_sq": torch.ones_like(p)}
-        for i, p in enumerate(other.parameters())
-    }
-    torch.save(state, tmp_path / "checkpoint-2" / "optimizer.pt")
-    with pytest.raises(SettingError, match="must be of this network's weights"):
-        run(network(), **given)
-    (tmp_path / "checkpoint-4" / "trainer_state.json").write_text("{")
-    with pytest.raises(SettingError, match=r"trainer_state\.json must hold JSON"):
-        run(network(), **given)
-    (tmp_path / "checkpoint-2" / "optimizer.pt").unlink()
-    (tmp_path / "checkpoint-4" / "trainer_state.json").write_text('{"global_step": 4}')
-    with pytest.raises(SettingError, match=r"needs a positive learning rate; .*-4 logged"):
-        run(network(), **given)
+    moments = [{"step": torch.tensor(1.0), "exp_avg_sq": p.square()} for p in other.parameters()]
+    state["state"] = dict(enumerate(moments))
+    torch.save(state, first / "optimizer.pt")
+    refuses("must be of this network's weights")
+    (last / "trainer_state.json").write_text("{")
+    refuses(r"trainer_state\.json must hold JSON")
+    (first / "optimizer.pt").unlink()
+    (last / "trainer_state.json").write_text('{"global_step": 4}')
+    refuses(r"needs a positive learning rate; .*-4 logged")
 
 
 def test_what_is_refused(tmp_path):
-    model = network()
-    with pytest.raises(SettingError, match="a Sequential has none"):
-        run(model, checkpoints=[model], method="tracin", lr="trainer")
-    with pytest.raises(SettingError, match="lr='trainer' needs checkpoints"):
-        run(model, method="tracin", lr="trainer")
-    with pytest.raises(SettingError, match=r"lr must be a number, .*; got 'train'"):
-        run(model, method="tracin", lr="train")
-    with pytest.raises(SettingError, match="checkpoints must hold at least 1 network"):
-        run(model, checkpoints=[])
-    with pytest.raises(SettingError, match="belong to one training run; got 2 models"):
-        run([model, model], checkpoints=[model])
-    with pytest.raises(SettingError, match=r"must be networks, state dicts, or paths.*; got 3"):
-        run(model, checkpoints=3)
-    with pytest.raises(SettingError, match="model must be a network, or a list with one first"):
-        run("weights.safetensors")
+    model, full = network(), tmp_path / "all.pt"
+    other = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
+    torch.save(model, full)
+    with torch.device("meta"):
+        empty = network()
+    tracin = {"method": "tracin", "lr": "trainer"}
+    for error, message, models, settings in (
+        (SettingError, "a Sequential has none", model, {"checkpoints": [model], **tracin}),
+        (SettingError, "lr='trainer' needs checkpoints", model, tracin),
+        (SettingError, r"lr must be a number, .*; got 'train'", model, {**tracin, "lr": "train"}),
+        (SettingError, "must hold at least 1 network", model, {"checkpoints": []}),
+        (SettingError, "one training run; got 2 models", [model] * 2, {"checkpoints": [model]}),
+        (SettingError, r"must be networks, state dicts, .*; got 3", model, {"checkpoints": 3}),
+        (SettingError, "a network, or a list with one first", "weights.safetensors", {}),
+        (ModelError, r"no-such\.pt must be", model, {"checkpoints": tmp_path / "no-such.pt"}),
+        (ModelError, "must hold every tensor", model, {"checkpoints": other.state_dict()}),
+        (ModelError, "holds more than tensors", model, {"checkpoints": [full]}),
+        (ModelError, "meta", empty, {}),
+        (ModelError, "on the meta device", model, {"checkpoints": empty.state_dict()}),
+    ):
+        with pytest.raises(error, match=message):
+            run(models, **settings)
+    full.unlink()
     with pytest.raises(ModelError, match=r"must hold model\.safetensors or adapter_model"):
         run(model, checkpoints=tmp_path)
-    with pytest.raises(ModelError, match=r"no-such\.pt must be"):
-        run(model, checkpoints=tmp_path / "no-such.pt")
-    other = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
-    with pytest.raises(ModelError, match="the state dict must hold every tensor of the model"):
-        run(model, checkpoints=other.state_dict())
     (tmp_path / "adapter_model.safetensors").write_bytes(b"")
     with pytest.raises(ModelError, match="needs a model that has one; got a Sequential"):
         run(model, checkpoints=tmp_path)
-
-
-def test_what_needs_unpickling_is_refused(tmp_path):
-    torch.save(network(), tmp_path / "all.pt")
-    with pytest.raises(ModelError, match="holds more than tensors"):
-        run(network(), checkpoints=[tmp_path / "all.pt"])
-
-
-def test_weights_on_the_meta_device_are_refused():
-    with torch.device("meta"):
-        empty = network()
-    with pytest.raises(ModelError, match="meta"):
-        run(empty)
-    with pytest.raises(ModelError, match="on the meta device"):
-        run(network(), checkpoints=empty.state_dict())

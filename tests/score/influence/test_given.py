@@ -41,56 +41,27 @@ def test_twenty_errors_that_lack_classes(digits):
     """As arrays, Subset, pairs and loader, beside arrays and loaders: one answer."""
     net, x, y, wrong = digits
     assert len(set(y[wrong].tolist())) < 10
-    whole, part = TensorDataset(x, y), Subset(TensorDataset(x, y), wrong.tolist())
-    train = Subset(whole, range(N))
+    whole = TensorDataset(x, y)
+    train, part = Subset(whole, range(N)), Subset(whole, wrong.tolist())
     truth = asked(net, DataLoader(train, 32), DataLoader(part, 7)).effect
-    for queries in (
-        part,
-        (x[wrong].numpy(), y[wrong].numpy()),
-        [part[i] for i in range(len(part))],
-    ):
+    for queries in (part, (x[wrong].numpy(), y[wrong].numpy()), list(part)):
         for samples in (train, DataLoader(train, 64, shuffle=True), (x[:N], y[:N])):
             np.testing.assert_allclose(asked(net, samples, queries).effect, truth, rtol=1e-9)
 
 
-def test_an_index_of_twenty_errors(digits, tmp_path):
-    net, x, y, wrong = digits
-    queries, kept = (x[wrong], y[wrong]), {"share": 1.0, "width": 10**6, "keep": "float32"}
-    index = da.index(net, (x[:N], y[:N]), tmp_path / "ix", **kept)
-    more = (x[N : N + 40][y[N : N + 40] < 4], y[N : N + 40][y[N : N + 40] < 4])
-    loaders = DataLoader(TensorDataset(*queries), 7), DataLoader(TensorDataset(*more), 7)
-
-    def close(one, other):  # rows are kept in float32
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * np.abs(other).max())
-
-    by_loader = da.open_index(tmp_path / "ix", net).query(loaders[0], measure="loss").effect
-    close(index.query(queries, measure="loss").effect, by_loader)
-    index.append(more)
-    whole = index.query(queries, measure="loss").effect[N:]
-    other = da.index(net, (x[:N], y[:N]), tmp_path / "other", **kept)
-    other.append(loaders[1])
-    close(other.query(queries, measure="loss").effect[N:], whole)
-
-
-@pytest.mark.parametrize("score", [da.influence_moments, da.removal_effects])
-def test_scores_of_networks_with_more_outputs_than_classes(digits, score):
+def test_scores_of_networks_with_more_outputs_than_classes(digits):
     net, x, y, _ = digits
     chosen = (y[:N] % 3 == 0).numpy()
     some, labels = x[:N][chosen].numpy(), y[:N][chosen].numpy()
     named = da.SampleSet(some, labels, np.arange(len(some)), tuple(map(str, range(10))))
-    found, truth = score(net, (some, labels)), score(net, named)
-    for name in found.__dataclass_fields__:
-        one, other = getattr(found, name), getattr(truth, name)
-        if isinstance(one, float | np.ndarray) and np.asarray(one).dtype.kind == "f":
-            np.testing.assert_array_equal(one, other)
-
-
-def test_collected_with_more_outputs_than_classes(digits):
-    net, x, y, _ = digits
-    chosen = (y[:N] % 3 == 0).numpy()
-    some, labels = x[:N][chosen].numpy(), y[:N][chosen].numpy()
+    for score in (da.influence_moments, da.removal_effects):
+        found, truth = score(net, (some, labels)), score(net, named)
+        for name in found.__dataclass_fields__:
+            one, other = getattr(found, name), getattr(truth, name)
+            if isinstance(one, float | np.ndarray) and np.asarray(one).dtype.kind == "f":
+                np.testing.assert_array_equal(one, other)
     lin = da.collect(net, (some, labels), allow_trained=True)
-    assert lin.class_names == tuple(map(str, range(10)))
+    assert lin.class_names == named.class_names
     np.testing.assert_array_equal(lin.targets.argmax(1), labels)
     issues = da.label_issues(lin)
     assert np.isfinite(issues.score).all() and set(issues.suggested_label) <= set(labels.tolist())

@@ -154,10 +154,14 @@ def test_the_judge_accepts_what_is_right():
     assert [judge.failure(cell) for cell in PLAIN] == ["", "", ""]
 
 
+def _train(cell):
+    return judge.inputs(cell.seed, "train"), judge.labels_of(cell, "train").copy()
+
+
 def _with_a_label_shifted(cell, work):
-    y = judge.labels_of(cell, "train").copy()
+    x, y = _train(cell)
     y[3] = (y[3] + 1) % rules.K
-    return judge.answer_of(cell, (judge.inputs(cell.seed, "train"), y))
+    return judge.answer_of(cell, (x, y))
 
 
 def _with_ids_permuted(cell, work):
@@ -166,19 +170,14 @@ def _with_ids_permuted(cell, work):
 
 
 def _with_a_sample_twice(cell, work):
-    x, y = judge.inputs(cell.seed, "train"), judge.labels_of(cell, "train")
-    found = judge.answer_of(cell, (x[[*range(judge.N), 0]], y[[*range(judge.N), 0]]))
+    twice = [*range(judge.N), 0]
+    found = judge.answer_of(cell, tuple(values[twice] for values in _train(cell)))
     return SimpleNamespace(effect=found.effect[:-1], ids=found.ids[:-1], warnings=())
 
 
 def _with_queries_renumbered(cell, work):
     x, y = judge.inputs(cell.seed, "queries"), judge.labels_of(cell, "queries")
     return judge.answer_of(cell, judge.train_of(cell), (x, np.unique(y, return_inverse=True)[1]))
-
-
-def _with_other_damping(cell, work):
-    found = judge.answer(cell, [])
-    return replace(found, effect=found.effect * 1.00001)
 
 
 def _refusing_after_work(cell, work):
@@ -194,7 +193,8 @@ def _refusing_after_work(cell, work):
         (PLAIN[1], _with_ids_permuted, "wrong"),
         (PLAIN[0], _with_a_sample_twice, "wrong"),
         (replace(PLAIN[1], asked="some"), _with_queries_renumbered, "wrong"),
-        (PLAIN[0], _with_other_damping, "wrong"),
+        (PLAIN[0], lambda cell, work: replace(
+            (found := judge.answer(cell, [])), effect=found.effect * 1.00001), "wrong"),
         (replace(PLAIN[0], asked="unknown"), _refusing_after_work, "after work"),
         (replace(PLAIN[0], asked="unknown"), lambda cell, work: judge.answer(PLAIN[0], []),
          "must refuse"),

@@ -28,13 +28,10 @@ def trained(model, optimizer, steps=3):
     return {n: (p.grad, before[n], p.detach()) for n, p in model.named_parameters()}
 
 
-def groups(model, decay=0.1):
+def groups(model):
     """As the Trainer makes them: what decays first."""
-    both = (
-        [p for p in model.parameters() if p.ndim > 1],
-        [p for p in model.parameters() if p.ndim == 1],
-    )
-    return [{"params": both[0], "weight_decay": decay}, {"params": both[1], "weight_decay": 0.0}]
+    matrices, vectors = ([p for p in model.parameters() if (p.ndim > 1) == one] for one in (1, 0))
+    return [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
 
 
 FIRST = {"lr": 0.01, "betas": (0.0, 0.99)}  # no momentum: a step shows D and λ
@@ -65,13 +62,17 @@ def test_the_update_is_the_step_that_was_made(kind, tmp_path):
     assert found.name == ("gradient descent" if kind in {"SGD", "rates"} else "Adam")
 
 
-def test_momentum_adds_up():
+def test_momentum_adds_up_and_weights_without_a_gradient_do_not_move():
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.8, weight_decay=0.01)
     trained(model, optimizer)
     found = update_of(optimizer, model)
     torch.testing.assert_close(found.step_sizes["0.weight"], torch.full((5, 4), 5.0))
     torch.testing.assert_close(found.decay["0.bias"], torch.full((5,), 0.05))
+    model.unused = nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    trained(nn.Sequential(*model[:4]), optimizer)
+    assert not update_of(optimizer, model).step_sizes["unused.weight"].any()
 
 
 def test_a_state_inside_a_checkpoint_and_of_some_weights(tmp_path):
@@ -88,14 +89,6 @@ def test_a_state_inside_a_checkpoint_and_of_some_weights(tmp_path):
     torch.testing.assert_close(metric.decay, 0.01 + 2 * metric.steps)
     with pytest.raises(SettingError, match=r"0\.weight is not among those that it trained"):
         found.of_block(first)
-
-
-def test_weights_without_a_gradient_do_not_move():
-    model = network()
-    model.unused = nn.Linear(2, 2)
-    optimizer = torch.optim.AdamW(model.parameters())
-    trained(nn.Sequential(*model[:4]), optimizer)
-    assert not update_of(optimizer, model).step_sizes["unused.weight"].any()
 
 
 def two_groups_alike():

@@ -97,11 +97,6 @@ def removed(start, x, y, u, parts, share=1e-5):
     return (u @ ((start - weight) / share).mT).sum(2)
 
 
-def close(found, truth):
-    """But for what a step is longer than a flow."""
-    np.testing.assert_allclose(found, truth, rtol=2e-3, atol=1e-3 * float(truth.abs().max()))
-
-
 def test_a_larger_loss_is_the_same_run():
     model, _, _ = quadratic()
     update = update_of(state(model, torch.ones(2, 4), 0.3), model)
@@ -121,11 +116,14 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize("parts", ["one", "one with decay", "two of other metrics"])
 @pytest.mark.parametrize("curvature", SIZES)
-def test_removal_from_preconditioned_descent_with_decay(curvature, decay):
+def test_removal_from_preconditioned_descent(curvature, parts):
     model, x, y = quadratic()
-    sizes, lr, steps = SIZES[curvature].double(), 2e-4, 4000
+    sizes, decay = SIZES[curvature].double(), 0.3 if parts == "one with decay" else 0.0
+    segments = [(sizes, decay, 2e-4, 4000)]
+    if parts == "two of other metrics":
+        segments = [(sizes, 0.0, 1e-3, 400), (1 / sizes, 0.0, 5e-4, 800)]
     # D ∇L + λ w = 0: the run stays there until a sample is taken out.
     gram, slope = x.T @ x / 9, (x.T @ y / 9).T.flatten()
     hessian = torch.block_diag(gram, gram) + decay * torch.diag(1 / sizes.flatten())
@@ -135,26 +133,13 @@ def test_removal_from_preconditioned_descent_with_decay(curvature, decay):
     u = torch.randn(3, 4).double()
     found = da.influence(
         model, (x.numpy(), y.numpy()), (u.numpy(), np.zeros((3, 2))), method="segments",
-        measure=lambda m, batch: m(batch[0]).sum(1), checkpoints=[model], lr=lr, steps=[steps],
-        optimizer=[state(model, sizes, decay)], precision="float64", curvature=curvature,
-    )  # fmt: skip
-    close(found.effect, removed(start, x, y, u, [(sizes, decay, lr, steps)]))
-    assert found.method == "segments of Adam's run"
-
-
-@pytest.mark.parametrize("curvature", SIZES)
-def test_removal_from_two_segments_of_other_metrics(curvature):
-    model, x, y = quadratic()
-    first = SIZES[curvature].double()
-    parts = [(first, 0.0, 1e-3, 400), (1 / first, 0.0, 5e-4, 800)]
-    start = torch.linalg.lstsq(x, y).solution.T
-    with torch.no_grad():
-        model.weight.copy_(start)
-    u = torch.randn(3, 4).double()
-    found = da.influence(
-        model, (x.numpy(), y.numpy()), (u.numpy(), np.zeros((3, 2))), method="segments",
-        measure=lambda m, batch: m(batch[0]).sum(1), checkpoints=[model, model], lr=[1e-3, 5e-4],
-        steps=[400, 1200], optimizer=[state(model, p[0]) for p in parts], precision="float64",
+        measure=lambda m, batch: m(batch[0]).sum(1), checkpoints=[model] * len(segments),
+        lr=[p[2] for p in segments], steps=np.cumsum([p[3] for p in segments]).tolist(),
+        optimizer=[state(model, *p[:2]) for p in segments], precision="float64",
         curvature=curvature,
     )  # fmt: skip
-    close(found.effect, removed(start, x, y, u, parts))
+    truth = removed(start, x, y, u, segments)
+    # But for what a step is longer than a flow.
+    largest = float(truth.abs().max())
+    np.testing.assert_allclose(found.effect, truth, rtol=2e-3, atol=1e-3 * largest)
+    assert found.method == "segments of Adam's run"

@@ -11,7 +11,7 @@ import datassay as da
 from datassay.errors import SettingError
 from datassay.score.influence.checkpoints import trainer_run
 from datassay.score.influence.optimizer_state import update_of
-from datassay.score.influence.trainers import from_trainer, is_trainer
+from datassay.score.influence.trainers import is_trainer
 from helpers import transformers_models as tiny
 
 N, M = 10, 3
@@ -26,27 +26,19 @@ def tf():
 def texts(n=N, seed=0):
     """With an id, words that no model takes, and lengths of their own."""
     rng = np.random.default_rng(seed)
-    return [
-        {
-            "id": f"s{i}",
-            "text": "words",
-            "length_of_text": 3,
-            "input_ids": rng.integers(1, tiny.WORDS, rng.integers(3, 7)).tolist(),
-            "label": i % 2,
-        }
-        for i in range(n)
-    ]
+    each = [rng.integers(1, tiny.WORDS, rng.integers(3, 7)).tolist() for _ in range(n)]
+    more = {"text": "words", "length_of_text": 3}
+    return [{"id": f"s{i}", **more, "input_ids": ids, "label": i % 2} for i, ids in enumerate(each)]
 
 
 def padded(samples):
     """A collator of the user's own: fills up with 9, which the mask hides."""
     assert set(samples[0]) == {"input_ids", "label"}
-    size = max(len(s["input_ids"]) for s in samples)
-    ids = [s["input_ids"] + [9] * (size - len(s["input_ids"])) for s in samples]
-    mask = [[1] * len(s["input_ids"]) + [0] * (size - len(s["input_ids"])) for s in samples]
+    each = [s["input_ids"] for s in samples]
+    size = max(map(len, each))
     return {
-        "input_ids": torch.tensor(ids),
-        "attention_mask": torch.tensor(mask),
+        "input_ids": torch.tensor([ids + [9] * (size - len(ids)) for ids in each]),
+        "attention_mask": torch.tensor([[1] * len(i) + [0] * (size - len(i)) for i in each]),
         "labels": torch.tensor([s["label"] for s in samples]),
     }
 
@@ -70,35 +62,22 @@ def plain(samples):
     return [{"input_ids": s["input_ids"], "labels": s["label"], "id": s["id"]} for s in samples]
 
 
-def smoothed(eps):
-    return torch.nn.CrossEntropyLoss(label_smoothing=eps)
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_a_trainer_is_its_model_samples_and_loss(tf, tmp_path, smoothing):
-    one = trainer(tf, tmp_path, label_smoothing_factor=smoothing)
+    one, queries = trainer(tf, tmp_path, label_smoothing_factor=smoothing), texts(M, 1)
     one.train()
-    queries = texts(M, 1)
-    found = da.influence(one, queries, measure="loss", precision="float64")
-    truth = da.influence(
-        one.model, plain(texts()), plain(queries), loss=smoothed(smoothing), measure="loss",
-        precision="float64",
-    )  # fmt: skip
+    given = {"measure": "loss", "precision": "float64"}
+    found = da.influence(one, queries, **given)
+    loss = torch.nn.CrossEntropyLoss(label_smoothing=smoothing)
+    truth = da.influence(one.model, plain(texts()), plain(queries), loss=loss, **given)
     np.testing.assert_allclose(found.effect, truth.effect, rtol=1e-8, atol=1e-14)
     assert found.ids.tolist() == [f"s{i}" for i in range(N)]
     assert found.warnings == truth.warnings
-
-
-def test_the_smoothed_loss_is_the_trainers_own(tf, tmp_path):
-    """Means over a batch of our losses are what the Trainer descends."""
-    one = trainer(tf, tmp_path, label_smoothing_factor=0.2)
+    # Means over a batch of our losses are what the Trainer descends.
     batch = padded([{k: s[k] for k in ("input_ids", "label")} for s in texts()])
-    one.model.eval()
-    theirs = one.compute_loss(one.model, dict(batch))
-    told = from_trainer(one, texts(M, 1), None, "auto")
-    found = da.influence(one, None, measure="loss")
-    assert told.loss.smoothing == 0.2
-    assert found.outcome.mean() == pytest.approx(float(theirs.detach()), rel=1e-5)
+    theirs = float(one.model.eval() and one.compute_loss(one.model, dict(batch)).detach())
+    own = da.influence(one, None, measure="loss").outcome.mean()
+    assert own == pytest.approx(theirs, rel=1e-5)
 
 
 def test_queries_may_be_a_loader_or_named_or_the_training_samples(tf, tmp_path):
@@ -113,23 +92,18 @@ def test_queries_may_be_a_loader_or_named_or_the_training_samples(tf, tmp_path):
 
 
 def test_checkpoints_of_a_run_with_their_rates(tf, tmp_path):
-    one = trainer(tf, tmp_path)
+    one, queries = trainer(tf, tmp_path), texts(M, 1)
     one.train()
-    queries = texts(M, 1)
     given = {"method": "tracin", "measure": "loss"}
     found = da.influence(one, queries, checkpoints=tmp_path, lr="trainer", **given)
-    rates = [
-        next(e["learning_rate"] for e in one.state.log_history if e["step"] == step)
-        for step in (2, 4)
-    ]
-    paths = [tmp_path / f"checkpoint-{step}" for step in (2, 4)]
+    rates = {e["step"]: e["learning_rate"] for e in one.state.log_history if "learning_rate" in e}
     each = [
-        da.influence(one, queries, checkpoints=path, lr=lr, **given)
-        for path, lr in zip(paths, rates, strict=True)
+        da.influence(one, queries, checkpoints=tmp_path / f"checkpoint-{s}", lr=rates[s], **given)
+        for s in (2, 4)
     ]
     np.testing.assert_allclose(found.effect, sum(e.effect for e in each), rtol=1e-5, atol=1e-9)
     # The last checkpoint is the network as it is.
-    last = da.influence(one, queries, lr=rates[1], **given)
+    last = da.influence(one, queries, lr=rates[4], **given)
     np.testing.assert_array_equal(last.effect, each[1].effect)
 
 

@@ -11,11 +11,10 @@ from datassay.score import held_out_probabilities, label_issues
 from datassay.score.compare.fits import fitted_outputs
 
 
-def samples(n=120, seed=0):
-    draw = np.random.default_rng(seed)
-    x = draw.normal(size=(n, 3)).astype(np.float32)
+def samples():
+    x = np.random.default_rng(0).normal(size=(120, 3)).astype(np.float32)
     y = ((x[:, 0] > 0) ^ (x[:, 1] > 0)).astype(np.int64)
-    return SampleSet(x, y, np.arange(n), ("no", "yes"))
+    return SampleSet(x, y, np.arange(120), ("no", "yes"))
 
 
 def test_no_sample_judges_itself():
@@ -24,18 +23,12 @@ def test_no_sample_judges_itself():
     assert (p.argmax(1) != samples().y).any() and np.allclose(p.sum(1), 1)
 
 
-def test_row_order_does_not_matter():
-    given = samples()
-    order = np.random.default_rng(1).permutation(len(given))
-    np.testing.assert_array_equal(
-        held_out_probabilities(given)[order], held_out_probabilities(given.subset(order))
-    )
-
-
-def test_what_cannot_be_folded_is_told():
-    few = samples().subset(np.arange(6))
+def test_row_order_does_not_matter_and_what_cannot_be_folded_is_told():
+    given, order = samples(), np.random.default_rng(1).permutation(120)
+    found = held_out_probabilities(given)[order]
+    np.testing.assert_array_equal(found, held_out_probabilities(given.subset(order)))
     with pytest.raises(DataError, match=r"one of them with 5 samples"):
-        held_out_probabilities(few)
+        held_out_probabilities(given.subset(np.arange(6)))
 
 
 class Own(ClassifierMixin, BaseEstimator):

@@ -1,7 +1,5 @@
 """The user's own model as the judge of labels, or the probabilities it gave."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,14 +8,12 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
-from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import datassay as da
 from datassay.data.samples import wrong_labels
 from datassay.errors import DataError, ModelError, SettingError
-from datassay.train.folds import held_out_outputs
 
 
 def forest():
@@ -32,24 +28,6 @@ def wine():
 @pytest.fixture(scope="module")
 def by_forest(wine):
     return da.label_issues(wine, model=forest())
-
-
-def test_no_model_judges_what_it_was_fitted_to(wine):
-    """The definition: a model that repeats its nearest sample knows no held-out one exactly."""
-    nearest = held_out_outputs(KNeighborsRegressor(1), replace_targets(wine), 0, lambda *_: None)[
-        :, 0
-    ]
-    assert not (nearest == np.arange(len(wine))).any()
-    order = np.random.default_rng(0).permutation(len(wine))
-    again = held_out_outputs(forest(), wine.subset(order), 0, lambda *_: None)
-    np.testing.assert_array_equal(
-        again, held_out_outputs(forest(), wine, 0, lambda *_: None)[order]
-    )
-
-
-def replace_targets(samples):
-    """Its own position as each sample's target."""
-    return replace(samples, y=np.arange(float(len(samples))), class_names=(), true_y=None)
 
 
 def test_wrong_labels_are_found_and_counted(wine, by_forest):
@@ -74,16 +52,13 @@ def test_a_column_of_a_frame_and_its_index_come_back(wine):
     for labels in (wine.y * 10, np.array(["a", "b", "c"])[wine.y], wine.y + 0.5, wine.y > 0):
         target = pd.Series(labels, rows.index)
         samples, _ = da.load((rows, target), task="classification")
-        found = da.label_issues(samples, model=forest()).to_pandas()
+        issues = da.label_issues(samples, model=forest())
+        found, table = issues.to_pandas(), issues.to_table()
         assert (found["given_label"] == target[found.index]).all()
         assert set(found["suggested_label"].tolist()) <= set(target.tolist())
         assert type(found["given_label"].tolist()[0]) is type(target.tolist()[0])
-
-
-def test_two_labels_of_booleans_are_booleans_in_arrow():
-    samples = da.load((np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2 == 0))[0]
-    table = da.label_issues(samples, pred_probs=np.full((len(samples), 2), 0.5)).to_table()
-    assert table["given_label"].type == table["suggested_label"].type == pa.bool_()
+        for name in ("given_label", "suggested_label"):
+            assert (table[name].type == pa.bool_()) == (labels.dtype == bool)
 
 
 @pytest.mark.parametrize("model", [RidgeClassifier(), make_pipeline(StandardScaler(), forest())])
@@ -140,24 +115,26 @@ def test_what_cannot_judge_is_one_line(wine, model, message):
         da.label_issues(wine, model=model)
 
 
-def test_a_classifier_does_not_judge_numbers():
-    with pytest.raises(ModelError, match=r"must be a regressor, .* got LogisticRegression"):
-        da.label_issues(da.load("diabetes")[0], model=LogisticRegression())
-    with pytest.raises(DataError, match="pred_probs are of classes"):
-        da.label_issues(da.load("diabetes")[0], pred_probs=np.ones((3, 2)) / 2)
-    with pytest.raises(SettingError, match="noise is of labels"):
-        da.label_issues(da.load("diabetes")[0], model=Ridge(), noise="class")
+@pytest.mark.parametrize(
+    ("data", "judge", "error", "message"),
+    [
+        ("diabetes", {"model": LogisticRegression()}, ModelError,
+         r"must be a regressor, .* got LogisticRegression"),
+        ("diabetes", {"pred_probs": np.ones((3, 2)) / 2}, DataError, "pred_probs are of classes"),
+        ("diabetes", {"model": Ridge(), "noise": "class"}, SettingError, "noise is of labels"),
+        ("wine", {}, SettingError, "needs a judge"),
+        ("wine", {"model": forest(), "pred_probs": np.ones(3)}, SettingError, "got both"),
+    ],
+)  # fmt: skip
+def test_what_is_no_judge(data, judge, error, message):
+    with pytest.raises(error, match=message):
+        da.label_issues(da.load(data)[0], **judge)
 
 
-def test_there_is_one_judge(wine):
+def test_a_linearisation_is_a_judge_already(wine):
     lin = da.collect(da.build_model("linear", wine), wine)
-    for call, message in (
-        (lambda: da.label_issues(wine), "needs a judge"),
-        (lambda: da.label_issues(lin, model=forest()), "Pass the SampleSet"),
-        (lambda: da.label_issues(wine, model=forest(), pred_probs=np.ones(3)), "got both"),
-    ):
-        with pytest.raises(SettingError, match=message):
-            call()
+    with pytest.raises(SettingError, match="Pass the SampleSet"):
+        da.label_issues(lin, model=forest())
 
 
 @pytest.mark.parametrize(

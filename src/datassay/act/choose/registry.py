@@ -67,14 +67,7 @@ class ActionKind:
 
 
 def action_kinds() -> dict[str, ActionKind]:
-    """All kinds of actions by name: the built-in ones, then those of other distributions.
-
-    Returns:
-        Name → kind, in the order in which they are proposed.
-
-    Raises:
-        SettingError: an entry point names something else than an ActionKind, or two have one name.
-    """
+    """All kinds of actions by name: the built-in ones, then those of other distributions."""
     own = (import_module(f"datassay.act.actions.{name}").ACTION for name in BUILT_IN)
     kinds = {one.name: one for one in own}
     for name, one in plugins("actions").items():

@@ -44,18 +44,7 @@ class Screen:
     yardstick: Yardstick
 
     def score(self, act: Action, train: SampleSet) -> float:
-        """The score after an act, in closed form.
-
-        Args:
-            act: what is done; several blocks are several fits.
-            train: the training samples, as they are.
-
-        Returns:
-            The yardstick's mean.
-
-        Raises:
-            DataError: the penalty is too small for a factorisation.
-        """
+        """The score after an act, in closed form."""
         weights = act.weights[self.chosen]
         if act.blocks is None:
             outputs = self._outputs(act.labels, weights, train)
@@ -93,20 +82,8 @@ class Screen:
 def screen(
     lin: Linearization, train: SampleSet, penalty: float, yardstick: Yardstick, seed: int
 ) -> Screen:
-    """Prepare the screen.
-
-    Args:
-        lin: the linearisation of train and the held-out samples.
-        train: n samples.
-        penalty: λ, kernel unit, of the averaged kernel.
-        yardstick: of lin's validation samples.
-        seed: of the choice of samples.
-
-    Returns:
-        The screen.
-
-    Cost: the kernel of at most 2000 samples.
-    """
+    """Prepare the screen."""
+    # Cost: the kernel of at most 2000 samples.
     rng = np.random.default_rng((seed, 2))
     chosen = np.sort(rng.permutation(len(train))[:MOST])
     part = lin.subset(chosen).averaged() if len(chosen) < len(train) else lin.averaged()
@@ -127,17 +104,7 @@ def _targets(train: SampleSet, labels: np.ndarray) -> Float[Tensor, "s k"]:
 
 
 def most_wanted(closed: Screen, train: SampleSet, seed: int) -> tuple[str, float] | None:
-    """The class or source of which more samples would help most, by leaving out half of each.
-
-    Args:
-        closed: the screen.
-        train: its training samples.
-        seed: of the halves.
-
-    Returns:
-        Its name and what half of it costs, in units of the score; None where no half costs more
-        than two held-out samples.
-    """
+    """The class or source of which more samples would help most, by leaving out half of each."""
     base = closed.without(np.zeros(len(train), bool), train)
     worst, lost = "", 2 / len(closed.across)
     rng = np.random.default_rng((seed, 4))

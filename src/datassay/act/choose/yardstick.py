@@ -49,15 +49,7 @@ class Yardstick:
     def scores(
         self, predictions: Float[np.ndarray, "R m k"], *, as_given: bool = False
     ) -> Float[np.ndarray, "R m"]:
-        """What each sample adds to the score of each model.
-
-        Args:
-            predictions: class probabilities, or targets.
-            as_given: whether to take every given label for right.
-
-        Returns:
-            Their mean over samples is the score.
-        """
+        """What each sample adds to the score of each model."""
         worth = self.given if as_given else self.worth
         if worth is None:
             return sample_scores(torch.from_numpy(predictions), self.held_out).numpy()
@@ -77,19 +69,7 @@ def yardstick(
     shares: Float[np.ndarray, " k"] | None,
     transition: Float[np.ndarray, "k k"] | None,
 ) -> Yardstick:
-    """How to score predictions of held-out samples.
-
-    Args:
-        held_out: m samples; numbers are scored by R².
-        shares: of the classes among the training samples; decides the metric: balanced accuracy,
-            the mean over classes of the share of each that is recognised, where a class has less
-            than a fifth of an even share. None for numbers.
-        transition: T, the noise in the held-out labels; None: they count as right. It is left out
-            where its inverse would magnify its own error.
-
-    Returns:
-        The yardstick.
-    """
+    """How to score predictions of held-out samples."""
     if shares is None:
         return Yardstick(held_out, None, None, R2, False)
     k = len(shares)
@@ -127,17 +107,7 @@ def unsuspected(
     labels: np.ndarray,
     transition: Float[np.ndarray, "k k"],
 ) -> Bool[np.ndarray, " m"]:
-    """Which held-out labels are more likely right than wrong, by models that never saw them.
-
-    Args:
-        probabilities: of given labels, by R models trained on the samples as they are.
-        labels: given.
-        transition: T.
-
-    Returns:
-        P(given label is right | input, given label) ≥ 1/2, by Bayes' rule; P(true class | input) is
-        T⁻¹ of the mean probabilities.
-    """
+    """Which held-out labels are more likely right than wrong, by models that never saw them."""
     given = probabilities.mean(0)
     if _is_invertible(transition):
         given = np.clip(given @ np.linalg.inv(transition), 1e-9, None)

@@ -61,23 +61,8 @@ def choose_blocks(
     starts: dict[int, Float[Tensor, "n K"]] | None = None,
     progress: Progress = silent,
 ) -> Choice:
-    """Fit a mixture for each K in turn until one is no better than the one before.
-
-    Args:
-        problem: the samples and how they are fitted.
-        counts: values of K, rising.
-        folds: from `fold_numbers`.
-        restarts: of `fit_mixture`.
-        seed: of the restarts.
-        starts: by K, responsibilities to start from besides.
-        progress: called with (step, values of K done, values in all).
-
-    Returns:
-        The mixtures, and the smallest K whose held-out likelihood is within one standard error of
-        the best (of the paired difference, and at least LEAST_GAIN).
-
-    Cost: for each K one `fit_mixture` and a warm fit for each fold.
-    """
+    """Fit a mixture for each K in turn until one is no better than the one before."""
+    # Cost: for each K one `fit_mixture` and a warm fit for each fold.
     mixtures: dict[int, Mixture] = {}
     held_out: dict[int, Tensor] = {}
     last = None
@@ -103,15 +88,7 @@ def choose_blocks(
 
 
 def is_better(likelihood: Float[Tensor, " n"], than: Float[Tensor, " n"]) -> bool:
-    """Whether the first held-out log-likelihood is higher by a standard error and LEAST_GAIN.
-
-    Args:
-        likelihood: nats of each sample.
-        than: nats of each sample.
-
-    Returns:
-        The verdict on the paired differences.
-    """
+    """Whether the first held-out log-likelihood is higher by a standard error and LEAST_GAIN."""
     gain = likelihood - than
     return bool(gain.mean() > max(LEAST_GAIN, float(gain.std() / len(gain) ** 0.5)))
 
@@ -124,17 +101,7 @@ def _smallest_good(held_out: dict[int, Float[Tensor, " n"]]) -> int:
 def fold_numbers(
     targets: Float[Tensor, "n k"], loss: str, n_folds: int, seed: int
 ) -> Int[Tensor, " n"]:
-    """Assign samples to folds at random and evenly, stratified by class.
-
-    Args:
-        targets: as `output_losses` takes them.
-        loss: "cross_entropy" or "mse".
-        n_folds: F.
-        seed: of the draw.
-
-    Returns:
-        Numbers in 0..F−1.
-    """
+    """Assign samples to folds at random and evenly, stratified by class."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(targets))
     if loss == "cross_entropy":
@@ -151,21 +118,8 @@ def held_out_log_likelihood(
     folds: Int[Tensor, " n"],
     progress: Progress = silent,
 ) -> Float[Tensor, " n"]:
-    """Log p(y_i|x_i) under the mixture that was fitted without the fold of i.
-
-    Args:
-        problem: the samples and how they are fitted.
-        responsibility: of the mixture of all samples, where every fold starts: cold restarts in
-            each fold often end elsewhere, and then compare optima and not numbers of blocks. What
-            the held-out samples contributed is which optimum, nothing of its weights.
-        folds: from `fold_numbers`.
-        progress: called with (step, iterations done, iterations at most).
-
-    Returns:
-        Nats.
-
-    Cost: one run a fold, all in one batch.
-    """
+    """Log p(y_i|x_i) under the mixture that was fitted without the fold of i."""
+    # Cost: one run a fold, all in one batch.
     n_folds = int(folds.max()) + 1
     training = (folds != torch.arange(n_folds)[:, None]).to(problem.targets.dtype)  # [F, n]
     start = responsibility.T.expand(n_folds, -1, -1).contiguous()

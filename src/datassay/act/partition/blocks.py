@@ -188,23 +188,7 @@ def geometry_partition(
     restarts: int,
     progress: Progress = silent,
 ) -> Partition:
-    """Divide samples whose geometry is already computed.
-
-    Args:
-        geometry: a model that is linear in its weights, and its samples.
-        ids: theirs.
-        counts: values of K to try, rising.
-        folds: from `fold_numbers`.
-        ridge: of every block's model.
-        damping: of the Hessian.
-        gate: "auto", "on" or "off".
-        seed: of the restarts.
-        restarts: of soft EM without a gate.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The blocks.
-    """
+    """Divide samples whose geometry is already computed."""
     fit = {"ridge": ridge, "seed": seed, "restarts": restarts, "progress": progress}
     problem, choice = choose_gate(geometry, counts, folds, gate=gate, **fit)
     mixture, held_out, start, is_hard = choice.mixture, choice.chosen_held_out, "random", False
@@ -251,21 +235,7 @@ def choose_gate(
     restarts: int,
     progress: Progress = silent,
 ) -> tuple[MixtureProblem, Choice]:
-    """Choose K, and whether the gate depends on the input.
-
-    Args:
-        geometry: a model that is linear in its weights, and its samples.
-        counts: values of K to try, rising.
-        folds: from `fold_numbers`.
-        ridge: of every block's model and the gate's.
-        gate: "auto", "on" or "off".
-        seed: of the restarts.
-        restarts: without a gate; GATE_RESTARTS times as many with one.
-        progress: called with (step, values of K done, values in all).
-
-    Returns:
-        The problem, with its gate if that explains held-out samples better, and the choice of K.
-    """
+    """Choose K, and whether the gate depends on the input."""
     tried = []
     for inputs, times in ((None, 1), (gate_inputs(geometry), GATE_RESTARTS)):
         if gate != ("on" if inputs is None else "off"):
@@ -281,14 +251,7 @@ def choose_gate(
 
 
 def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
-    """Inputs of the gate: those of the layer that trains, and a column of ones.
-
-    Args:
-        geometry: a model that is linear in its weights, and its samples.
-
-    Returns:
-        The inputs.
-    """
+    """Inputs of the gate: those of the layer that trains, and a column of ones."""
     assert isinstance(geometry.features, SharedFeatures)
     x = geometry.features.x
     has_ones = bool((x[:, -1] == 1).all())
@@ -352,15 +315,7 @@ def _check_settings(
 
 
 def check_varied(x: np.ndarray, y: np.ndarray) -> None:
-    """Refuse samples that no two models could divide.
-
-    Args:
-        x: inputs.
-        y: targets.
-
-    Raises:
-        DataError: all inputs or all targets are the same.
-    """
+    """Refuse samples that no two models could divide."""
     for name, values in (("inputs", x), ("targets", y)):
         if (values == values[:1]).all():
             raise DataError(

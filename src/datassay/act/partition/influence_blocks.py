@@ -14,7 +14,7 @@ from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFea
 from datassay.collect.curvature.output_loss import output_losses
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.models.seeded import seeded
+from datassay.models.networks import seeded
 from datassay.progress import Progress, silent
 from datassay.train.convex import fit_convex
 
@@ -31,18 +31,7 @@ def influence_blocks(
     damping: float,
     progress: Progress = silent,
 ) -> Int[Tensor, " n"]:
-    """Blocks from repeated purification: what the first leaves out is purified in turn.
-
-    Args:
-        geometry: a model that is linear in its weights, and the samples.
-        n_blocks: K; fewer are used where too few samples are left out.
-        ridge: of each fit.
-        damping: of the Hessian in the removal effects.
-        progress: called with (step, blocks done, blocks in all).
-
-    Returns:
-        [n], in 0..K−1; the last block is what remains.
-    """
+    """Blocks from repeated purification: what the first leaves out is purified in turn."""
     block = torch.full((len(geometry),), n_blocks - 1)
     left = torch.arange(len(geometry))
     for k in range(n_blocks - 1):
@@ -89,18 +78,8 @@ def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
 
 
 def reassigned(geometry: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mixture:
-    """Each sample to the block whose model explains it best, models refitted, until stable.
-
-    Args:
-        geometry: the samples.
-        block: to begin with, in 0..K−1; empty ones vanish.
-        ridge: of each fit.
-
-    Returns:
-        A mixture with responsibilities 0 and 1. It stops short of a block below LEAST_IN_BLOCK.
-
-    Cost: K warm convex fits an iteration, ten or so iterations.
-    """
+    """Each sample to the block whose model explains it best, models refitted, until stable."""
+    # Cost: K warm convex fits an iteration, ten or so iterations.
     member = _members(block)
     mixture = None
     for _ in range(MAX_REASSIGNMENTS):

@@ -87,33 +87,12 @@ def fit_mixture(
     starts: Sequence[Float[Tensor, "n K"]] = (),
     progress: Progress = silent,
 ) -> Mixture:
-    """Fit a mixture of n_blocks models to all samples.
-
-    Args:
-        features: J; each model's outputs are J θ_k.
-        targets: as `output_losses` takes them.
-        loss: "cross_entropy" or "mse", the latter a normal density of one variance a block.
-        n_blocks: K.
-        ridge: of every block's own mean loss, (ridge/2)‖θ_k‖², and of the gate's.
-        gate_inputs: what the block may depend on, a column of ones among them; None: nothing.
-        restarts: from responsibilities drawn uniformly from the simplex.
-        seed: of the restarts.
-        starts: responsibilities to start from besides.
-        progress: called with (step, iterations done, iterations at most).
-
-    Returns:
-        The run of highest penalised likelihood, blocks in falling order of π.
-
-    Raises:
-        SettingError: n_blocks is below 1, there is nothing to start from, or ridge is not
-            positive.
-
-    Cost: an iteration is a Newton step of `fit_convex` for (restarts + starts) K models, 20
-    iterations for all and some 20 to 100 for the best; 1 s of one core for 1000 samples of 41
-    features, 4 classes, K = 2, 8 restarts.
-    Source: METHODS §4; Dempster, Laird and Rubin (1977), Jordan and Jacobs (1994) §5.2 for Newton
-    steps as M step. Deviates by the prior weight of one sample in each block.
-    """
+    """Fit a mixture of n_blocks models to all samples."""
+    # Cost: an iteration is a Newton step of `fit_convex` for (restarts + starts) K models, 20
+    # iterations for all and some 20 to 100 for the best; 1 s of one core for 1000 samples of 41
+    # features, 4 classes, K = 2, 8 restarts.
+    # Source: METHODS §4; Dempster, Laird and Rubin (1977), Jordan and Jacobs (1994) §5.2 for Newton
+    # steps as M step. Deviates by the prior weight of one sample in each block.
     if n_blocks < 1 or restarts + len(starts) < 1:
         raise SettingError(
             f"n_blocks must be at least 1, and restarts too where no starts are given; got "
@@ -142,17 +121,7 @@ def fit_mixture(
 
 
 def random_starts(n: int, n_blocks: int, restarts: int, seed: int) -> Float[Tensor, "R K n"]:
-    """Responsibilities uniform over the simplex, each sample's for itself.
-
-    Args:
-        n: samples.
-        n_blocks: K.
-        restarts: R.
-        seed: of the draws.
-
-    Returns:
-        The starts.
-    """
+    """Responsibilities uniform over the simplex, each sample's for itself."""
     drawn = np.random.default_rng(seed).dirichlet(np.ones(n_blocks), (restarts, n))
     return torch.from_numpy(drawn).mT
 
@@ -163,17 +132,7 @@ def log_densities(
     loss: str,
     noise: Float[Tensor, "*batch"],
 ) -> Float[Tensor, "*batch n"]:
-    """Log of p(y_i|x_i) under each model.
-
-    Args:
-        outputs: f(x_i), logits for cross-entropy.
-        targets: as `output_losses` takes them.
-        loss: "cross_entropy" or "mse".
-        noise: σ², of the normal density; not used for cross-entropy.
-
-    Returns:
-        Nats.
-    """
+    """Log of p(y_i|x_i) under each model."""
     losses = output_losses(outputs, targets, loss)
     if loss == "cross_entropy":
         return -losses
@@ -186,16 +145,7 @@ def log_prior(
     gate: Float[Tensor, "*batch Kg"],
     gate_inputs: Float[Tensor, "n g"] | None,
 ) -> Float[Tensor, "*batch K n"] | Float[Tensor, "*batch K 1"]:
-    """Log π_k: one for all samples, or by the gate.
-
-    Args:
-        mixing: π.
-        gate: γ, flat by block; not used without gate inputs.
-        gate_inputs: of the samples, or None.
-
-    Returns:
-        Nats.
-    """
+    """Log π_k: one for all samples, or by the gate."""
     if gate_inputs is None:
         return mixing.log()[..., None]
     return SharedFeatures(gate_inputs, mixing.shape[-1]).outputs(gate).mT.log_softmax(-2)

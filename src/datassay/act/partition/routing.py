@@ -58,19 +58,7 @@ class Routed:
     gain_error: float
 
     def weights(self, x: np.ndarray, routing: str) -> Float[np.ndarray, "m K"]:
-        """How much each expert counts for each input.
-
-        Args:
-            x: inputs.
-            routing: "soft" gives the router's probabilities, "hard" 1 to the most probable; without
-                a router the shares take their place.
-
-        Returns:
-            Rows that sum to 1.
-
-        Raises:
-            ModelError: the router gives no probabilities, or not of the blocks.
-        """
+        """How much each expert counts for each input."""
         if self.router is None:
             probability = np.tile(self.share, (len(x), 1))
         else:
@@ -92,27 +80,7 @@ def linear_partition(
     chosen: Int[np.ndarray, " s"] | None = None,
     most_features: int = MOST_FEATURES,
 ) -> Partition | None:
-    """Blocks of rows, by linear models of their standardised columns (or principal components).
-
-    Args:
-        x: inputs.
-        targets: as `output_losses` takes them.
-        loss: "cross_entropy" or "mse".
-        n_blocks: K; None chooses 1 to max_blocks.
-        max_blocks: where K is to be chosen.
-        ridge: of every block's model; targets of a regression are in units of their deviation.
-        restarts: of soft EM.
-        seed: of folds and restarts.
-        chosen: positions of the rows that blocks are found on; the others join the block that
-            explains them best. None: all.
-        most_features: columns, or principal components, that the partition sees.
-
-    Returns:
-        The blocks of all rows; None where there can be but one.
-
-    Raises:
-        SettingError: K blocks of 20 samples are more than there are.
-    """
+    """Blocks of rows, by linear models of their standardised columns (or principal components)."""
     n = len(x) if chosen is None else len(chosen)
     most = n // LEAST_IN_BLOCK
     if n_blocks is not None and not 1 <= n_blocks <= max(1, most):
@@ -179,22 +147,7 @@ def fit_experts(
     router: Any,
     seed: int,
 ) -> Routed:
-    """A clone of the estimator for each block, and the router if it tells blocks apart.
-
-    Args:
-        x: inputs.
-        y: targets.
-        block: of each sample, each of 0..K−1 occurring.
-        responsibility: of each block for each sample.
-        estimator: anything scikit-learn can clone and fit.
-        router: the same, with predict_proba.
-        seed: of the cross-validation.
-
-    Returns:
-        Models and router. The router is kept where, by cross-validation, the block it names is more
-        probable than the largest block by ERRORS standard errors: a sample that two blocks explain
-        alike says nothing for or against it.
-    """
+    """A clone of the estimator for each block, and the router if it tells blocks apart."""
     n_blocks = responsibility.shape[1]
     share = np.bincount(block, minlength=n_blocks) / len(block)
     experts = tuple(
@@ -212,18 +165,7 @@ def fit_router(
     router: Any,
     seed: int,
 ) -> tuple[Any, float, float]:
-    """The router of `fit_experts`, where it tells blocks apart.
-
-    Args:
-        x: inputs.
-        block: of each sample.
-        responsibility: of each block for each sample.
-        router: anything scikit-learn can clone and fit, with predict_proba.
-        seed: of the cross-validation.
-
-    Returns:
-        The fitted clone or None, its gain over the largest block, and that gain's standard error.
-    """
+    """The router of `fit_experts`, where it tells blocks apart."""
     sizes = np.bincount(block)
     if len(sizes) < 2 or sizes.min() < FOLDS:
         return None, 0.0, 0.0
@@ -252,15 +194,7 @@ def _fitted(estimator: Any, x: np.ndarray, y: np.ndarray, *, is_class: bool) -> 
 def compact(
     partition: Partition | None, n: int
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n K"]]:
-    """Blocks and responsibilities without blocks that no sample is in.
-
-    Args:
-        partition: the partition, or None for one block.
-        n: samples.
-
-    Returns:
-        Blocks in 0..K−1, each occurring, and responsibilities.
-    """
+    """Blocks and responsibilities without blocks that no sample is in."""
     if partition is None:
         return np.zeros(n, dtype=np.int64), np.ones((n, 1))
     used, block = np.unique(partition.block, return_inverse=True)

@@ -51,13 +51,7 @@ class Fit:
     """The fit to the samples kept so far, and the sums that value the others."""
 
     def __init__(self, rows: Float[Tensor, "n p"], targets: Float[Tensor, "n k"], aim: Aim):
-        """A fit to nothing yet.
-
-        Args:
-            rows: of all samples, length 1.
-            targets: of all samples.
-            aim: what counts.
-        """
+        """A fit to nothing yet."""
         self.rows, self.targets, self.aim = rows, targets, aim
         self.covariance = torch.eye(rows.shape[1])
         self.weights = torch.zeros(rows.shape[1], targets.shape[1])
@@ -110,31 +104,14 @@ def grow(
     pool: int = POOL,
     progress: Progress = silent,
 ) -> Int[np.ndarray, " n"]:
-    """Order samples by what each adds to those before it.
-
-    Each step takes the group that is farthest below its quota, draws `pool` of its samples, and
-    keeps the one that gains most.
-
-    Args:
-        rows: of length 1.
-        targets: in units in which 1 is large.
-        groups: 0 ... g − 1, of each sample; its class.
-        quota: how many of each group are kept.
-        aim: what counts.
-        seed: of the draws.
-        pool: samples compared a step; n compares all of a group.
-        progress: called with (step, samples kept, samples to keep).
-
-    Returns:
-        All positions: the kept ones as they were chosen, then the others by their gain, the
-        largest first.
-
-    Cost: m (2 pool + 4) p² operations for m kept samples, 2 n p² / RENEWED · log m to weigh them
-    anew, n p² for the others; p² values beyond the inputs.
-    Source: ours. The sums are those of Cohn et al. (1996), "Active learning with statistical
-    models", whose variance is averaged over all inputs; drawing a pool is the stochastic greedy of
-    Mirzasoleiman et al. (2015).
-    """
+    """Order samples by what each adds to those before it."""
+    # Each step takes the group that is farthest below its quota, draws `pool` of its samples, and
+    # keeps the one that gains most.
+    # Cost: m (2 pool + 4) p² operations for m kept samples, 2 n p² / RENEWED · log m to weigh them
+    # anew, n p² for the others; p² values beyond the inputs.
+    # Source: ours. The sums are those of Cohn et al. (1996), "Active learning with statistical
+    # models", whose variance is averaged over all inputs; drawing a pool is the stochastic greedy
+    # of Mirzasoleiman et al. (2015).
     rng = np.random.default_rng((seed, 2))
     fit = Fit(rows, targets, aim)
     left = [np.flatnonzero(groups == g) for g in range(len(quota))]

@@ -33,14 +33,7 @@ FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def usable_fractions(n_samples: int) -> list[float]:
-    """The fractions of `FRACTIONS` that remove a sample and keep 2; all of them from 16 on.
-
-    Args:
-        n_samples: n.
-
-    Returns:
-        Ascending, starting at 0.
-    """
+    """The fractions of `FRACTIONS` that remove a sample and keep 2; all of them from 16 on."""
     return [f for f in FRACTIONS if f == 0 or 1 <= round(f * n_samples) <= n_samples - 2]
 
 
@@ -234,20 +227,7 @@ def train_all(
     store: ResultStore | None = None,
     rest: Int[np.ndarray, "S kept"] | None = None,
 ) -> TrainedNetworks:
-    """Train every network on all samples.
-
-    Args:
-        models: one network a seed.
-        train: the training samples.
-        recipe: how to train; None takes the defaults for the task.
-        seed: of the batches.
-        progress: called with (step, updates done, updates in all).
-        store: keeps the trained weights; None keeps nothing.
-        rest: positions that each network learns from; None: all.
-
-    Returns:
-        The trained networks.
-    """
+    """Train every network on all samples."""
     recipe = with_loss(recipe or Recipe(), train)
     everything = torch.arange(len(train)).expand(len(models), -1)
     subsets = everything if rest is None else torch.as_tensor(rest)

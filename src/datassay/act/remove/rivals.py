@@ -42,18 +42,7 @@ class Contest:
 def removal_contest(
     curve: RemovalCurve, fraction: float, measure: str, ours: Sequence[str], rivals: Sequence[str]
 ) -> Contest:
-    """Every ranking's retrained score at one removed fraction.
-
-    Args:
-        curve: the removal curve.
-        fraction: one of the curve's fractions.
-        measure: what is measured, in plain words.
-        ours: our rankings in the curve.
-        rivals: the others that compete. Random is added.
-
-    Returns:
-        The contest; differences are paired seed by seed.
-    """
+    """Every ranking's retrained score at one removed fraction."""
     names = [*ours, *rivals, RANDOM]
     values = np.stack([curve.at(name, fraction) for name in names])  # [r, s]
     means = values.mean(1)
@@ -70,18 +59,7 @@ def detection_contest(
     what: str = "the wrong labels",
     n_ours: int = 1,
 ) -> Contest:
-    """How well each score finds the samples known to be wrong.
-
-    Args:
-        wrong: which samples are wrong; at least one is and one is not.
-        scores: name → score, higher: more likely wrong; ours come first. Random is added.
-        seed: of the random ranking and of the bootstrap.
-        what: is found, in plain words.
-        n_ours: how many scores are ours.
-
-    Returns:
-        The contest in AUROC; spreads and differences from 200 bootstrap resamples of the samples.
-    """
+    """How well each score finds the samples known to be wrong."""
     draw = np.random.default_rng(seed)
     scores = scores | {RANDOM: draw.random(len(wrong))}
     values = np.array([auroc(wrong, s) for s in scores.values()])

@@ -94,16 +94,8 @@ def within_quota(
 
 
 def held_out_margin(of: Candidates) -> Float[np.ndarray, " n"]:
-    """Lead of the given class over the best other, from the ridge fit without the sample.
-
-    Args:
-        of: the samples; all are fitted, under the penalty of least leave-one-out error.
-
-    Returns:
-        Unitless; of a regression minus the length of the held-out residual.
-
-    Cost: n p² + p³, once; n p k a penalty.
-    """
+    """Lead of the given class over the best other, from the ridge fit without the sample."""
+    # Cost: n p² + p³, once; n p k a penalty.
     rows, targets = of.rows.double(), of.targets.double()
     values, vectors = torch.linalg.eigh(rows.T @ rows)
     rotated = rows @ vectors
@@ -127,16 +119,7 @@ def held_out_margin(of: Candidates) -> Float[np.ndarray, " n"]:
 def quota_of(
     counts: Int[np.ndarray, " g"], least: Int[np.ndarray, " g"], total: int
 ) -> Int[np.ndarray, " g"]:
-    """How many of each group stay: the least, and what is left in proportion.
-
-    Args:
-        counts: samples of each group; none below its least.
-        least: that stay of each.
-        total: that stay in all; not above the sum of counts, nor below that of least.
-
-    Returns:
-        Whole numbers, the largest remainders rounded up.
-    """
+    """How many of each group stay: the least, and what is left in proportion."""
     free = counts - least
     exact = (total - least.sum()) * free / max(free.sum(), 1)
     quota = np.floor(exact).astype(int)
@@ -148,20 +131,9 @@ def quota_of(
 def tried(
     of: Candidates, quota: Int[np.ndarray, " g"], seed: int, progress: Progress = silent
 ) -> dict[str, float]:
-    """What each rule reaches on samples that it did not see, at the same share.
-
-    Of two fifths in turn nothing is kept; a linear classifier on the rows (multinomial logistic
-    regression; ridge regression of targets) learns what the rule keeps of the rest.
-
-    Args:
-        of: the samples.
-        quota: how many of each group are to stay.
-        seed: of the fifths and the rules.
-        progress: called with (step, rules tried, rules to try).
-
-    Returns:
-        By rule, weighted accuracy, or R², mean over the fifths; the best of three penalties each.
-    """
+    """What each rule reaches on samples that it did not see, at the same share."""
+    # Of two fifths in turn nothing is kept; a linear classifier on the rows (multinomial logistic
+    # regression; ridge regression of targets) learns what the rule keeps of the rest.
     n = len(of.groups)
     order = np.random.default_rng((seed, 4)).permutation(n)
     share = quota / np.maximum(np.bincount(of.groups, minlength=len(quota)), 1)

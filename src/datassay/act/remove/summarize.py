@@ -72,32 +72,15 @@ class KeepSet(Tabular):
 
 
 def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
-    """The order of removal that drops likely label errors, then what informs least.
-
-    A wrong label is informative, so removing the lowest information alone would keep it to the end.
-
-    Args:
-        information: [n], nats.
-        issues: the label scores.
-
-    Returns:
-        [n] positions, suspects first, the most suspect of them first.
-    """
+    """The order of removal that drops likely label errors, then what informs least."""
+    # A wrong label is informative, so removing the lowest information alone would keep it to the
+    # end.
     lowest = np.argsort(information, kind="stable")
     return np.concatenate([issues.suspects, lowest[~issues.is_issue[lowest]]])
 
 
 def least_of_each(classes: Int[np.ndarray, " n"], target: int) -> Int[np.ndarray, " k"]:
-    """How many of each class are to stay at least.
-
-    Args:
-        classes: class indices.
-        target: how many of all samples are to be kept.
-
-    Returns:
-        [k], by class index: `LEAST_SHARE` of its proportional share, rounded up where that fits the
-        target, else down, with one at least where that fits.
-    """
+    """How many of each class are to stay at least."""
     counts = np.bincount(classes)
     least = LEAST_SHARE * target / len(classes) * counts
     rounded = (np.ceil(least), np.maximum(np.floor(least), counts > 0), np.floor(least))
@@ -107,16 +90,7 @@ def least_of_each(classes: Int[np.ndarray, " n"], target: int) -> Int[np.ndarray
 def spare(
     classes: Int[np.ndarray, " n"], target: int, removed: Int[np.ndarray, " removed"] | None = None
 ) -> Int[np.ndarray, " k"]:
-    """How many more samples each class can lose.
-
-    Args:
-        classes: class indices.
-        target: how many of all samples are to be kept.
-        removed: positions of those that are gone.
-
-    Returns:
-        [k], by class index: what lies above `least_of_each`.
-    """
+    """How many more samples each class can lose."""
     gone = classes[[] if removed is None else removed]
     least = least_of_each(classes, target)
     return np.bincount(classes) - np.bincount(gone, minlength=len(least)) - least

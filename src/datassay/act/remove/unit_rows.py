@@ -18,22 +18,11 @@ PANEL = 4096
 
 
 def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
-    """The samples in the leading directions of the averaged kernel, scaled to length 1.
-
-    Lengths are left out because outliers, whose rows are long, would otherwise be kept first.
-
-    Args:
-        lin: the linearisation.
-        seed: of the samples from which the directions are read.
-
-    Returns:
-        float32, at most 256 columns. Products of two rows are the cosine kernel, as far as these
-        directions hold it.
-
-    Cost: features of one row a sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
-    rows: 1024 n b p. A kernel: 1024³ + 1024 n q.
-    Source: Williams and Seeger (2001) for the kernel.
-    """
+    """The samples in the leading directions of the averaged kernel, scaled to length 1."""
+    # Lengths are left out because outliers, whose rows are long, would otherwise be kept first.
+    # Cost: features of one row a sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
+    # rows: 1024 n b p. A kernel: 1024³ + 1024 n q.
+    # Source: Williams and Seeger (2001) for the kernel.
     n, whole = len(lin), lin.features is not None and lin.rows_per_sample == 1
     seen = np.random.default_rng((seed, 1)).permutation(n)
     seen = np.sort(seen[: SEEN["features" if whole else "kernel"]])

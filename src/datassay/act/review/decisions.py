@@ -96,31 +96,12 @@ class Decisions:
 
 
 def label_word(class_names: tuple[str, ...], label: Any) -> str:
-    """A label as decisions have it.
-
-    Args:
-        class_names: in the order of their indices; empty: labels are numbers.
-        label: a class index, or one number.
-
-    Returns:
-        The class's name, or the number as text, twelve digits.
-    """
+    """A label as decisions have it."""
     return class_names[int(label)] if class_names else f"{float(label):.12g}"
 
 
 def read_decisions(path: str | Path) -> Decisions:
-    """Decisions from a file.
-
-    Args:
-        path: of a Parquet file, as `datassay view` writes it, or of the .json that a page without
-            a server downloads.
-
-    Returns:
-        The decisions.
-
-    Raises:
-        DataError: it is no such file, a decision is none of KINDS, or two are of one sample.
-    """
+    """Decisions from a file."""
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path} must be a file of decisions; there is none. Check the path.")

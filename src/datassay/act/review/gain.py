@@ -146,21 +146,9 @@ class BeforeAfter:
 
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
-    """Train the same model on the samples before and after a review, and ask both the same.
-
-    Args:
-        trials: one, or one a fold.
-        progress: called with (step, sides trained, sides in all).
-
-    Returns:
-        The gain; None where fewer than two held-out samples have a label that both agree on.
-
-    Raises:
-        ModelError: the model cannot be fitted to the samples.
-
-    Cost: 2 R fits a trial.
-    Source: ours; the interval is that of `stats.paired`, over seeds and held-out samples.
-    """
+    """Train the same model on the samples before and after a review, and ask both the same."""
+    # Cost: 2 R fits a trial.
+    # Source: ours; the interval is that of `stats.paired`, over seeds and held-out samples.
     said: list[tuple[np.ndarray, np.ndarray]] = []
     for trial in trials:
         train = trial.train

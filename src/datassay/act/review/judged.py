@@ -113,20 +113,10 @@ def read_judged(path: str | Path) -> Judged:
 
 
 def places(lin: Linearization) -> Float[np.ndarray, "n r"]:
-    """The leading coordinates of each sample under the kernel, of unit length.
-
-    With Θ = QℓQᵀ, place_i ∝ (ℓ_p^¼ Q_ip) over the PLACES largest modes: half way between the kernel
-    itself, which one mode can rule, and all modes alike.
-
-    Args:
-        lin: the linearisation.
-
-    Returns:
-        A row a sample; inner products lie in [−1, 1]. Of joint outputs the modes of all rows of a
-        sample, reduced to their PLACES main directions.
-
-    Cost: n b p PLACES operations beyond the eigenbasis.
-    """
+    """The leading coordinates of each sample under the kernel, of unit length."""
+    # With Θ = QℓQᵀ, place_i ∝ (ℓ_p^¼ Q_ip) over the PLACES largest modes: half way between the
+    # kernel itself, which one mode can rule, and all modes alike.
+    # Cost: n b p PLACES operations beyond the eigenbasis.
     basis = eigenbasis(lin)
     rows = basis.leading(PLACES)
     scale = basis.eigenvalues.flip(0)[:PLACES].clamp_min(SMALLEST) ** 0.25

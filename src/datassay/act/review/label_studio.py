@@ -27,21 +27,10 @@ SUFFIX = ".json"
 
 
 def read_label_studio(path: str | Path) -> Decisions:
-    """Decisions from what Label Studio exports as JSON of a project of `datassay export`.
-
-    The latest annotation of a sample counts. A label other than the given one is "relabel", the
-    given one is "keep"; "remove" or "unsure" where that was chosen, or the task was skipped. A task
-    without an annotation was not decided on.
-
-    Args:
-        path: of the file.
-
-    Returns:
-        The decisions; the classes are not named.
-
-    Raises:
-        DataError: it is no such export, or its tasks are of several data sets.
-    """
+    """Decisions from what Label Studio exports as JSON of a project of `datassay export`."""
+    # The latest annotation of a sample counts. A label other than the given one is "relabel", the
+    # given one is "keep"; "remove" or "unsure" where that was chosen, or the task was skipped. A
+    # task without an annotation was not decided on.
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path} must be a Label Studio export; there is none. Check the path.")

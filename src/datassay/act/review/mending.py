@@ -41,23 +41,8 @@ def mending(
     y: Shaped[np.ndarray, " n *k"],
     class_names: tuple[str, ...],
 ) -> Mending:
-    """What decisions make of labels.
-
-    "relabel" gives the new label, "remove" drops the sample, "keep" and "unsure" change nothing.
-
-    Args:
-        decisions: at most one a sample.
-        ids: of the samples; compared as text, since some files hold nothing else.
-        y: [n] class indices, or [n] or [n, k] targets.
-        class_names: in index order; empty: y holds targets.
-
-    Returns:
-        The labels after the decisions; `ids` and `y` stay as they are.
-
-    Raises:
-        DataError: an id or a class is unknown, a label differs from the one that was seen, a new
-            target is no finite number, or one label is decided where a sample has several.
-    """
+    """What decisions make of labels."""
+    # "relabel" gives the new label, "remove" drops the sample, "keep" and "unsure" change nothing.
     places = {str(name): i for i, name in enumerate(ids.tolist())}
     _refuse_unknown(
         [str(d.id) for d in decisions if str(d.id) not in places],

@@ -53,20 +53,8 @@ def fit_outcomes(
     wrong: Bool[np.ndarray, " m"],
     is_open: Bool[np.ndarray, " n"],
 ) -> Outcomes:
-    """Probabilities that follow the decisions.
-
-    Args:
-        judged: by the run; of numbers and several labels only the first hypothesis is fitted.
-        suggested: the likeliest other class of each sample.
-        reviewed: positions, m ≥ 0 of them.
-        wrong: what was found there.
-        is_open: which samples the spread is about.
-
-    Returns:
-        Probabilities and how sure their sum is.
-
-    Cost: for each hypothesis at most NEWTON_STEPS of m³ operations (m ≤ MOST_TAUGHT), and 300 n.
-    """
+    """Probabilities that follow the decisions."""
+    # Cost: for each hypothesis at most NEWTON_STEPS of m³ operations (m ≤ MOST_TAUGHT), and 300 n.
     reviewed, wrong = reviewed[-MOST_TAUGHT:], wrong[-MOST_TAUGHT:]
     fits = [
         _fit(terms, judged.log_odds.astype(np.float64), reviewed, wrong, is_open)
@@ -106,13 +94,8 @@ def _fit(
     wrong: Bool[np.ndarray, " m"],
     is_open: Bool[np.ndarray, " n"],
 ) -> tuple[Float[np.ndarray, " n"], float, float]:
-    """Laplace's method under one hypothesis.
-
-    Returns:
-        Probabilities, the standard deviation of their sum over the open samples, log evidence.
-
-    Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset.
-    """
+    """Laplace's method under one hypothesis."""
+    # Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset.
     prior, start = covariance(terms, reviewed), offset[reviewed]
     f, y = np.zeros(len(reviewed)), wrong.astype(np.float64)
     for _ in range(NEWTON_STEPS):
@@ -162,17 +145,8 @@ class Term:
 
 
 def covariance(terms: Sequence[Term], rows: Int[np.ndarray, " m"]) -> Float[np.ndarray, "m m"]:
-    """K between some samples.
-
-    Args:
-        terms: of K.
-        rows: the samples.
-
-    Returns:
-        K[rows, rows].
-
-    Cost: m² r operations a term.
-    """
+    """K between some samples."""
+    # Cost: m² r operations a term.
     total = np.zeros((len(rows), len(rows)))
     for term in terms:
         codes, values = term.codes[rows], term.values[rows]
@@ -183,18 +157,8 @@ def covariance(terms: Sequence[Term], rows: Int[np.ndarray, " m"]) -> Float[np.n
 def sums_by_code(
     terms: Sequence[Term], rows: Int[np.ndarray, " m"], weights: Float[np.ndarray, " m"]
 ) -> Sums:
-    """What K w needs of weighted samples.
-
-    Args:
-        terms: of K.
-        rows: the samples.
-        weights: w, theirs.
-
-    Returns:
-        For each term Σ_i w_i value_i over the samples of each code.
-
-    Cost: m r operations a term.
-    """
+    """What K w needs of weighted samples."""
+    # Cost: m r operations a term.
     sums = []
     for term in terms:
         codes, size = term.codes[rows], int(term.codes.max(initial=0)) + 1
@@ -207,18 +171,8 @@ def sums_by_code(
 def product(
     terms: Sequence[Term], sums: Sums, rows: Int[np.ndarray, " m"] | slice
 ) -> Float[np.ndarray, " m"]:
-    """K w at some samples.
-
-    Args:
-        terms: of K.
-        sums: of the weighted samples.
-        rows: where it is wanted.
-
-    Returns:
-        Σ_t s_t² ⟨sums of its code, value⟩.
-
-    Cost: m r operations a term.
-    """
+    """K w at some samples."""
+    # Cost: m r operations a term.
     parts = [
         term.spread**2 * np.einsum("mr,mr->m", each[term.codes[rows]], term.values[rows])
         for term, each in zip(terms, sums, strict=True)
@@ -227,15 +181,7 @@ def product(
 
 
 def quadratic(terms: Sequence[Term], sums: Sums) -> float:
-    """The form wᵀ K w.
-
-    Args:
-        terms: of K.
-        sums: of the weighted samples.
-
-    Returns:
-        Σ_t s_t² |sums|².
-    """
+    """The form wᵀ K w."""
     return sum(
         term.spread**2 * float(np.square(each).sum())
         for term, each in zip(terms, sums, strict=True)

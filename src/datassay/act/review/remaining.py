@@ -137,18 +137,7 @@ def _order(
 def _interval(
     left: float, spread: float, chance: float, n_decisions: int, n_open: int
 ) -> tuple[float, float]:
-    """95 %: the fit's spread and a doubt on a logarithmic scale, then which labels are wrong.
-
-    Args:
-        left: errors expected.
-        spread: standard deviation of that from the fit.
-        chance: variance of their number where all probabilities are right.
-        n_decisions: so far.
-        n_open: labels that are left.
-
-    Returns:
-        Lower and upper end; one error more than counted can always be there.
-    """
+    """95 %: the fit's spread and a doubt on a logarithmic scale, then which labels are wrong."""
     early = EARLY_DOUBT * np.exp(-n_decisions / FADES)
     down, up = (
         np.exp(NORMAL * np.hypot(spread / (left + 0.5), doubt + early))

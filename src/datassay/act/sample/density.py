@@ -56,31 +56,12 @@ def fit_density(
     floor: float | None = None,
     seed: int = 0,
 ) -> Density:
-    """Fit a mixture to points, each repeated in proportion to its index.
-
-    Args:
-        x: the points.
-        index: Df, not negative, not 0 everywhere.
-        box: the domain; the fit is made in the unit cube, so that no input's unit counts.
-        n_components: K, at most as many as points.
-        floor: added to the variances, in widths of the domain squared; None: N^(−2/d)/12, the
-            variance within the cell of the domain that each of N points stands for.
-        seed: of the starts and of a draw of copies.
-
-    Returns:
-        The density. Where fewer distinct points than components have a part in the fit, each of
-        them has a component, and a note says so.
-
-    Raises:
-        SettingError: n_components is above the number of points.
-        DataError: the index is 0 everywhere.
-
-    Cost: five starts of at most 100 iterations over at most 20 000 rows.
-    Source: S0 Algorithm 2, line 6, and its code: points below max/100 are dropped, the others
-    replicated by index, scikit-learn's GaussianMixture with five starts. Deviates by the unit cube
-    and the floor: theirs is scikit-learn's 1e-6, with which components shrink to single points
-    where few points hold most of the index, and new points repeat old ones.
-    """
+    """Fit a mixture to points, each repeated in proportion to its index."""
+    # Cost: five starts of at most 100 iterations over at most 20 000 rows.
+    # Source: S0 Algorithm 2, line 6, and its code: points below max/100 are dropped, the others
+    # replicated by index, scikit-learn's GaussianMixture with five starts. Deviates by the unit
+    # cube and the floor: theirs is scikit-learn's 1e-6, with which components shrink to single
+    # points where few points hold most of the index, and new points repeat old ones.
     if n_components > len(x):
         raise SettingError(
             f"n_components must be at most the number of initial points, {len(x)}; got "
@@ -121,24 +102,9 @@ def truncated_draws(
     max_tries: int = 1000,
     seed: int = 0,
 ) -> tuple[Float[np.ndarray, "n d"], int]:
-    """Draw points from a density; those outside the domain are drawn again.
-
-    Args:
-        density: to draw from.
-        box: the domain.
-        n: how many points.
-        max_tries: draws a point, on average, before this is given up.
-        seed: of the draws.
-
-    Returns:
-        The points, and how many were drawn in all up to the last one accepted.
-
-    Raises:
-        DataError: fewer than n points were accepted in n · max_tries draws.
-
-    Cost: n over the share of the density that lies within the domain.
-    Source: S0 Algorithm 2, line 7, which sets no bound.
-    """
+    """Draw points from a density; those outside the domain are drawn again."""
+    # Cost: n over the share of the density that lies within the domain.
+    # Source: S0 Algorithm 2, line 7, which sets no bound.
     draw = np.random.default_rng([seed, 1])
     roots = np.linalg.cholesky(density.covariance)
     draws, tries, inside = [], 0, 0
@@ -198,17 +164,7 @@ LARGEST = 1e150
 def checked_domain(
     domain: Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "d 2"],
 ) -> Float[np.ndarray, "d 2"]:
-    """The lower and upper end of each input.
-
-    Args:
-        domain: (lower, upper) of one input, or one such pair for each of d.
-
-    Returns:
-        [d, 2].
-
-    Raises:
-        DataError: not pairs of finite numbers, reversed, or of zero volume.
-    """
+    """The lower and upper end of each input."""
     rule = "domain must be pairs of finite numbers (lower, upper), one for each input"
     try:
         box = np.array(domain, dtype=float)
@@ -232,22 +188,7 @@ def checked_domain(
 def initial_points(
     box: Float[np.ndarray, "d 2"], n: int, kind: str, seed: int
 ) -> Float[np.ndarray, "n d"]:
-    """The first points, spread evenly: f is not known yet.
-
-    Args:
-        box: the domain.
-        n: how many.
-        kind: "grid": a regular one with the ends of the domain, n^(1/d) values an input.
-            "uniform": at random.
-        seed: of the random ones.
-
-    Returns:
-        [n, d].
-
-    Raises:
-        SettingError: n is below 2 or no d-th power for a grid, or the kind is unknown.
-        DataError: the seed is no seed.
-    """
+    """The first points, spread evenly: f is not known yet."""
     d = len(box)
     check_count("n_initial", n, 2)
     check_seed(seed)
@@ -267,15 +208,6 @@ def initial_points(
 
 
 def check_count(name: str, value: int, least: int) -> None:
-    """Refuse a value that is not a count.
-
-    Args:
-        name: of the setting.
-        value: to be a whole number.
-        least: the smallest allowed.
-
-    Raises:
-        SettingError: it is not, or too small.
-    """
+    """Refuse a value that is not a count."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise SettingError(f"{name} must be a whole number of at least {least}; got {value!r}.")

@@ -38,17 +38,8 @@ def in_the_plane(samples: SampleSet) -> bool:
 
 
 def decision_boundary(samples: SampleSet, trainings: Sequence[TrainedNetworks]) -> Boundary:
-    """Where the networks of each training change their mind.
-
-    Args:
-        samples: whose range the grid covers, and a little more.
-        trainings: M sets of networks, each from several seeds, whose outputs are logits.
-
-    Returns:
-        The leads.
-
-    Cost: M passes of 8100 points.
-    """
+    """Where the networks of each training change their mind."""
+    # Cost: M passes of 8100 points.
     x = np.asarray(samples.x, np.float64)
     margin = MARGIN * (x.max(0) - x.min(0))
     ends = zip(x.min(0) - margin, x.max(0) + margin, strict=True)

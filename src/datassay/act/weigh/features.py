@@ -25,14 +25,14 @@ FEW_COLUMNS = 50
 
 
 def suits_inputs(train: SampleSet) -> bool:
-    """Whether neighbours are searched among the inputs: few columns, or a frozen encoder's."""
+    """Whether neighbours are better searched among the inputs than in a network."""
     if train.encoding is not None and train.encoding.name:
         return True
     return train.kind == "row" and int(np.prod(train.input_shape)) <= FEW_COLUMNS
 
 
 def standardized_inputs(train: SampleSet) -> Float[np.ndarray, "n d"]:
-    """The inputs as rows, each column with mean 0 and deviation 1; a constant column is 0."""
+    """The inputs as rows, each column with mean 0 and standard deviation 1."""
     x = np.asarray(train.x, np.float64).reshape(len(train), -1)
     x = x - x.mean(0)
     spread = x.std(0)

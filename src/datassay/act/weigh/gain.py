@@ -181,14 +181,7 @@ def network_gain(
 
 
 def head_recipe(n_samples: int) -> HeadRecipe:
-    """S0's 25 epochs in batches of 25; more epochs of small sets, larger batches of large ones.
-
-    Args:
-        n_samples: n.
-
-    Returns:
-        Adam for 1500 to 6000 updates.
-    """
+    """S0's 25 epochs in batches of 25; more epochs of small sets, larger batches of large ones."""
     epochs, size = 25, 25
     updates = epochs * -(-n_samples // size)
     if updates < FEWEST_UPDATES:

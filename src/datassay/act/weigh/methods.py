@@ -62,20 +62,7 @@ def weigh(
     max_ratio: float = 40,
     density: bool = False,
 ) -> SampleWeights:
-    """Weights by one of METHODS.
-
-    Args:
-        method: its name; NEEDS_CLASSES and NEEDS_NETWORK say what it takes.
-        train: n samples.
-        local: their local variances, for "local_variance".
-        watched: the network, for "self_paced", and its history, for "active_bias".
-        n_columns: of the features that the neighbours were searched in.
-        max_ratio: m of local variance.
-        density: whether local variance is divided by the density.
-
-    Returns:
-        The weights, summing to 1.
-    """
+    """Weights by one of METHODS."""
     if method == "local_variance":
         clip = DENSITY_CLIP if density else None
         return weights_of_variance(local, train.ids, max_ratio, clip, n_columns)
@@ -94,11 +81,7 @@ def weigh(
 
 
 def rival_of(method: str, train: SampleSet) -> str | None:
-    """The weighting to compare with: local variance, or where that is it class-balanced.
-
-    Returns:
-        Its name; None where class-balanced weights are as good as none.
-    """
+    """The weighting to compare with: class-balanced, or local variance where that is it."""
     if method != "local_variance":
         return "local_variance"
     if not train.is_classification:

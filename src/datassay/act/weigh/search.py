@@ -14,8 +14,8 @@ from datassay.act.weigh.grid import Weightings
 from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
+from datassay.data.assemble import split_indices
 from datassay.data.samples import SampleSet
-from datassay.data.split import split_indices
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result

@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 
 from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
-from datassay.data.memory.arrays import to_numpy
+from datassay.data.source import to_numpy
 from datassay.errors import DataError, SettingError
 from datassay.results import Tabular, result
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
@@ -141,18 +141,7 @@ def weights_of_variance(
     density_clip: float | None,
     n_columns: int,
 ) -> SampleWeights:
-    """`sample_weights` where the local variances are known already.
-
-    Args:
-        local: the variances and their neighbours.
-        ids: [n].
-        max_ratio: m, at least 1; not checked again.
-        density_clip: as for `sample_weights`; None does not divide by the density.
-        n_columns: d, of the features.
-
-    Returns:
-        The weights.
-    """
+    """`sample_weights` where the local variances are known already."""
     variance = local.variance
     details: dict[str, float | int | str] = {
         "n_neighbors": local.neighbors.index.shape[1],
@@ -171,30 +160,14 @@ def weights_of_variance(
 
 
 def check_ratios(max_ratio: float, density_clip: float = 1) -> None:
-    """Refuse ratios that no weights can have.
-
-    Args:
-        max_ratio: m.
-        density_clip: as for `sample_weights`.
-
-    Raises:
-        SettingError: one is below 1 or not finite.
-    """
+    """Refuse ratios that no weights can have."""
     for name, value in (("max_ratio", max_ratio), ("density_clip", density_clip)):
         if not 1 <= value < np.inf:
             raise SettingError(f"{name} must be a number of at least 1; got {value}.")
 
 
 def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Float[np.ndarray, " n"]:
-    """Weights from local variances that are known already.
-
-    Args:
-        variance: v, [n], not negative.
-        max_ratio: m, at least 1; not checked again.
-
-    Returns:
-        (1 + (m − 1) v / max v) / Σ; uniform where v is 0 throughout.
-    """
+    """Weights from local variances that are known already."""
     largest = variance.max()
     if largest == 0:
         return np.full(len(variance), 1 / len(variance))

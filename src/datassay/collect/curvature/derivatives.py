@@ -94,21 +94,13 @@ def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.n
         ),
         DataError,
     ):
-        return _autograd(f.function, x, order)
-
-
-def _autograd(f: Callable[[Any], Any], x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
-    """Reverse mode throughout: the first use of forward mode takes torch seconds to set up."""
-
-    def row(point: Tensor) -> Tensor:
-        return f(point[None]).reshape(-1)
-
-    call: Callable[[Tensor], Any] = row
-    tensors = []
-    for _ in range(order):
-        call = jacrev(call)
-        tensors.append(vmap(call)(torch.tensor(x)).detach().numpy())
-    return tuple(tensors)
+        # Reverse mode throughout: the first use of forward mode takes torch seconds to set up.
+        call: Callable[[Tensor], Any] = lambda point: f.function(point[None]).reshape(-1)  # noqa: E731
+        tensors = []
+        for _ in range(order):
+            call = jacrev(call)
+            tensors.append(vmap(call)(torch.tensor(x)).detach().numpy())
+        return tuple(tensors)
 
 
 def _autograd_agrees(f: PointFunction, x: np.ndarray, bounds: np.ndarray) -> bool:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, Num
@@ -191,11 +192,7 @@ def hessian_products(
     total: Tensor | None = None  # as long as the vectors: no copy more than needed
     for part_x, part_y in zip(x.split(rows), y.split(rows), strict=True):
         slope = grad(partial(_mean_loss, objective, x=part_x, y=part_y))
-        with _vectorized():
-            by_name = vmap(lambda v, slope=slope: jvp(slope, (objective.weights,), (v,))[1])(
-                tangents
-            )
-        product = _flat(by_name)
+        product = _flat(_along(objective, slope, tangents))
         if len(part_x) < len(x):
             product.mul_(len(part_x) / len(x))
         total = product if total is None else total.add_(product)
@@ -247,14 +244,14 @@ def output_changes(
     """First-order changes J(x_j) Δ of the outputs, for each of the moves Δ of the weights."""
     tangents = _named(objective, moves)
     rows = max(1, ACTIVATION_VALUES // (len(moves) * objective.activations))
-    changes = []
-    for part in x.split(rows):
-        call = partial(_call, objective, x=part)
-        with _vectorized():
-            changes.append(
-                vmap(lambda v, call=call: jvp(call, (objective.weights,), (v,))[1])(tangents)
-            )
-    return torch.cat(changes, 1)
+    calls = (partial(_call, objective, x=part) for part in x.split(rows))
+    return torch.cat([_along(objective, call, tangents) for call in calls], 1)
+
+
+def _along(objective: LossAt, function: Callable, tangents: dict[str, Tensor]) -> Any:
+    """Derivatives of a function of the weights along several moves at once."""
+    with _vectorized():
+        return vmap(lambda v: jvp(function, (objective.weights,), (v,))[1])(tangents)
 
 
 def _call(objective: LossAt, weights: dict[str, Tensor], x: Tensor) -> Float[Tensor, "m k"]:
@@ -278,21 +275,15 @@ def _named(objective: LossAt, vectors: Float[Tensor, "s d"]) -> dict[str, Tensor
 
 
 def _activations(template: nn.Module, x: Float[Tensor, "1 ..."]) -> int:
-    sizes = [x.numel()]
-    hooks = [
-        m.register_forward_hook(lambda _module, _inputs, out: sizes.append(_size(out)))
-        for m in template.modules()
-        if not list(m.children())
-    ]
-    with torch.no_grad():
+    """Values that one sample's forward pass holds: its input and the outputs of all leaves."""
+    held: list[object] = [x]
+    with torch.no_grad(), ExitStack() as hooks:
+        for m in template.modules():
+            if not list(m.children()):
+                note = m.register_forward_hook(lambda _module, _inputs, out: held.append(out))
+                hooks.enter_context(note)
         template(x.clone())
-    for hook in hooks:
-        hook.remove()
-    return sum(sizes)
-
-
-def _size(output: object) -> int:
-    return output.numel() if isinstance(output, Tensor) else 0
+    return sum(one.numel() for one in held if isinstance(one, Tensor))
 
 
 @cache

@@ -9,7 +9,11 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
 
-from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
+from datassay.collect.choose_form import (
+    LARGEST_EIGENPROBLEM,
+    check_projection,
+    coordinates_for,
+)
 from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import loss_derivatives, task_loss
 from datassay.collect.jacobian.blocks import DenseFactors
@@ -19,7 +23,7 @@ from datassay.collect.jacobian.projection import ProjectionKind, project, projec
 from datassay.collect.layers import Layers
 from datassay.collect.settings import Collection
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError, SettingError
+from datassay.errors import ModelError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -118,10 +122,16 @@ def output_geometry(
     shared = _shared_features(frozen, layers, x, progress)
     if shared is None:
         each = _features_a_tensor(layers, len(train), projection)
-        features, outputs = _dense_features(
-            frozen, layers, x, each, projection_kind, seed, progress
-        )
-        weights = None
+        to, weights = projector(layers, each, projection_kind, seed), None
+        size = sum(t.n_features for t in to.tensors.values())
+        rows = torch.empty(len(x), layers.n_outputs, size, dtype=torch.float64)
+        outputs = torch.empty(len(x), layers.n_outputs, dtype=torch.float64)
+        for start in range(0, len(x), CHUNK_SAMPLES):
+            part = slice(start, start + CHUNK_SAMPLES)
+            outputs[part], blocks = jacobian(frozen, layers, x[part])
+            rows[part] = project(blocks, to)
+            progress("collect Jacobians", min(part.stop, len(x)), len(x))
+        features = DenseFeatures(rows)
     else:
         features, outputs, weights = shared
     if not torch.isfinite(outputs).all():
@@ -162,27 +172,6 @@ def _shared_features(
     return features, all_outputs, weights
 
 
-def _dense_features(
-    frozen: nn.Module,
-    layers: Layers,
-    x: Num[Tensor, "n ..."],
-    projection: int | None,
-    kind: ProjectionKind,
-    seed: int,
-    progress: Progress,
-) -> tuple[DenseFeatures, Float[Tensor, "n k"]]:
-    to = projector(layers, projection, kind, seed)
-    size = sum(t.n_features for t in to.tensors.values())
-    rows = torch.empty(len(x), layers.n_outputs, size, dtype=torch.float64)
-    outputs = torch.empty(len(x), layers.n_outputs, dtype=torch.float64)
-    for start in range(0, len(x), CHUNK_SAMPLES):
-        stop = min(start + CHUNK_SAMPLES, len(x))
-        f, blocks = jacobian(frozen, layers, x[start:stop])
-        rows[start:stop], outputs[start:stop] = project(blocks, to), f
-        progress("collect Jacobians", stop, len(x))
-    return DenseFeatures(rows), outputs
-
-
 def with_weights(model: nn.Module, weights: Float[Tensor, " p"]) -> nn.Module:
     """A copy of a model linear in what trains, at weights [w_1, b_1, w_2, ...] by output."""
     copied = copy.deepcopy(model)
@@ -198,18 +187,14 @@ def with_weights(model: nn.Module, weights: Float[Tensor, " p"]) -> nn.Module:
 def _features_a_tensor(layers: Layers, n: int, projection: int | str | None) -> int | None:
     """Features a tensor at most, such that all of them fit; None keeps everything."""
     if projection != "auto":
-        if projection is not None and (not isinstance(projection, int) or projection < 1):
-            raise SettingError(
-                f"projection must be 'auto', None or a positive whole number; got {projection!r}."
-            )
+        check_projection(projection)
+        assert not isinstance(projection, str)
         return projection
     room = available_memory() / 4 / (8 * n * layers.n_outputs)
     most = int(min(LARGEST_EIGENPROBLEM, max(1, room)))
     if layers.n_parameters <= most:
         return None
-    sizes = layers.sizes.values()
-    fits = [t for t in range(1, most + 1) if sum(min(size, t) for size in sizes) <= most]
-    return max(fits, default=1)
+    return max(1, coordinates_for(layers, most + 1) - 1)
 
 
 # Values that one chunk of products may hold, 256 MiB in float64.

@@ -8,10 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from datassay.data.outputs import indexed
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError, SettingError
-from datassay.rules import one_of
+from datassay.data.targets import indexed
+from datassay.errors import ModelError
+from datassay.rules import one_of, require
 
 LOSSES = ("cross_entropy", "mse")
 
@@ -20,17 +20,10 @@ def task_loss(samples: SampleSet, loss: str = "auto") -> str:
     """The loss of a task: "auto" is "cross_entropy" for classes and "mse" for targets."""
     if loss == "auto":
         return "cross_entropy" if samples.is_classification else "mse"
-    check_loss(loss, samples.is_classification)
+    allowed = LOSSES if samples.is_classification else ("mse",)
+    task = "classes" if samples.is_classification else "a regression"
+    require(loss in allowed, "loss", f"be {' or '.join(allowed)} for {task}", repr(loss))
     return loss
-
-
-def check_loss(loss: str, is_classification: bool) -> None:
-    """Refuse a loss that is unknown, or cross-entropy for a regression."""
-    allowed = LOSSES if is_classification else ("mse",)
-    if loss not in allowed:
-        task = "classes" if is_classification else "a regression"
-        names = " or ".join(allowed)
-        raise SettingError(f"loss must be {names} for {task}; got {loss!r}.")
 
 
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
@@ -50,17 +43,8 @@ def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
 def output_losses(
     outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
 ) -> Float[Tensor, "*batch n"]:
-    """Loss of each sample.
-
-    Args:
-        outputs: f(x_i), logits for cross-entropy.
-        targets: one-hot (or probabilities), or {0, 1} for two classes with one output; [n, k], or
-            as many sets of them as the batch has.
-        loss: "cross_entropy" (nats) or "mse" (½ squared error, summed over outputs).
-
-    Returns:
-        ℓ_i.
-    """
+    """ℓ_i: "cross_entropy" (nats, of logits) or "mse" (½ squared error, summed over outputs)."""
+    # Targets are one-hot (or probabilities), or {0, 1} for two classes with one output.
     if loss == "mse":
         return 0.5 * (outputs - targets).square().sum(-1)
     if outputs.shape[-1] == 1:  # log(1 + e^f) − y f
@@ -73,23 +57,14 @@ def loss_derivatives(
 ) -> tuple[Float[Tensor, "*batch n k"], Float[Tensor, "*batch n k k"]]:
     """Gradient R and Hessian S of each sample's loss with respect to its outputs.
 
-    Args:
-        outputs: f(x_i), logits for cross-entropy.
-        targets: one-hot (or probabilities), or {0, 1} for two classes with one output; [n, k], or
-            as many sets of them as the batch has.
-        loss: "cross_entropy" or "mse" (½ squared error).
-
     Returns:
         R_i and S_i: p − y and diag(p) − ppᵀ (p (1 − p) for one output), or f − y and I.
-
-    Raises:
-        SettingError: the loss is unknown.
     """
     k = outputs.shape[-1]
     if loss == "mse":
         identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
         return outputs - targets, identity.expand(*outputs.shape, k)
-    one_of("loss", loss, ("cross_entropy", "mse"))
+    one_of("loss", loss, LOSSES)
     if k == 1:
         p = torch.sigmoid(outputs)
         return p - targets, (p * (1 - p))[..., None]
@@ -103,13 +78,8 @@ def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n
     With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
     reflection that takes the first axis to −s has a basis of s's complement as its other columns.
 
-    Args:
-        outputs: f(x_i), logits for cross-entropy.
-        loss: "cross_entropy" or "mse".
-
     Returns:
-        T_i: r = k − 1 for cross-entropy of several outputs, whose S ignores a shift of all of
-        them; r = k otherwise.
+        T_i: r = k − 1 for cross-entropy of several outputs, whose S ignores a shift; else r = k.
     """
     n, k = outputs.shape
     identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
@@ -137,12 +107,7 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
 
 
 def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """Margin of each prediction.
-
-    Returns:
-        By how much the given label leads the outputs, below 0 where another is predicted; of a
-        regression minus the largest absolute error.
-    """
+    """By how much the given label leads the outputs; of a regression −largest absolute error."""
     if not samples.is_classification:
         return -np.abs(outputs - samples.y.reshape(outputs.shape)).max(1)
     if outputs.shape[1] == 1:  # above ½: the second class

@@ -8,7 +8,6 @@ threads: results are bit-identical on every engine, also after a worker died and
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -17,22 +16,13 @@ from torch import Tensor
 Result = TypeVar("Result")
 
 
-class Engine(ABC):
-    """Computes pieces; shared values must not change until the last result is taken."""
+class Engine:
+    """Computes pieces, here; shared values must not change until the last result is taken."""
 
     def map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Result]:
-        """The results of all pieces, computed lazily; a single piece runs in this process.
-
-        Args:
-            function: of (shared, piece), pure.
-            shared: what every piece needs, only read.
-            pieces: numbers, slices, chunks.
-
-        Returns:
-            function(shared, piece) of every piece, in their order.
-        """
+        """Each piece's function(shared, piece), in order; a single one is computed here."""
         if len(pieces) < 2:
             return (function(shared, piece) for piece in pieces)
         return self._map(function, shared, pieces)
@@ -44,17 +34,8 @@ class Engine(ABC):
         pieces: Sequence[Any],
         done: Callable[[Any], object],
     ) -> Tensor:
-        """Σ function(shared, piece) along the tree of `tree_sum`.
-
-        Args:
-            function: as for `map`; gives new tensors of one shape, which are added up in place.
-            shared: as for `map`.
-            pieces: as for `map`, at least one.
-            done: called with each piece, in their order, once it is computed.
-
-        Returns:
-            The sum; at most 1 + log₂(pieces) partial sums are held.
-        """
+        """Σ function(shared, piece), new tensors of one shape, along the tree of `tree_sum`."""
+        # `done` is called with each piece in order; at most 1 + log₂(pieces) partial sums are held.
 
         def reported() -> Iterator[Tensor]:
             for piece, value in zip(pieces, self.map(function, shared, pieces), strict=True):
@@ -63,43 +44,21 @@ class Engine(ABC):
 
         return tree_sum(reported(), operator.iadd)
 
-    @abstractmethod
     def _map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Result]:
         """As `map`, of two pieces or more."""
-
-    def __reduce__(self) -> str | tuple:
-        return _in_worker, ()
-
-
-class InProcess(Engine):
-    """This process, one piece after the other."""
-
-    def _map(
-        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
-    ) -> Iterator[Result]:
         return (function(shared, piece) for piece in pieces)
 
+    def __reduce__(self) -> str | tuple:  # inside a worker: in process
+        return Engine, ()
 
-IN_PROCESS = InProcess()
 
-
-def _in_worker() -> Engine:
-    """The engine inside a worker: in process."""
-    return IN_PROCESS
+IN_PROCESS = Engine()
 
 
 def tree_sum(values: Iterable[Result], add: Callable[[Result, Result], Result]) -> Result:
-    """Sum neighbours in pairs, then their sums, and so on; leftovers join from the right.
-
-    Args:
-        values: at least one; of five, ((0 + 1) + (2 + 3)) + 4.
-        add: of two values or of two promises of values.
-
-    Returns:
-        The sum; bit-identical wherever the additions run.
-    """
+    """Sum neighbours in pairs, then their sums, and so on: of five, ((0 + 1) + (2 + 3)) + 4."""
     waiting: list[Result] = []
     for number, value in enumerate(values, 1):
         while number % 2 == 0:

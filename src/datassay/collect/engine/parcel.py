@@ -25,21 +25,17 @@ from datassay.models.user_code import brief
 
 # Arrays of fewer bytes travel in the head.
 LARGE = 2**16
+# The parcel that this worker unpacked last, by its name; it serves many pieces.
+_HELD: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What every piece of a pass needs beside the arrays.
+    """What every piece of a pass needs beside the arrays."""
 
-    Attributes:
-        name: unlike that of any other parcel.
-        threads: that each piece is computed with.
-        machine: facts that must be equal for results to be bit-identical.
-    """
-
-    name: str
-    threads: int
-    machine: dict[str, str]
+    name: str  # unlike that of any other
+    threads: int  # that each piece is computed with
+    machine: dict[str, str]  # facts that must be equal for results to be bit-identical
 
 
 def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
@@ -54,19 +50,18 @@ def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
 def compute(of: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """One piece, in a worker, packed; refused where this machine may round otherwise."""
     torch.set_num_threads(of.threads)
-    if _Held.name != of.name:
+    if of.name not in _HELD:
         if (here := _machine()) != of.machine:
             raise SettingError(
                 f"workers must be machines of one kind, so that the bits are the same; got {here} "
                 f"for {of.machine}. Use nodes alike, with the same environment."
             )
-        _Held.name, _Held.value = "", None  # never two at a time
+        _HELD.clear()  # never two at a time
         try:
-            _Held.value = unpack(arrays)
+            _HELD[of.name] = unpack(arrays)
         except Exception as error:  # whatever the import of a user's module raises
             raise SettingError(_unsent(error)) from error
-        _Held.name = of.name
-    function, shared = _Held.value
+    function, shared = _HELD[of.name]
     return pack(function(shared, piece))
 
 
@@ -89,13 +84,6 @@ def pack(value: Any) -> list[np.ndarray]:
 def unpack(arrays: Sequence[np.ndarray]) -> Any:
     """What was packed; the value looks at the arrays and copies none."""
     return _Unpickler(arrays[0].tobytes(), arrays[1:]).load()
-
-
-class _Held:
-    """The parcel that this worker unpacked last; it serves many pieces."""
-
-    name = ""
-    value: Any = None
 
 
 class _Pickler(cloudpickle.CloudPickler):
@@ -127,14 +115,12 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: tuple[type, int]) -> Any:
         kind, number = pid
         array = self._arrays[number]
-        return array if kind is np.ndarray else _tensor(array)
-
-
-def _tensor(array: np.ndarray) -> Tensor:
-    with warnings.catch_warnings():
-        # Ray's arrays are read-only, which shared values are by agreement.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+        if kind is np.ndarray:
+            return array
+        with warnings.catch_warnings():
+            # Ray's arrays are read-only, which shared values are by agreement.
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            return torch.from_numpy(array)
 
 
 def _machine() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Pieces in local processes, which joblib starts, feeds and keeps for the next pass."""
+"""Choose where chunks are computed; local processes, which joblib starts, feeds and keeps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import joblib
 import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from datassay.collect.engine.base import Engine
+from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.engine.parcel import LARGE, compute, parcel, unpack
+from datassay.collect.settings import Computing
 from datassay.errors import DatassayError, SettingError
+from datassay.rules import one_of
 
 SAFE_PATH = "PYTHONSAFEPATH"
+ENGINES = ("in_process", "processes", "ray")
 
 
 class Processes(Engine):
@@ -53,11 +56,9 @@ class Processes(Engine):
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Processes started inside do not import modules of the current folder.
-
-    joblib starts workers, and again where one died, and the processes that watch over their files,
-    by `python -m` and `python -c`, whose search path begins with the current folder.
-    """
+    """Processes started inside do not import modules of the current folder."""
+    # joblib starts workers, and again where one died, and processes that watch over their files,
+    # by `python -m` and `python -c`, whose search path begins with the current folder.
     before = os.environ.get(SAFE_PATH)
     os.environ[SAFE_PATH] = "1"
     try:
@@ -75,3 +76,44 @@ def _attempt(*sent: Any) -> Any:
         return compute(*sent)
     except DatassayError as error:
         return error
+
+
+def engine_named(
+    name: str, *, workers: int | None = Computing.workers, address: str | None = Computing.address
+) -> Engine:
+    """The engine of this name.
+
+    Args:
+        name: "in_process", "processes" (of this machine, by joblib) or "ray".
+        workers: pieces at a time, at least 1; None: as many as the cores allow at this process's
+            number of threads a piece.
+        address: of a running Ray cluster, as `ray.init` takes it; None: the one that the process
+            is connected to or RAY_ADDRESS names, else one of its own on this machine.
+
+    Returns:
+        The engine. What it starts ends with this process.
+
+    Raises:
+        SettingError: the name is unknown, workers or address does not belong to it, or Ray is not
+            installed or cannot be reached.
+    """
+    check_engine(name, workers, address)
+    if name == "processes":
+        return Processes(workers)
+    if name == "ray":
+        from datassay.collect.engine.ray_cluster import RayCluster
+
+        return RayCluster(workers, address)
+    return IN_PROCESS
+
+
+def check_engine(name: str, workers: int | None, address: str | None) -> None:
+    """Check the settings of `engine_named` without starting anything."""
+    one_of("engine", name, ENGINES)
+    if address is not None and name != "ray":
+        raise SettingError(f"address belongs to engine 'ray'; got {address} beside {name!r}.")
+    if workers is not None and (name == "in_process" or workers < 1):
+        raise SettingError(
+            f"workers must be at least 1, for engine 'processes' or 'ray'; got {workers} for "
+            f"{name!r}."
+        )

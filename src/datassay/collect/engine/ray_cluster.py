@@ -20,10 +20,7 @@ from datassay.errors import SettingError
 
 try:
     import ray  # pyright: ignore[reportMissingImports]
-    from ray.exceptions import (  # pyright: ignore[reportMissingImports]
-        RayError,
-        RayTaskError,
-    )
+    from ray.exceptions import RayError, RayTaskError  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise SettingError(
         "engine 'ray' needs Ray, which is not installed here. Install it: "
@@ -40,17 +37,7 @@ class RayCluster(Engine):
     """Tasks on all nodes; shared arrays lie in the object store, once a node."""
 
     def __init__(self, workers: int | None = None, address: str | None = None):
-        """Connect, or start Ray on this machine.
-
-        Args:
-            workers: pieces at a time, of a Ray that is started here; None: as many as the cores
-                allow.
-            address: of a running cluster, or None.
-
-        Raises:
-            SettingError: it cannot be reached, has its own number of workers, or no node has a core
-                for each thread of a piece.
-        """
+        """Connect to the cluster at an address, or start Ray here with so many workers."""
         threads = torch.get_num_threads()
         _connect(workers, address, threads)
         cores = [int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]]

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
+from datassay.collect.fingerprint import numpy_values
 from datassay.errors import DataError, ModelError
 from datassay.results import result
 
@@ -22,25 +23,16 @@ PADDING = {"labels": -100}
 
 @result
 class Batches:
-    """Samples in batches, which can be gone through again and again.
+    """Samples in batches, which can be gone through again and again."""
 
-    Attributes:
-        parts: called for a new pass over (ids or None, batch).
-        ids: [n], one a sample; None: counted or read on the way.
-        n: how many samples; None: unknown before the first pass.
-        subset: gives the samples at these positions as batches; None where they have none.
-        weights: [n], of each sample's loss in the mean loss, 1 on average; None: all 1.
-        warnings: what the user should know of how the samples were read.
-        streamed: whether all samples must be held in memory to take some by position.
-    """
-
+    # Called for a new pass over (ids or None, batch).
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
-    ids: np.ndarray | None
-    n: int | None
-    subset: Callable[[Sequence[int]], Batches] | None = None
-    weights: Float[np.ndarray, " n"] | None = None
+    ids: np.ndarray | None  # [n]; None: counted or read on the way
+    n: int | None  # None: unknown before the first pass
+    subset: Callable[[Sequence[int]], Batches] | None = None  # the samples at these positions
+    weights: Float[np.ndarray, " n"] | None = None  # in the mean loss, 1 on average; None: all 1
     warnings: tuple[str, ...] = ()
-    streamed: bool = False
+    streamed: bool = False  # all samples must be held in memory to take some by position
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
         start = 0
@@ -118,9 +110,8 @@ def _content(leaf: Any) -> bytes:
 
 def tensor_content(tensor: Tensor) -> bytes:
     """Type, shape and values of a tensor as bytes."""
-    values = tensor.detach().cpu()
-    values = values.float() if values.dtype == torch.bfloat16 else values
-    return f"{values.dtype} {tuple(values.shape)} ".encode() + values.numpy().tobytes()
+    values = numpy_values(tensor)
+    return f"torch.{values.dtype} {values.shape} ".encode() + values.tobytes()
 
 
 def _leaves(batch: Any) -> Iterator[Any]:
@@ -143,16 +134,9 @@ def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """Put samples together; fields of different lengths are filled up at their end.
-
-    Args:
-        samples: of one form. Of dictionaries, fields of numbers and the id are taken, others
-            (texts, say) left out; where one is filled up, `attention_mask` says so if it was not
-            there.
-
-    Returns:
-        A batch.
-    """
+    """Put samples of one form together; fields of different lengths are filled up at their end."""
+    # Of dictionaries, fields of numbers and the id are taken, others (texts, say) left out; where
+    # one is filled up, `attention_mask` says so if it was not there.
     if not isinstance(samples[0], Mapping):
         return default_collate(list(samples))
     batch: dict[str, Any] = {}
@@ -182,14 +166,7 @@ LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch
 
 
 def outputs_of(model: nn.Module, batch: Any) -> Tensor:
-    """What the model gives for a batch, (x, ..., targets) or a dictionary: its logits.
-
-    Returns:
-        Its output, its `.logits`, or the first of several; one axis more where it is [b].
-
-    Raises:
-        ModelError: there is no tensor in what it gives.
-    """
+    """What the model gives for a batch, (x, ..., targets) or a dictionary: its logits."""
     if isinstance(batch, Mapping):
         left_out = {*TARGETS, LOSS_WEIGHT}
         given = {key: value for key, value in batch.items() if key not in left_out}
@@ -214,21 +191,17 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
 
 
 def targets_of(batch: Any) -> Tensor | None:
-    """The batch's targets.
-
-    Returns:
-        The last of a tuple; of a dictionary its "labels", or its input_ids where there are none,
-        padding not counted; None where there are none, or no numbers.
-    """
+    """The last of a tuple; of a dictionary its "labels", else its input_ids without padding."""
     if isinstance(batch, Mapping):
         for name in TARGETS:
             if batch.get(name) is not None:
-                return _as_tensor(batch[name])
+                return batch[name] if isinstance(batch[name], Tensor) else None
         ids, mask = batch.get("input_ids"), batch.get("attention_mask")
         if ids is None or mask is None:
             return ids
         return ids.masked_fill(mask == 0, IGNORED)
-    return _as_tensor(batch[-1]) if isinstance(batch, tuple | list) and len(batch) > 1 else None
+    last = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+    return last if isinstance(last, Tensor) else None  # names of classes, say
 
 
 def labels_by_name(batch: Any) -> list[str]:
@@ -238,10 +211,6 @@ def labels_by_name(batch: Any) -> list[str]:
     else:
         given = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
     return [v for v in given if isinstance(v, str)] if isinstance(given, tuple | list) else []
-
-
-def _as_tensor(given: Any) -> Tensor | None:
-    return given if isinstance(given, Tensor) else None  # names of classes, say
 
 
 def weights_of(batch: Any, like: Tensor) -> Tensor:

@@ -18,21 +18,13 @@ from datassay.errors import ModelError, SettingError
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Weights whose gradients are one matrix a sample.
+    """Weights whose gradients are one matrix a sample."""
 
-    Attributes:
-        name: of the layer, or of the tensor.
-        shape: rows and columns of the gradients.
-        parameters: the tensors: a weight and, as a column (transposed: a row) more, its bias.
-        layers: names of the layers that use them; empty where they are differentiated directly.
-        transposed: whether the weight is [n_in, n_out].
-    """
-
-    name: str
-    shape: tuple[int, int]
-    parameters: tuple[str, ...]
-    layers: tuple[str, ...] = ()
-    transposed: bool = False
+    name: str  # of the layer, or of the tensor
+    shape: tuple[int, int]  # rows and columns of the gradients
+    parameters: tuple[str, ...]  # a weight and, as a column (transposed: a row) more, its bias
+    layers: tuple[str, ...] = ()  # that use them; empty where they are differentiated directly
+    transposed: bool = False  # whether the weight is [n_in, n_out]
 
     @property
     def size(self) -> int:
@@ -48,20 +40,7 @@ class Block:
 def chosen_parameters(
     model: nn.Module, pattern: str | Sequence[str] | None
 ) -> dict[str, nn.Parameter]:
-    """The weights whose gradients are taken.
-
-    Args:
-        model: the network.
-        pattern: a part of their names ("lora_"), a pattern with * and ?, or several of these; None:
-            all that require a gradient.
-
-    Returns:
-        Name → tensor, each tensor once.
-
-    Raises:
-        SettingError: no name fits.
-        ModelError: nothing trains.
-    """
+    """Name → tensor, each once: all that train, or those whose names hold or match a pattern."""
     named = dict(model.named_parameters())
     if pattern is None:
         found = {n: p for n, p in named.items() if p.requires_grad}

@@ -44,36 +44,22 @@ def objective(
     task: str | None = None,
     more: Sequence[Tensor] = (),
 ) -> Objective:
-    """The loss of a task, from what the user calls it.
-
-    Args:
-        loss: "auto", of LOSSES, a criterion of torch (its weights, smoothing, ignore_index and
-            reduction are read from it) or the function of one, or (model, batch) → [b]; an
-            Objective whose name may be "auto".
-        model: the network; "auto" takes next_token for a causal language model.
-        batch: a first one: the type of its targets decides "auto".
-        task: what "auto" is, where the samples say it.
-        more: targets of further batches, where these decide.
-
-    Returns:
-        The loss.
-
-    Raises:
-        SettingError: it is none of these, or "auto" cannot tell which of two it is.
-    """
+    """The loss of a task from a name or 'auto', torch's criterion or (model, batch) → [b]."""
+    # A criterion's weights, smoothing, ignore_index and reduction are read from it; an Objective's
+    # name may be 'auto', which `task` says where the samples do, else the type of the batch's
+    # targets and of `more` of them.
     if isinstance(loss, Objective):
         name = task or _by_targets(model, batch, more) if loss.name == "auto" else loss.name
         return _with_axis(replace(loss, name=name), model, batch)
-    loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
+    loss = _criterion(loss)
     if isinstance(loss, nn.Module):
         return _with_axis(of_criterion(loss), model, batch, as_torch=True)
     if callable(loss):
         function: Any = loss
         return Objective("custom", function)
     if loss == "auto":
-        name = task or _by_targets(model, batch, more)
-        return _with_axis(Objective(name), model, batch)
-    if loss not in LOSSES:
+        loss = task or _by_targets(model, batch, more)
+    elif loss not in LOSSES:
         raise SettingError(
             f"loss must be 'auto', {', '.join(map(repr, LOSSES))}, a criterion of torch or a "
             f"function of the model and a batch; got {loss!r}."
@@ -83,7 +69,7 @@ def objective(
 
 def ignored_label(loss: Any) -> int:
     """The label of samples that do not count; torch's own where the loss says none."""
-    loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
+    loss = _criterion(loss)
     if isinstance(loss, Objective):
         return loss.ignored
     return int(getattr(loss, "ignore_index", IGNORED))
@@ -91,7 +77,7 @@ def ignored_label(loss: Any) -> int:
 
 def kind_of_loss(loss: Any) -> str:
     """What a loss compares: "values", "classes" (also "auto"), or "own" of a user's function."""
-    loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
+    loss = _criterion(loss)
     if isinstance(loss, nn.Module):
         of_classes = isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss | nn.BCEWithLogitsLoss)
         return "classes" if of_classes else "values"
@@ -102,27 +88,22 @@ def kind_of_loss(loss: Any) -> str:
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
     """The function (model, batch) → [b] behind a loss that has no name here."""
-    loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
-    if isinstance(loss, nn.Module):
-        return of_criterion(loss).function or loss
-    return loss
+    loss = _criterion(loss)
+    return of_criterion(loss).function or loss if isinstance(loss, nn.Module) else loss
 
 
-def _is_functional(loss: Any) -> bool:
-    return callable(loss) and not isinstance(loss, nn.Module | Objective) and loss in FUNCTIONS
+def _criterion(loss: Any) -> Any:
+    """The criterion whose function torch has; of others the loss itself."""
+    is_function = callable(loss) and not isinstance(loss, nn.Module | Objective)
+    return FUNCTIONS[loss]() if is_function and loss in FUNCTIONS else loss
 
 
 @dataclass(frozen=True, slots=True)
 class OfCriterion:
-    """A sample's loss by a criterion of torch that has no curvature of its own here.
+    """A sample's loss by a criterion of torch that has no curvature of its own here."""
 
-    Attributes:
-        criterion: that gives one value an output.
-        averaged: whether these are averaged, or added up.
-    """
-
-    criterion: nn.Module
-    averaged: bool
+    criterion: nn.Module  # gives one value an output
+    averaged: bool  # or added up
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
         """Each sample's loss, [b]."""
@@ -141,11 +122,9 @@ class OfCriterion:
 def of_criterion(loss: nn.Module) -> Objective:
     """The loss of a criterion of torch, with its settings, of each sample."""
     averaged = getattr(loss, "reduction", "mean") != "sum"
-    if isinstance(loss, nn.CrossEntropyLoss):
-        smoothing = loss.label_smoothing
+    if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):  # log-probabilities are their own logits
+        smoothing = getattr(loss, "label_smoothing", 0.0)
         return Objective("cross_entropy", None, smoothing, loss.weight, ignored=loss.ignore_index)
-    if isinstance(loss, nn.NLLLoss):  # of log-probabilities, which are their own logits
-        return Objective("cross_entropy", None, 0.0, loss.weight, ignored=loss.ignore_index)
     if isinstance(loss, nn.BCEWithLogitsLoss):
         if loss.weight is not None and loss.weight.ndim > 1:
             raise SettingError(
@@ -270,18 +249,14 @@ def _by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> str:
     if not targets.is_floating_point():
         several = targets.ndim == 2 and outputs.ndim == 2 and targets.shape == outputs.shape
         return _of_several(every) if several and is_binary else "cross_entropy"
-    if targets.ndim == 1 or every.shape[1] == 1:
-        return _of_numbers(every[:, 0], outputs, is_binary=is_binary)
-    return _of_several(every) if bool((every >= 0).all()) else "mse"
-
-
-def _of_numbers(y: Tensor, outputs: Tensor, *, is_binary: bool) -> str:
-    """Floating-point targets, one a sample: two labels, labels of several classes, or values."""
-    k = outputs.shape[-1]
-    if outputs.ndim == 2 and k > 1:
-        whole = bool((y == y.floor()).all()) and bool((y >= 0).all()) and bool((y < k).all())
-        return "cross_entropy" if whole else "mse"
-    return "bce" if is_binary else "mse"
+    if every.shape[1] > 1:
+        return _of_several(every) if bool((every >= 0).all()) else "mse"
+    # One a sample: two labels, labels of several classes, or values.
+    if outputs.ndim != 2 or outputs.shape[1] == 1:
+        return "bce" if is_binary else "mse"
+    y = every[:, 0]
+    whole = bool(((y == y.floor()) & (y >= 0) & (y < outputs.shape[1])).all())
+    return "cross_entropy" if whole else "mse"
 
 
 def _of_several(y: Tensor) -> str:

@@ -27,34 +27,21 @@ MOST_SUMMED, DRAWS = 16, 8
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A sample's loss as a function of a model and a batch.
+    """A sample's loss as a function of a model and a batch."""
 
-    Attributes:
-        name: "cross_entropy", "next_token", "bce", "mse", "huber", or "custom".
-        function: (model, batch) → [b], where the loss is the user's own.
-        smoothing: of the labels, in [0, 1).
-        class_weight: [k] or None, of cross_entropy; of bce, for its positive targets.
-        scale: constant factor of each output's loss; None: ½ of "mse", else 1.
-        temperature: T; of classes, the loss is T ℓ(f / T). At 1 it is ℓ; above, samples that the
-            network fits with much confidence keep a gradient.
-        averaged: whether a scale is divided by the number of outputs, as torch's criteria do.
-        ignored: the label of places that do not count, as the user's targets have it.
-        output_weight: [k] or None, of bce: nn.BCEWithLogitsLoss(weight=).
-        delta: of huber, where the loss turns from a square to a line.
-        classes_second: whether several places have their classes at the second axis, as torch's
-            criteria have them, or at the last, as transformers'; None: as the targets' shape says.
-    """
-
-    name: str
-    function: Callable[[nn.Module, Any], Tensor] | None = None
-    smoothing: float = 0.0
-    class_weight: Tensor | None = None
-    scale: float | None = None
+    name: str  # cross_entropy, next_token, bce, mse, huber, or custom
+    function: Callable[[nn.Module, Any], Tensor] | None = None  # the user's own, (…) → [b]
+    smoothing: float = 0.0  # of the labels, in [0, 1)
+    class_weight: Tensor | None = None  # [k], of cross_entropy; of bce, for its positive targets
+    scale: float | None = None  # constant factor of each output's loss; None: ½ of mse, else 1
+    # T; of classes, the loss is T ℓ(f / T): above 1, confident samples keep a gradient.
     temperature: float = 1.0
-    averaged: bool = True
-    ignored: int = IGNORED
-    output_weight: Tensor | None = None
-    delta: float = 1.0
+    averaged: bool = True  # whether a scale is divided by the number of outputs, as torch's are
+    ignored: int = IGNORED  # the label of places that do not count, as the user's targets have it
+    output_weight: Tensor | None = None  # [k], nn.BCEWithLogitsLoss(weight=)
+    delta: float = 1.0  # of huber, where the loss turns from a square to a line
+    # Where several places have their classes: at the second axis, as torch's criteria have them, or
+    # at the last, as transformers'; None: as the targets' shape says.
     classes_second: bool | None = None
 
     @property
@@ -68,15 +55,7 @@ class Objective:
         return self.temperature != 1 and self.has_temperature
 
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
-        """Each sample's loss.
-
-        Returns:
-            Loss unit: nats, or half squared output unit; times a sample's own weight, where the
-            batch says one.
-
-        Raises:
-            SettingError: the user's function does not give [b].
-        """
+        """Each sample's loss, in nats or half squared output unit, times its own weight."""
         if self.function is not None:
             found = self.function(model, batch)
             if not isinstance(found, Tensor) or found.ndim != 1:
@@ -89,14 +68,7 @@ class Objective:
         return self.of_outputs(outputs, targets).sum(1) * weights_of(batch, outputs)
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
-        """Each sample's loss at each of its places: their sum is its loss.
-
-        Returns:
-            Loss unit; of next tokens, the loss of token t + 1 stands at t.
-
-        Raises:
-            SettingError: the loss is the user's own, which says nothing of places.
-        """
+        """Each sample's loss at each place; of next tokens, that of token t + 1 stands at t."""
         if self.function is not None:
             raise SettingError("a loss of your own has no places; take a loss by name.")
         outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
@@ -105,19 +77,7 @@ class Objective:
     def placed(
         self, outputs: Tensor, targets: Tensor | None
     ) -> tuple[Float[Tensor, "b places k"], Tensor]:
-        """Outputs and targets by place: one a sample, or one a token.
-
-        Args:
-            outputs: [b, k], or [b, tokens, k].
-            targets: classes [b] or [b, tokens], or their probabilities, of the outputs' shape;
-                values [b, k].
-
-        Returns:
-            [b, places, k], and classes [b, places] or values [b, places, k].
-
-        Raises:
-            ModelError: the targets do not fit the outputs.
-        """
+        """Outputs [b, places, k], and classes [b, places] or values [b, places, k]."""
         if targets is None:
             raise ModelError(
                 "a named loss needs the batch's targets as numbers: the last of a tuple, or a "
@@ -194,16 +154,9 @@ class Objective:
     def roots(
         self, f: Float[Tensor, "b places k"], y: Tensor, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S.
-
-        Args:
-            f: outputs.
-            y: targets.
-            generator: for the draws where outputs are many: then the mean of v vᵀ is S.
-
-        Yields:
-            For up to MOST_SUMMED outputs of one place a sample, all; else drawn ones.
-        """
+        """Vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S."""
+        # Of up to MOST_SUMMED outputs of one place a sample, all; else drawn ones: the mean of v vᵀ
+        # is S.
         weight = self._weights(f, y)  # [b, places, 1 or k]
         if self.is_softened:  # the Hessian of T ℓ(f / T)
             f, weight = f / self.temperature, weight / self.temperature

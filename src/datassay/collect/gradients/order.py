@@ -10,6 +10,8 @@ import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,59 +33,43 @@ from datassay.results import result
 
 # Indices that a sampler of n samples may draw in one pass; one that gives more never ends.
 MOST_DRAWN = 100
+GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 TENSORS = (torch.Tensor, np.ndarray, np.generic)
 
 
 @result
 class Order:
-    """The samples behind a loader.
+    """The samples behind a loader."""
 
-    Attributes:
-        indices: [n], of the Dataset, in the order in which they are read; keys of a Dataset that
-            is indexed by words.
-        weights: [n], how often the training draws a sample, relative to the mean; None: all alike.
-        size: samples a batch; None: not told.
-        warnings: what the user should know.
-    """
-
-    indices: np.ndarray
-    weights: np.ndarray | None = None
-    size: int | None = None
+    indices: np.ndarray  # [n], of the Dataset, as they are read; or words, its keys
+    weights: np.ndarray | None = None  # [n], how often each is drawn, 1 on average; None: all alike
+    size: int | None = None  # samples a batch; None: not told
     warnings: tuple[str, ...] = ()
 
 
 def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
-    """The samples of a loader of a Dataset that has indices.
-
-    Returns:
-        Their order. A sampler in random order stands for all samples that it draws from, in
-        theirs.
-
-    Raises:
-        DataError: the sampler draws other samples in each pass, never ends, or gives none.
-
-    Cost: two passes over the indices of a sampler that torch does not have; no sample is read.
-    """
-    sampler, size, drop = _parts(loader)
+    """The samples of a loader of a Dataset that has indices; no sample is read."""
+    # A sampler in random order stands for all samples that it draws from, in theirs.
+    batches: Any = loader.batch_sampler
+    if _is(batches, BatchSampler):
+        sampler, size, drop = batches.sampler, int(batches.batch_size), bool(batches.drop_last)
+    else:
+        sampler, size, drop = batches, getattr(batches, "batch_size", None), False
+        size = size if isinstance(size, int) else None
     found = _known(sampler, name, queries=queries)
     if found is None:
         indices, is_fixed = _asked(sampler, len(loader.dataset), name)  # pyright: ignore[reportArgumentType]
         left = len(indices) % size if drop and is_fixed and size else 0
-        found = Order(indices[: len(indices) - left], None, size, _dropped(name, left))
+        told = (
+            f"{name} leaves out its last {left} sample{'s' * (left > 1)}: drop_last without "
+            "shuffle never trains on them."
+        )
+        found = Order(indices[: len(indices) - left], warnings=(told,) if left else ())
     if not len(found.indices):
         raise DataError(f"{name} must hold at least 1 sample; got none.")
     if not queries and found.weights is None:
         found = _counted(found)
-    return Order(found.indices, found.weights, size, found.warnings)
-
-
-def _parts(loader: DataLoader) -> tuple[Any, int | None, bool]:
-    """What gives indices, samples a batch, and whether a last part of a batch is left out."""
-    batches: Any = loader.batch_sampler
-    if _is(batches, BatchSampler):
-        return batches.sampler, int(batches.batch_size), bool(batches.drop_last)
-    size = getattr(batches, "batch_size", None)
-    return batches, size if isinstance(size, int) else None, False
+    return replace(found, size=size)
 
 
 def _is(sampler: Any, *kinds: type) -> bool:
@@ -106,16 +92,11 @@ def _known(sampler: Any, name: str, *, queries: bool) -> Order | None:
         n, of = len(sampler.dataset), sampler.num_replicas
         told = f"{name} is one of {of} parts of a DistributedSampler: all {n} samples are taken."
         return Order(np.arange(n), warnings=(told,) if of > 1 else ())
-    if _is(sampler, WeightedRandomSampler):
-        return _weighted(sampler, name, queries=queries)
-    return None
-
-
-def _weighted(sampler: WeightedRandomSampler, name: str, *, queries: bool) -> Order:
+    if not _is(sampler, WeightedRandomSampler):
+        return None
     weights = sampler.weights.double().numpy()
     drawn = np.flatnonzero(weights > 0)
-    every = not sampler.replacement and sampler.num_samples >= len(drawn)
-    if every:  # each once a pass: only their order is drawn
+    if not sampler.replacement and sampler.num_samples >= len(drawn):  # only their order is drawn
         return Order(drawn)
     if queries or not sampler.replacement:
         raise _drawn_anew(sampler, name)
@@ -155,21 +136,16 @@ def _asked(sampler: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
 def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
     drawn: list[Any] = []
     for some in sampler:
-        drawn += _flat(some)
+        if isinstance(some, TENSORS):
+            some = np.asarray(some).reshape(-1).tolist()
+        some = some if isinstance(some, list | tuple) else [some]
+        drawn += [int(i) if isinstance(i, TENSORS) else i for i in some]
         if len(drawn) > MOST_DRAWN * (n + 1):
             raise DataError(
                 f"{name} must end; its sampler gave more than {MOST_DRAWN} indices a sample in one "
                 "pass. Give the Dataset itself."
             )
     return np.asarray(drawn)
-
-
-def _flat(drawn: Any) -> list[Any]:
-    if isinstance(drawn, list | tuple):
-        return [int(i) if isinstance(i, TENSORS) else i for i in drawn]
-    if isinstance(drawn, TENSORS):
-        return np.asarray(drawn).reshape(-1).tolist()
-    return [drawn]
 
 
 def _held(sampler: Any) -> Iterator[Any]:
@@ -180,21 +156,12 @@ def _held(sampler: Any) -> Iterator[Any]:
             yield from _held(value)
 
 
-def _generators(sampler: Any) -> list[Any]:
-    kinds = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
-    return [
-        value
-        for one in _held(sampler)
-        for value in getattr(one, "__dict__", {}).values()
-        if isinstance(value, kinds)
-    ]
-
-
 @contextmanager
 def _untouched(sampler: Any) -> Iterator[None]:
     """What a pass changes in the sampler and in all generators is put back."""
     before = [(one, dict(vars(one))) for one in _held(sampler) if hasattr(one, "__dict__")]
-    states = [(one, _state(one)) for one in _generators(sampler)]
+    held = [value for _, attributes in before for value in attributes.values()]
+    put_back = [_putting_back(value) for value in held if isinstance(value, GENERATORS)]
     try:
         with generators_kept():
             yield
@@ -202,35 +169,18 @@ def _untouched(sampler: Any) -> Iterator[None]:
         for one, attributes in before:
             vars(one).clear()
             vars(one).update(attributes)
-        for one, state in states:
-            _put_back(one, state)
+        for call in put_back:
+            call()
 
 
-def _state(generator: Any) -> Any:
+def _putting_back(generator: Any) -> Callable[[], object]:
+    """What puts a generator back into its present state."""
     if isinstance(generator, np.random.Generator):
-        return copy.deepcopy(generator.bit_generator.state)
-    for name in ("get_state", "getstate"):
-        if hasattr(generator, name):
-            return getattr(generator, name)()
-    raise AssertionError(generator)
-
-
-def _put_back(generator: Any, state: Any) -> None:
-    if isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = state
-    elif hasattr(generator, "set_state"):
-        generator.set_state(state)
-    else:
-        generator.setstate(state)
-
-
-def _dropped(name: str, left: int) -> tuple[str, ...]:
-    if not left:
-        return ()
-    return (
-        f"{name} leaves out its last {left} sample{'s' * (left > 1)}: drop_last without shuffle "
-        "never trains on them.",
-    )
+        bits = generator.bit_generator
+        return partial(setattr, bits, "state", copy.deepcopy(bits.state))
+    if isinstance(generator, random.Random):
+        return partial(generator.setstate, generator.getstate())
+    return partial(generator.set_state, generator.get_state())
 
 
 def _counted(found: Order) -> Order:
@@ -239,15 +189,13 @@ def _counted(found: Order) -> Order:
     if (counts == 1).all():
         return found
     order = np.argsort(places)
-    weights = counts[order] / counts.mean()
+    if (counts == counts[0]).all():
+        return Order(values[order], warnings=found.warnings)
     told = (
         f"{len(values)} samples are drawn {len(found.indices)} times in a pass: one that is drawn "
-        "twice weighs two.",
+        "twice weighs two."
     )
-    alike = bool((counts == counts[0]).all())
-    return Order(
-        values[order], None if alike else weights, found.size, found.warnings + told * (not alike)
-    )
+    return Order(values[order], counts[order] / counts.mean(), warnings=(*found.warnings, told))
 
 
 # Samples that are read twice, to see whether they are drawn anew.

@@ -35,14 +35,7 @@ ROUNDING = float(torch.finfo(torch.float32).eps) ** 2
 
 
 class PerSample:
-    """Gradients of a network's values by its blocks, sample by sample.
-
-    Attributes:
-        model: in evaluation mode.
-        blocks: those of the weights chosen.
-        values_held: numbers that a pass holds for each sample, about.
-        warnings: what the user should know; filled by the passes.
-    """
+    """Gradients of a network's values by its `blocks`, sample by sample."""
 
     def __init__(
         self,
@@ -53,10 +46,11 @@ class PerSample:
         alone: Values | None = None,
     ):
         """Find the layers that hand out factors and check them on a batch of one or two samples."""
-        self.model, self.warnings = model, []
+        self.model, self.warnings = model, []  # filled by the passes
         self.blocks = blocks_of(model, chosen)
         self._vectorised = True
         self._check_apart(few, values if alone is None else alone)
+        # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
         wrong = self._wrong(few, values)
         if wrong:
@@ -68,23 +62,9 @@ class PerSample:
         batch: Any,
         cotangents: Callable[[Tensor], Iterable[Tensor]] = lambda v: [torch.ones_like(v)],
     ) -> Iterator[Gradients]:
-        """Gradients of every sample, Σ over its values of cotangent times value.
-
-        Args:
-            values: [b, ...] of the model and a batch; a sample's depend on that sample alone.
-            batch: of b samples.
-            cotangents: from the values to weights of them, each of their shape; one pass back each.
-
-        Yields:
-            Per cotangent, each block's uses; their `matrix` is [b, rows, columns].
-
-        Raises:
-            ModelError: the values are not finite, or the model raised.
-
-        Cost: one pass forward, and one back a cotangent that leaves out the weights' own gradients;
-            layers' inputs and their outputs' gradients are held. Tensors without a known layer cost
-            another two passes.
-        """
+        """Gradients of every sample's Σ over its values, [b, ...], of cotangent times value."""
+        # One pass back a cotangent, for which each block's uses are yielded: their `matrix` is
+        # [b, rows, columns]. Tensors without a known layer cost another two passes.
         size = batch_size(batch)
         # Not while the caller runs: a generator's context would leak into it.
         held = []

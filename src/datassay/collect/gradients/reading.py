@@ -32,8 +32,8 @@ from datassay.collect.gradients.order import (
 )
 from datassay.data.arguments import check_kind
 from datassay.data.memory.convert import as_samples, unlabelled
-from datassay.data.outputs import Coding
 from datassay.data.samples import SampleSet
+from datassay.data.targets import Coding
 from datassay.errors import DataError
 from datassay.models.user_code import user_code
 from datassay.results import result
@@ -45,35 +45,21 @@ KEPT = ("num_workers", "timeout", "worker_init_fn", "multiprocessing_context")
 
 @result
 class Unlabelled:
-    """Queries whose targets nobody knows.
-
-    Attributes:
-        samples: whose y means nothing.
-    """
+    """Queries whose targets nobody knows: the samples' y means nothing."""
 
     samples: SampleSet
 
 
 @result
 class Loaded:
-    """Samples of a Dataset that has indices, in a known order.
+    """Samples of a Dataset that has indices, in a known order."""
 
-    Attributes:
-        dataset: gives the same sample each time it is read.
-        order: which samples.
-        collate: puts some together.
-        name: of the argument, for errors.
-        has_ids: whether the samples have ids of their own.
-        settings: of the loader that reads them.
-        warnings: what the user should know.
-    """
-
-    dataset: Any
+    dataset: Any  # gives the same sample each time it is read
     order: Order
     collate: Callable[[Any], Any]
-    name: str
-    has_ids: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # of the argument, for errors
+    has_ids: bool = False  # of the samples' own
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the loader that reads them
     warnings: tuple[str, ...] = ()
 
     def batches(self, size: int) -> Batches:
@@ -189,14 +175,7 @@ Read = SampleSet | Unlabelled | Loaded | Streamed
 
 
 def batches(data: Any, size: int, name: str = "train", *, integers: bool = False) -> Batches:
-    """Read samples in batches, in the order in which they are held.
-
-    Returns:
-        The batches.
-
-    Raises:
-        DataError: data is none of these, is empty, or differs from one pass to the next.
-    """
+    """Samples of any kind in batches, in the order in which they are held."""
     if isinstance(data, Unlabelled):
         whole = batches(data.samples, size, name, integers=integers)
         return _without_targets(whole)
@@ -220,26 +199,10 @@ def samples_or_batches(
     *,
     queries: bool = False,
 ) -> Read:
-    """Arrays, frames and Datasets of pairs as a SampleSet; what only batches can hold, as it is.
-
-    Args:
-        data: what `as_samples` takes; a DataLoader, whose sampler says which samples it stands for;
-            an IterableDataset; a Dataset, a `datasets.Dataset` or a list of samples that are
-            dictionaries, or tuples of other than two, put together by torch's collate function,
-            texts of different lengths filled up. A sample that is a dictionary may have its "id".
-            Queries may be inputs alone.
-        name: of the argument, for errors.
-        like: the training samples, whose classes these follow.
-        coding: of labels by the network's outputs; None: the targets alone say what they are.
-        queries: whether these are queries, each that is drawn one; else training samples, which
-            weigh as often as they are drawn.
-
-    Returns:
-        Samples whose order is known and the same in each pass.
-
-    Raises:
-        DataError: it is none of these, or differs from one pass to the next.
-    """
+    """Arrays, frames and Datasets of pairs as a SampleSet; what only batches can hold, as it is."""
+    # Data is what `as_samples` takes; a DataLoader, whose sampler says which samples it stands for;
+    # an IterableDataset; a Dataset, a `datasets.Dataset` or a list of samples that are dictionaries
+    # or tuples of other than two. Training samples weigh as often as they are drawn.
     if isinstance(data, Loaded | Streamed | Unlabelled):
         return data
     if isinstance(data, DataLoader | IterableDataset) or hasattr(data, "column_names"):
@@ -292,7 +255,7 @@ def _of_loader(loader: DataLoader, name: str, *, queries: bool) -> Loaded | Stre
     own = own and not type(loader).__module__.startswith("accelerate.")
     if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None or own:
         return Streamed(lambda: _in_order(loader), name, batched=True)
-    settings = {name: getattr(loader, name) for name in KEPT}
+    settings = {kept: getattr(loader, kept) for kept in KEPT}
     order = order_of(loader, name, queries=queries)
     return _loaded(loader.dataset, order, loader.collate_fn, name, settings)
 

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class DenseFactors:
-    """Jacobian of one dense layer's weight and bias, as factors.
+    """Jacobian of one dense layer's weight and bias, as factors."""
 
-    Attributes:
-        inputs: A, [n, n_in].
-        gradients: Δ, [n, k, n_out].
-        bias: whether the layer trains a bias, whose Jacobian is Δ itself.
-    """
-
-    inputs: Float[Tensor, "n n_in"]
-    gradients: Float[Tensor, "n k n_out"]
-    bias: bool
+    inputs: Float[Tensor, "n n_in"]  # A
+    gradients: Float[Tensor, "n k n_out"]  # Δ, which is the bias's own Jacobian
+    bias: bool  # whether the layer trains one
 
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionFactors:
-    """Jacobian of one convolution's weight, as factors: a dense layer used at every position.
+    """Jacobian of one convolution's weight, as factors: a dense layer used at every position."""
 
-    Attributes:
-        patches: A, [n, n_in, positions]: what the kernel sees at each position of the output, n_in
-            = channels · kernel height · kernel width, in the weight's order.
-        gradients: Δ, [n, k, n_out, positions].
-    """
-
+    # A: what the kernel sees at each position of the output, n_in = channels · kernel height ·
+    # kernel width, in the weight's order.
     patches: Float[Tensor, "n n_in positions"]
-    gradients: Float[Tensor, "n k n_out positions"]
+    gradients: Float[Tensor, "n k n_out positions"]  # Δ
 
     @property
     def product(self) -> Float[Tensor, "n k size"]:
@@ -50,26 +39,11 @@ class ConvolutionFactors:
 Block = DenseFactors | Float[Tensor, "_ _ _"]
 
 
-def allocate(block: Block, n: int) -> Block:
-    """Room in main memory for n samples of this block's kind, not yet written."""
+def mapped(block: Block, change: Callable[[Tensor], Tensor]) -> Block:
+    """A block of the same kind, each of its tensors, [n, ...], changed."""
     if isinstance(block, DenseFactors):
-        return DenseFactors(_room(block.inputs, n), _room(block.gradients, n), block.bias)
-    return _room(block, n)
-
-
-def take(block: Block, samples: slice) -> Block:
-    """The block of some of the samples, a view."""
-    if isinstance(block, DenseFactors):
-        return DenseFactors(block.inputs[samples], block.gradients[samples], block.bias)
-    return block[samples]
-
-
-def values(blocks: Mapping[str, Block]) -> list[Tensor]:
-    """The tensors that hold the blocks, each [n, ...]."""
-    tensors: list[Tensor] = []
-    for block in blocks.values():
-        tensors += [block.inputs, block.gradients] if isinstance(block, DenseFactors) else [block]
-    return tensors
+        return DenseFactors(change(block.inputs), change(block.gradients), block.bias)
+    return change(block)
 
 
 def named_tensors(blocks: Mapping[str, Block]) -> dict[str, Tensor]:
@@ -81,7 +55,3 @@ def named_tensors(blocks: Mapping[str, Block]) -> dict[str, Tensor]:
         else:
             tensors[f"jacobian.{name}"] = block
     return tensors
-
-
-def _room(like: Tensor, n: int) -> Tensor:
-    return torch.empty(n, *like.shape[1:], dtype=like.dtype)

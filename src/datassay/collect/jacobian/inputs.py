@@ -23,11 +23,7 @@ def network_inputs(
     *,
     integers: bool | None = None,
 ) -> Num[Tensor, "n ..."]:
-    """Samples as a network takes them: a copy, for networks that work in place.
-
-    Returns:
-        [n, *input_shape], int64 where the network takes integers, else in that precision.
-    """
+    """Samples as a network takes them: a copy, in that precision or int64."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     if integers is None:
         integers = takes_integers(model, x[:1])
@@ -36,16 +32,9 @@ def network_inputs(
 
 
 def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) -> bool:
-    """Whether a network wants whole numbers as integers, such as the ids of tokens.
-
-    It does where it runs on int64 and fails on floating-point numbers: the first layers decide, and
-    the type in which the samples are kept does not matter.
-
-    Returns:
-        False also where it fails on both, unless it then asks for integers.
-
-    Cost: one pass of the samples through the network; two where it takes integers.
-    """
+    """Whether a network runs on int64 and fails on floating-point numbers: ids of tokens."""
+    # The first layers decide, not the type in which the samples are kept. False also where it fails
+    # on both, unless it then asks for integers.
     if model.training:  # which would move the statistics of batch norm
         model = copy.deepcopy(model).eval()
     given = torch.as_tensor(x)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.collect.jacobian.blocks import Block, DenseFactors, take
+from datassay.collect.jacobian.blocks import Block, DenseFactors, mapped
 
 Outputs = Literal["joint", "averaged"]
 # Of some columns of the Jacobians in float64: more of them, and writing them takes longer.
@@ -26,20 +26,13 @@ def kernel(
     *,
     device: str = "cpu",
 ) -> Float[Tensor, "rows columns"]:
-    """Θ = Σ over tensors of J_left J_rightᵀ, in float64.
+    """Θ = Σ over tensors of J_left J_rightᵀ, in float64, of n and m samples.
 
     A dense layer contributes (A Aᵀ + 1) ⊙ (Δ Δᵀ), the + 1 only where it has a bias.
 
-    Args:
-        left: blocks of n samples, k outputs each.
-        right: blocks of m samples.
-        outputs: "joint": [n k, m k], row i k + a for output a of sample i. "averaged": [n, m], the
-            mean over outputs of the diagonal output blocks, exact for networks of infinite width.
-        max_bytes: of one intermediate panel.
-        device: where the products are computed.
-
     Returns:
-        The kernel, output unit squared over weight unit squared.
+        "joint": [n k, m k], row i k + a for output a of sample i. "averaged": [n, m], the mean over
+        outputs of the diagonal output blocks, exact for networks of infinite width.
 
     Cost: n m (n_in + k² n_out) multiplications a dense layer for "joint", n m (n_in + k n_out) for
     "averaged"; beyond the result two panels of max_bytes and, in float64, the factors of one dense
@@ -53,19 +46,18 @@ def kernel(
     panel = max(1, int(max_bytes // (8 * width * width * m)))
     for name, block in left.items():
         other = right[name]
-        if not isinstance(block, DenseFactors):
-            assert not isinstance(other, DenseFactors)
+        if not isinstance(block, DenseFactors) or not isinstance(other, DenseFactors):
+            assert isinstance(block, Tensor) and isinstance(other, Tensor)
             _add_product(result, block, other, panel, max_bytes, device)
             continue
-        last = _common_product(block, other, width, device)
-        if last is None:
-            other = _double(other, device)
+        common = _common_product(block, other, width, device)
+        inputs = other.inputs.to(device).double()
+        gradients = None if common is not None else _rows(other.gradients, width, device)
         for start in range(0, n, panel):
             rows = slice(start, start + panel)
-            if last is None:
-                _add_panel(result[rows], _double(take(block, rows), device), other)
-            else:
-                _add_last(result[rows], take(block, rows), other, last)
+            _add_panel(
+                result[rows], mapped(block, lambda t, at=rows: t[at]), inputs, gradients, common
+            )
     return result.reshape(n * width, m * width)
 
 
@@ -86,48 +78,34 @@ def _add_product(
             into[rows].add_(product.to(into.device), alpha=width / k)
 
 
-def _add_panel(into: Tensor, left: Block, right: Block) -> None:
-    """Add one dense layer's Jacobian products to `into`, [rows, width, m, width], in place."""
-    k, width = _gradients(left).shape[1], into.shape[1]
-    gradient, other = (_gradients(b).reshape(len(_gradients(b)) * width, -1) for b in (left, right))
-    product = (gradient @ other.T).view(into.shape)
-    assert isinstance(left, DenseFactors) and isinstance(right, DenseFactors)
-    inputs = (left.inputs @ right.inputs.T).add_(float(left.bias))
-    product *= inputs[:, None, :, None]
+def _add_panel(
+    into: Tensor, left: Block, inputs: Tensor, gradients: Tensor | None, common: Tensor | None
+) -> None:
+    """Add one dense layer's products, from the right's A and Δ or a common Δ Δᵀ, to `into`."""
+    assert isinstance(left, DenseFactors)
+    k, width, device = left.gradients.shape[1], into.shape[1], inputs.device
+    scale = (left.inputs.to(device).double() @ inputs.T).add_(float(left.bias))[:, None, :, None]
+    if common is not None:
+        product = common[None, :, None] * scale
+    else:
+        assert gradients is not None
+        product = (_rows(left.gradients, width, device) @ gradients.T).view(into.shape).mul_(scale)
     into.add_(product.to(into.device), alpha=width / k)
 
 
-def _common_product(left: Block, right: Block, width: int, device: str) -> Tensor | None:
+def _rows(gradients: Tensor, width: int, device: str | torch.device) -> Float[Tensor, "rows size"]:
+    return gradients.to(device).double().reshape(len(gradients) * width, -1)
+
+
+def _common_product(
+    left: DenseFactors, right: DenseFactors, width: int, device: str
+) -> Tensor | None:
     """Δ Δᵀ of a layer whose Δ is one for all samples, [width, width]; None of others."""
-    # Such is the last layer, which of many outputs would be the dearest.
-    if not isinstance(left, DenseFactors) or not isinstance(right, DenseFactors):
-        return None
-    if not _is_same(left.gradients) or not _is_same(right.gradients):
-        return None
-    one, other = (b.gradients[0].to(device).double().reshape(width, -1) for b in (left, right))
-    return one @ other.T
-
-
-def _is_same(gradients: Tensor) -> bool:
-    """Whether all samples' are equal; the second mostly tells."""
-    return all(bool((g == gradients[:1]).all()) for g in gradients.split(32))
-
-
-def _add_last(into: Tensor, left: Block, right: Block, product: Tensor) -> None:
-    """As `_add_panel`, from the product of Δ that all samples share."""
-    assert isinstance(left, DenseFactors) and isinstance(right, DenseFactors)
-    k, width = left.gradients.shape[1], into.shape[1]
-    one, other = (b.inputs.to(product.device).double() for b in (left, right))
-    inputs = (one @ other.T).add_(float(left.bias))
-    scaled = product[None, :, None] * inputs[:, None, :, None]
-    into.add_(scaled.to(into.device), alpha=width / k)
-
-
-def _double(block: Block, device: str) -> Block:
-    if isinstance(block, DenseFactors):
-        inputs, gradients = (t.to(device).double() for t in (block.inputs, block.gradients))
-        return DenseFactors(inputs, gradients, block.bias)
-    return block.to(device).double()
+    # Such is the last layer, which of many outputs would be the dearest. The second mostly tells.
+    for gradients in (left.gradients, right.gradients):
+        if not all(bool((g == gradients[:1]).all()) for g in gradients.split(32)):
+            return None
+    return _rows(left.gradients[:1], width, device) @ _rows(right.gradients[:1], width, device).T
 
 
 def _gradients(block: Block) -> Float[Tensor, "n k size"]:
@@ -141,17 +119,11 @@ RANK_CUT = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Landmarks:
-    """Samples from which the kernel is seen.
-
-    Attributes:
-        blocks: their Jacobian blocks.
-        roots: Θ_mm^(−1/2) in their kernel's eigenbasis, [m, m]; columns of zeros where it has none.
-        device: where products with them are computed.
-    """
+    """Samples from which the kernel is seen."""
 
     blocks: Mapping[str, Block]
-    roots: Float[Tensor, "m m"]
-    device: str = "cpu"
+    roots: Float[Tensor, "m m"]  # Θ_mm^(−1/2) in its eigenbasis; columns of zeros where it has none
+    device: str = "cpu"  # where products with them are computed
 
     def features(self, blocks: Mapping[str, Block]) -> Float[Tensor, "rows m"]:
         """Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn, [rows, m] float64; a kernel and 2 rows m² operations."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -23,11 +23,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vjp, vmap
 
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
-from datassay.collect.jacobian.suitable import (
-    one_output,
-    plain_attention,
-    unwrapped,
-)
+from datassay.collect.jacobian.suitable import one_output, plain_attention, unwrapped
 from datassay.collect.layers import Layers, parameter_name, patches
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
@@ -72,16 +68,10 @@ def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
         )
     calls: dict[str, tuple[torch.Size, Tensor, object]] = {}
     factored = {n: m for n, m in model.named_modules() if type(m) in {nn.Linear, nn.Conv2d}}
-    hooks = [
-        # Before any hook of the user's that changes the output.
-        m.register_forward_hook(partial(_note, calls, n), prepend=True)
-        for n, m in factored.items()
-    ]
-    try:
+    with ExitStack() as hooks:
+        for n, m in factored.items():  # before any hook of the user's that changes the output
+            hooks.enter_context(m.register_forward_hook(partial(_note, calls, n), prepend=True))
         output = one_output(model, x)
-    finally:
-        for hook in hooks:
-            hook.remove()
     if not output.requires_grad:
         raise ModelError(
             "the model's output must depend on its trainable parameters; no gradient reaches it. "
@@ -111,16 +101,13 @@ def _split_parameters(model, calls, output) -> Layers:
         if isinstance(m, nn.Linear) and shape == (1, m.in_features):
             dense[name] = (m.in_features, m.out_features, m.bias is not None)
             last = name if result is output and made_by is output.grad_fn else last
-        if isinstance(m, nn.Conv2d) and _reads_patches(m) and (len(shape), shape[0]) == (4, 1):
-            convolutions[name] = tuple(result.shape[1:])
+        if isinstance(m, nn.Conv2d) and (len(shape), shape[0]) == (4, 1):
+            # torch.nn.functional.unfold gives what the kernel sees: all channels, zeros around.
+            if m.groups == 1 and m.padding_mode == "zeros" and not isinstance(m.padding, str):
+                convolutions[name] = tuple(result.shape[1:])
     covered = {parameter_name(n, p) for n in dense for p in ("weight", "bias")}
     direct = {n: p.numel() for n, p in trains.items() if n not in covered}
     return Layers(dense, direct, output.shape[1], convolutions, last)
-
-
-def _reads_patches(m: nn.Conv2d) -> bool:
-    """Whether torch.nn.functional.unfold gives what the kernel sees: all channels, zeros around."""
-    return m.groups == 1 and m.padding_mode == "zeros" and not isinstance(m.padding, str)
 
 
 def _uses(output: Tensor) -> Counter[int]:
@@ -142,17 +129,10 @@ def _uses(output: Tensor) -> Counter[int]:
 def jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."]
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """Outputs and parameter Jacobian of each sample, at the model's present weights.
+    """f₀, [n, k], per dense layer its factors, per other parameter its Jacobian [n, k, size].
 
     Returns:
-        f₀, and per dense layer its factors, per other parameter its Jacobian [n, k, size].
-
-    Raises:
-        ModelError: torch.func cannot vectorise the model; the message names the layer.
-
-    Cost: that of `factored_jacobian`, and 2 n k positions n_in n_out operations a convolution;
-    n k (Σ n_out + Σ direct) values held.
-    Source: METHODS §2 (dense layers need no projection); taps are ours. Exact.
+        Both, at the present weights. Source: METHODS §2 (dense layers need no projection). Exact.
     """
     outputs, blocks = factored_jacobian(model, layers, x)
     return outputs, {
@@ -167,14 +147,9 @@ def factored_jacobian(
     """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from.
 
     Returns:
-        f₀, and per dense layer and weight of a convolution its factors, per other parameter its
-        Jacobian [n, k, size].
+        Both.
 
-    Raises:
-        ModelError: torch.func cannot vectorise the model; the message names the layer.
-
-    Cost: a forward pass a sample, and k backward passes by the layers' outputs alone; their values
-    and gradients are held, and a patch a position.
+    Cost: a forward pass a sample, and k backward passes by the layers' outputs alone.
     """
     parameters = {n: p.detach() for n, p in model.named_parameters()}
     tapped = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
@@ -208,7 +183,12 @@ def factored_jacobian(
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
     by_name: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
     for name in layers.convolutions:
-        by_name |= _convolution(name, model.get_submodule(name), inputs[name], gradients[name])
+        layer = cast("nn.Conv2d", model.get_submodule(name))
+        by_position = gradients[name].flatten(3)  # [n, k, n_out, positions]
+        factors = ConvolutionFactors(patches(layer, inputs[name]), by_position)
+        by_name[parameter_name(name, "weight")] = factors
+        if layer.bias is not None:
+            by_name[parameter_name(name, "bias")] = by_position.sum(3)
     blocks = {name: by_name[name] for name in layers.direct}
     for name, (_, _, has_bias) in layers.dense.items():
         blocks[name] = DenseFactors(inputs[name], gradients[name], has_bias)
@@ -221,17 +201,6 @@ def _not_vectorised(running: list[str], error: str) -> str:
         f"every layer must be one that torch.func can vectorise; {layer} is not: {error} Replace "
         "it by operations on whole tensors, out of place."
     )
-
-
-def _convolution(name: str, layer: nn.Module, inputs: Tensor, gradients: Tensor) -> dict:
-    """Blocks of a convolution from its inputs [n, c, h, w] and gradients [n, k, n_out, h', w']."""
-    assert isinstance(layer, nn.Conv2d)
-    by_position = gradients.flatten(3)
-    factors = ConvolutionFactors(patches(layer, inputs), by_position)
-    blocks: dict = {parameter_name(name, "weight"): factors}
-    if layer.bias is not None:
-        blocks[parameter_name(name, "bias")] = by_position.sum(3)
-    return blocks
 
 
 @contextmanager
@@ -252,16 +221,13 @@ def _tapped(
         inputs[name] = args[0].clone()
         return output + taps[name]
 
-    hooks = []
-    for name, module in model.named_modules():
-        label = f"layer {name!r} ({type(module).__name__})" if name else type(module).__name__
-        hooks.append(module.register_forward_pre_hook(partial(enter, label), prepend=True))
-        hooks.append(module.register_forward_hook(partial(leave, label)))
-        if name in taps:
-            # Before any hook of the user's that changes the output.
-            hooks.append(module.register_forward_hook(partial(tap, name), prepend=True))
-    try:
+    with ExitStack() as hooks:
+        for name, module in model.named_modules():
+            label = f"layer {name!r} ({type(module).__name__})" if name else type(module).__name__
+            before = module.register_forward_pre_hook(partial(enter, label), prepend=True)
+            hooks.enter_context(before)
+            hooks.enter_context(module.register_forward_hook(partial(leave, label)))
+            if name in taps:  # before any hook of the user's that changes the output
+                own = module.register_forward_hook(partial(tap, name), prepend=True)
+                hooks.enter_context(own)
         yield inputs
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -26,41 +26,25 @@ WHOLE_FROM = 2
 
 @dataclass(frozen=True, slots=True)
 class TensorProjection:
-    """How the d entries of one parameter tensor become p features.
+    """How the d entries of one parameter tensor become p features."""
 
-    Attributes:
-        kind: "whole" (p = d), "coordinates" or "sparse_sign".
-        index: coordinates: [p] the entries kept; sparse_sign: [d] the feature each entry goes to.
-        sign: sparse_sign: [d] of ±1; otherwise None.
-        scale: factor on the features, so that inner products are unbiased.
-        n_features: p; sparse_sign: also of features that no entry goes to.
-    """
-
-    kind: Literal["whole", "coordinates", "sparse_sign"]
+    kind: Literal["whole", "coordinates", "sparse_sign"]  # whole: p = d
+    # The entries kept, [p]; of sparse_sign the feature each entry goes to, [d], under a sign of ±1.
     index: Int[Tensor, " entries"] | None = None
     sign: Float[Tensor, " d"] | None = None
-    scale: float = 1.0
-    n_features: int = 0
+    scale: float = 1.0  # of the features, so that inner products are unbiased
+    n_features: int = 0  # p; of sparse_sign also those that no entry goes to
 
 
 def tensor_projection(
     size: int, n_features: int | None, kind: ProjectionKind, seed: int
 ) -> TensorProjection:
-    """The projection of one tensor; the same seed gives the same projection everywhere.
-
-    Args:
-        size: d, entries of the tensor.
-        n_features: p, features wanted; None keeps the tensor whole.
-        kind: "coordinates": p entries drawn without replacement, times √(d/p) (S1's code).
-            "sparse_sign": every entry goes to one random feature with a random sign.
-        seed: of this tensor's draw.
+    """The projection of a tensor of d entries; the same seed gives the same one everywhere.
 
     Returns:
-        The projection; E[⟨Pa, Pb⟩] = ⟨a, b⟩ for both kinds.
-
-    Cost: d values.
-    Source: S1 §5 (coordinates); Li, Hastie, Church (2006), the sparse sign projection with one
-    non-zero a column.
+        Of E[⟨Pa, Pb⟩] = ⟨a, b⟩. "coordinates": p entries drawn without replacement, times √(d/p)
+        (S1 §5). "sparse_sign": every entry goes to one random feature with a random sign (Li,
+        Hastie, Church 2006, one non-zero a column).
     """
     if n_features is None or size <= n_features:
         return TensorProjection("whole", n_features=size)
@@ -135,15 +119,12 @@ def _signs(k: int, n_features: int, seed: int) -> Float[Tensor, "k p"]:
 def project(
     blocks: Mapping[str, Block | ConvolutionFactors], projector: Projector
 ) -> Float[Tensor, "n rows p"]:
-    """Features of a chunk: the projected tensors side by side.
+    """Features [n, rows, p] of a chunk: the projected tensors side by side; 1 row where mixed.
 
     Returns:
-        Φ for the chunk, in the blocks' precision; k rows a sample, or 1 where outputs are mixed.
-
-    Cost: sampled coordinates of a dense layer are products of gathered entries of Δ and A: n k p
-    multiplications and no full gradient; those of a convolution as many at every position, and up
-    to that of the row with most of them, or the full gradient where that row has half of them.
-    Other kinds form the full gradient of one chunk.
+        Φ. Coordinates of a dense layer are products of gathered entries of Δ and A: n k p
+        multiplications and no full gradient; those of a convolution as many at every position.
+        Other kinds form the full gradient of one chunk.
     """
     parts = []
     for name, block in blocks.items():

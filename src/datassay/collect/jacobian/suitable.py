@@ -30,16 +30,7 @@ ROUNDING = 1e-4
 
 
 def unwrapped(model: M) -> M:
-    """The network itself, where torch.compile or a data-parallel wrapper was put around it.
-
-    Returns:
-        What is inside, the same weights.
-
-    Raises:
-        ModelError: it is no torch module or a TorchScript one, a lazy layer has no weights yet, a
-            tensor is on the meta device, sparse, complex or quantized, or batch norm keeps no
-            running statistics.
-    """
+    """The network itself, where torch.compile or a data-parallel wrapper was put around it."""
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"the model must be a torch.nn.Module; got a {type(model).__name__}. Write it as one: "
@@ -56,17 +47,13 @@ def unwrapped(model: M) -> M:
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         _check_tensor(name, tensor)
     for name, module in model.named_modules():
-        _check_statistics(name, module)
+        if isinstance(module, _BatchNorm) and module.running_mean is None:
+            raise ModelError(
+                f"batch norm must keep running statistics; {name!r} does not, so each output would "
+                "depend on the batch. Build it with track_running_stats=True and train it or run "
+                "it over the data once in training mode, or use nn.GroupNorm or nn.LayerNorm."
+            )
     return model
-
-
-def _check_statistics(name: str, module: nn.Module) -> None:
-    if isinstance(module, _BatchNorm) and module.running_mean is None:
-        raise ModelError(
-            f"batch norm must keep running statistics; {name!r} does not, so each output would "
-            "depend on the batch. Build it with track_running_stats=True and train it or run it "
-            "over the data once in training mode, or use nn.GroupNorm or nn.LayerNorm."
-        )
 
 
 def _check_tensor(name: str, tensor: Tensor) -> None:
@@ -89,12 +76,10 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
 
 @contextmanager
 def plain_attention() -> Iterator[None]:
-    """Attention as products of tensors, as long as this lasts.
-
-    torch's fused kernels know neither many networks or samples at once nor forward derivatives.
-    Transformers' masks are made whole, also where nothing is masked: whether that is so would have
-    to be read from values, which one sample of many at once has not.
-    """
+    """Attention as products of tensors, as long as this lasts."""
+    # torch's fused kernels know neither many networks or samples at once nor forward derivatives.
+    # Transformers' masks are made whole, also where nothing is masked: whether it is would have
+    # to be read from values, which one sample of many at once has not.
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -216,21 +201,10 @@ def check_initial_fit(
     is_classification: bool,
     allow_trained: bool,
 ) -> tuple[str, ...]:
-    """Refuse weights that fit the training labels better than labels they cannot know.
-
-    METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
-    0.99 to 0.78. Such weights fit their training labels better than the validation labels. The
-    fit is 1 − loss / loss of a constant guess; of squared error and, for classes, cross-entropy
-    the one that the weights fit better, because outputs trained by the one miss the other's scale.
-
-    Returns:
-        One warning, or none: that the weights already predict these labels.
-
-    Raises:
-        ModelError: the fit to the training labels exceeds a fifth, and the validation loss exceeds
-            the training loss by more than 3 standard errors and by a tenth, and allow_trained is
-            False.
-    """
+    """Refuse weights that fit the training labels better than labels they cannot know."""
+    # METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
+    # 0.99 to 0.78. The fit is 1 − loss / loss of a constant guess; of squared error and, for
+    # classes, cross-entropy the one that the weights fit better, whose scale the outputs have.
     outputs, targets, val_outputs = outputs.double(), targets.double(), val_outputs.double()
     losses = [_squared_error, _cross_entropy] if is_classification else [_squared_error]
     relative, loss = min(

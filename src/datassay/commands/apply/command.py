@@ -3,12 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
-from datassay.commands.apply.settings import ApplySettings
 from datassay.commands.command import Command, read
 from datassay.commands.shell import out_console
+from datassay.data.settings import Loading
+from datassay.setting import setting
+
+AS_RUN = "as the run had it"
+
+
+@dataclass(frozen=True)
+class ApplySettings:
+    """Which data, which decisions, and how the data are read."""
+
+    data: str = setting(
+        MISSING, "The data that were reviewed: a path, or a built-in name.", argument=True
+    )
+    decisions: Path = setting(
+        MISSING,
+        "What datassay view or a page wrote (.parquet, .json), or Label Studio's export (.json).",
+        argument=True,
+    )
+    target: str | None = setting(
+        Loading.target, f"Label column of a table (default: {AS_RUN}, else the last)."
+    )
+    ids: str | None = setting(
+        Loading.ids, f"Id column of a table (default: {AS_RUN}, else row numbers)."
+    )
+    source: str | None = setting(
+        Loading.source, f"Column that says where each row came from (default: {AS_RUN})."
+    )
+    task: str | None = setting(
+        Loading.task, f"classification or regression (default: {AS_RUN}, else by y)."
+    )
+    copy: bool = setting(
+        False, "Copy files that do not change; else they are second names of the same files."
+    )
 
 
 class _Apply(Command):
@@ -16,9 +49,7 @@ class _Apply(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, read, write, print."""
-        from datassay.commands.apply.job import run
-
-        lines = run(read(ApplySettings, given), out, overwrite=given["overwrite"])
+        lines = self.part("job").run(read(ApplySettings, given), out, overwrite=given["overwrite"])
         out_console.print(*lines, sep="\n", soft_wrap=True)
 
 

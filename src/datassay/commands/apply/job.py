@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,38 +14,25 @@ import numpy as np
 from datassay.act.review.decisions import RELABEL, Decisions, label_word, read_decisions
 from datassay.act.review.label_studio import read_label_studio
 from datassay.act.review.mending import Mending, mending
-from datassay.commands.apply.settings import ApplySettings
-from datassay.commands.apply.target import check_target, placed
-from datassay.commands.finished import SUMMARY
-from datassay.data.back.changelog import FILES, Changelog
+from datassay.commands.apply.command import ApplySettings
+from datassay.commands.finished import SUMMARY, read_summary
 from datassay.data.back.origin import source_digest
-from datassay.data.back.original import Original
+from datassay.data.back.original import FILES, Changelog, Original, read_changelog
+from datassay.data.format import suffixes
 from datassay.data.load import original
 from datassay.data.source import reading
-from datassay.data.tables.choices import Choices
-from datassay.errors import DataError
+from datassay.data.tables.read import Choices
+from datassay.errors import DataError, SettingError
 from datassay.report.wording import count, shortened
+from datassay.store.atomic import whole_folder
+from datassay.store.outputs import check_outputs, check_writable
 
 READ_BY = ("target", "ids", "source", "task")
 MOST_PAIRS = 20
 
 
 def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[str]:
-    """Write the data as decided.
-
-    Args:
-        settings: which data and decisions.
-        out: folder of the data to be; made.
-        overwrite: whether data of an earlier `datassay apply` there may be replaced though they
-            were changed since.
-
-    Returns:
-        What was done, in lines.
-
-    Raises:
-        DataError: decisions are about other data, damaged, or cannot be carried out.
-        SettingError: `out` cannot be written, or holds something else.
-    """
+    """Write the data as decided, and say in lines what was done."""
     decisions = read_any(settings.decisions)
     check_target(out, settings.data, settings.decisions, overwrite=overwrite)
     decisions = with_origin(decisions, settings)
@@ -63,8 +52,8 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     with placed(out) as folder:
         after = given.write(folder, found.keep, found.y)
         check_written(folder, given, found, after, chosen)
-        digests = digest, source_digest(folder)
-        for name, text in changelog(decisions, given, found, after, digests).texts().items():
+        log = changelog(decisions, given, found, after, (digest, source_digest(folder)))
+        for name, text in log.texts().items():
             (folder / name).write_text(text, encoding="utf-8")
     return summary(given, found, out, settings)
 
@@ -80,11 +69,10 @@ def read_any(path: Path) -> Decisions:
 
 def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
     """Decisions that know how their data were read: as they say, or by the run beside them."""
-    summary = settings.decisions.parent / SUMMARY
-    if decisions.inputs or not summary.is_file():
+    run = settings.decisions.parent
+    if decisions.inputs or not (run / SUMMARY).is_file():
         return decisions
-    with reading(summary):
-        whole = json.loads(summary.read_text(encoding="utf-8"))
+    whole = read_summary(run)
     origin = whole.get("origin") if isinstance(whole, dict) else None
     if not isinstance(origin, dict) or decisions.digest not in {"", origin.get("digest")}:
         return decisions
@@ -185,3 +173,48 @@ def summary(given: Original, found: Mending, out: Path, settings: ApplySettings)
     run = settings.decisions.parent
     again = f"datassay run {out} --before {run}" if (run / SUMMARY).is_file() else ""
     return [*lines, str(where), *([f"what that gains: {again}"] if again else [])]
+
+
+def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> None:
+    """Refuse, before any work is done, a folder that the data could not go to."""
+    if out.name.lower().endswith(suffixes()) and not out.is_dir():
+        raise SettingError(
+            f"out must name a folder, in which the data have their own name; got {out}. Give "
+            f"--out {out.with_suffix('')}."
+        )
+    check_outputs(out, (Path(data).name,), (data, decisions), (data,))
+    real = Path(os.path.realpath(out))
+    if lost := [p for p in (data, decisions) if real in Path(os.path.realpath(p)).parents]:
+        raise SettingError(
+            f"out must not replace what is read; {lost[0]} lies in {out}. Choose another folder."
+        )
+    check_writable(out, ())
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    try:
+        log = read_changelog(out)
+    except DataError:
+        log = None
+    if log is None:
+        raise SettingError(
+            f"out must be a new folder, or one that datassay apply made; {out} holds something "
+            "else. Choose another folder."
+        )
+    if not overwrite and source_digest(out) != log.digest_after:
+        raise SettingError(
+            f"out must not replace data that were changed since datassay apply made them; {out} "
+            "holds such. Choose another folder, or give --overwrite."
+        )
+
+
+@contextmanager
+def placed(out: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes `out` once it is whole."""
+    try:
+        with whole_folder(Path(os.path.abspath(out))) as folder:
+            yield folder
+    except OSError as error:
+        raise SettingError(
+            f"out must be a folder with room for the data; writing to {out} failed: "
+            f"{error.strerror or error}. Free space or choose another folder."
+        ) from error

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from datassay.collect.settings import Collection
 from datassay.commands.command import Command
-from datassay.commands.inputs import (
-    MODEL,
-    MODEL_HELP,
-    SEED_HELP,
-    DataInputs,
-    PlanInputs,
-    number_or,
-)
-from datassay.score.settings import DEFAULT_TOP, Influence, TrainedWeights
+from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, number_or
+from datassay.score.settings import DEFAULT_TOP, TrainedWeights
 from datassay.setting import setting
 
 
 @dataclass(frozen=True)
-class ExplainSettings:
+class ExplainSettings(TrainedInputs):
     """What the job can be told; every default is what `datassay explain DATA` does."""
 
     queries: str | None = setting(
@@ -28,7 +21,6 @@ class ExplainSettings:
         "Samples to explain: a file as DATA is, labels too (default: the validation part, or the "
         "training samples where there is none).",
     )
-    model: str = setting(MODEL, MODEL_HELP)
     weights: tuple[Path, ...] = setting(
         (),
         ".safetensors or state dict of the trained network (weights.pt::ema names one of several); "
@@ -45,10 +37,6 @@ class ExplainSettings:
         "Effect on each query's margin (of the given label), output (of the predicted class) or "
         "loss; auto: the margin of classes, the output of one target, else the loss.",
     )
-    loss: str = setting(
-        Influence.loss,
-        "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
-    )
     curvature: str = setting(
         TrainedWeights.curvature,
         "Of each layer: blocks (exact), ekfac (factored) or auto (exact where it is small); or "
@@ -58,17 +46,12 @@ class ExplainSettings:
         TrainedWeights.damping,
         "With --curvature whole it is absolute, auto 0.01.",
         of="datassay.score.influence.methods:influence.damping",
-        read=lambda text: number_or(text, "auto", "damping"),
-    )
-    parameters: str | None = setting(
-        None, "Only weights with this in their names, or that fit it where it has a *."
+        read=partial(number_or, word="auto", name="damping"),
     )
     top: int = setting(DEFAULT_TOP, "Samples kept a query and direction.")
     precision: str | None = setting(
         None, "float32 or float64 (default: float32; with --curvature whole float64)."
     )
-    device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
-    seed: int = setting(Collection.seed, SEED_HELP)
     command: str = ""
 
 

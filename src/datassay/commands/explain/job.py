@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,10 +18,10 @@ from datassay.collect.gradients.batches import outputs_of
 from datassay.collect.gradients.criteria import LOSSES
 from datassay.collect.jacobian.inputs import check_device, network_inputs, takes_integers
 from datassay.commands.explain.command import ExplainSettings
-from datassay.commands.explain.kept import check_index, opened
+from datassay.commands.explain.kept import opened
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.terminal import block_table
-from datassay.commands.trained import INITIAL, check_weights, loss_of, networks
+from datassay.commands.trained import INITIAL, check_left_to_index, check_weights, loss_of, networks
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
@@ -30,15 +31,18 @@ from datassay.progress import Progress, silent
 from datassay.report.predictions import Predictions
 from datassay.report.wording import count, number, percent
 from datassay.results import result
+from datassay.rules import one_of
 from datassay.score.effects import OUTCOMES, Attribution, check_top
 from datassay.score.influence.given import DOUBT, given_sets
 from datassay.score.influence.methods import influence
-from datassay.score.influence.plan import PLANNED, InfluencePlan, influence_plan
+from datassay.score.influence.plan import PLANNED, influence_plan
 
 BELONG = (
     "Check that --model, --weights and DATA belong together: the scale of the inputs, the order of "
     "the classes, which samples it was trained on."
 )
+# What an index was made with, and is read from it.
+SETTLED = ("loss", "curvature", "damping", "parameters", "precision")
 # Samples a pass, where only predictions are asked for.
 BATCH = 256
 # Values of all gradients; planning takes a second itself. What takes a minute says so first.
@@ -125,7 +129,8 @@ def run(
     models = networks(settings.model, settings.weights, train, settings.seed)
     kept = None if settings.index is None else opened(settings, models[0], train, val)
     train = train if kept is None else kept.samples
-    train, val = _as_outputs(models[0], train, val, settings.loss)
+    # Labels as the network's outputs have them.
+    train, val = given_sets(models[0], train, val, settings.loss)  # pyright: ignore[reportAssignmentType]
     loss = loss_of(settings.loss, train) if kept is None else kept.index.loss.name
     measure = measure_of(settings.measure, train)
     fitted = None if loss == "next_token" else predictions(models, train, loss)
@@ -133,12 +138,21 @@ def run(
     if val is not None and loss != "next_token":
         predicted = predictions(models, val, loss)
     if kept is None:
-        found = _computed(models, train, val, settings, loss, measure, progress)
+        _tell_long(models, train, val, settings)
+        found = influence(
+            models, train, val, loss=loss, measure=measure, damping=settings.damping,
+            progress=progress, **_options(settings),
+        )  # fmt: skip
     else:
         found = kept.answer(val, measure, settings.top, progress)
-    facts |= _model_facts(settings, models[0], train) | ({} if kept is None else kept.facts)
+    facts |= _model_facts(settings, models[0]) | ({} if kept is None else kept.facts)
     facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": found.method}
-    facts |= _score_facts(fitted, train) | closing_facts(started, settings.seed, settings.command)
+    if fitted is not None:
+        fit = _fit(fitted, train)
+        right = f"{percent(round(fit, 3))} of the training samples right"
+        told = right if train.is_classification else f"R² {number(fit)} on the training samples"
+        facts["Fit"] = told
+    facts |= closing_facts(started, settings.seed, settings.command)
     beside = () if kept is None else kept.warnings
     own = _warnings(fitted, train, val)
     # The page says of all samples what that warning says of a few.
@@ -158,41 +172,10 @@ def run(
     )
 
 
-def _as_outputs(
-    model: nn.Module, train: SampleSet, val: SampleSet | None, loss: str
-) -> tuple[SampleSet, SampleSet | None]:
-    """Both sets, their labels as the network's outputs have them."""
-    train, val = given_sets(model, train, val, loss)  # pyright: ignore[reportAssignmentType]
-    return train, val
-
-
-def _computed(
-    models: list[nn.Module],
-    train: SampleSet,
-    val: SampleSet | None,
-    settings: ExplainSettings,
-    loss: str,
-    measure: str,
-    progress: Progress,
-) -> Attribution:
-    """The effects, the training side computed now."""
-    _tell_long(models, train, val, settings)
-    return influence(
-        models, train, val, curvature=settings.curvature, loss=loss, measure=measure,
-        damping=settings.damping, parameters=settings.parameters, top=settings.top,
-        precision=settings.precision, device=settings.device, seed=settings.seed,
-        progress=progress,
-    )  # fmt: skip
-
-
-def _plan(
-    models: list[nn.Module], train: SampleSet, val: SampleSet | None, settings: ExplainSettings
-) -> InfluencePlan:
-    return influence_plan(
-        models, train, val, curvature=settings.curvature, loss=loss_of(settings.loss, train),
-        parameters=settings.parameters, top=settings.top, precision=settings.precision,
-        device=settings.device, seed=settings.seed,
-    )  # fmt: skip
+def _options(settings: ExplainSettings) -> dict[str, Any]:
+    """The arguments that `influence` and its plan share, but for the loss."""
+    names = ("curvature", "parameters", "top", "precision", "device", "seed")
+    return {name: getattr(settings, name) for name in names}
 
 
 def plan_lines(
@@ -201,16 +184,14 @@ def plan_lines(
     """What `run` would compute: a table, the largest blocks of many, and sentences."""
     settings = replace(settings, model=full_name(settings.model, train))
     models = networks(settings.model, settings.weights, train, settings.seed)
-    plan = _plan(models, train, val, settings)
-    table = block_table(
-        plan.block,
-        plan.size,
-        {
-            "curvature": plan.kind.tolist(),
-            "memory": [f"{size / 1e6:,.1f} MB" for size in plan.bytes],
-            "operations": [f"{flops:.1e}" for flops in plan.flops],
-        },
-    )
+    loss = loss_of(settings.loss, train)
+    plan = influence_plan(models, train, val, loss=loss, **_options(settings))
+    columns = {
+        "curvature": plan.kind.tolist(),
+        "memory": [f"{size / 1e6:,.1f} MB" for size in plan.bytes],
+        "operations": [f"{flops:.1e}" for flops in plan.flops],
+    }
+    table = block_table(plan.block, plan.size, columns)
     fits = "fits" if plan.fits else "does NOT fit"
     return [
         *table,
@@ -232,28 +213,22 @@ def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> Non
                 "plan counts what is computed without an index; with one a query takes a gradient. "
                 "Leave out --plan or --index."
             )
-        check_index(settings)
-    for name, value, allowed in (
-        ("measure", settings.measure, ("auto", *OUTCOMES)),
-        ("loss", settings.loss, ("auto", *LOSSES)),
-        ("curvature", settings.curvature, (*PLANNED, "whole")),
-    ):
-        if value not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+        if len(settings.weights) > 1:
+            raise SettingError(
+                "index answers for the one network that it was made with; got "
+                f"{len(settings.weights)} --weights. Give one, or leave out --index to average "
+                "several."
+            )
+        check_left_to_index(settings, SETTLED, "index")
+    one_of("measure", settings.measure, ("auto", *OUTCOMES))
+    one_of("loss", settings.loss, ("auto", *LOSSES))
+    one_of("curvature", settings.curvature, (*PLANNED, "whole"))
     check_device(settings.device)
     check_top(settings.top)
 
 
 def measure_of(measure: str, train: SampleSet) -> str:
-    """What "auto" stands for; others stay if they suit the task.
-
-    Returns:
-        "margin" of classes, since softmax fixes its logits only up to a common shift; "output" of
-        one target; "loss" of several.
-
-    Raises:
-        SettingError: a margin of what is no class, or the output of several targets.
-    """
+    """What "auto" stands for; others stay if they suit the task."""
     classes, one = train.is_classification, train.y[:1].size == 1
     if measure == "auto":
         return "margin" if classes else "output" if one else "loss"
@@ -264,14 +239,7 @@ def measure_of(measure: str, train: SampleSet) -> str:
 
 
 def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float[np.ndarray, "n k"]:
-    """What the networks say of samples, by their mean outputs.
-
-    Returns:
-        Probabilities of classes or labels where the loss makes them; else the outputs.
-
-    Raises:
-        ModelError: a network cannot be run, or its outputs do not fit the targets.
-    """
+    """What the networks say of samples, by their mean outputs."""
     outputs = torch.stack([_outputs(model, samples) for model in models]).mean(0)
     check_n_outputs(samples, outputs.shape[1])
     if not outputs.isfinite().all():
@@ -288,19 +256,14 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
 
 def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    integers = takes_integers(model, samples.x[:1])
-    shape = ["n", *samples.input_shape]
-
-    def refused(error: str) -> str:
-        return (
-            f"the model must run on samples [{', '.join(map(str, shape))}]; that raised {error} "
-            "Check --model against DATA."
-        )
-
-    parts = []
+    integers, parts = takes_integers(model, samples.x[:1]), []
+    shape = ", ".join(["n", *map(str, samples.input_shape)])
+    refused = (
+        f"the model must run on samples [{shape}]; that raised {{}} Check --model against DATA."
+    )
     for start in range(0, len(samples), BATCH):
         x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=integers)
-        with user_code(refused), torch.no_grad():
+        with user_code(refused.format), torch.no_grad():
             parts.append(outputs_of(model, x))
     found = torch.cat(parts).double().cpu()
     if found.ndim != 2:
@@ -318,7 +281,8 @@ def _tell_long(
     size = sum(p.numel() for p in models[0].parameters())
     if len(train) * size < MANY_VALUES or settings.curvature not in PLANNED:
         return
-    plan = _plan(models, train, val, settings)
+    loss = loss_of(settings.loss, train)
+    plan = influence_plan(models, train, val, loss=loss, **_options(settings))
     if plan.seconds > LONG_SECONDS:
         logging.getLogger(__name__).warning(
             "this takes about %.0f s. Shorter: fewer queries or samples, --curvature ekfac, or "
@@ -327,7 +291,7 @@ def _tell_long(
         )
 
 
-def _model_facts(settings: ExplainSettings, model: nn.Module, train: SampleSet) -> dict[str, str]:
+def _model_facts(settings: ExplainSettings, model: nn.Module) -> dict[str, str]:
     sizes = sum(p.numel() for p in model.parameters())
     some = f", those with {settings.parameters} explained" if settings.parameters else ""
     files = "; ".join(weights_source(path, model) for path in settings.weights)
@@ -336,22 +300,10 @@ def _model_facts(settings: ExplainSettings, model: nn.Module, train: SampleSet) 
     }
 
 
-def _score_facts(fitted: np.ndarray | None, train: SampleSet) -> dict[str, str]:
-    """How well the networks fit the samples that they are said to be trained on."""
-    if fitted is None:
-        return {}
-    if train.is_classification:
-        return {
-            "Fit": f"{percent(round(_accuracy(fitted, train), 3))} of the training samples right"
-        }
-    return {"Fit": f"R² {number(_r2(fitted, train))} on the training samples"}
-
-
-def _accuracy(fitted: np.ndarray, samples: SampleSet) -> float:
-    return float((predicted_class(fitted) == samples.y).mean())
-
-
-def _r2(fitted: np.ndarray, samples: SampleSet) -> float:
+def _fit(fitted: np.ndarray, samples: SampleSet) -> float:
+    """How well the networks fit the samples that they are said to be trained on: share, or R²."""
+    if samples.is_classification:
+        return float((predicted_class(fitted) == samples.y).mean())
     y = samples.y.reshape(fitted.shape)
     return float((1 - ((fitted - y) ** 2).sum(0) / ((y - y.mean(0)) ** 2).sum(0)).mean())
 
@@ -360,18 +312,18 @@ def _warnings(
     fitted: np.ndarray | None, train: SampleSet, val: SampleSet | None
 ) -> tuple[str, ...]:
     told = []
-    if fitted is not None and train.is_classification:
-        right, most = _accuracy(fitted, train), float(np.bincount(train.y).max() / len(train))
-        if right <= most + 2 * (most * (1 - most) / len(train)) ** 0.5:
+    fit = None if fitted is None else _fit(fitted, train)
+    if fit is not None and train.is_classification:
+        most = float(np.bincount(train.y).max() / len(train))
+        if fit <= most + 2 * (most * (1 - most) / len(train)) ** 0.5:
             told.append(
-                f"the network gets {percent(round(right, 3))} of its training samples right, "
-                f"hardly more than the most frequent class alone ({percent(round(most, 3))}). "
-                f"{BELONG}"
+                f"the network gets {percent(round(fit, 3))} of its training samples right, hardly "
+                f"more than the most frequent class alone ({percent(round(most, 3))}). {BELONG}"
             )
-    elif fitted is not None and (score := _r2(fitted, train)) <= 0:
+    elif fit is not None and fit <= 0:
         told.append(
             f"the network predicts its training samples no better than their mean (R² "
-            f"{number(score)}). {BELONG}"
+            f"{number(fit)}). {BELONG}"
         )
     if val is not None and val.split_off:
         told.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,18 +9,17 @@ from jaxtyping import Int
 from torch import nn
 
 from datassay.commands.explain.command import ExplainSettings
-from datassay.commands.trained import check_left_to_index
+from datassay.commands.trained import correlation
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError
 from datassay.progress import Progress
 from datassay.report.wording import count, percent
+from datassay.rules import require
 from datassay.score.effects import Attribution, TopEffects
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import open_index
 from datassay.store.location import shown
 
-# What an index was made with, and is read from it.
-SETTLED = ("loss", "curvature", "damping", "parameters", "precision")
 # Samples whose gradients are computed again to see that they are those of their ids, and the
 # relative difference of two that are the same.
 N_COMPARED, SAME = 64, 0.01
@@ -52,26 +50,13 @@ class Opened:
             f"each, which hold {percent(round(index.share, 3))} of the effects"
         )
         if told is not None:
-            text += (
-                f"; rank correlation {told['mean']:.3f} ({told['low']:.3f} to {told['high']:.3f}) "
-                "with the effects of all coordinates"
-            )
+            text += f"; rank correlation {correlation(index)} with the effects of all coordinates"
         return {"Index": text}
 
     def answer(
         self, queries: SampleSet | None, measure: str, top: int, progress: Progress
     ) -> Attribution:
-        """Effects on queries, in this order.
-
-        Args:
-            queries: m samples; None: the samples of DATA, without what each does to itself.
-            measure: of the queries.
-            top: samples a query and direction.
-            progress: called with (step, samples done, samples in all).
-
-        Returns:
-            Of all n samples; the first are those that DATA shows.
-        """
+        """Effects on queries, in this order."""
         asked = self.samples if queries is None else queries
         most = top + (queries is None)
         found = self.index.query(asked, top=most, measure=measure, progress=progress)
@@ -106,89 +91,47 @@ def _of_others(best: TopEffects, top: int) -> TopEffects:
     return TopEffects(*sides)
 
 
-def check_index(settings: ExplainSettings) -> None:
-    """Refuse what an index cannot answer, or has settled.
-
-    Args:
-        settings: of the command, with an index.
-
-    Raises:
-        SettingError: several networks, or a setting that the index has.
-    """
-    if len(settings.weights) > 1:
-        raise SettingError(
-            f"index answers for the one network that it was made with; got {len(settings.weights)} "
-            "--weights. Give one, or leave out --index to average several."
-        )
-    check_left_to_index(settings, SETTLED, "index")
-
-
 def opened(
     settings: ExplainSettings, model: nn.Module, train: SampleSet, val: SampleSet | None
 ) -> Opened:
-    """Open the index that the settings name, and find the samples of DATA in it.
-
-    Args:
-        settings: of the command.
-        model: the network.
-        train: DATA.
-        val: the queries; None: the training samples.
-
-    Returns:
-        Both, matched by id.
-
-    Raises:
-        DataError: there is no index, or DATA is not what it was made of.
-        ModelError: it was made with another network.
-    """
+    """Open the index that the settings name, and find the samples of DATA in it, by id."""
     index = open_index(settings.index or "", model, device=settings.device)
     ids = index.ids
     known = {str(one): i for i, one in enumerate(ids.tolist())}
     places = np.array([known.get(str(one), -1) for one in train.ids.tolist()])
     is_here = places >= 0
-    if not is_here.any():
-        raise DataError(
-            f"DATA must hold samples of the index; none of its ids is in {shown(index.location)}, "
-            f"where they are {ids[0]!s}, ... Name the data that it was made of, and --ids as then."
-        )
+    require(
+        is_here.any(), "DATA", "hold samples of the index",
+        f"ids of which none is in {shown(index.location)}, where they are {ids[0]!s}, ...",
+        remedy="Name the data that it was made of, and --ids as then.", error=DataError,
+    )  # fmt: skip
     samples = train if is_here.all() else train.subset(np.flatnonzero(is_here))
     places = places[is_here]
     rest = np.setdiff1d(np.arange(len(ids)), places)
-    warnings = [
-        *_seen(known, val),
-        *_unmatched(len(train) - len(samples), len(rest)),
-        *_changed(index, samples, places),
-    ]
+    warnings = []
+    split = val.ids.tolist() if val is not None and val.split_off else []
+    if n_seen := sum(str(one) in known for one in split):
+        warnings.append(
+            f"{n_seen:,} of {count(len(split), 'query', 'queries')} {_is_or_are(n_seen)} in the "
+            "index and explained by what they are themselves: it was made with another --seed or "
+            "--val-fraction. Give the same."
+        )
+    if lost := len(train) - len(samples):
+        warnings.append(
+            f"{count(lost, 'sample')} of DATA {_is_or_are(lost)} not in the index and left out; "
+            "datassay index --append adds samples."
+        )
+    if len(rest):
+        warnings.append(
+            f"{count(len(rest), 'sample')} of the index {_is_or_are(len(rest))} not in DATA and "
+            "shown by id alone."
+        )
+    warnings += _changed(index, samples, places)
     return Opened(index, samples, np.concatenate([places, rest]), tuple(warnings))
 
 
-def _seen(known: Mapping[str, int], val: SampleSet | None) -> list[str]:
-    """Queries split off DATA that are in the index: it was made by another split."""
-    if val is None or not val.split_off:
-        return []
-    n_seen = sum(str(one) in known for one in val.ids.tolist())
-    if not n_seen:
-        return []
-    return [
-        f"{n_seen:,} of {count(len(val), 'query', 'queries')} {'is' if n_seen == 1 else 'are'} "
-        "in the index and explained by what they are themselves: it was made with another --seed "
-        "or --val-fraction. Give the same."
-    ]
-
-
-def _unmatched(lost: int, hidden: int) -> list[str]:
-    told = []
-    if lost:
-        told.append(
-            f"{count(lost, 'sample')} of DATA {'is' if lost == 1 else 'are'} not in the index and "
-            "left out; datassay index --append adds samples."
-        )
-    if hidden:
-        told.append(
-            f"{count(hidden, 'sample')} of the index {'is' if hidden == 1 else 'are'} not in DATA "
-            "and shown by id alone."
-        )
-    return told
+def _is_or_are(n: int) -> str:
+    return "is" if n == 1 else "are"
 
 
 def _changed(index: Index, samples: SampleSet, places: Int[np.ndarray, " s"]) -> list[str]:

@@ -167,12 +167,7 @@ def files(findings: ExplainFindings, page: Page) -> dict[str, pa.Table | str]:
 
 
 def sample_table(findings: ExplainFindings) -> pa.Table:
-    """Every sample's self-influence and its effects on all queries together.
-
-    Returns:
-        One row a sample, in the samples' order: id, self_influence (how much its presence lowers
-        its own loss; null where that is not known) and total.
-    """
+    """Every sample's self-influence and its effects on all queries together."""
     return pa.table({
         "id": column(findings.ids),
         "self_influence": pa.array(findings.self_influence, from_pandas=True),

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.finished import FinishedRun, sets_of, unread
+from datassay.commands.finished import FinishedRun, check_columns, sets_of, unread
 from datassay.data.pictures import Pictures
 from datassay.errors import DataError
 from datassay.models.names import asked_encoder
 from datassay.report.drawing import draw
-from datassay.report.tables import labels
 
 if TYPE_CHECKING:
     from datassay.data.samples import SampleSet
@@ -130,15 +129,7 @@ def image_paths(samples: SampleSet) -> list[Path] | None:
 
 
 def images(samples: SampleSet, positions: Sequence[int]) -> list[bytes]:
-    """Images as PNG; empty where the samples are no images.
-
-    Args:
-        samples: the whole set, which fixes the grey scale.
-        positions: [m], which of them.
-
-    Returns:
-        [m], or none.
-    """
+    """Images as PNG; empty where the samples are no images."""
     drawn = draw(samples, np.asarray(positions, int), LARGEST_SIDE)
     encoded = [one.image.partition(",")[2] for one in drawn]
     return [base64.b64decode(one) for one in encoded] if all(encoded) else []
@@ -156,13 +147,13 @@ def image_files(
     Returns:
         [m] names, and name → what writes that file.
     """
+
+    def writer(png: bytes) -> Callable[[Path], object]:
+        return lambda path: path.write_bytes(png)
+
     names = [f"image-{position}.png" for position in positions]
     made = images(samples, positions)
-    return names, {name: _written(png) for name, png in zip(names, made, strict=True)}
-
-
-def _written(content: bytes) -> Callable[[Path], object]:
-    return lambda path: path.write_bytes(content)
+    return names, dict(zip(names, map(writer, made), strict=True))
 
 
 def own_columns(samples: SampleSet) -> dict[str, Any]:
@@ -180,15 +171,14 @@ def own_columns(samples: SampleSet) -> dict[str, Any]:
         return {"text": pa.array([str(text) for text in samples.texts])}
     if (rows := samples.used_rows) is not None:
         return {name: rows[name] for name in rows.column_names}
+    return {name: pa.array(values) for name, values in plain_columns(samples).items()}
+
+
+def plain_columns(samples: SampleSet) -> dict[str, np.ndarray]:
+    """The inputs by their names."""
     flat = samples.x.reshape(len(samples), -1)
     names = samples.feature_names or [f"x{j}" for j in range(flat.shape[1])]
-    return dict(zip(names, map(pa.array, flat.T), strict=True))
-
-
-def class_words(samples: SampleSet) -> dict[object, str]:
-    """A class as the tables have it → its name; empty of targets."""
-    typed = labels(samples, np.arange(samples.n_classes)).to_pylist()
-    return dict(zip(typed, samples.class_names, strict=True))
+    return dict(zip(names, flat.T, strict=True))
 
 
 def single_labels(material: Material, tool: str) -> None:
@@ -202,9 +192,4 @@ def single_labels(material: Material, tool: str) -> None:
             f"{tool} must have one label a sample; {material.run.folder} is about several. Export "
             "to croissant or embedding-atlas."
         )
-    missing = [name for name in OF_LABELS if name not in material.scores.column_names]
-    if missing:
-        raise DataError(
-            f"{material.run.folder / 'scores.parquet'} must have the columns "
-            f"{', '.join(OF_LABELS)} for {tool}; it lacks {', '.join(missing)}. Run again."
-        )
+    check_columns(material.run, OF_LABELS, f" for {tool}")

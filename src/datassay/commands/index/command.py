@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from datassay.collect.settings import Collection, Computing
+from datassay.collect.settings import Computing
 from datassay.commands.command import Command, read
-from datassay.commands.inputs import (
-    MODEL,
-    MODEL_HELP,
-    SEED_HELP,
-    DataInputs,
-    PlanInputs,
-    number_or,
-)
+from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, number_or
 from datassay.commands.shell import err_console, out_console
-from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
+from datassay.score.settings import Indexing, TrainedWeights, Training
 from datassay.setting import setting
+
+INDEX = "datassay.score.index.build:index."
 
 
 @dataclass(frozen=True)
-class IndexSettings:
+class IndexSettings(TrainedInputs):
     """What the job can be told; every default is what `datassay index DATA` does."""
 
     append: str | None = setting(
@@ -31,15 +27,10 @@ class IndexSettings:
         "Add these samples, a file as DATA is, to the index that --out names; nothing that it has "
         "is computed anew.",
     )
-    model: str = setting(MODEL, MODEL_HELP)
     weights: Path | None = setting(
         None,
         ".safetensors or state dict of the trained network (weights.pt::ema names one of several); "
         "not needed for --plan.",
-    )
-    loss: str = setting(
-        Influence.loss,
-        "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
     )
     curvature: str = setting(
         TrainedWeights.curvature,
@@ -48,27 +39,19 @@ class IndexSettings:
     damping: float | str = setting(
         TrainedWeights.damping,
         of="datassay.score.influence.methods:influence.damping",
-        read=lambda text: number_or(text, "auto", "damping"),
+        read=partial(number_or, word="auto", name="damping"),
     )
     temperature: float | str = setting(
         TrainedWeights.temperature,
         "That logits are divided by in the loss, or auto: 2 of classes, 1 of next tokens and of "
         "self-influence.",
-        read=lambda text: number_or(text, "auto", "temperature"),
+        read=partial(number_or, word="auto", name="temperature"),
     )
-    weight_decay: float = setting(
-        Training.weight_decay, of="datassay.score.index.build:index.weight_decay"
-    )
-    parameters: str | None = setting(
-        None, "Only weights with this in their names, or that fit it where it has a *."
-    )
-    share: float = setting(Indexing.share, of="datassay.score.index.build:index.share")
-    width: int = setting(Indexing.width, of="datassay.score.index.build:index.width")
-    keep_as: str = setting(Indexing.keep, of="datassay.score.index.build:index.keep")
-    precision: str = setting(
-        Indexing.gradient_precision, of="datassay.score.index.build:index.precision"
-    )
-    device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
+    weight_decay: float = setting(Training.weight_decay, of=f"{INDEX}weight_decay")
+    share: float = setting(Indexing.share, of=f"{INDEX}share")
+    width: int = setting(Indexing.width, of=f"{INDEX}width")
+    keep_as: str = setting(Indexing.keep, of=f"{INDEX}keep")
+    precision: str = setting(Indexing.gradient_precision, of=f"{INDEX}precision")
     engine: str = setting(
         Computing.engine, "Where chunks are computed: in_process, processes or ray; same numbers."
     )
@@ -83,7 +66,6 @@ class IndexSettings:
         "Folder or URL of the index, s3://bucket/index too; an interrupted one is gone on with.",
         name="out",
     )
-    seed: int = setting(Collection.seed, SEED_HELP)
 
 
 class _Index(Command):

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from torch import nn
 
-from datassay.collect.engine.choose import check_engine, engine_named
+from datassay.collect.engine.processes import check_engine, engine_named
 from datassay.collect.gradients.criteria import LOSSES
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.index.command import IndexSettings
 from datassay.commands.terminal import block_table, plain_text, warned
-from datassay.commands.trained import INITIAL, check_left_to_index, check_weights, loss_of, networks
+from datassay.commands.trained import (
+    INITIAL,
+    check_left_to_index,
+    check_weights,
+    correlation,
+    loss_of,
+    networks,
+)
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.names import full_name
 from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, percent
+from datassay.rules import one_of
 from datassay.score.index.build import index
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import open_index
@@ -61,17 +70,7 @@ def run(
     settings: IndexSettings,
     progress: Progress = silent,
 ) -> Built:
-    """Everything `datassay index` computes and keeps.
-
-    Args:
-        train: DATA.
-        other: samples to append where the settings say so; else held out, and not looked at.
-        settings: of the command.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The index.
-    """
+    """The index of `train`; `other` is appended where the settings say so, else not looked at."""
     started = time.perf_counter()
     check_settings(settings)
     assert settings.weights is not None, "checked"
@@ -83,15 +82,17 @@ def run(
         found = open_index(settings.location, model, device=settings.device)
         found.append(other, engine=by, progress=progress)
         return Built(found, len(other), time.perf_counter() - started, 0, choice)
-    found = index(
-        model, train, settings.location, loss=loss_of(settings.loss, train),
-        curvature=settings.curvature, damping=settings.damping, temperature=settings.temperature,
-        weight_decay=settings.weight_decay, parameters=settings.parameters, share=settings.share,
-        width=settings.width, keep=settings.keep_as, precision=settings.precision,
-        device=settings.device, engine=by, seed=settings.seed, progress=progress,
-    )  # fmt: skip
+    options = _options(settings, train)
+    found = index(model, train, settings.location, engine=by, progress=progress, **options)
     left_out = len(other) if other is not None and other.split_off else 0
     return Built(found, 0, time.perf_counter() - started, left_out, choice)
+
+
+def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
+    """The arguments that `index` and its plan share."""
+    names = [name for name in (*SETTLED, "device", "seed") if name not in {"loss", "keep_as"}]
+    own = {"loss": loss_of(settings.loss, train), "keep": settings.keep_as}
+    return own | {name: getattr(settings, name) for name in names}
 
 
 def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType]:
@@ -101,25 +102,14 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
             "plan counts what making an index takes; appending takes a gradient a sample. Leave "
             "out --plan or --append."
         )
-    plan = index_plan(
-        _network(settings, train), train, loss=loss_of(settings.loss, train),
-        curvature=settings.curvature, damping=settings.damping, temperature=settings.temperature,
-        weight_decay=settings.weight_decay, parameters=settings.parameters, share=settings.share,
-        width=settings.width, keep=settings.keep_as, precision=settings.precision,
-        device=settings.device, seed=settings.seed,
-    )  # fmt: skip
-    table = block_table(
-        plan.block,
-        plan.size,
-        {
-            "curvature": plan.kind.tolist(),
-            "on disk": [f"{size / 1e6:,.1f} MB" for size in plan.bytes],
-        },
-    )
+    plan = index_plan(_network(settings, train), train, **_options(settings, train))
+    on_disk = [f"{size / 1e6:,.1f} MB" for size in plan.bytes]
+    columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
     fits = "fits" if plan.fits else "does NOT fit"
     width = f"{'up to ' * plan.is_most}{count(plan.width, 'number')} in {plan.keep}"
+    initial = INITIAL.format("" if plan.is_most else "; the width may")
     return [
-        *table,
+        *block_table(plan.block, plan.size, columns),
         f"{count(plan.n_samples, 'sample')} of {width}: {plan.row_bytes / 1e6:,.1f} MB of rows, "
         f"{plan.curvature_bytes / 1e6:,.1f} MB of curvature; {plan.scratch_bytes / 1e6:,.1f} MB "
         "more on disk while it is fitted.",
@@ -127,11 +117,7 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
         f"{plan.query_seconds(QUERIES):.2g} s for {QUERIES:,} queries; "
         f"{plan.peak_bytes / 1e9:.2f} GB beside the program, which {fits} in the "
         f"{plan.free_bytes / 1e9:.1f} GB free. Nothing was written.",
-        *(
-            []
-            if settings.weights is not None
-            else [INITIAL.format("" if plan.is_most else "; the width may")]
-        ),
+        *([initial] if settings.weights is None else []),
     ]
 
 
@@ -139,10 +125,7 @@ def check_settings(settings: IndexSettings, *, only_plan: bool = False) -> None:
     """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
     if not only_plan:
         check_weights(() if settings.weights is None else (settings.weights,))
-    if settings.loss not in ("auto", *LOSSES):
-        raise SettingError(
-            f"loss must be one of {', '.join(('auto', *LOSSES))}; got {settings.loss!r}."
-        )
+    one_of("loss", settings.loss, ("auto", *LOSSES))
     check_device(settings.device)
     check_engine(settings.engine, settings.workers, settings.address)
     if settings.append is not None:
@@ -150,68 +133,38 @@ def check_settings(settings: IndexSettings, *, only_plan: bool = False) -> None:
 
 
 def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
-    named = replace(settings, model=full_name(settings.model, train))
     files = () if settings.weights is None else (settings.weights,)
-    (found,) = networks(named.model, files, train, settings.seed)
+    (found,) = networks(full_name(settings.model, train), files, train, settings.seed)
     return found
 
 
 def answer_lines(built: Built) -> list[RenderableType]:
     """The index as a table of two columns, and sentences, for the terminal."""
-    found = built.index
-    table = Table(show_header=False)
-    table.add_column("what")
-    table.add_column("how much", justify="right")
-    for what, figure in figures(built):
-        table.add_row(what, figure)
-    said = []
-    if built.left_out:
-        said.append(
-            f"Without {count(built.left_out, 'sample')} split off DATA, which datassay explain "
-            "asks about; --val-fraction 0 keeps them in."
-        )
-    return [
-        table,
-        *map(plain_text, said),
-        *warned(built.warnings + _warnings(found)),
-        shown(found.location),
-    ]
-
-
-def _warnings(found: Index) -> tuple[str, ...]:
-    """What to know before the index is asked."""
-    told = found.rank_correlation
-    if told is None or told["high"] >= GOOD:
-        return found.warnings
-    narrow = (
-        f"its effects follow those of all coordinates at {told['mean']:.2f} only; a larger --width "
-        "or --share holds more, in more bytes."
-    )
-    return (narrow, *found.warnings)
-
-
-def figures(built: Built) -> list[tuple[str, str]]:
-    """(what, how much) of an index."""
-    found = built.index
-    rows = [("samples", f"{len(found):,}")]
+    found, told = built.index, built.index.rank_correlation
+    rows = {"samples": f"{len(found):,}"}
     if built.added:
-        rows.append(("appended now", f"{built.added:,}"))
+        rows["appended now"] = f"{built.added:,}"
     if found.appended:
-        share = percent(round(found.appended, 3))
-        rows.append(("came after the curvature was fitted", share))
-    return [
-        *rows,
-        ("numbers a sample", f"{found.width:,} in {found.kept['keep']}"),
-        ("bytes a sample", f"{found.bytes_per_sample:,.0f}"),
-        ("share of the effects", f"{found.share:.1%}"),
-        ("rank correlation with all coordinates", correlation(found)),
-        ("seconds", f"{built.seconds:.1f}"),
-    ]
-
-
-def correlation(found: Index) -> str:
-    """How far its effects follow those of all coordinates, with the interval."""
-    told = found.rank_correlation
-    if told is None:
-        return "too few samples to tell"
-    return f"{told['mean']:.3f} ({told['low']:.3f} to {told['high']:.3f})"
+        rows["came after the curvature was fitted"] = percent(round(found.appended, 3))
+    rows |= {
+        "numbers a sample": f"{found.width:,} in {found.kept['keep']}",
+        "bytes a sample": f"{found.bytes_per_sample:,.0f}",
+        "share of the effects": f"{found.share:.1%}",
+        "rank correlation with all coordinates": correlation(found),
+        "seconds": f"{built.seconds:.1f}",
+    }
+    table = Table("what", Column("how much", justify="right"), show_header=False)
+    for what, figure in rows.items():
+        table.add_row(what, figure)
+    said = (
+        f"Without {count(built.left_out, 'sample')} split off DATA, which datassay explain asks "
+        "about; --val-fraction 0 keeps them in."
+    )
+    warnings = list(built.warnings)
+    if told is not None and told["high"] < GOOD:
+        warnings.append(
+            f"its effects follow those of all coordinates at {told['mean']:.2f} only; a larger "
+            "--width or --share holds more, in more bytes."
+        )
+    said = [plain_text(said)] * bool(built.left_out)
+    return [table, *said, *warned([*warnings, *found.warnings]), shown(found.location)]

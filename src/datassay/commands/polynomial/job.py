@@ -23,13 +23,14 @@ from datassay.polynomial.maps import CoefMaps, coef_maps
 from datassay.polynomial.normal_equations import PRECISIONS
 from datassay.polynomial.surrogate import (
     Surrogate,
+    SurrogateScores,
     empty_surrogate,
     grey_shape,
     load_surrogate,
     output_names,
     output_targets,
+    surrogate_scores,
 )
-from datassay.polynomial.surrogate_score import SurrogateScores, surrogate_scores
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result

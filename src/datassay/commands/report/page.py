@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.report.job import ConsensusFindings, differ_by_chance, unlike_facts, votes
+from datassay.commands.report.job import ConsensusFindings
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
 from datassay.report.page import Page, Row, Table
@@ -33,13 +33,15 @@ def page(findings: ConsensusFindings) -> Page:
     """Everything that the command says."""
     f, ours, first = findings, findings.consensus, first_to_check(findings)
     maps = {"information": ours.information_agreement, "issues": ours.issue_agreement}
+    apart = np.argsort(-ours.rank_range, kind="stable")[:N_CHANGED]
+    apart = apart[ours.rank_range[apart] > 0]
+    shares = np.array([f"{100 * a:.0f} %" for a in ours.rank_range])
+    suggested = {"suggested": f.suggested, "votes": f.votes}
     blocks: dict[str, Any] = {
         "runs": _runs(f),
         "votes": lambda: _votes(f),
-        "suspects": lambda: _sample_table(
-            "Suspects", f, first[:N_SUSPECTS], {"suggested": f.suggested, "votes": votes(f)}
-        ),
-        "changed": _changed(f),
+        "suspects": lambda: _sample_table("Suspects", f, first[:N_SUSPECTS], suggested),
+        "changed": _sample_table("Changed most", f, apart, {"apart": shares}),
         "samples": lambda: sample_figure(f),
         **{name: one and agreement_figure(one) for name, one in maps.items()},
     }
@@ -60,10 +62,10 @@ def page(findings: ConsensusFindings) -> Page:
 
 def _of_labels(findings: ConsensusFindings) -> dict[str, Any]:
     """How many labels runs suspect, how right that is, and how many changed."""
-    voted, wrong, changed = votes(findings), findings.wrong, findings.relabelled
-    by_all, by_some = voted == len(findings.runs), voted > 0
+    wrong, changed = findings.wrong, findings.relabelled
+    by_all, by_some = findings.votes == len(findings.runs), findings.votes > 0
     is_told = wrong is not None and bool(by_all.any())
-    first, last = findings.consensus.is_issue[0], findings.consensus.is_issue[-1]
+    first, last = findings.consensus.is_issue[[0, -1]]
     return {
         "n_all": int(by_all.sum()),
         "n_some": int(by_some.sum()),
@@ -83,35 +85,30 @@ def _of_agreement(findings: ConsensusFindings) -> dict[str, Any]:
     agreement, names = findings.consensus.information_agreement, findings.consensus.names
     if agreement is None:
         return {"mean": None}
-    lowest, i, j = lowest_pair(agreement.spearman)
-    return {
-        "mean": mean_pair(agreement.spearman),
-        "lowest": lowest,
-        "lowest_names": (names[i], names[j]),
-        "by_chance": differ_by_chance(findings),
-    }
-
-
-def lowest_pair(correlations: np.ndarray) -> tuple[float, int, int]:
-    """The two runs that agree least: their correlation and their places in [r, r]."""
+    correlations = agreement.spearman
     above = np.where(np.triu(np.ones_like(correlations, bool), 1), correlations, np.inf)
-    i, j = np.unravel_index(above.argmin(), above.shape)
-    return float(correlations[i, j]), int(i), int(j)
+    i, j = (int(k) for k in np.unravel_index(above.argmin(), above.shape))
+    known = all("Seed" in run.facts for run in findings.runs)
+    by_chance = known and set(findings.unlike) <= {"Seed"} and not findings.relabelled.any()
+    return {
+        "mean": mean_pair(correlations),
+        "lowest": float(correlations[i, j]),
+        "lowest_names": (names[i], names[j]),
+        "by_chance": by_chance,
+    }
 
 
 def first_to_check(findings: ConsensusFindings) -> np.ndarray:
     """Positions of suspects, most votes first, then by mean rank of the label issue score."""
-    ranks = (
-        findings.consensus.issue_score.argsort(1, kind="stable").argsort(1, kind="stable").mean(0)
-    )
-    voted = votes(findings)
+    score, voted = findings.consensus.issue_score, findings.votes
+    ranks = score.argsort(1, kind="stable").argsort(1, kind="stable").mean(0)
     order = np.lexsort((-ranks, -voted))
     return order[voted[order] > 0]
 
 
 def _runs(findings: ConsensusFindings) -> Table:
     """One line a run: beside counts only what differs."""
-    unlike = unlike_facts(findings.runs)
+    unlike = findings.unlike
     rows = tuple(
         Row(r.name, (f"{r.n_samples:,}", f"{r.n_suspects:,}",
                      *(r.facts.get(name, "–") for name in unlike)))
@@ -122,10 +119,8 @@ def _runs(findings: ConsensusFindings) -> Table:
 
 def _votes(findings: ConsensusFindings) -> Table:
     """How many labels so many runs suspect, most votes first, and how many of those are wrong."""
-    voted, wrong = votes(findings), findings.wrong
-    rows = []
-    for k in range(len(findings.runs), -1, -1):
-        inside = (voted == k) & ~findings.relabelled
+    wrong, rows = findings.wrong, []
+    for k, inside in reversed(list(enumerate(findings.voted))):
         cells = (f"{int(inside.sum()):,}",)
         if wrong is not None:
             part = f" ({share(wrong[inside].mean())})" if inside.any() else ""
@@ -135,19 +130,8 @@ def _votes(findings: ConsensusFindings) -> Table:
     return Table("Votes", columns, tuple(rows), in_terminal=True)
 
 
-def _changed(findings: ConsensusFindings) -> Table:
-    """The samples whose ranks lie furthest apart, ten at most, none of equal ranks."""
-    apart = findings.consensus.rank_range
-    order = np.argsort(-apart, kind="stable")[:N_CHANGED]
-    shares = {"apart": [f"{100 * a:.0f} %" for a in apart]}
-    return _sample_table("Changed most", findings, order[apart[order] > 0], shares)
-
-
 def _sample_table(
-    name: str,
-    findings: ConsensusFindings,
-    chosen: np.ndarray,
-    figures: Mapping[str, Sequence | np.ndarray],
+    name: str, findings: ConsensusFindings, chosen: np.ndarray, figures: Mapping[str, np.ndarray]
 ) -> Table:
     """Single samples: id, label, the figures by their headings, and the rank in each run."""
     consensus = findings.consensus
@@ -178,15 +162,7 @@ def agreement_figure(agreement: Stability) -> Figure:
 
 
 def sample_figure(findings: ConsensusFindings) -> Figure:
-    """Information of each sample in the first run and in the last.
-
-    Args:
-        findings: of two runs or more, with positive information in these two.
-
-    Returns:
-        The figure, both axes logarithmic; suspected samples are marked. Of more than 4000 samples
-        the suspected ones and some at random are drawn.
-    """
+    """Information of each sample in the first run and in the last."""
     consensus, shown = findings.consensus, drawn_samples(findings)
     first, last = plain(consensus.names[0]), plain(consensus.names[-1])
     named = zip(consensus.ids, findings.label, strict=True)
@@ -210,40 +186,26 @@ def drawn_samples(findings: ConsensusFindings) -> np.ndarray:
 
 
 def files(findings: ConsensusFindings, page: Page) -> dict[str, pa.Table | str]:
-    """What stands beside the page."""
-    return {"consensus.parquet": _table(findings), "summary.json": _summary(findings, page)}
-
-
-def _table(findings: ConsensusFindings) -> pa.Table:
-    """One row a shared sample, in the first run's order."""
-    # id, label (the first run's, as shown), suggested_label (empty where no run suspects it),
-    # relabelled, mean_rank, rank_range, votes, each run's scores, and is_wrong where known.
-    table = findings.consensus.to_table()
+    """What stands beside the page; the table has the shared samples in the first run's order."""
+    consensus = findings.consensus
+    table = consensus.to_table()
     table = table.add_column(1, "label", column(findings.label))
     table = table.add_column(2, "suggested_label", column(findings.suggested))
     table = table.add_column(3, "relabelled", pa.array(findings.relabelled))
     if findings.wrong is not None:
         table = table.append_column("is_wrong", pa.array(findings.wrong))
-    return table
-
-
-def _summary(findings: ConsensusFindings, page: Page) -> str:
-    consensus, voted = findings.consensus, votes(findings)
-    return standard_json({
+    names = ("information_agreement", "issue_agreement")
+    maps = {name: getattr(consensus, name) for name in names}
+    summary = {
         **page.head,
         "runs": [asdict(run) for run in findings.runs],
         "shared": len(consensus.ids),
         "relabelled": int(findings.relabelled.sum()),
-        "suspected_by": [
-            int(((voted == k) & ~findings.relabelled).sum()) for k in range(len(findings.runs) + 1)
-        ],
-        "information_agreement": _correlations(consensus.information_agreement),
-        "issue_agreement": _correlations(consensus.issue_agreement),
+        "suspected_by": [int(inside.sum()) for inside in findings.voted],
+        **{
+            name: one and {"spearman": one.spearman, "pearson": one.pearson}
+            for name, one in maps.items()
+        },
         "reliability": consensus.reliability,
-    })
-
-
-def _correlations(agreement: Stability | None) -> dict[str, object] | None:
-    if agreement is None:
-        return None
-    return {"spearman": agreement.spearman, "pearson": agreement.pearson}
+    }
+    return {"consensus.parquet": table, "summary.json": standard_json(summary)}

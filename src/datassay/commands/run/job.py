@@ -15,7 +15,7 @@ from torch import nn
 from datassay.act.remove.removal_curve import train_all
 from datassay.act.review.judged import judged
 from datassay.collect.collection import collect
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.processes import engine_named
 from datassay.collect.form import within_memory
 from datassay.collect.linearization import Linearization
 from datassay.commands.facts import (

@@ -7,15 +7,26 @@ import shlex
 import sys
 import webbrowser
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from datassay.commands.command import Command, read
 from datassay.commands.shell import out_console
-from datassay.commands.view.settings import ViewSettings
+from datassay.setting import setting
 
 if TYPE_CHECKING:
     from datassay.commands.view.session import Session
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """Which run, and where it is served."""
+
+    folder: str = setting("report", "What --out of datassay run named.", argument=True)
+    data: str | None = setting(None, "Where the run's data are now (default: where they were).")
+    port: int = setting(0, "Of 127.0.0.1 (default: any that is free).", show="")
+    browser: bool = setting(True, "Open the page.")
 
 
 class _View(Command):
@@ -29,12 +40,20 @@ class _View(Command):
         with opened(Path(settings.folder), settings.data, settings.port) as server:
             session = server.session
             out_console.print(*_beginning(session), server.url, sep="\n", soft_wrap=True)
-            if settings.browser and _has_screen():
+            # Without a screen a browser would take the terminal.
+            screens = ("DISPLAY", "WAYLAND_DISPLAY")
+            has_screen = sys.platform in {"darwin", "win32"} or any(map(os.environ.get, screens))
+            if settings.browser and has_screen:
                 webbrowser.open(server.url)
             try:
                 server.serve_forever()
             except KeyboardInterrupt:  # Ctrl-C, or a signal that asks to stop
-                out_console.print(*_end(session, settings), sep="\n", soft_wrap=True)
+                count = session.finish()
+                data = str(settings.data or session.reviewed.inputs["data"])
+                words = ["datassay", "apply", data, str(session.path), "--out", "CLEAN"]
+                end = f"{count:,} decisions lie in {session.path}.\nNext: {shlex.join(words)}"
+                out_console.print("", end if count else "No decisions were saved.", sep="\n",
+                                  soft_wrap=True)  # fmt: skip
 
 
 def _beginning(session: Session) -> list[str]:
@@ -47,21 +66,6 @@ def _beginning(session: Session) -> list[str]:
             "the decisions, and the page downloads them. Ctrl-C ends."
         )
     return [f"{reviewed.samples.name}: {n_suspects:,} suspects of {n:,} samples.", saved]
-
-
-def _end(session: Session, settings: ViewSettings) -> list[str]:
-    count = session.finish()
-    if not count:
-        return ["", "No decisions were saved."]
-    data = settings.data or session.reviewed.inputs["data"]
-    following = shlex.join(["datassay", "apply", str(data), str(session.path), "--out", "CLEAN"])
-    return ["", f"{count:,} decisions lie in {session.path}.", f"Next: {following}"]
-
-
-def _has_screen() -> bool:
-    """Whether a browser with windows can open; others would take the terminal."""
-    screens = ("DISPLAY", "WAYLAND_DISPLAY")
-    return sys.platform in {"darwin", "win32"} or any(os.environ.get(name) for name in screens)
 
 
 COMMAND = _View(

@@ -4,32 +4,67 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
+from datassay.act.review.judged import FILE, Judged, read_judged
 from datassay.commands.command import PAGE
-from datassay.commands.finished import finished_run
-from datassay.commands.view.read import reviewed_run
+from datassay.commands.finished import FinishedRun, check_columns, finished_run, sets_of, unread
 from datassay.commands.view.server import ReviewServer, ServedPage
 from datassay.commands.view.session import Session
+from datassay.data.samples import SampleSet
 from datassay.data.source import reading
+from datassay.data.targets import as_given
+from datassay.errors import DataError
+from datassay.report.review.labels import Reviewed, twins_of
+
+COLUMNS = ("id", "suggested_label", "is_issue", "label_issue_score", "wrong_probability")
 
 
 def opened(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer:
-    """The server of a run's review; it does not serve yet.
-
-    Args:
-        folder: of the run.
-        data: where its data are now; None: where they were.
-        port: 0: any that is free.
-
-    Returns:
-        The server, with its session.
-
-    Raises:
-        DataError: the run's files or its data are gone, damaged or others.
-        SettingError: the port is taken, or none.
-    """
+    """The server of a run's review, its data now at `data`; it does not serve yet."""
     run = finished_run(folder)
     path = run.folder / PAGE
     with reading(path):
         page = ServedPage(path.read_text(encoding="utf-8"), str(path))
     session = Session(*reviewed_run(run, data), run.folder)
     return ReviewServer(session, page, port)
+
+
+def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
+    """The samples of a run, now at `data`, with what it said and knew of their labels."""
+    check_columns(run, COLUMNS)
+    judged = read_judged(run.folder / FILE)
+    samples, _ = sets_of(run, data, encode=unread)
+    if run.scores["id"].to_pylist() != samples.ids.tolist() or len(judged) != len(samples):
+        raise DataError(
+            f"{run.folder} must hold the scores of its data, one row a sample; the ids differ. "
+            "Run again."
+        )
+    issues = run.summary.get("data_issues") or {}
+    near = [p for p in issues.get("near_duplicates", ()) if not any(p["in_validation"])]
+    pairs = [(str(p["ids"][0]), str(p["ids"][1])) for p in near]
+    group = np.full(len(samples), -1)
+    if "duplicate_group" in run.scores.column_names:
+        group = run.scores["duplicate_group"].fill_null(-1).to_numpy()
+    return Reviewed(
+        samples=samples,
+        suggested=_suggested(samples, run.scores["suggested_label"].to_pylist()),
+        probability=run.scores["wrong_probability"].to_numpy(),
+        score=run.scores["label_issue_score"].to_numpy(),
+        is_issue=np.array(run.scores["is_issue"].to_pylist(), bool),
+        digest=run.digest,
+        places=judged.places,
+        inputs=run.summary["origin"]["inputs"],
+        twins=twins_of(samples.ids, group, pairs),
+    ), judged
+
+
+def _suggested(samples: SampleSet, values: list) -> np.ndarray:
+    """Suggested labels as y has them."""
+    if not samples.is_classification:
+        return np.array(values, float)
+    names = as_given(np.arange(samples.n_classes), samples.class_names, samples.label_type)
+    index = {name: i for i, name in enumerate(names.to_pylist())}
+    if unknown := [value for value in values if value not in index]:
+        raise DataError(f"scores.parquet suggests the class {unknown[0]!r}, which is none.")
+    return np.array([index[value] for value in values], np.int64)

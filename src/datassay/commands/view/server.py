@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from datassay.commands.view.session import Refused, Session
+from datassay.commands.view.session import Refused, Session, require
 from datassay.errors import DataError, DatassayError, SettingError
 
 HOME = "127.0.0.1"
@@ -112,11 +112,11 @@ class Handler(BaseHTTPRequestHandler):
         """The page, samples, or what is left."""
         session = self.server.session
         self._answer({
-            "/": self._page,
-            "/api/samples": lambda: session.samples(),
+            "/": lambda: self.server.page,
+            "/api/samples": session.samples,
             "/api/pictures": lambda: session.pictures(self._rows()),
             "/api/details": lambda: session.details(self._rows()),
-            "/api/remaining": lambda: session.remaining(),
+            "/api/remaining": session.remaining,
         })  # fmt: skip
 
     def do_POST(self) -> None:
@@ -126,10 +126,9 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, routes: dict[str, Callable[[], Any]]) -> None:
         try:
             self._check_sender()
-            route = routes.get(urlsplit(self.path).path)
-            if route is None:
-                raise Refused(404, "There is no such address.")
-            found = route()
+            path = urlsplit(self.path).path
+            require(path in routes, 404, "There is no such address.")
+            found = routes[path]()
         except Refused as refused:
             return self._refuse(refused.status, str(refused))
         except DatassayError as error:  # a file of an image is gone
@@ -141,21 +140,18 @@ class Handler(BaseHTTPRequestHandler):
     def _check_sender(self) -> None:
         """Whether the request is for us, from our page, from who knows the token."""
         heads = self.headers
-        if heads.get_all("Host", []) not in [[host] for host in self.server.hosts]:
-            raise Refused(403, "Host must be the one that datassay view printed.")
+        is_host = heads.get_all("Host", []) in [[host] for host in self.server.hosts]
+        require(is_host, 403, "Host must be the one that datassay view printed.")
         origin = heads.get("Origin")
-        if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
-            raise Refused(403, "Requests must come from the page itself.")
-        if self.command == "POST" and heads.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-            raise Refused(403, "Requests must come from the page itself.")
+        is_own = origin is None or origin.removeprefix("http://") in self.server.hosts
+        if self.command == "POST":
+            is_own &= heads.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+        require(is_own, 403, "Requests must come from the page itself.")
         given = heads.get(TOKEN, "")
         if urlsplit(self.path).path == "/" and self.command == "GET":
             given = self._query("token")
-        if not hmac.compare_digest(given.encode(), self.server.token.encode()):
-            raise Refused(403, "Open the whole address that datassay view printed.")
-
-    def _page(self) -> ServedPage:
-        return self.server.page
+        is_token = hmac.compare_digest(given.encode(), self.server.token.encode())
+        require(is_token, 403, "Open the whole address that datassay view printed.")
 
     def _query(self, name: str) -> str:
         try:
@@ -166,21 +162,20 @@ class Handler(BaseHTTPRequestHandler):
 
     def _rows(self) -> list[int]:
         text = self._query("at")
-        if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text):
-            raise Refused(404, "at must hold places of samples.")
+        require(
+            re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text), 404, "at must hold places of samples."
+        )
         rows = [int(part) for part in text.split(",")]
-        if len(rows) > MOST_AT_ONCE:
-            raise Refused(400, f"at may hold {MOST_AT_ONCE} places.")
+        require(len(rows) <= MOST_AT_ONCE, 400, f"at may hold {MOST_AT_ONCE} places.")
         return rows
 
     def _changes(self) -> Any:
-        if self.headers.get_content_type() != "application/json":
-            raise Refused(415, "Decisions must come as application/json.")
+        is_json = self.headers.get_content_type() == "application/json"
+        require(is_json, 415, "Decisions must come as application/json.")
         length = self.headers.get("Content-Length", "")
-        if not re.fullmatch(r"[0-9]{1,18}", length):
-            raise Refused(411, "Content-Length must be given.")
-        if int(length) > LARGEST_POST:
-            raise Refused(413, f"A message may have {LARGEST_POST:,} bytes.")
+        require(re.fullmatch(r"[0-9]{1,18}", length), 411, "Content-Length must be given.")
+        is_small = int(length) <= LARGEST_POST
+        require(is_small, 413, f"A message may have {LARGEST_POST:,} bytes.")
         try:
             whole = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError) as error:

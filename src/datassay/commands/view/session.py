@@ -49,6 +49,12 @@ class Refused(Exception):
         self.status = status
 
 
+def require(holds: Any, status: int, why: str) -> None:
+    """Refuse a request of which something does not hold."""
+    if not holds:
+        raise Refused(status, why)
+
+
 class Session:
     """The state of a review; safe to be used by several threads.
 
@@ -83,21 +89,12 @@ class Session:
         """All samples, and the decisions so far."""
         with self._lock:
             made = [
-                {
-                    "row": row,
-                    "decision": one.decision,
-                    "label": one.label,
-                    "when": one.when.isoformat(),
-                    "seen": one.seen_score,
-                }
+                {"row": row, "decision": one.decision, "label": one.label,
+                 "when": one.when.isoformat(), "seen": one.seen_score}
                 for row, one in self._decisions.items()
-            ]
-        return self._listed | {
-            "decisions": made,
-            "writable": not self.unwritable,
-            "file": self.path.name,
-            "batch": BATCH,
-        }
+            ]  # fmt: skip
+        about = {"writable": not self.unwritable, "file": self.path.name, "batch": BATCH}
+        return self._listed | about | {"decisions": made}
 
     def pictures(self, rows: list[int]) -> list[dict[str, Any]]:
         """Samples drawn small."""
@@ -108,20 +105,9 @@ class Session:
         return self._showcase.details(self._known(rows), LARGE, SMALL)
 
     def change(self, changes: Any) -> dict[str, Any]:
-        """Make, replace or take back decisions, and save all of them.
-
-        Args:
-            changes: row, decision (None takes it back), label, when, seen of each.
-
-        Returns:
-            How many decisions there are now.
-
-        Raises:
-            Refused: a row, a decision or a label is none, or the file cannot be written; then
-                nothing is changed.
-        """
-        if not isinstance(changes, list) or not 0 < len(changes) <= MOST_CHANGES:
-            raise Refused(400, f"changes must be a list of 1 to {MOST_CHANGES}.")
+        """Make, replace or take back decisions, and save all of them."""
+        fits = isinstance(changes, list) and 0 < len(changes) <= MOST_CHANGES
+        require(fits, 400, f"changes must be a list of 1 to {MOST_CHANGES}.")
         made = [self._made(one) for one in changes]
         with self._lock:
             before = dict(self._decisions)
@@ -140,23 +126,25 @@ class Session:
         """What the decisions teach: the order of what is left, and how many errors it holds."""
         with self._lock:
             decided = dict(self._decisions)
+        reviewed = self.reviewed
+        samples, classes = reviewed.samples, reviewed.samples.is_classification
         batches = len(decided) // BATCH * BATCH  # coming back finds the order as it was left
         times = Counter(one.when for one in decided.values())
-        truths = {
-            row: self._truth(row, one)
-            for row, one in list(decided.items())[:batches]
-            if times[one.when] == 1  # what was accepted at once nobody has looked at
-        }
-        known = {row: truth for row, truth in truths.items() if truth is not None}
+        known = {}  # row → true class; of numbers and several labels whether something was wrong
+        for row, one in list(decided.items())[:batches]:
+            # What was accepted at once nobody has looked at.
+            if times[one.when] == 1 and one.decision == KEEP:
+                known[row] = int(samples.y[row]) if classes else 0
+            elif times[one.when] == 1 and one.decision == RELABEL:
+                known[row] = samples.class_names.index(one.label) if classes else 1
         found = remaining(self._judged, known, [row for row in decided if row not in known])
-        reviewed, chance = self.reviewed, found.probability
+        chance = found.probability
         is_open = np.ones(len(chance), bool)
         is_open[list(decided)] = False
         suggested, suspect = reviewed.suggested, reviewed.is_issue
-        if found.learns and reviewed.samples.is_classification:
+        if found.learns and classes:
             likely = is_open & (chance > 0.5)
-            given = reviewed.samples.y
-            suggested = np.where(likely, found.suggested, np.where(is_open, given, suggested))
+            suggested = np.where(likely, found.suggested, np.where(is_open, samples.y, suggested))
             suspect = np.where(is_open, likely, suspect)
         now = replace(
             reviewed,
@@ -175,37 +163,19 @@ class Session:
         with self._lock:
             return len(self._decisions)
 
-    def _truth(self, row: int, one: Decision) -> int | None:
-        """The true class; of numbers and several labels whether something was wrong."""
-        if one.decision not in {RELABEL, KEEP}:
-            return None
-        samples = self.reviewed.samples
-        if not samples.is_classification:
-            return int(one.decision == RELABEL)
-        return (
-            int(samples.y[row])
-            if one.decision == KEEP
-            else samples.class_names.index(one.label)
-        )  # fmt: skip
-
-    def _known(self, rows: list[int]) -> np.ndarray:
+    def _known(self, rows: list[Any]) -> np.ndarray:
         for row in rows:
-            self._check_row(row)
+            is_one = type(row) is int and 0 <= row < len(self.reviewed.samples)
+            require(is_one, 404, "There is no such sample.")
         return np.array(rows, np.int64)
 
-    def _check_row(self, row: Any) -> int:
-        if type(row) is not int or not 0 <= row < len(self.reviewed.samples):
-            raise Refused(404, "There is no such sample.")
-        return row
-
     def _made(self, change: Any) -> tuple[int, Decision | None]:
-        if not isinstance(change, dict):
-            raise Refused(400, "A change must be an object.")
-        row, kind = self._check_row(change.get("row")), change.get("decision")
+        require(isinstance(change, dict), 400, "A change must be an object.")
+        row, kind = change.get("row"), change.get("decision")
+        self._known([row])
         if kind is None:
             return row, None
-        if kind not in KINDS:
-            raise Refused(400, f"A decision must be one of {', '.join(KINDS)}.")
+        require(kind in KINDS, 400, f"A decision must be one of {', '.join(KINDS)}.")
         label = self._label(change.get("label")) if kind == RELABEL else ""
         seen = change.get("seen")
         seen = float(seen) if isinstance(seen, int | float) and 0 <= seen <= 1 else None
@@ -214,24 +184,21 @@ class Session:
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
         one = self.reviewed.samples.ids[row]
-        return row, Decision(one.item() if hasattr(one, "item") else one, kind,
-                             self._word(row), label, when, seen)  # fmt: skip
+        name = one.item() if hasattr(one, "item") else one
+        return row, Decision(name, kind, self._word(row), label, when, seen)
 
     def _label(self, label: Any) -> str:
         """A new label that is one."""
-        names = self.reviewed.samples.class_names
-        if not self.reviewed.relabels:
-            raise Refused(400, "These samples cannot be given another label here.")
+        names, can = self.reviewed.samples.class_names, self.reviewed.relabels
+        require(can, 400, "These samples cannot be given another label here.")
         if names:
-            if label not in names:
-                raise Refused(400, "A new label must be a class of the data.")
+            require(label in names, 400, "A new label must be a class of the data.")
             return str(label)
         try:
             value = float(label)
         except (TypeError, ValueError) as error:
             raise Refused(400, "A new target must be a number.") from error
-        if not np.isfinite(value):
-            raise Refused(400, "A new target must be a finite number.")
+        require(np.isfinite(value), 400, "A new target must be a finite number.")
         return label_word((), value)
 
     def _word(self, row: int) -> str:
@@ -258,12 +225,12 @@ class Session:
 
     def _save(self) -> None:
         """Write the whole file beside itself, then let it take the place."""
-        if self.path.exists() and _state(self.path) != self._state:
-            raise Refused(
-                409,
-                f"another program has written {self.path.name} since; download the decisions, then "
-                "start datassay view again.",
-            )
+        is_ours = not self.path.exists() or _state(self.path) == self._state
+        require(
+            is_ours, 409,
+            f"another program has written {self.path.name} since; download the decisions, then "
+            "start datassay view again.",
+        )  # fmt: skip
         reviewed = self.reviewed
         whole = Decisions(
             tuple(self._decisions.values()), reviewed.digest, reviewed.samples.name,

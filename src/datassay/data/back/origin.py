@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,24 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datassay.data.back.changelog import FILES
+from datassay.data.back.original import files_in
 from datassay.data.memory.convert import frame_with_targets, read_in_memory
 from datassay.data.memory.frames import frame_table, row_ids, row_labels
 from datassay.data.source import Source, reading
 from datassay.data.synthetic.builtin import BUILTINS
-from datassay.data.tables.choices import Choices
+from datassay.data.tables.read import Choices
 from datassay.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is needed to read the same samples again, and to know them.
-
-    Attributes:
-        inputs: arguments of `load`, plain values; "data" is a built-in name or an absolute path.
-        digest: from `source_digest`.
-        noise: share of the labels that was flipped on purpose: the file has other labels.
-    """
+    """What is needed to read the same samples again, and to know them."""
 
     inputs: dict[str, Any]
     digest: str
@@ -42,47 +34,18 @@ class Origin:
 
 
 def source_digest(data: str | Path) -> str:
-    """SHA-256 of a file's bytes, or of the names and bytes of all files of a folder.
-
-    Args:
-        data: a path, or a built-in name.
-
-    Returns:
-        64 hexadecimal digits; a built-in name stands for itself.
-
-    Raises:
-        DataError: a file cannot be read.
-
-    Cost: one reading of everything.
-    """
+    """SHA-256 of a file's bytes, or of names and bytes of a folder; a built-in name as it is."""
     if str(data) in BUILTINS:
         return f"built-in {data}"
     path = Path(data).expanduser()
-    whole = hashlib.sha256()
-    for file in _files(path):
-        with reading(file), file.open("rb") as opened:
-            one = hashlib.file_digest(opened, "sha256").hexdigest()
-        if file == path:
-            return one
-        whole.update(f"{file.relative_to(path).as_posix()}\0{one}\n".encode())
-    return whole.hexdigest()
-
-
-def _files(path: Path) -> Iterator[Path]:
-    """The file, or all files of a folder by name; hidden ones and our changelog are no data."""
+    digests = {}
+    for name in files_in(path) if path.is_dir() else [""]:
+        with reading(path / name), (path / name).open("rb") as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
     if not path.is_dir():
-        yield path
-        return
-    seen = set()  # a link can lead back to a folder above it
-    for folder, folders, names in os.walk(path, followlinks=True):
-        seen.add(os.path.realpath(folder))
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".") and os.path.realpath(os.path.join(folder, name)) not in seen
-        )
-        files = [Path(folder) / name for name in sorted(names) if not name.startswith(".")]
-        yield from (file for file in files if file.parent != path or file.name not in FILES)
+        return digests[""]
+    lines = "".join(f"{name}\0{digest}\n" for name, digest in digests.items())
+    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 TABLE, ARRAYS = "data.parquet", "data.npz"
@@ -91,21 +54,7 @@ TABLE, ARRAYS = "data.parquet", "data.npz"
 def keep(
     data: Any, folder: Path, *, target: str | None = None, ids: Any = None, source: Any = None
 ) -> tuple[Path, dict[str, Any]]:
-    """Write what `load` was given to a file.
-
-    Args:
-        data: a data frame, arrays or Datasets, as `load` takes them.
-        folder: an existing one; the file is data.parquet or data.npz in it.
-        target: as `load` was given it.
-        ids: likewise.
-        source: likewise.
-
-    Returns:
-        The file, and with which target, ids and source to load it.
-
-    Raises:
-        DataError: the data are none of these.
-    """
+    """Write what `load` was given to a file; that, and the target, ids and source to load it."""
     if (table := frame_table(data)) is not None:
         return _table(table, folder / TABLE, Choices(target, ids, source))
     is_pair = isinstance(data, tuple | list) and len(data) == 2
@@ -137,13 +86,11 @@ def _arrays(read: Source, path: Path) -> tuple[Path, dict[str, Any]]:
     parts["source"] = read.train.source
     if read.val is not None:
         parts |= {"x_val": read.val.x, "y_val": read.val.y, "source_val": read.val.source}
+    # Objects, which only pickle could hold, as strings.
     arrays: dict[str, Any] = {
-        name: _unpickled(values) for name, values in parts.items() if values is not None
+        name: values.astype(str) if values.dtype == object else values
+        for name, values in parts.items()
+        if values is not None
     }
     np.savez(path, **arrays)
     return path, {}
-
-
-def _unpickled(values: np.ndarray) -> np.ndarray:
-    """Objects, which only pickle could hold, as strings."""
-    return values.astype(str) if values.dtype == object else values

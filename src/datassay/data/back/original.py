@@ -1,7 +1,9 @@
-"""Data as they are stored: their ids and labels, and how they are given back."""
+"""Data as they are stored, how they are given back, and the changelog beside them."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import shutil
@@ -13,15 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Shaped
 
-from datassay.data.back.changelog import FILES
-from datassay.data.tables.choices import Choices
+from datassay.data.memory.frames import described_range
+from datassay.data.source import reading
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.preparation import refuse
+from datassay.data.tables.read import Choices, ReadColumn
 from datassay.data.tables.sources import plain, with_roles
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 from datassay.results import result
 
+TABLE, RECORD = FILES = ("changelog.csv", "changelog.json")
+COLUMNS = ("id", "decision", "given", "label", "when", "new_id")
+MADE_BY = "datassay apply"
+# What a spreadsheet takes as the start of a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 Write = Callable[[Path, Bool[np.ndarray, " n"], Shaped[np.ndarray, " n *k"]], np.ndarray]
 """Called with an empty folder, which samples stay, and the labels of all; gives the new ids of
 those that stay."""
@@ -29,23 +37,13 @@ those that stay."""
 
 @result
 class Original:
-    """One data set as it is stored.
+    """One data set as it is stored."""
 
-    Attributes:
-        ids: [n], of all samples that decisions can be about, whichever part they are in.
-        y: [n] class indices, or [n] or [n, k] targets, as `load` gives them.
-        class_names: in index order; empty: y holds targets.
-        is_numbered: whether ids are places in the data: when samples go, later ones move up.
-        file: name of the file in the folder that `write` fills; empty: that folder is the data.
-        write: gives the data back.
-        notes: what the user must know of what is given back.
-    """
-
-    ids: Shaped[np.ndarray, " n"]
-    y: Shaped[np.ndarray, " n *k"]
+    ids: Shaped[np.ndarray, " n"]  # of all samples that decisions can be about
+    y: Shaped[np.ndarray, " n *k"]  # class indices, or targets, as `load` gives them
     class_names: tuple[str, ...]
-    is_numbered: bool
-    file: str
+    is_numbered: bool  # ids are places in the data: when samples go, later ones move up
+    file: str  # in the folder that `write` fills; empty: that folder is the data
     write: Write
     notes: tuple[str, ...] = ()
 
@@ -75,35 +73,24 @@ def original_table(
     chosen: Choices,
     give_back: Callable[[Path, Path, Change], None],
 ) -> Original:
-    """A table as it is stored.
-
-    Args:
-        path: of a file, or of a folder that is one table.
-        table: as it was read.
-        chosen: what its columns are for.
-        give_back: writes it, as a `TableFormat` does.
-
-    Returns:
-        Ids and labels of the rows that have a label; the others are kept as they are.
-
-    Raises:
-        DataError: what `load` raises of such a table.
-    """
+    """A table as it is stored: ids and labels of its rows that have a label; the others stay."""
     table, chosen = with_roles(table, str(path), chosen)
     name, n_rows = chosen.target, table.num_rows
     assert name is not None
-    target = read_column(table[name], name, chosen)
-    refuse([target], str(path))
-    rows = np.arange(n_rows)
+
+    def column(name: str, rows: np.ndarray | None = None) -> ReadColumn:
+        values = table[name] if rows is None else table[name].take(pa.array(rows))
+        read = read_column(values, name, chosen)
+        refuse([read], str(path))
+        return read
+
+    rows, target = np.arange(n_rows), column(name)
     if target.is_missing is not None:
         rows = np.flatnonzero(~target.is_missing)
-        target = read_column(table[name].take(pa.array(rows)), name, chosen)
-        refuse([target], str(path))
+        target = column(name, rows)
     ids = rows
     if chosen.ids is not None:
-        named = read_column(table[chosen.ids], chosen.ids, chosen)
-        refuse([named], str(path))
-        ids = plain(named)[rows]
+        ids = plain(column(chosen.ids))[rows]
     y, _, classes = encode_targets(plain(target), None, (), chosen.task)
     is_numbered, place = chosen.ids is None, table.column_names.index(name)
     file = "" if path.is_dir() else path.name
@@ -154,18 +141,9 @@ def rewritten(
     number: Callable[[bytes, float], bytes],
     change: Change,
 ) -> bytes:
-    """A text of rows without some of them, and with other words in one cell of others.
-
-    Args:
-        text: all of it.
-        rows: where each row starts and ends, line ending included.
-        cell: row → where its label starts and ends.
-        number: the word that stands there, and a new target → how that is written.
-        change: what becomes of the rows.
-
-    Returns:
-        All else to the byte.
-    """
+    """A text without some of its rows and with other words in some cells, all else to the byte."""
+    # rows: where each starts and ends, line ending included. cell: row → where its label starts and
+    # ends. number: the word that stands there, and a new target → how that is written.
     words = {i: text[slice(*cell(j))] for i, j in change.donor.items()}
     words |= {i: number(text[slice(*cell(i))], value) for i, value in change.number.items()}
     parts, done = [], 0
@@ -178,16 +156,7 @@ def rewritten(
 
 
 def hand_on(source: Path, target: Path, *, link: bool) -> None:
-    """The same file in another place: a second name for it where that is possible, else a copy.
-
-    Args:
-        source: the file; of a link what it leads to.
-        target: where it goes; its folder is made.
-        link: whether a second name will do.
-
-    Raises:
-        OSError: it cannot be read or written.
-    """
+    """The same file in another place, a second name for it where that is possible, else a copy."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if link:
         try:
@@ -200,8 +169,11 @@ def hand_on(source: Path, target: Path, *, link: bool) -> None:
 
 def files_in(folder: Path) -> Iterator[str]:
     """Paths of all files within a folder, by name, without hidden ones and our changelog."""
+    seen = set()  # a link can lead back to a folder above it
     for place, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        seen.add(os.path.realpath(place))
+        shown = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = [n for n in shown if os.path.realpath(os.path.join(place, n)) not in seen]
         for name in sorted(names):
             path = Path(place, name).relative_to(folder).as_posix()
             if not name.startswith(".") and path not in FILES:
@@ -215,26 +187,20 @@ def without_range(table: pa.Table) -> pa.Table:
     """The table with row labels of pandas that are a range other than 0, 1, ... as a column."""
     # Without some rows they are no range any more; pandas, too, then writes a column. A range from
     # 0 only counts the rows, and still does so.
-    try:
-        about = json.loads((table.schema.metadata or {})[b"pandas"])
-        (index,) = about["index_columns"]
-        labels = range(index["start"], index["stop"], index["step"])
-    except (ValueError, LookupError, TypeError):
+    if (found := described_range(table)) is None:
         return table
-    if len(labels) != table.num_rows:
-        return table
+    labels, own = found
+    about = json.loads(table.schema.metadata[b"pandas"])
     if (labels.start, labels.step) == (0, 1):
         about["index_columns"] = []
-        return table.replace_schema_metadata({
-            **table.schema.metadata,
-            b"pandas": json.dumps(about).encode(),
-        })
-    name = index.get("name") or _INDEX
-    column = {"name": index.get("name"), "field_name": name, "pandas_type": "int64",
-              "numpy_type": "int64", "metadata": None}  # fmt: skip
-    about |= {"index_columns": [name], "columns": [*about["columns"], column]}
-    metadata = {**table.schema.metadata, b"pandas": json.dumps(about).encode()}
-    return table.append_column(name, pa.array(labels, pa.int64())).replace_schema_metadata(metadata)
+    else:
+        name = own or _INDEX
+        column = {"name": own, "field_name": name, "pandas_type": "int64",
+                  "numpy_type": "int64", "metadata": None}  # fmt: skip
+        about |= {"index_columns": [name], "columns": [*about["columns"], column]}
+        table = table.append_column(name, pa.array(labels, pa.int64()))
+    metadata = table.schema.metadata | {b"pandas": json.dumps(about).encode()}
+    return table.replace_schema_metadata(metadata)
 
 
 def with_rows(table: pa.Table, change: Change) -> pa.Table:
@@ -258,3 +224,73 @@ def with_rows(table: pa.Table, change: Change) -> pa.Table:
             ) from error
     table = table.set_column(place, table.schema.field(place), values)
     return table if keep.all() else without_range(table).filter(pa.array(keep))
+
+
+@result
+class Changelog:
+    """What was decided about samples, and what became of their ids."""
+
+    rows: tuple[dict[str, str], ...]  # one a decision; "new_id" is empty where it is removed
+    digest: str  # of the data before, from `source_digest`
+    digest_after: str  # of the data given back
+    is_numbered: bool  # ids are places: samples behind a removed one move up
+
+    def new_ids(self, ids: np.ndarray) -> list[str]:
+        """The ids, [n], that samples have now, as text; empty where they are gone."""
+        known = {row["id"]: row["new_id"] for row in self.rows}
+        if not self.is_numbered:
+            return [known.get(str(name), str(name)) for name in ids.tolist()]
+        gone = np.sort([int(name) for name, new in known.items() if not new])
+        places = ids - np.searchsorted(gone, ids)
+        return [
+            "" if known.get(str(name)) == "" else str(place)
+            for name, place in zip(ids.tolist(), places.tolist(), strict=True)
+        ]
+
+    def texts(self) -> dict[str, str]:
+        """File name → text: a table for people, safe to open in a spreadsheet, and a record."""
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(
+            ["'" * row[name].startswith(FORMULA) + row[name] for name in COLUMNS]
+            for row in self.rows
+        )
+        record = {
+            "made_by": MADE_BY,
+            "digest": self.digest,
+            "digest_after": self.digest_after,
+            "is_numbered": self.is_numbered,
+            "rows": self.rows,
+        }
+        return {
+            TABLE: table.getvalue(),
+            RECORD: json.dumps(record, indent=1, ensure_ascii=False) + "\n",
+        }
+
+
+def read_changelog(data: Path) -> Changelog | None:
+    """The changelog beside data, in its folder; None where there is none of ours."""
+    path = (data if data.is_dir() else data.parent) / RECORD
+    if not path.is_file():
+        return None
+    try:
+        with reading(path):
+            record = json.loads(path.read_text(encoding="utf-8"))
+        if record.get("made_by") != MADE_BY:
+            return None
+        rows = tuple({name: str(row[name]) for name in COLUMNS} for row in record["rows"])
+        digests = str(record["digest"]), str(record["digest_after"])
+        return Changelog(rows, *digests, bool(record["is_numbered"]))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path} must be as datassay apply wrote it; it was changed. Apply the decisions again."
+        ) from error
+
+
+def given_back_file(folder: Path) -> Path | None:
+    """The one file of data beside our changelog; None where there is no such, or several files."""
+    if not (folder / RECORD).is_file():
+        return None
+    inside = [p for p in folder.iterdir() if not p.name.startswith(".") and p.name not in FILES]
+    return inside[0] if len(inside) == 1 and inside[0].is_file() else None

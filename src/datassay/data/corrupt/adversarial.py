@@ -10,9 +10,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from datassay import rules
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.data.settings import Corruption, check_seed, is_fraction
+from datassay.data.settings import Corruption, check_seed
 from datassay.errors import DataError
 from datassay.results import result
 
@@ -94,10 +95,8 @@ def check_adversarial(samples: SampleSet, fraction: float, epsilon: float) -> No
             "adversarial samples change pixels, or columns of numbers; x holds embeddings by "
             f"{samples.encoding.name}. Take a network on the inputs, such as --model mlp."
         )
-    if not is_fraction(fraction):
-        raise DataError(f"fraction must lie in [0, 1]; got {fraction!r}.")
-    if not (np.isfinite(epsilon) and epsilon > 0):
-        raise DataError(f"epsilon must be finite and positive; got {epsilon!r}.")
+    rules.fraction("fraction", fraction, "[]", error=DataError)
+    rules.positive("epsilon", epsilon, finite=True, error=DataError)
 
 
 def _moved(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from datassay import rules
 from datassay.data.settings import check_seed
 from datassay.errors import DataError
 
@@ -41,10 +41,18 @@ def add_noise(
     Source: S3 §3.6.2, global noise. Deviates nowhere.
     """
     images = _checked(x)
-    _check_at_least_0(sigma, "sigma")
+    rules.at_least("sigma", sigma, 0, finite=True, error=DataError)
     check_seed(seed)
     if limits is not None:
-        _check_limits(images, limits)
+        low, high = limits
+        rules.require(
+            low < high, "limits", "be (low, high) with low < high", limits, error=DataError
+        )
+        if images.size and not low <= images.min() <= images.max() <= high:
+            raise DataError(
+                f"x must lie within the limits {low} to {high} before it is corrupted; got "
+                f"{images.min():.4g} to {images.max():.4g}. Scale it, or give its own limits."
+            )
     # In the images' own precision: float64 noise would double the memory of 60 000 images.
     noise = np.random.default_rng(seed).standard_normal(images.shape, dtype=images.dtype)
     noise *= images.dtype.type(sigma)
@@ -117,14 +125,18 @@ def patch_boxes(
     """
     _check_image_shape(image_shape)
     pixels = int(np.prod(image_shape))
-    _check_at_least_0(area, "area")
-    if area > pixels:
-        raise DataError(
-            f"area must be at most the image's {pixels} pixels; got {area}. Give an area in pixels."
-        )
+    rules.at_least("area", area, 0, finite=True, error=DataError)
+    rule = f"be at most the image's {pixels} pixels"
+    rules.require(
+        area <= pixels, "area", rule, area, remedy="Give an area in pixels.", error=DataError
+    )
     check_seed(seed)
     rng = np.random.default_rng(seed)
-    middle = np.stack([_middles(size, n, rng) for size in image_shape], axis=1)  # [n, 2]
+    ends = [
+        (round(FIRST_MIDDLE * size), min(round(LAST_MIDDLE * size), size - 1))
+        for size in image_shape
+    ]
+    middle = np.stack([rng.integers(a, b + 1, n) for a, b in ends], axis=1)  # [n, 2]
     aspect = rng.uniform(0.5, 2, n)
     side = np.sqrt(area)
     sides = np.stack([side / aspect, side * aspect], axis=1).astype(np.int64)  # rounds down
@@ -134,11 +146,6 @@ def patch_boxes(
     return np.concatenate([start, np.maximum(end - start, 0)], axis=1)
 
 
-def _middles(size: int, n: int, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
-    first, last = round(FIRST_MIDDLE * size), min(round(LAST_MIDDLE * size), size - 1)
-    return rng.integers(first, last + 1, n)
-
-
 def _checked(x: Any) -> np.ndarray:
     images = np.asarray(x)
     if images.ndim < 2 or images.dtype not in (np.float32, np.float64):
@@ -146,10 +153,7 @@ def _checked(x: Any) -> np.ndarray:
             "x must be images or rows of pixels, [n, ...], of float32 or float64; got "
             f"{images.dtype} in shape {list(images.shape)}. Divide bytes by 255."
         )
-    if not np.isfinite(images).all():
-        raise DataError(
-            f"x must be finite; {int((~np.isfinite(images)).sum())} values are not. Remove them."
-        )
+    rules.finite("x", images, remedy="Remove them.", error=DataError)
     return images
 
 
@@ -180,19 +184,3 @@ def _check_image_shape(image_shape: Sequence[int]) -> None:
         raise DataError(
             f"image_shape must be rows, columns, each at least 1; got {tuple(image_shape)}."
         )
-
-
-def _check_limits(images: np.ndarray, limits: tuple[float, float]) -> None:
-    low, high = limits
-    if not low < high:
-        raise DataError(f"limits must be (low, high) with low < high; got {limits}.")
-    if images.size and not low <= images.min() <= images.max() <= high:
-        raise DataError(
-            f"x must lie within the limits {low} to {high} before it is corrupted; got "
-            f"{images.min():.4g} to {images.max():.4g}. Scale it, or give its own limits."
-        )
-
-
-def _check_at_least_0(value: Any, name: str) -> None:
-    if not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
-        raise DataError(f"{name} must be a finite number, at least 0; got {value!r}.")

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.data.arguments import checks_arguments
-from datassay.data.memory.arrays import to_numpy
 from datassay.data.samples import SampleSet
 from datassay.data.settings import Corruption, check_seed, is_fraction
+from datassay.data.source import to_numpy
 from datassay.errors import DataError
 
 
@@ -59,7 +59,10 @@ def add_label_noise(
     check_seed(seed)
     rng = np.random.default_rng(seed)
     if rate is None:
-        y = _drawn(samples.y, _transitions(kind, samples.n_classes), rng)
+        steps = _transitions(kind, samples.n_classes).cumsum(axis=1)
+        steps /= steps[:, -1:]  # rounding must not let a draw reach beyond the last class
+        drawn = rng.random(len(samples))[:, None] >= steps[samples.y]
+        y = drawn.sum(axis=1).astype(np.int64)
     else:
         y = _changed(samples, rate, kind, rng)
     return replace(samples, y=y, true_y=samples.y if samples.true_y is None else samples.true_y)
@@ -112,9 +115,3 @@ def _transitions(kind: Any, n_classes: int) -> Float[np.ndarray, "k k"]:
             f"{sums.tolist()} and a smallest entry of {matrix.min()}. Divide each row by its sum."
         )
     return matrix.astype(np.float64)
-
-
-def _drawn(y: np.ndarray, matrix: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    steps = matrix.cumsum(axis=1)
-    steps /= steps[:, -1:]  # rounding must not let a draw reach beyond the last class
-    return (rng.random(len(y))[:, None] >= steps[y]).sum(axis=1).astype(np.int64)

@@ -16,7 +16,7 @@ import pyarrow.csv as arrow_csv
 
 from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
-from datassay.data.source import check_fits
+from datassay.data.source import check_fits, in_blocks
 from datassay.data.tables.numeric import CODE, NUMBER
 from datassay.data.tables.sources import NOTE
 from datassay.errors import DataError
@@ -33,14 +33,7 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 @dataclass(frozen=True)
 class _Text:
-    """What a text file holds.
-
-    Attributes:
-        content: its UTF-8.
-        separator: of its columns.
-        decimal: the decimal point of its numbers.
-        note: what is not as usual, in a sentence; may be empty.
-    """
+    """What a text file holds, in UTF-8, and what is not as usual, in a sentence."""
 
     content: pa.Buffer
     separator: str = ","
@@ -50,7 +43,12 @@ class _Text:
 
 def _text(path: Path) -> _Text:
     """A text file's content: UTF-16 by its byte order mark, Windows-1252 where it is no UTF-8."""
-    content = _unpacked(path) if path.suffix.lower() == ".gz" else _mapped(path)
+    if path.suffix.lower() == ".gz":
+        content = _unpacked(path)
+    else:
+        check_fits(path.stat().st_size, f"the text in {path}")
+        with pa.memory_map(str(path)) as file:
+            content = file.read_buffer()
     content, encoding = _utf8(content, path)
     notes = [f"is read as {encoding} text"] * bool(encoding)
     name = path.name.lower().removesuffix(".gz")
@@ -60,12 +58,6 @@ def _text(path: Path) -> _Text:
     notes += ["has decimal commas"] * (decimal == ",")
     note = f"{path.name} {' and '.join(notes)}." if notes else ""
     return _Text(content, separator, decimal, note)
-
-
-def _mapped(path: Path) -> pa.Buffer:
-    check_fits(path.stat().st_size, f"the text in {path}")
-    with pa.memory_map(str(path)) as file:
-        return file.read_buffer()
 
 
 def _unpacked(path: Path) -> pa.Buffer:
@@ -145,9 +137,11 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         )
     _check_quotes(path, text, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
-    if table.column_names.count(ids) == 1 and _all_match(table[ids].drop_null(), _INTEGER):
-        place = table.column_names.index(ids)
-        table = table.set_column(place, ids, table[ids].cast(pa.int64()))
+    if table.column_names.count(ids) == 1:
+        is_whole = pc.match_substring_regex(table[ids].drop_null(), _INTEGER)  # type: ignore[attr-defined]
+        if pc.all(is_whole, min_count=0).as_py():  # type: ignore[attr-defined]
+            place = table.column_names.index(ids)
+            table = table.set_column(place, ids, table[ids].cast(pa.int64()))
     return table.replace_schema_metadata({NOTE: text.note}) if text.note else table
 
 
@@ -157,52 +151,30 @@ def _typed(text: _Text, ids: str | None) -> pa.Table:
     columns = list(zip(table.column_names, table.schema.types, strict=True))
     if len({name for name, _ in columns}) < len(columns):
         return table  # which is refused for it: no column can be named
-    numbers = [name for name, kind in columns if _is_number(kind)]
+    types = pa.types
+    numbers = [name for name, kind in columns if types.is_integer(kind) or types.is_floating(kind)]
     if numbers and _LEADING_ZERO.search(memoryview(text.content)):
-        codes = _codes(_parsed(text, as_words | dict.fromkeys(numbers, pa.string())), numbers)
+        words = _parsed(text, as_words | dict.fromkeys(numbers, pa.string()))
+        found = {n: pc.match_substring_regex(words[n], CODE) for n in numbers}  # type: ignore[attr-defined]
+        codes = [n for n in numbers if pc.any(found[n]).as_py()]  # type: ignore[attr-defined]
         table = _parsed(text, as_words | dict.fromkeys(codes, pa.string())) if codes else table
     return table
 
 
 def _parsed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
-    size, block = text.content.size, BLOCK
-    while True:
-        try:
-            return arrow_csv.read_csv(
-                pa.BufferReader(text.content),
-                read_options=arrow_csv.ReadOptions(block_size=block),
-                parse_options=arrow_csv.ParseOptions(
-                    delimiter=text.separator, newlines_in_values=True
-                ),
-                convert_options=arrow_csv.ConvertOptions(
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                    column_types=types,
-                    decimal_point=text.decimal,
-                ),
-            )
-        except pa.ArrowInvalid as error:  # a row longer than a block
-            if "straddling" not in str(error) or block > size:
-                raise
-            block = min(16 * block, 2**31 - 1)
+    how = arrow_csv.ParseOptions(delimiter=text.separator, newlines_in_values=True)
+    what = arrow_csv.ConvertOptions(
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        column_types=types,
+        decimal_point=text.decimal,
+    )
 
+    def parsed(block: int) -> pa.Table:
+        blocks = arrow_csv.ReadOptions(block_size=block)
+        return arrow_csv.read_csv(pa.BufferReader(text.content), blocks, how, what)
 
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
-
-
-def _codes(words: pa.Table, names: list[str]) -> list[str]:
-    """The columns of numbers that hold digits with leading zeros."""
-    return [
-        name
-        for name in names
-        if pc.any(pc.match_substring_regex(words[name], CODE)).as_py()  # type: ignore[attr-defined]
-    ]
-
-
-def _all_match(words: pa.ChunkedArray, pattern: str) -> bool:
-    matches = pc.match_substring_regex(words, pattern)  # type: ignore[attr-defined]
-    return pc.all(matches, min_count=0).as_py()  # type: ignore[attr-defined]
+    return in_blocks(parsed, text.content.size)
 
 
 def _header_is_data(table: pa.Table) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from io import BufferedIOBase
 from math import prod
 from pathlib import Path
 
@@ -56,16 +55,22 @@ def read_idx_folder(folder: Path) -> Source:
 
 
 def _pair(files: list[Path], part: str) -> tuple[Path, Path] | None:
-    images, labels = (_only(files, rf"(?i)({part}).*{what}") for what in ("images", "labels"))
-    if images is None and labels is None:
-        return None
-    if images is None or labels is None:
-        file = images or labels
+    pair = []
+    for what in ("images", "labels"):
+        fitting = (p for p in reversed(files) if re.search(rf"(?i)({part}).*{what}", p.name))
+        matches = {p.name.removesuffix(".gz"): p for p in fitting}
+        if len(matches) > 1:
+            raise DataError(
+                f"a folder must hold one data set; got {', '.join(sorted(matches))}. Move each "
+                "set to a folder of its own."
+            )
+        pair += matches.values()
+    if len(pair) == 1:
         raise DataError(
-            f"images and labels must come together; beside {file} its counterpart is missing. "
+            f"images and labels must come together; beside {pair[0]} its counterpart is missing. "
             "Add it to the folder."
         )
-    return images, labels
+    return (pair[0], pair[1]) if pair else None
 
 
 def _part(files: list[Path], part: str) -> SourcePart | None:
@@ -84,16 +89,6 @@ def _part(files: list[Path], part: str) -> SourcePart | None:
     )
 
 
-def _only(files: list[Path], pattern: str) -> Path | None:
-    matches = {p.name.removesuffix(".gz"): p for p in reversed(files) if re.search(pattern, p.name)}
-    if len(matches) > 1:
-        raise DataError(
-            f"a folder must hold one data set; got {', '.join(sorted(matches))}. Move each set "
-            "to a folder of its own."
-        )
-    return next(iter(matches.values()), None)
-
-
 def read_idx(path: Path) -> np.ndarray:
     """The array in one IDX file.
 
@@ -106,7 +101,8 @@ def read_idx(path: Path) -> np.ndarray:
     Raises:
         DataError: not an IDX file, shorter or longer than it states, or too large for memory.
     """
-    with reading(path), _opened(path) as file:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with reading(path), opened(path, "rb") as file:
         start = file.read(4)
         if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _TYPES:
             raise DataError(
@@ -118,31 +114,21 @@ def read_idx(path: Path) -> np.ndarray:
         dtype = np.dtype(_TYPES[start[2]])
         expected = prod(shape) * dtype.itemsize
         check_fits(expected, f"the array in {path}")
-        # One byte more than is stated tells of a longer file, and no more is unpacked.
-        content = _read(file, expected + 1)
+        # One byte more than is stated tells of a longer file, and no more is unpacked: bytes are
+        # taken as they come, for the stated number may be far beyond the file's.
+        parts, left = [], expected + 1
+        while left and (part := file.read(min(left, _PIECE))):
+            parts.append(part)
+            left -= len(part)
+    content = b"".join(parts)
     if len(sizes) < 4 * start[3] or len(content) != expected:
-        head = len(start) + len(sizes)
-        more = "or more" if len(content) > expected else ""
+        head, more = len(start) + len(sizes), " or more" * (len(content) > expected)
         raise DataError(
             f"{path} must hold {head + expected} bytes for its shape {shape}; got "
-            f"{head + len(content)}{more and ' ' + more}. It is truncated or damaged; fetch it "
-            "again."
+            f"{head + len(content)}{more}. It is truncated or damaged; fetch it again."
         )
     values = np.frombuffer(content, dtype).reshape(shape)
     return values.astype(dtype.newbyteorder("="), copy=False)
-
-
-def _opened(path: Path) -> BufferedIOBase:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
-
-
-def _read(file: BufferedIOBase, limit: int) -> bytes:
-    """Up to so many bytes, taken as they come: the stated number may be far beyond the file's."""
-    parts, left = [], limit
-    while left and (part := file.read(min(left, _PIECE))):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
 
 
 def _give_back(folder: Path, task: str | None, link: bool) -> Original:
@@ -166,20 +152,16 @@ def _give_back(folder: Path, task: str | None, link: bool) -> Original:
             if file not in made:
                 hand_on(folder / file, target / file, link=link)
         for file, (like, values) in made.items():
-            _write(target / file, values, like)
+            kind = f"{values.dtype.kind}{values.dtype.itemsize}"
+            code = next(code for code, name in _TYPES.items() if name.lstrip(">") == kind)
+            sizes = b"".join(size.to_bytes(4, "big") for size in values.shape)
+            content = bytes([0, 0, code, values.ndim]) + sizes
+            content += values.astype(values.dtype.newbyteorder(">")).tobytes()
+            is_zipped = like.suffix == ".gz"
+            (target / file).write_bytes(gzip.compress(content, mtime=0) if is_zipped else content)
         return ids_after(ids, keep, is_numbered=True)
 
     return Original(ids, y, names, True, "", write)
-
-
-def _write(path: Path, values: np.ndarray, like: Path) -> None:
-    """An array as an IDX file, gzipped as another one is."""
-    kind = f"{values.dtype.kind}{values.dtype.itemsize}"
-    code = next(code for code, name in _TYPES.items() if name.lstrip(">") == kind)
-    head = bytes([0, 0, code, values.ndim])
-    sizes = b"".join(size.to_bytes(4, "big") for size in values.shape)
-    content = head + sizes + values.astype(values.dtype.newbyteorder(">")).tobytes()
-    path.write_bytes(gzip.compress(content, mtime=0) if like.suffix == ".gz" else content)
 
 
 FORMAT = Format(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from datassay.data.back.changelog import FILES
-from datassay.data.back.original import Original, files_in, hand_on
+from datassay.data.back.original import FILES, Original, files_in, hand_on
 from datassay.data.format import Format
 from datassay.data.pictures import SUFFIXES, Pictures
 from datassay.data.samples import Column
@@ -38,35 +37,27 @@ def _read(folder: Path) -> Source:
         val = _part(held_out[0], folder, passed) if held_out else None
         used = {"train", *(path.name for path in held_out[:1])}
         passed += [e.name for e in listed(folder) if e.name not in used and not _is_hidden(e.name)]
-    return Source(folder.name, train, val, "classification", kind="image", columns=_note(passed))
+    passed = [name for name in passed if name not in FILES]
+    shown = ", ".join(map(ascii, passed[:SHOWN])) + ", ..." * (len(passed) > SHOWN)
+    text = f"{len(passed):,} files or folders that are no images: {shown}"
+    columns = (Column("beside the images", "left out", note=text),) * bool(passed)
+    return Source(folder.name, train, val, "classification", kind="image", columns=columns)
 
 
 def _class_folders(folder: Path) -> list[Path]:
     """The folders in it that name classes; hidden ones, __MACOSX and results of ours are none."""
     inside = [folder / e.name for e in listed(folder) if e.is_dir() and not _is_hidden(e.name)]
-    return [path for path in inside if not _is_ours(path)]
+    classes = []
+    for path in inside:
+        with suppress(OSError), (path / _PAGE).open("rb") as file:
+            if _MARK in file.read(4096):
+                continue
+        classes.append(path)
+    return classes
 
 
 def _is_hidden(name: str) -> bool:
     return name.startswith((".", "__"))
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether a folder holds results of an earlier run."""
-    try:
-        with (folder / _PAGE).open("rb") as file:
-            return _MARK in file.read(4096)
-    except OSError:
-        return False
-
-
-def _note(passed: Sequence[str]) -> tuple[Column, ...]:
-    passed = [name for name in passed if name not in FILES]
-    if not passed:
-        return ()
-    shown = ", ".join(map(ascii, passed[:SHOWN])) + ", ..." * (len(passed) > SHOWN)
-    text = f"{len(passed):,} files or folders that are no images: {shown}"
-    return (Column("beside the images", "left out", note=text),)
 
 
 def _part(folder: Path, root: Path, passed: list[str]) -> SourcePart:
@@ -90,7 +81,12 @@ def _part(folder: Path, root: Path, passed: list[str]) -> SourcePart:
     names = {path.name for path in folders}
     if folder == root:
         passed += [e.name for e in listed(folder) if e.name not in names and not _is_hidden(e.name)]
-    ids = [_id(p, root) for p in files]
+    ids = [path.relative_to(root).as_posix() for path in files]
+    for name in ids:
+        if any("\udc80" <= c <= "\udcff" for c in name):  # bytes that Python could not decode
+            raise DataError(
+                f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
+            )
     x = np.zeros((len(files), 0), dtype=np.float32)  # pixels, or what an encoder makes of them
     return SourcePart(
         x, np.array(labels, object), np.array(ids, object), images=Pictures(tuple(files))
@@ -123,15 +119,6 @@ def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
     return sorted(images), sorted(others)
 
 
-def _id(path: Path, root: Path) -> str:
-    name = path.relative_to(root).as_posix()
-    if any("\udc80" <= c <= "\udcff" for c in name):  # bytes that Python could not decode
-        raise DataError(
-            f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
-        )
-    return name
-
-
 def _give_back(folder: Path, task: str | None, link: bool) -> Original:
     """The images of both parts under the class that they have now; all other files handed on."""
     source = _read(folder)
@@ -156,17 +143,9 @@ def _give_back(folder: Path, task: str | None, link: bool) -> Original:
 def _new_places(
     ids: list[str], keep: np.ndarray, labels: list[str], depth: int
 ) -> dict[str, str | None]:
-    """Where each image goes: into the folder of its class, without taking the name of another.
-
-    Args:
-        ids: [n] paths within the folder.
-        keep: [n] bool, which stay.
-        labels: [n], of the class folders that they belong to.
-        depth: how many folders stand above those of the classes.
-
-    Returns:
-        Path → path, or None where it is removed. Of names that are taken the stem gets -2, -3, ...
-    """
+    """Path → path in the folder of its class, None where it is removed; no name occurs twice."""
+    # ids: paths within the folder; labels: of the class folders; depth: how many folders stand
+    # above those. Of names that are taken the stem gets -2, -3, ...
     places: dict[str, str | None] = {}
     moved: list[tuple[str, PurePosixPath]] = []
     for name, stays, label in zip(ids, keep.tolist(), labels, strict=True):

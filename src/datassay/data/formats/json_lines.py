@@ -11,26 +11,23 @@ import pyarrow.json
 
 from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
-from datassay.data.source import check_fits
+from datassay.data.source import check_fits, in_blocks
 from datassay.errors import DataError
 
-_BLOCK = 2**20
 _SPACE = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
 
 def _read(path: Path, ids: str | None) -> pa.Table:
     """The table in a file; a key is a column, and what a line does not have is missing."""
-    size, block = path.stat().st_size, _BLOCK
+    size = path.stat().st_size
     check_fits(2.0 * size, f"the text in {path}")
-    while True:
-        try:
-            options = pyarrow.json.ReadOptions(block_size=block)
-            return pyarrow.json.read_json(path, read_options=options)
-        except pa.ArrowInvalid as error:  # a line longer than a block
-            if "straddling" not in str(error) or block > size:
-                raise
-            block = min(16 * block, 2**31 - 1)
+
+    def parsed(block: int) -> pa.Table:
+        options = pyarrow.json.ReadOptions(block_size=block)
+        return pyarrow.json.read_json(path, read_options=options)
+
+    return in_blocks(parsed, size)
 
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
@@ -57,18 +54,18 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
 def _span(line: str, key: str) -> tuple[int, int]:
     """Where the value of a key of the outermost object starts and ends."""
     place = line.index("{") + 1
+
+    def past(place: int, passed: str) -> int:
+        while line[place] in passed:
+            place += 1
+        return place
+
     while True:
-        name, place = _DECODER.raw_decode(line, _past(line, place, _SPACE + ","))
-        start = _past(line, place, _SPACE + ":")
+        name, place = _DECODER.raw_decode(line, past(place, _SPACE + ","))
+        start = past(place, _SPACE + ":")
         _, place = _DECODER.raw_decode(line, start)
         if name == key:
             return start, place
-
-
-def _past(line: str, place: int, passed: str) -> int:
-    while line[place] in passed:
-        place += 1
-    return place
 
 
 FORMAT = TableFormat(

@@ -14,9 +14,8 @@ from numpy.lib import format as npy
 
 from datassay.data.back.original import Original, ids_after
 from datassay.data.format import Format
-from datassay.data.memory.arrays import to_numpy
-from datassay.data.source import Source, SourcePart, check_fits, reading
-from datassay.data.synthetic.builtin import read_builtin
+from datassay.data.source import Source, SourcePart, check_fits, reading, to_numpy
+from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
@@ -60,7 +59,10 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             keys = [key for key in _KEYS if f"{key}.npy" in there]
             sizes = {key: _stated_size(archive, key, path) for key in keys}
             check_fits(sum(sizes.values()), f"the arrays in {path}")
-            return {key: to_numpy(_array(archive, key), key) for key in keys}
+            return {
+                key: to_numpy(npy.read_array(archive.open(f"{key}.npy"), allow_pickle=False), key)
+                for key in keys
+            }
 
 
 def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
@@ -88,11 +90,6 @@ def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     return read(member)
 
 
-def _array(archive: zipfile.ZipFile, key: str) -> np.ndarray:
-    with archive.open(f"{key}.npy") as member:
-        return npy.read_array(member, allow_pickle=False)
-
-
 def _give_back(path: Path, task: str | None, link: bool) -> Original:
     """X and y as they are stored, x_val and y_val handed on."""
     # Arrays that the archive holds beside those that are read lose the same rows where they have as
@@ -101,10 +98,17 @@ def _give_back(path: Path, task: str | None, link: bool) -> Original:
     val_y = None if source.val is None else source.val.y
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)  # pyright: ignore[reportArgumentType]
     ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
-    is_numbered, others = source.train.ids is None, _others(path, len(y))
+    is_numbered, others = source.train.ids is None, set()  # others have a row a sample
+    with reading(path), zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            name = member.removesuffix(".npy")
+            if name != member and name not in _KEYS:
+                with archive.open(member) as file:
+                    others |= {name} if _header(file)[0][:1] == (len(y),) else set()
 
     def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
-        changed = _as_stored(source, y, np.where(_rows_of(keep, new), new, y), names)
+        stays = keep.reshape(-1, *[1] * (new.ndim - 1))
+        changed = _as_stored(source, y, np.where(stays, new, y), names)
         with reading(path), zipfile.ZipFile(path) as archive, zipfile.ZipFile(
             folder / path.name, "w"
         ) as target:  # fmt: skip
@@ -122,7 +126,7 @@ def _give_back(path: Path, task: str | None, link: bool) -> Original:
 
 def original_builtin(name: str) -> Original:
     """A built-in set, which is given as an .npz file with ids."""
-    source = read_builtin(name)
+    source = BUILTINS[name]()
     y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
     ids = np.arange(len(y))
 
@@ -166,23 +170,6 @@ def _as_stored(
     given = np.array(stored, object if is_text else stored.dtype)
     given[is_new] = values.reshape(given[is_new].shape)
     return given.astype(str) if is_text else given
-
-
-def _rows_of(keep: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return keep.reshape(-1, *[1] * (y.ndim - 1))
-
-
-def _others(path: Path, n: int) -> set[str]:
-    """Arrays that `load` does not read and that have a row a sample."""
-    found = set()
-    with reading(path), zipfile.ZipFile(path) as archive:
-        for member in archive.namelist():
-            name = member.removesuffix(".npy")
-            if name == member or name in _KEYS:
-                continue
-            with archive.open(member) as file:
-                found |= {name} if _header(file)[0][:1] == (n,) else set()
-    return found
 
 
 def _kept(

@@ -10,43 +10,34 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import ipc
 
 from datassay.data.back.original import Change, files_in, hand_on, with_rows
 from datassay.data.format import TableFormat
 from datassay.data.formats.arrow import read_arrow
+from datassay.data.memory.frames import named_labels
 from datassay.data.source import reading
 from datassay.errors import DataError
 
 STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 
-def _is_saved(folder: Path) -> bool:
-    """Whether a folder is one data set, or several splits, that `save_to_disk` wrote."""
-    return (folder / STATE).is_file() or (folder / SPLITS).is_file()
-
-
 def _read(folder: Path, ids: str | None) -> pa.Table:
     """The table in a folder, labels of classes by their names; a label of −1, none, is missing."""
-    table = _stored(folder)
-    for name, feature in _features(folder).items():
-        if feature.get("_type") != "ClassLabel" or name not in table.column_names:
-            continue
-        words = pa.array([str(word) for word in feature["names"]], pa.large_string())
-        codes = table[name].cast(pa.int64())
-        known = pc.if_else(pc.less(codes, 0), None, codes)  # type: ignore[attr-defined]
+    table = pa.concat_tables([table for _, table in _data_files(folder)])
+    features: dict[str, Any] = {}
+    if (folder / INFO).is_file():
         with reading(folder / INFO):
-            if (pc.max(known).as_py() or 0) >= len(words):  # type: ignore[attr-defined]
-                raise ValueError(f"column {name!r} has labels beyond its {len(words)} names")
-        column = words.take(known.combine_chunks())
-        table = table.set_column(table.column_names.index(name), name, column)
+            text = (folder / INFO).read_text(encoding="utf-8")
+            features = json.loads(text).get("features") or {}
+    for name, feature in features.items():
+        is_label = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+        if not is_label or name not in table.column_names:
+            continue
+        with reading(folder / INFO):
+            words = named_labels(table[name], feature["names"])
+        table = table.set_column(table.column_names.index(name), name, words)
     return table
-
-
-def _stored(folder: Path) -> pa.Table:
-    """The table as it is stored, all of its files one behind the other."""
-    return pa.concat_tables([table for _, table in _data_files(folder)])
 
 
 def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
@@ -70,20 +61,12 @@ def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
     return found
 
 
-def _features(folder: Path) -> dict[str, dict[str, Any]]:
-    """What the columns are."""
-    if not (folder / INFO).is_file():
-        return {}
-    with reading(folder / INFO):
-        features = json.loads((folder / INFO).read_text(encoding="utf-8")).get("features") or {}
-    return {name: f for name, f in features.items() if isinstance(f, dict)}
-
-
 def _give_back(source: Path, target: Path, change: Change) -> None:
     """The same files, schema and features."""
     keep = change.keep
-    table = with_rows(_stored(source), replace(change, keep=np.ones_like(keep)))
     files, start, whole = _data_files(source), 0, hashlib.sha256()
+    table = pa.concat_tables([part for _, part in files])
+    table = with_rows(table, replace(change, keep=np.ones_like(keep)))
     for file, part in files:
         rows = slice(start, start + part.num_rows)
         start = rows.stop
@@ -105,7 +88,7 @@ def _give_back(source: Path, target: Path, change: Change) -> None:
 FORMAT = TableFormat(
     name="saved datasets",
     holds="what save_to_disk of datasets wrote",
-    is_folder=_is_saved,
+    is_folder=lambda folder: any((folder / name).is_file() for name in (STATE, SPLITS)),
     read=_read,
     give_back=_give_back,
 )

@@ -1,7 +1,8 @@
-"""Samples given as frames, arrays, tensors or Datasets become a SampleSet; nothing is split off."""
+"""Frames, arrays, tensors and Datasets become one source, or one SampleSet without a split."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,33 +10,24 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.data.assemble import one_set
-from datassay.data.memory.arrays import is_dataset, read_arrays, read_datasets, to_numpy
 from datassay.data.memory.frames import check_index, frame_table, plain_column, row_ids
-from datassay.data.outputs import Coding
+from datassay.data.pictures import pixels
 from datassay.data.samples import SampleSet
-from datassay.data.source import Source
-from datassay.data.tables.choices import Choices
+from datassay.data.source import Source, SourcePart, to_numpy
+from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
-from datassay.errors import DataError
+from datassay.data.targets import Coding
+from datassay.errors import DataError, DatassayError
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
-    """A source from frames, arrays or Datasets.
-
-    Args:
-        data: (x, y) or (x, y, x_val, y_val), where x of a pair may be a data frame; a Dataset of
-            (x, y), or (train, val) Datasets.
-        ids: [n], one for each training sample; None: the row number.
-        source: [n], where each training sample came from; None: unknown.
-
-    Returns:
-        The source; None where data is neither.
-    """
+    """A source from (x, y) or (x, y, x_val, y_val), one or two Datasets; None of anything else."""
     parts = list(data) if isinstance(data, tuple | list) else []
     if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
         return read_datasets(*parts, ids=ids, source=source)
     if isinstance(data, tuple) and len(parts) == 2 and hasattr(parts[0], "columns"):
-        return _of_frame(*parts, ids=ids, source=source)
+        found = frame_with_targets(parts[0], parts[1], ids, source)
+        return table_source(*found) if isinstance(found, tuple) else found
     if isinstance(data, tuple) or any(hasattr(p, "dtype") for p in parts):
         return read_arrays(parts, ids, source)
     if isinstance(data, list) or is_dataset(data):
@@ -43,29 +35,11 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
     return None
 
 
-def _of_frame(x: Any, y: Any, ids: Any, source: Any) -> Source | None:
-    found = frame_with_targets(x, y, ids, source)
-    return table_source(*found) if isinstance(found, tuple) else found
-
-
 def frame_with_targets(
     x: Any, y: Any, ids: Any = None, source: Any = None
 ) -> tuple[pa.Table, str, Choices] | Source | None:
-    """A data frame with its targets, ids and sources as columns of it.
-
-    Args:
-        x: maybe a data frame.
-        y: [n] or [n, k] targets.
-        ids: [n]; None: the index of pandas, or row numbers.
-        source: [n]; None: unknown.
-
-    Returns:
-        The table, what to call it, and the names of those columns; a source of arrays where there
-        are several targets a sample; None where x is no frame.
-
-    Raises:
-        DataError: lengths or indices differ, or row labels repeat.
-    """
+    """A data frame with its targets, ids and sources as columns of it, its name, and theirs."""
+    # A source of arrays where there are several targets a sample; None where x is no frame.
     table = frame_table(x)
     if table is None:
         return None
@@ -84,13 +58,8 @@ def frame_with_targets(
             ids = table[labels].to_numpy() if ids is None and labels else ids
             return read_arrays((x, targets), ids, source)
         targets = targets[:, 0]
-    return _with_roles(table, {"target": targets, "ids": ids, "source": source})
-
-
-def _with_roles(table: pa.Table, given: dict[str, Any]) -> tuple[pa.Table, str, Choices]:
-    """The table with targets, ids and sources as columns of it."""
     names: dict[str, Any] = {}
-    for role, values in given.items():
+    for role, values in (("target", targets), ("ids", ids), ("source", source)):
         if values is not None:
             name = str(getattr(values, "name", None) or role)
             names[role] = name if name not in table.column_names else f"{name} ({role})"
@@ -107,22 +76,9 @@ def _with_roles(table: pa.Table, given: dict[str, Any]) -> tuple[pa.Table, str, 
 def as_samples(
     value: Any, name: str, like: SampleSet | None = None, coding: Coding | None = None
 ) -> SampleSet | None:
-    """One sample set, of all the samples given.
-
-    Args:
-        value: a SampleSet, which is handed back as it is; (x, y), x a data frame or an array; a
-            data frame whose last column is the target; or a Dataset of (x, y).
-        name: of the argument, for errors.
-        like: the training samples, whose task and classes these follow; None: y says what they are,
-            as in `load`.
-        coding: of y by a network's outputs, where like is None.
-
-    Returns:
-        The set; None where the value is none of these.
-
-    Raises:
-        DataError: the samples are not usable, or there are two sets where one is meant.
-    """
+    """All samples given as one set, a SampleSet as it is; None of what is neither."""
+    # like: the training samples, whose task and classes these follow. coding: of y by a network's
+    # outputs, where like is None.
     if isinstance(value, SampleSet):
         return value
     is_pair = isinstance(value, tuple) and len(value) == 2
@@ -138,7 +94,9 @@ def as_samples(
         )
     if (table := frame_table(value)) is not None:
         check_index(table)
-        choices = Choices(target=_target(table, like), keep=_columns(table, like))
+        name_of = _target_of(like)
+        target = name_of if name_of in table.column_names else None
+        choices = Choices(target=target, keep=_columns(table, like))
         return one_set(table_source(table, name, choices), like, coding)
     source = read_in_memory(value)
     if source is None:
@@ -151,20 +109,8 @@ def as_samples(
 
 
 def unlabelled(value: Any, name: str, like: SampleSet | None) -> SampleSet | None:
-    """Inputs alone, whose targets nobody knows.
-
-    Args:
-        value: an array or a tensor of inputs, [m, ...], or a data frame without the target column
-            of the training's.
-        name: of the argument, for errors.
-        like: the training samples.
-
-    Returns:
-        A set whose targets are all 0; None where the value has targets, or is something else.
-
-    Raises:
-        DataError: the inputs are not usable.
-    """
+    """Inputs alone as a set whose targets are all 0; None where there are targets, or no inputs."""
+    # value: an array or a tensor, [m, ...], or a frame without the target column of the training's.
     if (table := frame_table(value)) is not None:
         target = _target_of(like)
         if target is None or target in table.column_names:
@@ -189,14 +135,85 @@ def _target_of(like: SampleSet | None) -> str | None:
     return next((column.name for column in columns if column.read_as == "target"), None)
 
 
-def _target(table: pa.Table, like: SampleSet | None) -> str | None:
-    """The same where this table has it; None: its last column."""
-    name = _target_of(like)
-    return name if name in table.column_names else None
-
-
 def _columns(table: pa.Table, like: SampleSet | None) -> tuple[str, ...]:
     """The columns that the samples before used, whatever our rules would say of these."""
     fitted = None if like is None else like.preparation
     names = [] if fitted is None else [column.name for column in fitted.columns]
     return tuple(name for name in names if name in table.column_names)
+
+
+def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None) -> Source:
+    """A source from (x, y) or (x, y, x_val, y_val)."""
+    if len(arrays) not in {2, 4}:
+        raise DataError(
+            f"arrays must be (x, y) or (x, y, x_val, y_val); got {len(arrays)} of them. "
+            "Pass two or four."
+        )
+    names = ("x", "y", "x_val", "y_val")
+    values = [to_numpy(value, name) for value, name in zip(arrays, names, strict=False)]
+    train, *val = (SourcePart(*pair) for pair in zip(values[::2], values[1::2], strict=True))
+    columns = tuple(str(column) for column in getattr(arrays[0], "columns", ()))
+    train = _with_names(train, ids, source)
+    return Source("data", train, val[0] if val else None, feature_names=columns)
+
+
+def _with_names(part: SourcePart, ids: object, source: object) -> SourcePart:
+    """Samples with the ids and the sources that the user gives beside them."""
+    named = {"ids": ids, "source": source}
+    return replace(part, **{n: to_numpy(v, n) for n, v in named.items() if v is not None})
+
+
+def is_dataset(value: object) -> bool:
+    """Whether the value is indexed sample by sample, as a torch Dataset is."""
+    if isinstance(value, str | bytes | dict | list | tuple):
+        return False
+    is_array = hasattr(value, "dtype") or hasattr(value, "dtypes")  # dtypes: a data frame
+    return hasattr(value, "__getitem__") and hasattr(value, "__len__") and not is_array
+
+
+def read_datasets(train: Any, val: Any = None, ids: object = None, source: object = None) -> Source:
+    """A source from one Dataset, or from two; every item is read once, in order."""
+    part = _with_names(_part(train), ids, source)
+    return Source("data", part, None if val is None else _part(val))
+
+
+def _part(dataset: Any) -> SourcePart:
+    pairs = [_pair(_item(dataset, i), i) for i in range(len(dataset))]
+    if not pairs:
+        raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
+    return SourcePart(_stacked([x for x, _ in pairs], "x"), _stacked([y for _, y in pairs], "y"))
+
+
+def _item(dataset: Any, i: int) -> Any:
+    try:
+        return dataset[i]
+    except DatassayError:
+        raise
+    except Exception as error:
+        told = str(error).splitlines()[0][:200] if str(error) else "no message"
+        raise DataError(
+            f"the Dataset must give each of its samples; item {i} raised {type(error).__name__}: "
+            f"{told}. Mend it, or leave that sample out."
+        ) from error
+
+
+def _pair(item: Any, i: int) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise DataError(
+            f"a Dataset must yield pairs (x, y); item {i} is a {type(item).__name__}"
+            f"{f' of {len(item)}' if hasattr(item, '__len__') else ''}. Wrap it in one that does."
+        )
+    x, y = item
+    return pixels(x) if hasattr(x, "getbands") else to_numpy(x, "x"), to_numpy(y, "y")
+
+
+def _stacked(arrays: list[np.ndarray], name: str) -> np.ndarray:
+    for i, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise DataError(
+                f"every {name} of a Dataset must have one shape; item 0 has {arrays[0].shape}, "
+                f"item {i} has {array.shape}. Resize, crop or pad in the Dataset's transform."
+            )
+    if arrays[0].ndim == 0 and arrays[0].dtype.kind in "UO":
+        return np.array([str(array) for array in arrays], dtype=object)  # each as long as it is
+    return np.stack(arrays)

@@ -20,29 +20,26 @@ INDEX = "index"  # how a column of nameless row labels is called
 
 
 def frame_table(data: Any) -> pa.Table | None:
-    """A data frame of any library as an Arrow table.
-
-    Args:
-        data: maybe a data frame, by the Arrow or the data frame interchange protocol, or a
-            Dataset of Hugging Face's datasets.
-
-    Returns:
-        The table; None where it is no data frame. The index of pandas is a column of it, marked as
-        `row_labels` finds it, unless it only counts the rows from 0.
-
-    Raises:
-        DataError: a column that is neither numbers, booleans nor strings, nor a mix of them.
-    """
+    """A data frame of any library as an Arrow table; None where it is none."""
+    # The index of pandas is a column of it, marked as `row_labels` finds it, unless it only counts
+    # the rows from 0.
+    # A Dataset of Hugging Face's datasets: its labels, which are codes, by their names.
     if hasattr(data, "with_format") and hasattr(data, "features"):
-        data = _of_hub(data)
+        features, data = data.features, data.with_format("arrow")[:]
+        for place, name in enumerate(data.column_names):
+            if isinstance(names := getattr(features[name], "names", None), list):
+                data = data.set_column(place, name, named_labels(data[name], names))
     if isinstance(data, pa.Table):
         return _without_views(data)
     if not hasattr(data, "columns"):
         return None
     table = _read(data)
-    table = None if table is None else _without_views(table)
-    index = getattr(data, "index", None)
-    return table if table is None or not _is_index(index) else _with_index(table, index)
+    if table is None:
+        return None
+    table, index = _without_views(table), getattr(data, "index", None)
+    # Of pandas; one that counts from 0 says nothing.
+    is_range = [getattr(index, name, None) for name in ("start", "step")] == [0, 1]
+    return _with_index(table, index) if hasattr(index, "nlevels") and not is_range else table
 
 
 def _read(data: Any) -> pa.Table | None:
@@ -55,45 +52,39 @@ def _read(data: Any) -> pa.Table | None:
     except (pa.ArrowException, ValueError, TypeError, NotImplementedError, RuntimeError) as error:
         if not hasattr(data, "__getitem__"):
             raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
-    return _column_by_column(data)
+    # Columns of mixed Python objects: each value of those as its text.
+    columns = [plain_column(data[name], str(name)) for name in data.columns]
+    try:
+        return pa.table(columns, names=[str(name) for name in data.columns])
+    except ValueError as error:
+        raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
 
 
-def _of_hub(data: Any) -> pa.Table:
-    """A Dataset of Hugging Face's datasets; its labels, which are codes, by their names."""
-    table = data.with_format("arrow")[:]
-    for place, name in enumerate(table.column_names):
-        if isinstance(names := getattr(data.features[name], "names", None), list):
-            codes = table[name].to_pylist()  # -1: no label
-            words = [None if code is None or code < 0 else names[code] for code in codes]
-            table = table.set_column(place, name, pa.array(words, pa.string()))
-    return table
+def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArray:
+    """Labels that are codes by their names; −1, none, is missing."""
+    codes = codes.cast(pa.int64())
+    known = pc.if_else(pc.less(codes, 0), None, codes)  # type: ignore[attr-defined]
+    if (pc.max(known).as_py() or 0) >= len(names):  # type: ignore[attr-defined]
+        raise ValueError(f"there are labels beyond their {len(names)} names")
+    words = pa.array([str(name) for name in names], pa.large_string())
+    return words.take(known.combine_chunks())
 
 
 def _without_views(table: pa.Table) -> pa.Table:
     """Strings as Arrow can take rows of them; polars hands them on as views."""
     if "string_view" not in str(table.schema.types):
         return table
-    columns = [_without_view(column) for column in table.itercolumns()]
+    large, columns = pa.large_string(), []
+    for column in table.itercolumns():
+        kind = column.type
+        if str(kind) == "string_view":
+            column = column.cast(large)
+        elif pt.is_dictionary(kind) and str(kind.value_type) == "string_view":
+            words = [(c.indices, c.dictionary.cast(large)) for c in column.chunks]
+            words = [pa.DictionaryArray.from_arrays(*each) for each in words]
+            column = pa.chunked_array(words, pa.dictionary(kind.index_type, large))
+        columns.append(column)
     return pa.table(columns, names=table.column_names, metadata=table.schema.metadata)
-
-
-def _without_view(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = column.type
-    if str(kind) == "string_view":
-        return column.cast(pa.large_string())
-    if pt.is_dictionary(kind) and str(kind.value_type) == "string_view":
-        words = (pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_string()))
-                 for c in column.chunks)  # fmt: skip
-        return pa.chunked_array(words, pa.dictionary(kind.index_type, pa.large_string()))
-    return column
-
-
-def _is_index(index: Any) -> bool:
-    """Whether it is an index of pandas that does more than count the rows from 0."""
-    if not hasattr(index, "nlevels"):
-        return False
-    counts = [getattr(index, name, None) for name in ("start", "step")]
-    return counts != [0, 1]
 
 
 def _with_index(table: pa.Table, index: Any) -> pa.Table:
@@ -101,33 +92,32 @@ def _with_index(table: pa.Table, index: Any) -> pa.Table:
     name = index.name if index.nlevels == 1 else None
     if not isinstance(name, str) or not name or name in table.column_names:
         name = INDEX if INDEX not in table.column_names else "__index_level_0__"
-    table = table.append_column(name, _labels(index))
-    marks = json.dumps({"index_columns": [name]})
-    return table.replace_schema_metadata({b"pandas": marks.encode()})
+    values, kind = list(index), pa.int64()
+    if index.nlevels > 1:
+        values = [", ".join(map(str, label)) for label in index]
+    if not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
+        values, kind = [str(v) for v in values], pa.large_string()
+    return _marked(table, name, pa.array(values, kind))
 
 
-def _labels(index: Any) -> pa.Array:
-    if getattr(index, "nlevels", 1) > 1:
-        return pa.array([", ".join(map(str, label)) for label in index], pa.large_string())
-    values = list(index)
-    if all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
-        return pa.array(values, pa.int64())
-    return pa.array([str(v) for v in values], pa.large_string())
+def _marked(table: pa.Table, name: str, labels: pa.Array) -> pa.Table:
+    """The table with row labels as one more column, marked as pandas marks it."""
+    marks = json.dumps({"index_columns": [name]}).encode()
+    return table.append_column(name, labels).replace_schema_metadata({b"pandas": marks})
 
 
 def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
-    """What names the rows of a table: the row labels of pandas, where there are any.
-
-    Args:
-        table: of a file or a frame.
-
-    Returns:
-        The table, and the column that names its rows; None where they are to be numbered: there
-        are no labels, or they are no single column of distinct whole numbers or strings.
-    """
-    table = _with_range(table)
+    """The table, and the column of pandas' row labels that names its rows."""
+    # None where they are to be numbered: there are no labels, or they are no single column of
+    # distinct whole numbers or strings.
+    if (found := described_range(table)) is not None and (found[0].start, found[0].step) != (0, 1):
+        labels, name = found
+        name = INDEX if name is None or name in table.column_names else name
+        if name not in table.column_names:
+            table = _marked(table, name, pa.array(labels, pa.int64()))
     names = sorted(row_labels(table))
-    if len(names) != 1 or not _are_names(table[names[0]].type):
+    kinds = (pt.is_integer, pt.is_string, pt.is_large_string)
+    if len(names) != 1 or not any(is_kind(table[names[0]].type) for is_kind in kinds):
         return table, None
     labels = table[names[0]]
     is_unique = not labels.null_count and len(pc.unique(labels)) == len(labels)  # type: ignore[attr-defined]
@@ -147,24 +137,14 @@ def check_index(table: pa.Table) -> None:
             )
 
 
-def _are_names(kind: pa.DataType) -> bool:
-    return pt.is_integer(kind) or pt.is_string(kind) or pt.is_large_string(kind)
-
-
-def _with_range(table: pa.Table) -> pa.Table:
-    """The table with row labels that its file only describes, such as those of rows 100 to 199."""
+def described_range(table: pa.Table) -> tuple[range, str | None] | None:
+    """Row labels that a file of pandas only describes, as those of rows 100 to 199; their name."""
     ranges = [i for i in _pandas_index(table) if isinstance(i, dict) and i.get("kind") == "range"]
     ends = [ranges[0].get(k) for k in ("start", "stop", "step")] if len(ranges) == 1 else []
     whole = [v for v in ends if isinstance(v, int) and abs(v) < 2**62]
-    if len(whole) != 3 or whole[2] == 0 or whole[::2] == [0, 1]:
-        return table
-    labels, name = range(*whole), ranges[0].get("name")
-    name = name if isinstance(name, str) and name not in table.column_names else INDEX
-    if len(labels) != table.num_rows or name in table.column_names:
-        return table
-    marks = json.dumps({"index_columns": [name]}).encode()
-    table = table.append_column(name, pa.array(np.arange(*whole)))
-    return table.replace_schema_metadata({b"pandas": marks})
+    if len(whole) != 3 or whole[2] == 0 or len(labels := range(*whole)) != table.num_rows:
+        return None
+    return labels, name if isinstance(name := ranges[0].get("name"), str) else None
 
 
 def row_labels(table: pa.Table) -> set[str]:
@@ -183,29 +163,8 @@ def _pandas_index(table: pa.Table) -> list[Any]:
     return indices if isinstance(indices, list) else []
 
 
-def _column_by_column(data: Any) -> pa.Table:
-    """A frame with columns of mixed Python objects, each value of those as its text."""
-    names = [str(name) for name in data.columns]
-    columns = [plain_column(data[name], str(name)) for name in data.columns]
-    try:
-        return pa.table(columns, names=names)
-    except ValueError as error:
-        raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
-
-
 def plain_column(values: Any, name: str) -> pa.Array:
-    """Values of any kind as a column, those of mixed kinds as their text.
-
-    Args:
-        values: [n].
-        name: of the column, for errors.
-
-    Returns:
-        [n]; what is missing is null.
-
-    Raises:
-        DataError: neither numbers, booleans nor strings.
-    """
+    """Values of any kind as a column, of mixed kinds as their text; what is missing is null."""
     objects = np.asarray(values, dtype=object)
     if objects.ndim != 1:
         raise DataError(f"column names must differ; {name!r} occurs more than once. Rename it.")

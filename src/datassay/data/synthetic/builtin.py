@@ -13,11 +13,6 @@ from datassay.data.source import Source, SourcePart
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 
 
-def read_builtin(name: str) -> Source:
-    """The built-in set of that name (one of BUILTINS); the same samples every time."""
-    return BUILTINS[name]()
-
-
 def _digits() -> Source:
     bunch: Any = datasets.load_digits()
     images = (bunch.images / 16).astype(np.float32)[:, None]  # [1797, 1, 8, 8], levels 0..16
@@ -48,24 +43,15 @@ def _rows(name: str, read: Callable) -> Callable[[], Source]:
 def _moons() -> Source:
     x, y = map(np.asarray, datasets.make_moons(1000, noise=0.2, random_state=0))
     return Source(
-        "moons",
-        SourcePart(x, y),
-        task="classification",
-        class_names=("upper", "lower"),
-        kind="row",
-        feature_names=("horizontal", "vertical"),
-    )
+        "moons", SourcePart(x, y), None, "classification", ("upper", "lower"), "row",
+        ("horizontal", "vertical"),
+    )  # fmt: skip
 
 
 def _mixture(samples: SampleSet) -> Source:
-    return Source(
-        samples.name,
-        SourcePart(samples.x, samples.y, source=samples.source),
-        task="classification",
-        class_names=samples.class_names,
-        kind="row",
-        feature_names=samples.feature_names,
-    )
+    part = SourcePart(samples.x, samples.y, source=samples.source)
+    names = samples.class_names, "row", samples.feature_names
+    return Source(samples.name, part, None, "classification", *names)
 
 
 BUILTINS: dict[str, Callable[[], Source]] = {

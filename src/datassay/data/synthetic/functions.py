@@ -122,11 +122,8 @@ def function_problem(name: str) -> FunctionProblem:
             "the function must be runge, tanh, bateman, bateman:M (M = 1 to 99 materials) or "
             f"package.module:function; got {name!r}."
         )
-    return _several_materials(int(match[1]))
-
-
-def _several_materials(m: int) -> FunctionProblem:
-    """M materials that share σ and burn up one into the next: a chain, as Bateman's own is."""
+    m = int(match[1])
+    # M materials that share σ and burn up one into the next: a chain, as Bateman's own is.
     sigma = np.full(m, SIGMA)
     removal = REMOVAL * np.eye(m) - REMOVAL * np.eye(m, k=-1) / 2
     domain = np.array([[0.0, 1.0]] + [[0.0, 1 / m]] * m + [[0.0, LONGEST]])
@@ -161,27 +158,11 @@ def bateman_system(
     sigma: Float[np.ndarray, " M"],
     removal: Float[np.ndarray, "M M"],
 ) -> Float[np.ndarray, "n q"]:
-    """The solution for any number M of materials: u' = v (σ·η) u,  η' = v (Σ η) u.
-
-    All points are one system of n (M + 1) equations in the time t/t_i of each, so they share the
-    solver's steps, and differences between near points are as smooth as the solution.
-
-    Args:
-        x: u₀, the M values of η₀, and t; d = M + 2.
-        speed: v.
-        sigma: σ.
-        removal: Σ.
-
-    Returns:
-        u(t) and the M values of η(t); q = M + 1.
-
-    Raises:
-        DataError: the columns are not M + 2, or the solver cannot reach t.
-
-    Cost: some hundred evaluations of n M² products.
-    Source: S0 App. A; its own points are by an explicit Euler scheme, ours by DOP853 at a relative
-    tolerance of 1e-10.
-    """
+    """The solution for any number M of materials: u' = v (σ·η) u,  η' = v (Σ η) u."""
+    # x: u₀, the M values of η₀, and t. Gives u(t) and the M values of η(t). All points are one
+    # system of n (M + 1) equations in the time t/t_i of each, so they share the solver's steps, and
+    # differences between near points are as smooth as the solution. Source: S0 App. A, whose own
+    # points are by an explicit Euler scheme, ours by DOP853 at a relative tolerance of 1e-10.
     x, m = np.asarray(x, dtype=float), len(sigma)
     if x.ndim != 2 or x.shape[1] != m + 2:
         raise DataError(

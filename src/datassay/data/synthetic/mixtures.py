@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
+from datassay import rules
 from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed
 from datassay.data.source import Task
@@ -145,7 +145,16 @@ def routable_mixture(
     """
     n_blocks = len(sizes)
     n_rules = n_classes if task == "classification" else n_blocks
-    _check_routable(sizes, n_rules, n_features, overlap, task)
+    rules.one_of("task", task, ("classification", "regression"), error=DataError)
+    if task == "classification":
+        rules.whole("n_classes", n_classes, 2, error=DataError)
+    # More blocks than rules and two of them would agree.
+    _check_sizes(sizes, n_rules, "blocks, as many as classes at most")
+    needed, why = n_blocks + n_rules, f", a direction for each of {n_blocks} blocks"
+    why += f" and {n_rules} rules"
+    rules.whole("n_features", n_features, needed, why=why, remedy="Raise it.", error=DataError)
+    why = ", 0.5 for blocks in the same place"
+    rules.within("overlap", overlap, 0, 0.5, "(]", why=why, error=DataError)
     check_seed(seed)
     rng = np.random.default_rng(seed)
     block = rng.permutation(np.repeat(np.arange(n_blocks), sizes))
@@ -158,8 +167,9 @@ def routable_mixture(
     else:
         noise = rng.standard_normal(len(block))
         y = rule[np.arange(len(block)), block] + _TARGET_NOISE * noise
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((n_features, n_features)))[0]
     return SampleSet(
-        x=z @ _rotation(n_features),
+        x=z @ rotation,
         y=y,
         ids=np.arange(len(block)),
         class_names=tuple(map(str, range(n_classes))) if task == "classification" else (),
@@ -167,10 +177,6 @@ def routable_mixture(
         source=np.array([f"block {b + 1}" for b in block]),
         name="routable",
     )
-
-
-def _rotation(size: int) -> Float[np.ndarray, "size size"]:
-    return np.linalg.qr(np.random.default_rng(0).standard_normal((size, size)))[0]
 
 
 def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> SampleSet:
@@ -226,27 +232,6 @@ def _check_sizes(sizes: Sequence[int], most: int, what: str) -> None:
     if not all(isinstance(s, int | np.integer) and s >= 0 for s in sizes) or not sum(sizes):
         raise DataError(
             f"sizes must be counts of samples, 0 or more and not all 0; got {list(sizes)}."
-        )
-
-
-def _check_routable(
-    sizes: Sequence[int], n_rules: int, n_features: int, overlap: float, task: Any
-) -> None:
-    if task not in {"classification", "regression"}:
-        raise DataError(f"task must be 'classification' or 'regression'; got {task!r}.")
-    if n_rules < 2 and task == "classification":
-        raise DataError(f"n_classes must be at least 2; got {n_rules}.")
-    # More blocks than rules and two of them would agree.
-    _check_sizes(sizes, n_rules, "blocks, as many as classes at most")
-    needed = len(sizes) + n_rules
-    if n_features < needed:
-        raise DataError(
-            f"n_features must be at least {needed}, a direction for each of {len(sizes)} blocks "
-            f"and {n_rules} rules; got {n_features}. Raise it."
-        )
-    if not 0 < overlap <= 0.5:
-        raise DataError(
-            f"overlap must lie in (0, 0.5], 0.5 for blocks in the same place; got {overlap!r}."
         )
 
 

@@ -1,9 +1,10 @@
-"""Columns of a table: what each is (a number, a date, a category), or what is wrong with it."""
+"""Columns of a table: what each is (a number, a date, a category, a text), or what is wrong."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -11,30 +12,41 @@ import pyarrow.types as pt
 from datassay.data.samples import Column
 from datassay.data.source import Task, check_fits
 from datassay.data.strings import as_arrow
-from datassay.data.tables.choices import Choices
 from datassay.data.tables.dates import are_dates, of_date_words, of_dates
-from datassay.data.tables.numeric import of_lists, of_numbers
-from datassay.data.tables.read import ReadColumn, left_out, without_values
-from datassay.data.tables.words import as_category, as_text, of_words
+from datassay.data.tables.numeric import (
+    SHARE,
+    NumberWords,
+    checked,
+    mixed,
+    number_words,
+    of_lists,
+    of_numbers,
+    stray_words,
+    with_missing,
+)
+from datassay.data.tables.read import Choices, ReadColumn, without_values
+from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
+
+LONGEST_CATEGORY = 200  # characters; a longer one is a text
+SENTENCE = 3  # words on average, from which strings that mostly differ are sentences
+MOSTLY = 0.5  # of the strings differ
+NEARLY_ALL = 0.9  # of the strings differ: they name rows
+FEW_ROWS = 10  # in which strings may all differ by chance
+# Scripts without spaces: a character counts as a word.
+_WORD = r"[\x{3040}-\x{9FFF}\x{0E00}-\x{0EFF}]|[^\s\x{3040}-\x{9FFF}\x{0E00}-\x{0EFF}]+"
+_HEAD = 64  # characters by which strings are told apart
+STRAY = (
+    "Correct those values or drop their rows; if the column holds names made of digits, write a "
+    "letter before each, or pass it as categorical"
+)
 
 
 def read_column(
     values: pa.ChunkedArray, name: str, chosen: Choices, date_form: str | None = None
 ) -> ReadColumn:
-    """Decide what a column is.
-
-    Args:
-        values: [n].
-        name: its name.
-        chosen: what it is for, and the user's choices, which win over our rules.
-        date_form: of a column that was one of dates before; None: whichever reads most of them.
-
-    Returns:
-        The column; with a problem where ids or sources are missing, where values are not finite,
-        lost in float32 or of a type that no rule takes, or where stray words stand among numbers
-        or dates.
-    """
+    """Decide what a column is; the user's choices win over our rules."""
+    # date_form: of a column that was one of dates before; None: whichever reads most of them.
     role = chosen.roles.get(name, "feature")
     column = Column(name, "number" if role == "feature" else role)
     try:
@@ -46,23 +58,27 @@ def read_column(
         problem, _, remedy = str(error).partition(". ")
         return ReadColumn(column, problem=problem, remedy=remedy.rstrip("."))
     is_kept = name in chosen.keep and not (read.values is None and read.words is None)
-    return read if is_kept or not read.reason else left_out(read, read.reason)
+    if is_kept or not read.reason:
+        return read
+    note = "; ".join(filter(None, (read.reason, read.column.note)))
+    return ReadColumn(replace(read.column, read_as="left out", n_values=None, note=note))
 
 
 def _with_role(values: pa.ChunkedArray, column: Column, task: Task | None) -> ReadColumn:
     kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
     if _is_string(kind):
-        words = as_arrow(_decoded(values, column.name), f"column {column.name!r}")
+        words = as_arrow(decoded(values, column.name), f"column {column.name!r}")
         if column.read_as == "target":
             return of_words(words, column, task)
-        is_missing = words.is_null().to_numpy(zero_copy_only=False)
-        if is_missing.any():
-            return without_values(column, is_missing)
+        if words.null_count:
+            return without_values(column, words.is_null().to_numpy(zero_copy_only=False))
         return ReadColumn(column, words=words)
     if _is_plain(kind):
-        return of_numbers(_decoded(values, column.name), column)
-    remedy = "Turn it into a number, such as days since a date, or into labels"
-    return _refused(column, kind, "numbers, booleans or strings", remedy)
+        return of_numbers(decoded(values, column.name), column)
+    raise DataError(
+        f"column {column.name!r} must hold numbers, booleans or strings; got {kind}. Turn it into "
+        "a number, such as days since a date, or into labels."
+    )
 
 
 def _feature(
@@ -72,15 +88,19 @@ def _feature(
     kind = values.type.value_type if is_category else values.type
     if name in chosen.drop:
         return ReadColumn(replace(column, missing=values.null_count), reason="dropped, as asked")
-    if _is_numbers(kind):
+    is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
+    if is_list and (pt.is_floating(kind.value_type) or pt.is_integer(kind.value_type)):
         return of_lists(values, replace(column, read_as="vector"))
-    if not (_is_string(kind) or _is_plain(kind) or are_dates(kind) or _is_span(kind)):
-        remedy = "Take it apart into columns of its own, write it as text (UTF-8), or drop it"
-        return _refused(column, kind, "numbers, booleans, dates or strings", remedy)
+    is_span = pt.is_time(kind) or pt.is_duration(kind)
+    if not (_is_string(kind) or _is_plain(kind) or are_dates(kind) or is_span):
+        raise DataError(
+            f"column {name!r} must hold numbers, booleans, dates or strings; got {kind}. Take it "
+            "apart into columns of its own, write it as text (UTF-8), or drop it."
+        )
     if values.null_count == len(values):
         return ReadColumn(replace(column, missing=len(values)), reason="all values are missing")
     if name in chosen.text or name in chosen.categorical or is_category:
-        words = _as_words(_decoded(values, name), name)
+        words = _as_words(decoded(values, name), name)
         if name in chosen.text:
             return as_text(words, column)
         if name in chosen.categorical:
@@ -101,7 +121,7 @@ def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
     return as_arrow(values.cast(pa.large_string()), f"column {name!r}")
 
 
-def _decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Values that are stored once each, each where it belongs."""
     if not pt.is_dictionary(values.type):
         return values
@@ -114,25 +134,97 @@ def _decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return pa.chunked_array([words.take(rows) for words, rows in parts], pa.large_string())
 
 
-def _refused(column: Column, kind: pa.DataType, rule: str, remedy: str) -> ReadColumn:
-    problem = f"column {column.name!r} must hold {rule}; got {kind}"
-    return ReadColumn(column, problem=problem, remedy=remedy)
-
-
-def _is_numbers(kind: pa.DataType) -> bool:
-    """Whether values are lists of numbers."""
-    is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
-    return is_list and (pt.is_floating(kind.value_type) or pt.is_integer(kind.value_type))
-
-
 def _is_plain(kind: pa.DataType) -> bool:
     plain = pt.is_null(kind) or pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_floating(kind)
     return plain or pt.is_decimal(kind)
 
 
-def _is_span(kind: pa.DataType) -> bool:
-    return pt.is_time(kind) or pt.is_duration(kind)
-
-
 def _is_string(kind: pa.DataType) -> bool:
     return pt.is_string(kind) or pt.is_large_string(kind) or str(kind) == "string_view"
+
+
+def of_words(
+    words: pa.LargeStringArray, column: Column, task: Task | None, *, is_category: bool = False
+) -> ReadColumn:
+    """A column of strings that are no dates."""
+    # Strings of which 90 % read as numbers are numbers, marks of missing values aside, and the
+    # others of them in error; unless one starts with a zero (a code), or it is a target of labels.
+    is_target = column.read_as == "target"
+    if is_category:
+        return _category_or_text(words, column, is_category=True)
+    read = number_words(words)
+    if _are_numbers(words, read, task) if is_target else read.is_mostly and not read.is_code:
+        return _numbers(words, read, column)
+    share = float(np.mean(read.is_number))
+    note = f"{share:.0%} of the values are numbers" if 0.5 <= share < SHARE else ""
+    note = "digits with leading zeros are a code" if read.is_code else note
+    column = replace(column, note=note, missing=words.null_count)
+    if not is_target:
+        return _category_or_text(words, column)
+    if words.null_count:
+        return without_values(column, words.is_null().to_numpy(zero_copy_only=False))
+    if not note and read.is_mostly and not read.is_number.all():  # maybe mistakes
+        one = "no number" if (~read.is_number).sum() == 1 else "no numbers"
+        note = f"labels; {stray_words(words, read.is_number, one)}"
+    return ReadColumn(replace(column, note=note), words=words)
+
+
+def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | None) -> bool:
+    """Whether a target is one of numbers; one of few distinct words names classes."""
+    if task is not None or not read.is_mostly:
+        return task == "regression" and read.is_mostly
+    is_plain = bool(read.is_number.all()) and not read.is_code
+    return is_plain or len(words.unique()) > MAX_GUESSED_CLASSES
+
+
+def _numbers(words: pa.LargeStringArray, read: NumberWords, column: Column) -> ReadColumn:
+    if read.values is None:
+        is_known = read.is_number | read.is_mark
+        problem = mixed(words, read.is_number, is_known, column.name, "numbers")
+        return ReadColumn(column, problem=problem, remedy=STRAY)
+    note = "strings of numbers"
+    if read.is_mark.any():
+        marks = words.filter(pa.array(read.is_mark)).unique().to_pylist()
+        note = f"{', '.join(map(repr, sorted(marks)))} read as missing"
+    column = replace(column, note=note)
+    if read.is_number.all():
+        return checked(read.values, column)
+    if column.read_as == "target":
+        return without_values(column, ~read.is_number)
+    return with_missing(checked(read.values[read.is_number], column), ~read.is_number)
+
+
+def _category_or_text(
+    words: pa.LargeStringArray, column: Column, *, is_category: bool = False
+) -> ReadColumn:
+    # What tells them apart must not depend on the order of the rows, nor hold long texts twice.
+    column = replace(column, missing=words.null_count)
+    n = len(words) - words.null_count
+    if pc.max(pc.utf8_length(words)).as_py() > LONGEST_CATEGORY:  # type: ignore[attr-defined]
+        return as_text(words, column)
+    heads = pc.utf8_slice_codeunits(words, 0, _HEAD)  # type: ignore[attr-defined]
+    k = pc.count_distinct(heads, mode="only_valid").as_py()  # type: ignore[attr-defined]
+    length = pc.mean(pc.count_substring_regex(words, _WORD)).as_py()  # type: ignore[attr-defined]
+    if length >= SENTENCE and k >= MOSTLY * n and k > 1 and not is_category:
+        return as_text(words, column)
+    read = as_category(words, column)
+    if n >= FEW_ROWS and k >= NEARLY_ALL * n:
+        return replace(
+            read, reason=f"nearly every value differs ({k:,} of {n:,}), so it names rows"
+        )
+    if read.column.n_values == 1 and not words.null_count:
+        return replace(read, reason=f"all values are {words[0].as_py()!r}")
+    return read
+
+
+def as_category(words: pa.LargeStringArray, column: Column) -> ReadColumn:
+    """A column of categories."""
+    k = pc.count_distinct(words, mode="only_valid").as_py()  # type: ignore[attr-defined]
+    column = replace(column, read_as="category", n_values=k, missing=words.null_count)
+    return ReadColumn(column, words=words)
+
+
+def as_text(words: pa.LargeStringArray, column: Column) -> ReadColumn:
+    """A column of texts; a missing one is empty."""
+    column = replace(column, read_as="text", missing=words.null_count)
+    return ReadColumn(column, words=words.fill_null("") if words.null_count else words)

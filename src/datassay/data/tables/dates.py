@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from datassay.data.samples import Column
-from datassay.data.tables.numeric import SHARE, are_marks, stray_words
+from datassay.data.tables.numeric import SHARE, are_marks, mixed, stray_words
 from datassay.data.tables.read import ReadColumn, without_values
 
 _TIME = (
@@ -47,7 +47,6 @@ def are_dates(kind: pa.DataType) -> bool:
 
 def of_dates(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     """A column of Arrow's dates as datetime64[us]; times with a zone are read in UTC."""
-    # values: [n] dates or timestamps, nulls where they are missing.
     microseconds = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
     return _checked(microseconds.to_numpy().astype("datetime64[us]"), column)
 
@@ -55,16 +54,8 @@ def of_dates(values: pa.ChunkedArray, column: Column) -> ReadColumn:
 def of_date_words(
     words: pa.LargeStringArray, column: Column, form: str | None = None
 ) -> ReadColumn | None:
-    """A column of strings that are dates.
-
-    Args:
-        words: [n], nulls where they are missing.
-        column: its name.
-        form: one of FORMS; None: the one that reads most of them.
-
-    Returns:
-        The column, with a problem where 90 % are dates and others are not; None where fewer are.
-    """
+    """A column of strings of which 90 % are dates, others being in error; None where fewer are."""
+    # form: one of FORMS; None: the one that reads most of them.
     n = len(words) - words.null_count
     like = pc.sum(pc.match_substring_regex(words, _ANY)).as_py() or 0  # type: ignore[attr-defined]
     if 2 * like < n or not like:
@@ -72,16 +63,11 @@ def of_date_words(
     is_mark = are_marks(words)
     read = {each: _parsed(words, each) for each in ([form] if form else FORMS)}
     best = max(read, key=lambda each: int((~np.isnat(read[each])).sum()))
-    dates = read[best]
-    count = int((~np.isnat(dates)).sum())
-    if not count or count < SHARE * (n - is_mark.sum()):
+    dates, is_date = read[best], ~np.isnat(read[best])
+    if not is_date.any() or is_date.sum() < SHARE * (n - is_mark.sum()):
         return None
-    count, shown = stray_words(words, ~np.isnat(dates) | is_mark)
-    if count:
-        problem = (
-            f"column {column.name!r} is one of dates ({(~np.isnat(dates)).sum()} of {len(words)} "
-            f"values are), but {count} {'is none' if count == 1 else 'are none'}: {shown}"
-        )
+    if stray_words(words, is_date | is_mark):
+        problem = mixed(words, is_date, is_date | is_mark, column.name, "dates")
         return ReadColumn(column, problem=problem, remedy="Correct those values or drop their rows")
     others = [
         each for each in read if each != best and (np.isnat(read[each]) == np.isnat(dates)).all()
@@ -146,39 +132,30 @@ def _months(words: pa.Array) -> np.ndarray:
 
 
 def _zone(words: pa.Array) -> np.ndarray:
-    """Minutes ahead of UTC."""
-    codes = words.dictionary_encode()
-    minutes = [_minutes(zone) for zone in codes.dictionary.to_pylist()]
+    """Minutes ahead of UTC of zones such as "", "Z" and "+02:00"."""
+    codes, minutes = words.dictionary_encode(), []
+    for zone in codes.dictionary.to_pylist():
+        digits = zone[1:].replace(":", "") or "0000"
+        minutes.append(
+            (60 * int(digits[:2]) + int(digits[2:])) * (-1 if zone.startswith("-") else 1)
+        )
     return np.array(minutes, dtype=np.int64)[codes.indices.to_numpy()]
-
-
-def _minutes(zone: str) -> int:
-    if zone in {"", "Z"}:
-        return 0
-    digits = zone[1:].replace(":", "")
-    return (60 * int(digits[:2]) + int(digits[2:])) * (-1 if zone[0] == "-" else 1)
 
 
 PARTS = ("year", "month", "weekday", "hour", "days")
 
 
 class DateParts(TransformerMixin, BaseEstimator):
-    """Numbers of dates; a missing date has the median of each, and one column says so.
+    """Numbers of dates; a missing date has the median of each, and one column says so."""
 
-    Attributes:
-        first_: [m] datetime64[us], the earliest date of each column, from which days count.
-        parts_: for each column the places in PARTS of those that vary; days always.
-        medians_: for each column the medians of those parts.
-        had_missing_: [m], whether dates were missing in `fit`.
-        n_features_in_: m.
-    """
+    # Of each column: first_, from which days count; parts_, places in PARTS of those that vary and
+    # days; medians_ of those parts; had_missing_, whether dates were missing in `fit`.
 
     def fit(self, X: np.ndarray, y: object = None) -> DateParts:
-        """Learn the first date, which parts vary, and their medians."""
-        # X: [n, m] datetime64[us].
+        """Learn of [n, m] datetime64[us] the first dates, which parts vary, and their medians."""
         self.n_features_in_ = X.shape[1]
-        self.had_missing_ = [bool(_are_missing(dates).any()) for dates in X.T]
-        known = [dates[~_are_missing(dates)] for dates in X.T]
+        self.had_missing_ = [bool(np.isnat(dates).any()) for dates in X.T]
+        known = [dates[~np.isnat(dates)] for dates in X.T]
         self.first_ = np.array([dates.min() for dates in known])
         self.parts_, self.medians_ = [], []
         for dates, first in zip(known, self.first_, strict=True):
@@ -189,18 +166,10 @@ class DateParts(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: np.ndarray) -> Float[np.ndarray, "n parts"]:
-        """The parts that varied in `fit`.
-
-        Args:
-            X: [n, m] datetime64[us].
-
-        Returns:
-            [n, parts], column by column; behind those of a column with missing dates 1 where its
-            date is missing, else 0.
-        """
+        """The parts that varied in `fit`, column by column, then whether its date is missing."""
         blocks = []
         for j, dates in enumerate(X.T):
-            is_missing = _are_missing(dates)
+            is_missing = np.isnat(dates)
             numbers = _parts(dates, self.first_[j])[:, self.parts_[j]]
             numbers[is_missing] = self.medians_[j]
             blocks.append(numbers)
@@ -210,16 +179,11 @@ class DateParts(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Sequence[str]) -> np.ndarray:
         """One name a column of what `transform` returns, such as "when year"."""
-        # input_features: [m] names of the columns.
         names = []
         for j, name in enumerate(input_features):
             names += [f"{name} {PARTS[part]}" for part in self.parts_[j]]
             names += [f"{name} missing"] * int(self.had_missing_[j])
         return np.array(names, dtype=object)
-
-
-def _are_missing(dates: np.ndarray) -> Bool[np.ndarray, " n"]:
-    return np.asarray(np.isnat(dates))
 
 
 def _parts(dates: np.ndarray, first: np.datetime64) -> Float[np.ndarray, "n parts"]:
@@ -233,5 +197,5 @@ def _parts(dates: np.ndarray, first: np.datetime64) -> Float[np.ndarray, "n part
         (dates - first) / np.timedelta64(1, "D"),
     )
     parts = np.stack(numbers, axis=1).astype(np.float64)
-    parts[_are_missing(dates)] = np.nan
+    parts[np.isnat(dates)] = np.nan
     return parts

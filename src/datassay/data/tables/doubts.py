@@ -21,48 +21,30 @@ _COLUMNS = 2_000
 _BINS = 20
 
 
-def leaking(columns: Sequence[ReadColumn], y: np.ndarray) -> dict[str, float]:
-    """Columns that predict the target almost alone.
-
-    Each row is predicted by the mean target of the others in its group: rows with one category, or
-    within one of 20 ranges of a number or date with about as many rows each. The variance is that
-    of the labels' 0/1 columns, or of the ranks of numbers.
-
-    Args:
-        columns: as read, of n rows.
-        y: [n] labels or numbers, as read.
-
-    Returns:
-        For each such column the share of the variance predicted, above LEAK; none of fewer than 50
-        rows, where little can be told. Of tables larger than 20,000 rows or 2,000 columns, rows at
-        equal distances and the first columns are looked at.
-    """
+def leak_warnings(columns: Sequence[ReadColumn], y: np.ndarray) -> tuple[str, ...]:
+    """What the reader must know of columns that predict the target almost alone, above LEAK."""
+    # Each row is predicted by the mean target of the others in its group: rows with one category,
+    # or within one of 20 ranges of a number or date with about as many rows each. The variance is
+    # that of the labels' 0/1 columns, or of the ranks of numbers. Large tables are sampled.
     if len(y) < FEW_ROWS:
-        return {}
+        return ()
     rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), _ROWS)).astype(np.int64))
-    targets = _as_numbers(y[rows])
-    found = {}
-    for read in columns[:_COLUMNS]:
-        groups = _groups(read, rows)
-        if groups is not None and (share := _predicted(groups, targets)) > LEAK:
-            found[read.column.name] = share
-    return found
-
-
-def leak_warning(name: str, share: float) -> str:
-    """What the reader must know of such a column."""
-    return (
-        f"Column {name!r} predicts the target almost alone ({share:.1%} of its variance). If it is "
-        "not known before the target is, drop it."
-    )
-
-
-def _as_numbers(y: np.ndarray) -> Float[np.ndarray, "n k"]:
+    y = y[rows]
     distinct, codes = np.unique(y, return_inverse=True)
     if y.dtype.kind in "UOb" or len(distinct) <= MAX_GUESSED_CLASSES:
         frequent = np.argsort(-np.bincount(codes), kind="stable")[:MAX_GUESSED_CLASSES]
-        return (codes[:, None] == frequent).astype(np.float64)
-    return rankdata(y)[:, None]
+        targets = (codes[:, None] == frequent).astype(np.float64)  # [n, k]
+    else:
+        targets = rankdata(y)[:, None]
+    found = []
+    for read in columns[:_COLUMNS]:
+        groups = _groups(read, rows)
+        if groups is not None and (share := _predicted(groups, targets)) > LEAK:
+            found.append(
+                f"Column {read.column.name!r} predicts the target almost alone ({share:.1%} of its "
+                "variance). If it is not known before the target is, drop it."
+            )
+    return tuple(found)
 
 
 def _groups(read: ReadColumn, rows: np.ndarray) -> Int[np.ndarray, " n"] | None:
@@ -98,15 +80,7 @@ SKEWED = 1.0  # skewness from which the logarithm is offered, where it halves th
 
 
 def skew_warning(y: np.ndarray) -> tuple[str, ...]:
-    """What the reader must know of a target that is skewed.
-
-    Args:
-        y: [n] numbers.
-
-    Returns:
-        One sentence or two where the skewness m3 / m2^1.5 is above SKEWED, no value is below 0, and
-        the logarithm is at most half as skewed; else none.
-    """
+    """That a target is skewed, where its logarithm is at most half as skewed."""
     if y.ndim > 1 or y.min() < 0 or (before := float(skew(y))) <= SKEWED:
         return ()
     after = abs(float(skew(_log(y))))
@@ -119,18 +93,7 @@ def skew_warning(y: np.ndarray) -> tuple[str, ...]:
 
 
 def with_log_target(source: Source) -> Source:
-    """The same source with ln y as its target, or ln(1 + y) where some are 0.
-
-    Args:
-        source: as read.
-
-    Returns:
-        The source; the target's column says so. Targets and all that is in their unit, such as
-        residuals, are then logarithms.
-
-    Raises:
-        DataError: targets are no numbers, or some lie below 0.
-    """
+    """The same source with ln y as its target, ln(1 + y) where some are 0; its column says so."""
     parts = [part.y for part in (source.train, source.val) if part is not None]
     if any(y.dtype.kind not in "iuf" or y.min() < 0 for y in parts):
         raise DataError(
@@ -143,9 +106,9 @@ def with_log_target(source: Source) -> Source:
         train=replace(source.train, y=_log(source.train.y, shifted=shifted)),
         val=source.val and replace(source.val, y=_log(source.val.y, shifted=shifted)),
         columns=tuple(
-            replace(c, treatment=f"{words} is predicted", note=words)
-            if c.read_as == "target"
-            else c
+            c
+            if c.read_as != "target"
+            else replace(c, treatment=f"{words} is predicted", note=words)
             for c in source.columns
         ),
     )

@@ -1,7 +1,8 @@
-"""Columns of numbers, booleans and lists of numbers; numbers among words."""
+"""Columns of numbers, booleans and lists; numbers among words; what float32 would lose."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,21 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from datassay.data.float32 import MAX_LOSS, lost_features
 from datassay.data.samples import Column
-from datassay.data.tables.read import ReadColumn, rows_of, without_values
+from datassay.data.tables.read import SHOWN, ReadColumn, rows_of, without_values
+from datassay.errors import DataError
 from datassay.results import result
 
 # Whole numbers, each once, that fill so much of their range number the rows: a measurement would
 # repeat some. A few rows must start at 0 or 1: what starts elsewhere may be years.
 FEW_ROWS, MOST_OF_RANGE = 20, 0.8
 MANY_ROWS, PART_OF_RANGE = 200, 0.5
+# What rounding may change of a feature, in its standard deviations.
+MAX_LOSS = 0.01
+_BLOCK = 2**22  # values at a time
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def of_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """A column of numbers, booleans, times of the day or durations."""
-    # values: [n], nulls and NaN where they are missing.
+    """A column of numbers, booleans, times of the day or durations; NaN is missing, too."""
     if pt.is_time(values.type) or pt.is_duration(values.type):
         unit = _SECONDS[values.type.unit]
         whole = values.cast(pa.int32() if pt.is_time32(values.type) else pa.int64())
@@ -44,15 +47,7 @@ def of_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
 
 
 def with_missing(read: ReadColumn, is_missing: np.ndarray) -> ReadColumn:
-    """A column of which some values are missing.
-
-    Args:
-        read: the values that are there.
-        is_missing: [n] bool, in which places others are missing.
-
-    Returns:
-        The same with [n] float64, NaN where they are missing.
-    """
+    """A column of which some values are missing: [n] float64 with NaN there."""
     column = replace(read.column, missing=int(is_missing.sum()))
     if read.values is None:
         return replace(read, column=column)
@@ -63,16 +58,7 @@ def with_missing(read: ReadColumn, is_missing: np.ndarray) -> ReadColumn:
 
 
 def checked(numbers: np.ndarray, column: Column) -> ReadColumn:
-    """A column of numbers that are all there.
-
-    Args:
-        numbers: [n], of any type that NumPy has for numbers and booleans.
-        column: its name and role.
-
-    Returns:
-        The column: with a problem where numbers are infinite or float32 loses their differences,
-        with a reason where they are all the same or number the rows.
-    """
+    """A column of numbers that are all there, with what is wrong, or why our rules leave it out."""
     name = column.name
     if numbers.dtype.kind == "b" and column.read_as == "number":
         column = replace(column, read_as="boolean")
@@ -83,7 +69,13 @@ def checked(numbers: np.ndarray, column: Column) -> ReadColumn:
             f"infinite ({rows_of(is_infinite)})"
         )
         return ReadColumn(column, problem=problem, remedy="Replace them or drop those rows")
-    reason = _reason(numbers) if column.read_as in {"number", "boolean"} else ""
+    reason = ""
+    if column.read_as in {"number", "boolean"}:
+        low, high = numbers.min().item(), numbers.max().item()
+        if low == high:
+            reason = f"all values are {low}"
+        elif _are_row_numbers(numbers, low, high):
+            reason = "it numbers the rows"
     if column.read_as == "number" and not reason and len(lost_features(numbers[:, None])):
         problem = (
             f"column {name!r} must keep its differences in float32, in which networks compute; "
@@ -92,13 +84,6 @@ def checked(numbers: np.ndarray, column: Column) -> ReadColumn:
         remedy = "Subtract an offset (of a time, the first), or choose a unit near 1"
         return ReadColumn(column, problem=problem, remedy=remedy)
     return ReadColumn(column, numbers, reason=reason)
-
-
-def _reason(numbers: np.ndarray) -> str:
-    low, high = numbers.min().item(), numbers.max().item()
-    if low == high:
-        return f"all values are {low}"
-    return "it numbers the rows" if _are_row_numbers(numbers, low, high) else ""
 
 
 def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
@@ -114,7 +99,6 @@ def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
 
 def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     """Vectors, such as embeddings: one list of numbers a row, all of one length."""
-    # values: [n] lists of numbers.
     is_missing = values.is_null().to_numpy()
     if is_missing.any():
         return without_values(column, is_missing)
@@ -142,7 +126,6 @@ def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
 
 # From this share on, a column of strings is one of numbers, and the rest of it is in error.
 SHARE = 0.9
-SHOWN = 5
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 MARK = r"(?i)^\s*(\?|-|na|n/a|nan|null|none)?\s*$"
 _WHOLE = r"^\s*[-+]?\d{1,18}\s*$"
@@ -151,35 +134,17 @@ CODE = r"^\s*0\d+\s*$"
 
 @result
 class NumberWords:
-    """What strings say as numbers.
+    """What strings say as numbers."""
 
-    Attributes:
-        values: [n] int64 or float64, NaN where it is missing; None where one of them is neither
-            number nor missing.
-        is_number: [n] bool.
-        is_mark: [n] bool, words that stand for a missing number.
-        is_mostly: whether at least SHARE of those that are not missing are numbers.
-        is_code: whether one starts with a zero, as "007" does: a name made of digits.
-    """
-
-    values: np.ndarray | None
-    is_number: np.ndarray
-    is_mark: np.ndarray
-    is_mostly: bool
-    is_code: bool
+    values: np.ndarray | None  # [n] numbers, NaN where missing; None where one is neither
+    is_number: np.ndarray  # [n] bool
+    is_mark: np.ndarray  # [n] bool, words that stand for a missing number
+    is_mostly: bool  # at least SHARE of those that are not missing are numbers
+    is_code: bool  # one starts with a zero, as "007" does: a name made of digits
 
 
 def number_words(words: pa.LargeStringArray) -> NumberWords:
-    """Read strings as numbers.
-
-    Args:
-        words: [n], nulls allowed; they count neither way.
-
-    Returns:
-        What they say.
-
-    Cost: one pass of a regular expression over all strings.
-    """
+    """Read strings as numbers; nulls count neither way."""
     is_number = _matches(words, NUMBER)
     count, n = int(is_number.sum()), len(words) - words.null_count
     is_mark = are_marks(words) if 0 < count < n else np.zeros(len(words), dtype=bool)
@@ -201,27 +166,29 @@ def number_words(words: pa.LargeStringArray) -> NumberWords:
 
 def are_marks(words: pa.LargeStringArray) -> np.ndarray:
     """Which words stand for a missing number or date, such as "?", "-" and "NA", [n] bool."""
-    # words: [n], nulls allowed; they are none.
     return _matches(words, MARK)
 
 
-def stray_words(words: pa.LargeStringArray, is_number: np.ndarray) -> tuple[int, str]:
-    """How many words are no numbers, and the first ones with their rows.
-
-    Args:
-        words: [n], nulls allowed; they are passed over.
-        is_number: [n] bool, of `number_words`.
-
-    Returns:
-        The count, and such as "'?' (row 17), '1,5' (row 20)".
-    """
-    strays = np.flatnonzero(~is_number & words.is_valid().to_numpy(zero_copy_only=False))
-    shown = [f"{_short(words[int(i)].as_py())} (row {i})" for i in strays[:SHOWN]]
-    return len(strays), ", ".join(shown) + ", ..." * (len(strays) > SHOWN)
+def stray_words(words: pa.LargeStringArray, fits: np.ndarray, what: str = "none") -> str:
+    """Such as "2 are none: '?' (row 17), '1,5' (row 20)" of words that do not fit, nulls aside."""
+    strays = np.flatnonzero(~fits & words.is_valid().to_numpy(zero_copy_only=False))
+    if not len(strays):
+        return ""
+    first = {int(i): words[int(i)].as_py() for i in strays[:SHOWN]}
+    shown = [f"{(w if len(w) <= 24 else w[:23] + '…')!r} (row {i})" for i, w in first.items()]
+    more = ", ..." * (len(strays) > SHOWN)
+    return f"{len(strays)} {'is' if len(strays) == 1 else 'are'} {what}: {', '.join(shown)}{more}"
 
 
-def _short(word: str) -> str:
-    return repr(word if len(word) <= 24 else word[:23] + "…")
+def mixed(
+    words: pa.LargeStringArray, fits: np.ndarray, is_known: np.ndarray, name: str, kind: str
+) -> str:
+    """What is wrong with a column of numbers or dates of which other words are neither."""
+    # fits: [n], such words; is_known: those, and marks of missing ones.
+    return (
+        f"column {name!r} is one of {kind} ({fits.sum()} of {len(words)} values are), but "
+        f"{stray_words(words, is_known)}"
+    )
 
 
 def _matches(words: pa.LargeStringArray, pattern: str) -> np.ndarray:
@@ -235,3 +202,54 @@ def _parsed(words: pa.LargeStringArray) -> np.ndarray:
         trimmed = pc.utf8_ltrim(trimmed, characters="+")  # type: ignore[attr-defined]
         return trimmed.cast(pa.int64()).to_numpy()
     return trimmed.cast(pa.float64()).to_numpy()
+
+
+def rounding_loss(x: np.ndarray) -> np.ndarray:
+    """What float32 changes of each feature beyond a common shift, in standard deviations."""
+    # max_i |(f(x_i) − f(x_0)) − (x_i − x_0) − mean| / std(x),  f rounds to float32. 0 where nothing
+    # is lost or the feature is constant or not finite; infinity of values too large for float32.
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = x.astype(np.float32).astype(np.float64)
+        # Whole numbers beyond 2^53 differ exactly only as such. Unsigned differences wrap around
+        # to what int64 reads as negative.
+        apart = (x - x[:1]).astype(np.int64) if x.dtype.kind in "iu" else x - x[:1]
+        apart = apart.astype(np.float64)
+        change = (rounded - rounded[:1]) - apart
+        change = np.abs(change - change.mean(axis=0)).max(axis=0)
+        largest = np.abs(apart).max(axis=0)
+        # Scaled first: the square of 1e-200 is 0.
+        spread = (apart / np.where(largest > 0, largest, 1)).std(axis=0) * largest
+        loss = np.where(spread > 0, change / np.where(spread > 0, spread, 1), 0.0)
+    loss = np.where(np.isfinite(rounded).all(axis=0), np.nan_to_num(loss, nan=np.inf), np.inf)
+    return np.where(np.isfinite(x).all(axis=0), loss, 0.0)
+
+
+def lost_features(x: np.ndarray) -> np.ndarray:
+    """Positions of the features, of [n, m] numbers, whose `rounding_loss` is above MAX_LOSS."""
+    if x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == np.float32:
+        return np.arange(0)
+    low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    # A standard deviation is at least the range over √(2 n), a rounding error at most half a step.
+    with np.errstate(over="ignore", invalid="ignore"):
+        bound = 2 * (largest * 2.0**-24 + 2.0**-149) * np.sqrt(2 * len(x))
+        is_safe = (bound <= MAX_LOSS * (high - low)) & (largest < np.finfo(np.float32).max)
+    near = np.flatnonzero(~is_safe)
+    width = max(1, _BLOCK // len(x))
+    blocks = [near[a : a + width] for a in range(0, len(near), width)]
+    lost = [block[rounding_loss(x[:, block]) > MAX_LOSS] for block in blocks]
+    return np.concatenate(lost) if lost else near
+
+
+def check_differences(x: np.ndarray, names: Sequence[str], what: str = "feature") -> None:
+    """Refuse features that float32 makes other ones: rounding hides what tells samples apart."""
+    lost = lost_features(x.reshape(len(x), -1)) if x.size else np.arange(0)
+    if len(lost):
+        shown = [names[j] if j < len(names) else f"x{j}" for j in lost[:SHOWN]]
+        more = f" and {len(lost) - SHOWN} more" * (len(lost) > SHOWN)
+        raise DataError(
+            f"every {what} must keep its differences in float32, in which networks compute; "
+            f"{', '.join(map(repr, shown))}{more} would not: rounding changes them by more than "
+            f"{MAX_LOSS:.0%} of their standard deviation. Subtract an offset (of a time, the "
+            "first), or choose a unit in which values are near 1."
+        )

@@ -16,10 +16,9 @@ from sklearn.preprocessing import OneHotEncoder
 from datassay.data.memory.frames import frame_table
 from datassay.data.samples import Column
 from datassay.data.source import check_fits
-from datassay.data.tables.choices import SHOWN, Choices, some
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.dates import PARTS, DateParts
-from datassay.data.tables.read import ReadColumn
+from datassay.data.tables.read import NAMED, Choices, ReadColumn, some
 from datassay.errors import DataError
 from datassay.results import result
 
@@ -44,8 +43,11 @@ class Grid:
     def __getitem__(self, key: tuple[slice, Sequence[int]]) -> np.ndarray:
         """Columns of one kind as [n, width]: float64, datetime64[us], or objects with None."""
         chosen = [self.columns[place] for place in key[1]]
-        if chosen[0].words is not None:
-            return np.stack([_objects(column.words) for column in chosen], axis=1)
+        if chosen[0].words is not None:  # equal strings are one object
+            coded = [c.words.dictionary_encode() for c in chosen if c.words is not None]
+            names = [np.array([*c.dictionary.to_pylist(), None], dtype=object) for c in coded]
+            places = [c.indices.fill_null(len(c.dictionary)).to_numpy() for c in coded]
+            return np.stack([n[i] for n, i in zip(names, places, strict=True)], axis=1)
         blocks = [c.values.reshape(len(self), -1) for c in chosen]  # pyright: ignore[reportOptionalMemberAccess]
         if blocks[0].dtype.kind == "M" or len(blocks) == 1:
             block = np.hstack(blocks)
@@ -53,14 +55,6 @@ class Grid:
         joined = np.empty((len(self), sum(block.shape[1] for block in blocks)))
         np.concatenate(blocks, axis=1, out=joined)
         return joined
-
-
-def _objects(words: pa.LargeStringArray | None) -> np.ndarray:
-    """[n] strings or None; equal ones are one object."""
-    assert words is not None
-    codes = words.dictionary_encode()
-    names = np.array([*codes.dictionary.to_pylist(), None], dtype=object)
-    return names[codes.indices.fill_null(len(names) - 1).to_numpy()]
 
 
 @result
@@ -102,8 +96,7 @@ class FittedColumns:
                 "frame must be a data frame of pandas, polars or Arrow; got a "
                 f"{type(frame).__name__}. Build one, or read the file into one."
             )
-        names = [column.name for column in self.columns]
-        if absent := [name for name in names if name not in table.column_names]:
+        if absent := [c.name for c in self.columns if c.name not in table.column_names]:
             raise DataError(
                 f"frame must have the columns that were used; it has no {some(absent)}. Its "
                 f"columns are {some(table.column_names)}."
@@ -126,8 +119,14 @@ class FittedColumns:
         read = read_column(values, name, chosen, form)
         if read.problem:
             return read
-        if read.column.read_as == "left out":
-            read = _all_missing(column, len(values))
+        if read.column.read_as == "left out":  # all are missing
+            n, lost = len(values), replace(column, missing=len(values))
+            if column.read_as == "category":
+                read = ReadColumn(lost, words=pa.nulls(n, pa.large_string()))
+            else:
+                is_date = column.read_as == "date"
+                missing = np.datetime64("NaT", "us") if is_date else np.nan
+                read = ReadColumn(lost, np.full(n, missing))
         found = read.column
         if found.read_as != column.read_as and not {found.read_as, column.read_as} <= _NUMBERS:
             problem = (
@@ -143,33 +142,14 @@ class FittedColumns:
         return read
 
 
-def _all_missing(column: Column, n: int) -> ReadColumn:
-    column = replace(column, missing=n)
-    if column.read_as == "category":
-        return ReadColumn(column, words=pa.nulls(n, pa.large_string()))
-    if column.read_as == "date":
-        return ReadColumn(column, np.full(n, np.datetime64("NaT", "us")))
-    return ReadColumn(column, np.full(n, np.nan))
-
-
 def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumns]:
-    """All feature columns side by side as numbers, and what makes them.
-
-    Args:
-        columns: as read, without texts and without a problem; at least one.
-
-    Returns:
-        x [n, features] float64, or of a smaller type that holds all its values: vectors, numbers
-        and booleans as they are, then those with missing values (the median or the more frequent
-        one) and one 0/1 column each that says where, dates as their parts, and categories as one
-        0/1 column a value; and the fitted treatment.
-
-    Raises:
-        DataError: x would not fit into memory.
-
-    Cost: x is held twice while it is made.
-    """
-    columns = sorted(columns, key=_kind_place)  # stable: in a kind, the table's order stays
+    """All feature columns side by side as numbers, and what makes them."""
+    # Vectors, numbers and booleans as they are, then those with missing values (the median or the
+    # more frequent one) and one 0/1 column each that says where, dates as their parts, and
+    # categories as one 0/1 column a value. float64, or a smaller type that holds all; x is held
+    # twice while it is made.
+    # Stable: in a kind, the table's order stays.
+    columns = sorted(columns, key=lambda read: list(_KINDS).index(_kind(read)))
     width = sum(map(_most_columns, columns))
     grid = Grid(columns)
     check_fits(16.0 * len(grid) * width, f"{width:,} features of {len(grid):,} samples")
@@ -190,28 +170,25 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
     return x, FittedColumns(transformer, tuple(treated), forms, tuple(names))
 
 
-def _encoder() -> OneHotEncoder:
-    return OneHotEncoder(
-        max_categories=MAX_CATEGORIES,
-        handle_unknown="infrequent_if_exist",
-        sparse_output=False,
-        dtype=np.uint8,  # pyright: ignore[reportArgumentType]
-        feature_name_combiner=_category_name,  # pyright: ignore[reportArgumentType]
-    )
-
-
-def _imputer(strategy: str) -> Callable[[], SimpleImputer]:
-    return lambda: SimpleImputer(strategy=strategy, add_indicator=True)
+def _category_name(name: str, category: object) -> str:
+    shown = {None: "missing", _RARE: "infrequent"}.get(category, category)  # type: ignore[arg-type]
+    return f"{name}={shown}"
 
 
 _NUMBERS = {"number", "boolean"}
 _KINDS: dict[str, Callable[[], Any]] = {
     "vectors": lambda: "passthrough",
     "numbers": lambda: "passthrough",
-    "numbers with missing": _imputer("median"),
-    "booleans with missing": _imputer("most_frequent"),
+    "numbers with missing": lambda: SimpleImputer(strategy="median", add_indicator=True),
+    "booleans with missing": lambda: SimpleImputer(strategy="most_frequent", add_indicator=True),
     "dates": DateParts,
-    "categories": _encoder,
+    "categories": lambda: OneHotEncoder(
+        max_categories=MAX_CATEGORIES,
+        handle_unknown="infrequent_if_exist",
+        sparse_output=False,
+        dtype=np.uint8,  # pyright: ignore[reportArgumentType]
+        feature_name_combiner=_category_name,  # pyright: ignore[reportArgumentType]
+    ),
 }
 
 
@@ -222,21 +199,12 @@ def _kind(read: ReadColumn) -> str:
     return {"vector": "vectors", "date": "dates", "category": "categories"}[column.read_as]
 
 
-def _kind_place(read: ReadColumn) -> int:
-    return list(_KINDS).index(_kind(read))
-
-
 def _most_columns(read: ReadColumn) -> int:
     if read.words is not None:
         return min(MAX_CATEGORIES, (read.column.n_values or 0) + 1)
     if read.values is not None and read.values.ndim == 2:
         return read.values.shape[1]
     return len(PARTS) + 1 if read.column.read_as == "date" else 1 + bool(read.column.missing)
-
-
-def _category_name(name: str, category: object) -> str:
-    shown = {None: "missing", _RARE: "infrequent"}.get(category, category)  # type: ignore[arg-type]
-    return f"{name}={shown}"
 
 
 def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
@@ -277,9 +245,9 @@ def refuse(columns: Sequence[ReadColumn], name: str) -> None:
     bad = [c for c in columns if c.problem]
     if not bad:
         return
-    problems = "; ".join(c.problem for c in bad[:SHOWN])
-    if len(bad) > SHOWN:
-        problems += f"; and {len(bad) - SHOWN:,} more: {some([c.column.name for c in bad[SHOWN:]])}"
+    problems = "; ".join(c.problem for c in bad[:NAMED])
+    if len(bad) > NAMED:
+        problems += f"; and {len(bad) - NAMED:,} more: {some([c.column.name for c in bad[NAMED:]])}"
     remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))
     counted = "" if len(bad) == 1 else f"{len(bad):,} columns of {name} cannot be used: "
     rows = " Rows count from 0." if "(row" in problems else ""

@@ -1,65 +1,40 @@
-"""One column as it was read: its values, or what is wrong with it, or why it is left out."""
+"""What the user says of a table's columns, and one column as it was read."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from datassay.data.samples import Column
+from datassay.data.source import Task
+from datassay.errors import DataError
 from datassay.results import result
 
-SHOWN = 5  # rows that an error names
+SHOWN, NAMED = 5, 20  # rows and columns that an error names
 Role = Literal["feature", "target", "ids", "source"]
 QUOTE = 'in .csv, quote a text that reads as missing: "NA"'
 
 
 @result
 class ReadColumn:
-    """One column as read.
-
-    Attributes:
-        column: how it was read.
-        values: [n] numbers or booleans as they are stored, float64 with NaN where some are missing;
-            datetime64[us] of dates; [n, m] of lists of numbers; None where it holds words, or is
-            not used.
-        words: [n] strings, nulls where they are missing; None where it holds numbers, or is not
-            used.
-        is_missing: [n] bool, of a target with missing values, whose values are not read then.
-        problem: what is wrong, so that the table cannot be used; empty: nothing.
-        remedy: what to do about it.
-        reason: why our rules leave it out; empty: they do not.
-        date_form: of dates that were strings, as `dates.FORMS` names it.
-    """
+    """One column as read."""
 
     column: Column
-    values: np.ndarray | None = None
-    words: pa.LargeStringArray | None = None
-    is_missing: np.ndarray | None = None
-    problem: str = ""
+    values: np.ndarray | None = None  # [n] numbers with NaN, datetime64[us], or [n, m] of lists
+    words: pa.LargeStringArray | None = None  # [n], nulls where they are missing
+    is_missing: np.ndarray | None = None  # of a target with missing values, not read then
+    problem: str = ""  # so that the table cannot be used
     remedy: str = ""
-    reason: str = ""
-    date_form: str = ""
-
-
-def left_out(read: ReadColumn, why: str) -> ReadColumn:
-    """The same column, left out, without its values."""
-    also = f"; {read.column.note}" if read.column.note else ""
-    return ReadColumn(replace(read.column, read_as="left out", n_values=None, note=why + also))
+    reason: str = ""  # why our rules leave it out
+    date_form: str = ""  # of dates that were strings
 
 
 def without_values(column: Column, is_missing: np.ndarray) -> ReadColumn:
-    """A column that must not have missing values, and has: a target's rows can be left out.
-
-    Args:
-        column: the target, ids or source.
-        is_missing: [n] bool.
-
-    Returns:
-        The column, without values; with a problem unless it is a target of which some are known.
-    """
+    """A target, ids or source with missing values: a problem but of a target known somewhere."""
     column = replace(column, missing=int(is_missing.sum()))
     if column.read_as == "target" and not is_missing.all():
         return ReadColumn(column, is_missing=is_missing)
@@ -75,3 +50,68 @@ def rows_of(mask: np.ndarray) -> str:
     rows = np.flatnonzero(mask)
     word = "row" if len(rows) == 1 else "rows"
     return f"{word} {', '.join(map(str, rows[:SHOWN]))}{', ...' * (len(rows) > SHOWN)}"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a table's columns are for, and how the user wants them read."""
+
+    target: str | None = None  # None: the last column that is neither `ids` nor `source`
+    ids: Any = None  # None: row labels of pandas, else numbers; of arrays [n] names
+    source: Any = None  # where each row came from, which is no feature; of arrays [n] names
+    task: Task | None = None
+    drop: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()  # features, though our rules would leave them out
+    categorical: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The columns that are no features, with what they are for."""
+        named: dict[Role, Any] = {"target": self.target, "ids": self.ids, "source": self.source}
+        return {column: role for role, column in named.items() if isinstance(column, str)}
+
+    @property
+    def any(self) -> bool:
+        """Whether a column is named."""
+        names = (self.target, *(getattr(self, option) for option in _OPTIONS))
+        return bool(self.roles) or any(names)
+
+
+_OPTIONS = ("drop", "keep", "categorical", "text")
+
+
+def names_of(option: str, value: Any) -> tuple[str, ...]:
+    """Columns that the user names, one alone or several; None: no column."""
+    names = (value,) if isinstance(value, str) else () if value is None else value
+    if isinstance(names, Iterable):
+        names = tuple(names)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise DataError(
+        f"{option} must name columns of a table, as strings; got {value!r}. Pass a list of names."
+    )
+
+
+def check_choices(chosen: Choices, names: Sequence[str], table: str) -> None:
+    """Refuse choices that no column of the table can follow."""
+    known, seen = set(names), dict[str, str](chosen.roles)
+    for option in _OPTIONS:
+        given = tuple(dict.fromkeys(getattr(chosen, option)))
+        if unknown := [name for name in given if name not in known]:
+            raise DataError(
+                f"{option} must name columns of {table}; it has no {some(unknown)}. Its columns "
+                f"are {some(names)}."
+            )
+        for name in given:
+            other = seen.get(name)
+            if other and not (other == "keep" and option != "drop"):
+                raise DataError(
+                    f"column {name!r} cannot be {other} and {option} at once. Name it once."
+                )
+            seen[name] = option
+
+
+def some(names: Sequence[str]) -> str:
+    """Names for an error, the first of them."""
+    return ", ".join(names[:NAMED]) + f", ... ({len(names):,} in all)" * (len(names) > NAMED)

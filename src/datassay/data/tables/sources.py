@@ -14,11 +14,10 @@ from datassay.data.memory.frames import row_ids, row_labels
 from datassay.data.samples import Column
 from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
-from datassay.data.tables.choices import SHOWN, Choices, check_choices, some
 from datassay.data.tables.columns import read_column
-from datassay.data.tables.doubts import leak_warning, leaking
+from datassay.data.tables.doubts import leak_warnings
 from datassay.data.tables.preparation import fit_columns, refuse
-from datassay.data.tables.read import ReadColumn, rows_of
+from datassay.data.tables.read import NAMED, Choices, ReadColumn, check_choices, rows_of, some
 from datassay.errors import DataError
 
 NOTE = b"note"  # of a table's metadata: what its reader has to say
@@ -38,7 +37,10 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     places, n_missing, warnings = None, 0, ()
     if (is_missing := read[target].is_missing) is not None:
         places, n_missing = np.flatnonzero(~is_missing), int(is_missing.sum())
-        warnings = (_target_warning(target, is_missing),)
+        warnings = (
+            f"{n_missing:,} of {len(is_missing):,} rows have no target ({target!r}) and are left "
+            f"out: {rows_of(is_missing)}, counted from 0.",
+        )
         again = _read(table.select(used).take(pa.array(places)), name, chosen)
         # What numbered all rows numbers these, though with gaps.
         is_out = {n: c for n, c in read.items() if c.column.read_as == "left out"}
@@ -47,28 +49,20 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     rows = table if places is None else table.take(pa.array(places))
     del table
     source = _source(read, rows, name, chosen, places)
+    known = {column.name: column for column in source.columns}
+    known[target] = replace(known[target], missing=n_missing)
+    known |= {n: Column(n, "left out", note="row labels of pandas") for n in labels}
     return replace(
         source,
-        columns=_in_order(names, source.columns, labels, n_missing),
+        columns=tuple(known[n] for n in names),
         warnings=(note,) * bool(note) + warnings + source.warnings,
     )
 
 
 def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, Choices]:
-    """Which column of a table is the target, and which names its rows.
-
-    Args:
-        table: one row a sample.
-        name: what to call the table in errors.
-        chosen: what its columns are for.
-
-    Returns:
-        The table, with row labels of pandas that its file only describes as a column, and the
-        choices with target and ids; ids are None where rows are numbered.
-
-    Raises:
-        DataError: a column is not there, named twice, or no feature or row is left.
-    """
+    """The table with row labels of pandas as a column, and the choices with target and ids."""
+    # ids are None where rows are numbered. Refused: a column not there or named twice, no feature,
+    # no row.
     table, labelled = row_ids(table)
     if chosen.ids is None and labelled not in {chosen.target, chosen.source}:
         chosen = replace(chosen, ids=labelled)
@@ -110,8 +104,14 @@ def _source(
     origins = None if chosen.source is None else plain(read[chosen.source])
     used = [c for n, c in read.items() if n not in chosen.roles and c.column.read_as != "left out"]
     columns = {n: c.column for n, c in read.items()}
-    _check_used(columns, used, name)
-    warnings = tuple(leak_warning(n, share) for n, share in leaking(used, y).items())
+    if not used:
+        out = [c for c in columns.values() if c.read_as == "left out"]
+        reasons = "; ".join(f"{c.name}: {c.note}" for c in out[:NAMED])
+        raise DataError(
+            f"{name} must hold at least one feature; all of its columns were left out ({reasons}). "
+            "Name those to use with keep."
+        )
+    warnings = leak_warnings(used, y)
     read.clear()
     texts = [c for c in used if c.column.read_as == "text"]
     treated, x, fitted = [c for c in used if c.column.read_as != "text"], None, None
@@ -120,47 +120,21 @@ def _source(
         x, fitted = fit_columns(treated)
         columns |= {column.name: column for column in fitted.columns}
     treated.clear()
-    words = _joined([c.words for c in texts if c.words is not None])
+    words = [c.words for c in texts if c.words is not None]
+    if len(words) > 1:
+        line_break = pa.scalar("\n", pa.large_string())
+        words = [pc.binary_join_element_wise(*words, line_break)]  # type: ignore[attr-defined]
     columns |= {c.column.name: replace(c.column, treatment=WORDS) for c in texts}
     pa.default_memory_pool().release_unused()
     x = np.zeros((len(y), 0)) if x is None else x
     return Source(
         Path(name).stem,
-        SourcePart(x, y, ids, words, origins, rows=rows),
+        SourcePart(x, y, ids, Texts(words[0]) if words else None, origins, rows=rows),
         feature_names=() if fitted is None else fitted.feature_names,
         columns=tuple(columns.values()),
         preparation=fitted,
         warnings=warnings,
     )
-
-
-def _in_order(
-    names: list[str], columns: tuple[Column, ...], labels: set[str], n_missing: int
-) -> tuple[Column, ...]:
-    """The columns as the table has them; of the target, how many rows have none."""
-    known = {column.name: column for column in columns}
-    return tuple(
-        Column(n, "left out", note="row labels of pandas")
-        if n in labels
-        else replace(known[n], missing=n_missing)
-        if known[n].read_as == "target"
-        else known[n]
-        for n in names
-    )
-
-
-def _target_warning(target: str, is_missing: np.ndarray) -> str:
-    return (
-        f"{is_missing.sum():,} of {len(is_missing):,} rows have no target ({target!r}) and are "
-        f"left out: {rows_of(is_missing)}, counted from 0."
-    )
-
-
-def _joined(texts: list[pa.LargeStringArray]) -> Texts | None:
-    if len(texts) > 1:
-        line_break = pa.scalar("\n", pa.large_string())
-        return Texts(pc.binary_join_element_wise(*texts, line_break))  # type: ignore[attr-defined]
-    return Texts(texts[0]) if texts else None
 
 
 def plain(column: ReadColumn) -> np.ndarray:
@@ -211,14 +185,4 @@ def _check_inputs(
             f"{name} must hold a target column and at least one feature beside ids and source; "
             f"got {some(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
             ".tsv) and the names given for target, ids and source."
-        )
-
-
-def _check_used(columns: dict[str, Column], used: list[ReadColumn], name: str) -> None:
-    if not used:
-        out = [c for c in columns.values() if c.read_as == "left out"]
-        reasons = "; ".join(f"{c.name}: {c.note}" for c in out[:SHOWN])
-        raise DataError(
-            f"{name} must hold at least one feature; all of its columns were left out ({reasons}). "
-            "Name those to use with keep."
         )

@@ -10,8 +10,7 @@ from datassay.data.pictures import are_photographs
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.backbones import hugging_face, image_models, lite0, minilm
-from datassay.models.backbones.encoder import Encoder
-from datassay.models.backbones.installed import WeightsFile
+from datassay.models.backbones.encoder import Encoder, WeightsFile
 
 NAMED: dict[str, Callable[[], Encoder]] = {lite0.NAME: lite0.lite0, minilm.NAME: minilm.minilm}
 LOADED: dict[str, Callable[[str], Encoder]] = {
@@ -39,28 +38,14 @@ def encoder_named(name: str) -> Encoder:
 
 
 def reads(samples: SampleSet) -> Literal["image", "text", "neither"]:
-    """What an encoder would read of these samples.
-
-    Args:
-        samples: as loaded.
-
-    Returns:
-        "text" where there are texts, "image" where there are pixels or files, else "neither".
-    """
+    """What an encoder would read of these samples: texts, or pixels or files, or neither."""
     if samples.texts is not None:
         return "text"
     return "image" if samples.kind == "image" else "neither"
 
 
 def own_encoder(*sets: SampleSet) -> tuple[str, bool]:
-    """The encoder that these samples take unless it is told.
-
-    Args:
-        sets: as loaded, of one kind.
-
-    Returns:
-        Its name, empty where pixels or columns do as well; and whether it is installed.
-    """
+    """The encoder that these samples take unless told, empty where none, and if it is installed."""
     kind = reads(sets[0])
     if kind == "neither" or (kind == "image" and not all(map(are_photographs, sets))):
         return "", False

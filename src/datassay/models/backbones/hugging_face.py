@@ -11,10 +11,10 @@ from datassay.errors import ModelError
 from datassay.models.backbones.encoder import (
     Embedded,
     Encoder,
+    check_installed,
     image_embedded,
     masked_mean,
 )
-from datassay.models.backbones.installed import check_installed
 from datassay.models.user_code import user_code
 
 PREFIX = "hf:"
@@ -22,19 +22,9 @@ LONGEST = 100_000  # what a tokenizer gives beyond that means no limit
 
 
 def hugging_face(name: str) -> Encoder:
-    """An encoder of texts or of images, with its own tokenizer or preprocessing.
-
-    Args:
-        name: "hf:" and what `from_pretrained` takes: a name on the hub, or a folder.
-
-    Returns:
-        The encoder; of texts the mean of the tokens' states at length 1, of images what it pools,
-        else the mean of its states.
-
-    Raises:
-        ModelError: transformers is not installed, the name cannot be loaded, its weights are no
-            safetensors, it needs code of its own, or it reads neither images nor texts alone.
-    """
+    """An encoder of texts or of images, with its own tokenizer or preprocessing, of that name."""
+    # Of texts the mean of the tokens' states at length 1, of images what it pools, else the mean of
+    # its states. Only safetensors and code of transformers itself are loaded.
     check_installed(name, "transformers")
     from transformers import AutoConfig, AutoModel
 

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from datassay.errors import ModelError
-from datassay.models.backbones.encoder import Embedded, Encoder, image_embedded
-from datassay.models.backbones.installed import check_installed
+from datassay.models.backbones.encoder import Embedded, Encoder, check_installed, image_embedded
 from datassay.models.backbones.pixels import PixelPreparation
 from datassay.models.user_code import user_code
 

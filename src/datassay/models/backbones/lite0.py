@@ -7,10 +7,15 @@ from typing import Any
 
 import torch
 
-from datassay.models.backbones.encoder import Embedded, Encoder, image_embedded
-from datassay.models.backbones.installed import WeightsFile, check_installed
+from datassay.models.backbones.encoder import (
+    Embedded,
+    Encoder,
+    WeightsFile,
+    check_installed,
+    image_embedded,
+)
 from datassay.models.backbones.pixels import PixelPreparation
-from datassay.models.seeded import seeded
+from datassay.models.networks import seeded
 
 NAME, WIDTH = "lite0", 1280
 CODE = "efficientnet_lite_pytorch"

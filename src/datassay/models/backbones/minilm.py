@@ -11,9 +11,14 @@ import numpy as np
 import torch
 from safetensors.torch import load
 
-from datassay.models.backbones.encoder import Embedded, Encoder, masked_mean
-from datassay.models.backbones.installed import WeightsFile, check_installed
-from datassay.models.seeded import seeded
+from datassay.models.backbones.encoder import (
+    Embedded,
+    Encoder,
+    WeightsFile,
+    check_installed,
+    masked_mean,
+)
+from datassay.models.networks import seeded
 
 NAME, WIDTH = "minilm", 384
 CODE = "transformers"

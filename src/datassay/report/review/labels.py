@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.neighbors.alike import Alike, alike
+from datassay.score.neighbors.search import Alike, alike
 
 MOST_TWINS = 4
 

@@ -14,7 +14,7 @@ from datassay.report.review.labels import Reviewed
 from datassay.report.review.listing import label_values
 from datassay.report.wording import value_text
 from datassay.score.checks.columns import columns_first
-from datassay.score.neighbors.alike import SIDES, Alike
+from datassay.score.neighbors.search import SIDES, Alike
 
 LONGEST_TEXT, MOST_COLUMNS = 20_000, 40
 

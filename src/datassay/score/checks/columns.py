@@ -12,16 +12,9 @@ from datassay.score.checks.duplicates import RowCodes, row_codes
 
 
 def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:
-    """Names of columns, those that tell most of the target first.
-
-    Args:
-        rows: the columns of n samples.
-        targets: [n], class indices or numbers; of [n, k] the first.
-
-    Returns:
-        All names by Cramér's V between ten quantiles (or the commonest words) of the column and
-        the target, less what chance gives (Bergsma 2013).
-    """
+    """Names of columns, those that tell most of the target first."""
+    # All names by Cramér's V between ten quantiles (or the commonest words) of the column and the
+    # target, less what chance gives (Bergsma 2013).
     if not rows.num_rows or not rows.num_columns:
         return rows.column_names
     coded = row_codes(rows)

@@ -109,10 +109,8 @@ class DataIssues(Tabular):
 
     @property
     def copies(self) -> Int[np.ndarray, " n"]:
-        """A number a sample, shared by equal samples and near duplicates, also in chains.
-
-        Equal rows count only where that is no chance of columns with few values.
-        """
+        """A number a sample, shared by equal samples and near duplicates, also in chains."""
+        # Equal rows count only where that is no chance of columns with few values.
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
@@ -153,7 +151,9 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
     rows = _codes(train, val)
     found = duplicates(rows)
     n = len(train)
-    lonely = _robust_score(found.loneliness[:n])
+    away = found.loneliness[:n] - np.median(found.loneliness[:n])
+    spread = 1.4826 * np.median(np.abs(away))
+    lonely = away / spread - OUTLIER if spread > 0 else np.full(n, np.nan)
     pairs = _pairs(train, val, rows, found)
     issues = (
         *_equal(train, val, found),
@@ -280,14 +280,6 @@ def _apart(one: int) -> str:
     if not one:
         return "they lie close in all values."
     return f"{one:,} {'differs' if one == 1 else 'differ'} in one column only."
-
-
-def _robust_score(loneliness: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    middle = np.median(loneliness)
-    spread = 1.4826 * np.median(np.abs(loneliness - middle))
-    if not spread > 0:
-        return np.full(len(loneliness), np.nan)
-    return (loneliness - middle) / spread - OUTLIER
 
 
 def _outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:

@@ -175,7 +175,11 @@ def duplicates(rows: RowCodes) -> Duplicates:
     operations to 20 000 of them, then about 12 n^1.5 m by faiss.
     Source: ours; accepted by Benjamini and Hochberg (1995).
     """
-    keys = _keys(rows.codes)
+    # A random 64-bit number a value; sums over columns are a row's hash, with any column taken.
+    random, keys = np.random.default_rng(0), np.empty(rows.codes.shape, np.uint64)
+    for column, code in enumerate(rows.codes.T):
+        values = random.integers(2**64, size=int(code.max(initial=0)) + 1, dtype=np.uint64)
+        keys[:, column] = values[code]
     total = keys.sum(1, dtype=np.uint64)
     _, first, inverse, counts = np.unique(
         total, return_index=True, return_inverse=True, return_counts=True
@@ -187,20 +191,19 @@ def duplicates(rows: RowCodes) -> Duplicates:
     natural = bool(2 * ((near.n_apart > 0) & ~flagged).sum() >= (group >= 0).sum() > 0)
     pairs = np.sort(first[pairs], 1)
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
-    nearest, distance, loneliness = _nearest(near, first, inverse)
+    own, last = np.arange(len(inverse)), np.full(len(first), -1)
+    if not near.index.shape[1]:
+        nearest, distance, loneliness = (np.full(len(own), v) for v in (-1, np.nan, np.nan))
+    else:
+        nearest, distance = first[near.index[inverse, 0]], near.distance[inverse, 0]
+        loneliness = near.distance.mean(1)[inverse]
+    last[inverse] = own  # of equal rows the last one
+    repeated = last[inverse] != first[inverse]
+    other = np.where(own == first[inverse], last[inverse], first[inverse])
     return Duplicates(
-        group, pairs[order], one_column[order], natural, nearest, distance, loneliness
+        group, pairs[order], one_column[order], natural, np.where(repeated, other, nearest),
+        np.where(repeated, 0.0, distance), loneliness,
     )  # fmt: skip
-
-
-def _keys(codes: Int[np.ndarray, "n d"]) -> np.ndarray:
-    """A random 64-bit number a value; sums over columns are a row's hash, with any column taken."""
-    random = np.random.default_rng(0)
-    keys = np.empty(codes.shape, np.uint64)
-    for column, code in enumerate(codes.T):
-        values = random.integers(2**64, size=int(code.max(initial=0)) + 1, dtype=np.uint64)
-        keys[:, column] = values[code]
-    return keys
 
 
 def _near(rows: RowCodes, keys: np.ndarray, total: np.ndarray, first: np.ndarray) -> _Near:
@@ -214,17 +217,14 @@ def _near(rows: RowCodes, keys: np.ndarray, total: np.ndarray, first: np.ndarray
         for these, others in ((ahead, behind), (behind, ahead)):
             apart[these, np.minimum(n_apart[these], 1)] = others
             n_apart[these] += 1
-    if n < FEWEST or not rows.places.shape[1] or not _can_search(n):
+    has_faiss = find_spec("faiss") is not None
+    if n < FEWEST or not rows.places.shape[1] or not (n <= WITHOUT_FAISS or has_faiss):
         return _Near(np.zeros((n, 0), int), np.zeros((n, 0)), apart, n_apart)
-    approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
+    approximate = n > EXACT_UP_TO and has_faiss
     found = nearest_neighbors(
         rows.places[first], min(K + 1, n - 1), search="approximate" if approximate else "exact"
     )
     return _Near(found.index[:, 1:], found.distance[:, 1:], apart, n_apart)
-
-
-def _can_search(n: int) -> bool:
-    return n <= WITHOUT_FAISS or find_spec("faiss") is not None
 
 
 def _near_pairs(
@@ -290,19 +290,3 @@ def _accepted(chance: Float[np.ndarray, " u"], share: float) -> Bool[np.ndarray,
     ordered = np.sort(chance)
     fits = np.flatnonzero(ordered <= share * np.arange(1, len(chance) + 1) / len(chance))
     return chance <= (ordered[fits[-1]] if len(fits) else -1.0)
-
-
-def _nearest(near: _Near, first: np.ndarray, inverse: np.ndarray):
-    """Nearest other row, its distance and the mean of the ten nearest, of all rows."""
-    n = len(inverse)
-    if not near.index.shape[1]:
-        nearest, distance, loneliness = np.full(n, -1), np.full(n, np.nan), np.full(n, np.nan)
-    else:
-        nearest, distance = first[near.index[inverse, 0]], near.distance[inverse, 0]
-        loneliness = near.distance.mean(1)[inverse]
-    own = np.arange(n)
-    last = np.full(len(first), -1)
-    last[inverse] = own  # of equal rows the last one
-    repeated = last[inverse] != first[inverse]
-    other = np.where(own == first[inverse], last[inverse], first[inverse])
-    return np.where(repeated, other, nearest), np.where(repeated, 0.0, distance), loneliness

@@ -7,8 +7,8 @@ import pyarrow as pa
 from jaxtyping import Float, Int, Shaped
 from scipy import stats
 
-from datassay.errors import SettingError
 from datassay.results import Tabular, result
+from datassay.rules import at_least, require
 
 # Bootstrap samples held at once, as values.
 CHUNK_VALUES = 2**24
@@ -84,7 +84,12 @@ def aggregate(
     Cost: n · resamples values, a chunk at a time.
     Source: percentile bootstrap (Efron, 1979); rank tests of scipy.
     """
-    _check(information, labels, resamples)
+    n = len(information)
+    require(n > 0, "information", "hold at least one sample", "none")
+    require(len(labels) == n, "labels", "hold one label per sample", f"{len(labels)} for {n}")
+    wrong = int((~np.isfinite(information)).sum())
+    require(not wrong, "information", "be finite to be summed", f"{wrong} that are not")
+    at_least("resamples", resamples, 1)
     names = np.unique(labels)
     parts = [information[labels == name] for name in names]
     g = np.random.default_rng(seed)
@@ -102,20 +107,6 @@ def aggregate(
         p_value=_p_value(parts),
         superiority=np.array([_superiority(ranks, labels == name) for name in names]),
     )
-
-
-def _check(information: np.ndarray, labels: np.ndarray, resamples: int) -> None:
-    if len(information) == 0:
-        raise SettingError("information must hold at least one sample; got none.")
-    if len(labels) != len(information):
-        raise SettingError(
-            f"labels must hold one label per sample; got {len(labels)} for {len(information)}."
-        )
-    if not np.isfinite(information).all():
-        wrong = int((~np.isfinite(information)).sum())
-        raise SettingError(f"information must be finite to be summed; got {wrong} that are not.")
-    if resamples < 1:
-        raise SettingError(f"resamples must be at least 1; got {resamples}.")
 
 
 def _interval(values: np.ndarray, resamples: int, g: np.random.Generator) -> np.ndarray:

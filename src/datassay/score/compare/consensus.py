@@ -108,7 +108,9 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
     """
     if len(runs) < 2:
         raise DataError(f"two runs or more are needed to compare; got {len(runs)}.")
-    ids = {name: _comparable(run.ids, runs) for name, run in runs.items()}
+    ids = {name: run.ids.tolist() for name, run in runs.items()}
+    if len({run.ids.dtype.kind for run in runs.values()}) > 1:
+        ids = {name: list(map(str, one)) for name, one in ids.items()}
     positions = _shared(ids)
     first, *_ = runs.values()
     scores = list(zip(runs.values(), positions, strict=True))
@@ -140,11 +142,6 @@ def reliability(correlations: Float[np.ndarray, "r r"]) -> float:
 def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
     """Mean correlation of two of r scores: the mean above the diagonal."""
     return float(correlations[np.triu_indices(len(correlations), 1)].mean())
-
-
-def _comparable(ids: np.ndarray, runs: Mapping[str, RunScores]) -> list:
-    kinds = {run.ids.dtype.kind for run in runs.values()}
-    return ids.tolist() if len(kinds) == 1 else [str(i) for i in ids.tolist()]
 
 
 def _shared(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from datassay.collect.model_code import code_fingerprint
+from datassay.collect.fingerprint import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.estimators import checked_estimator, is_estimator
@@ -55,18 +55,7 @@ class Fits:
     identity: dict[str, object]
 
     def fit(self, subsets: Int[np.ndarray, "p kept"], first: int) -> dict[str, np.ndarray]:
-        """Two fits to each of p subsets.
-
-        Args:
-            subsets: positions of samples.
-            first: number of the first subset among all, which decides the seeds.
-
-        Returns:
-            "outcome" of the queries, [p, 2, m], and "loss" of the training samples, [p, 2, n].
-
-        Raises:
-            ModelError: a fit fails, or says what is not finite.
-        """
+        """Two fits to each of p subsets."""
         found: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
         each = np.repeat(subsets, TWO, 0)
         for fit in self.learner.fits(self.train, each, first=TWO * first):
@@ -90,21 +79,7 @@ class Fits:
 
 
 def fits_of(model: Any, train: SampleSet, val: SampleSet, recipe: Recipe | None, seed: int) -> Fits:
-    """The fits of a network or an estimator.
-
-    Args:
-        model: an estimator, or from a seed to a network at the weights that it starts from.
-        train: n samples.
-        val: m queries.
-        recipe: of networks; None: Adam, 300 updates of 64 samples.
-        seed: of first weights, batches and random states.
-
-    Returns:
-        The fits, nothing fitted yet.
-
-    Raises:
-        ModelError: the model does not suit the samples.
-    """
+    """The fits of a network or an estimator."""
     if is_estimator(model):
         return _of_estimator(model, train, val, seed)
     return _of_networks(model, train, val, with_loss(recipe or Recipe(), train), seed)
@@ -144,15 +119,7 @@ def _of_networks(
 
 
 def fitted_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
-    """What a fitted estimator says of samples: log chances, decision values or predictions.
-
-    Args:
-        model: the estimator, fitted.
-        samples: n of them.
-
-    Returns:
-        One column a class or target; chances below 0.001 count as that.
-    """
+    """What a fitted estimator says of samples: log chances, decision values or predictions."""
     width = samples.n_classes if samples.is_classification else samples.y[:1].size
     outputs = estimator_outputs(model, rows_of(samples), width, samples.is_classification)
     if samples.is_classification and hasattr(model, "predict_proba"):
@@ -161,14 +128,7 @@ def fitted_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
 
 
 def measure_of(train: SampleSet) -> str:
-    """What is asked of a query.
-
-    Args:
-        train: whose task.
-
-    Returns:
-        "margin" of classes, "output" of one target, else "loss".
-    """
+    """What is asked of a query."""
     if train.is_classification:
         return "margin"
     return "output" if train.y[:1].size == 1 else "loss"
@@ -177,16 +137,7 @@ def measure_of(train: SampleSet) -> str:
 def outcomes(
     outputs: Float[Tensor, "S m k"], samples: SampleSet, recipe: Recipe
 ) -> Float[Tensor, "S m"]:
-    """What is asked of each sample.
-
-    Args:
-        outputs: of S fits on the samples.
-        samples: m of them.
-        recipe: whose loss.
-
-    Returns:
-        Margins (log odds under cross-entropy), outputs or losses.
-    """
+    """What is asked of each sample."""
     measure, k = measure_of(samples), outputs.shape[2]
     if measure == "loss":
         return sample_losses(outputs, samples, recipe).double()

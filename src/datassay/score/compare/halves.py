@@ -17,6 +17,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
+from datassay.rules import require
 from datassay.score.compare.fits import fits_of, measure_of
 from datassay.store.results import ResultStore
 from datassay.train.recipe import Recipe
@@ -120,13 +121,14 @@ def retrained_halves(
     check_sets(train, val)
     if halves is not None and halves < 4:
         raise SettingError(f"halves must be at least 4; got {halves}.")
-    if not seconds > 0:
-        raise SettingError(f"seconds must be positive; got {seconds:g}.")
+    require(seconds > 0, "seconds", "be positive", f"{seconds:g}")
     fits = fits_of(network, train, val, recipe, seed)
     kept = ResultStore(store, fits.identity | {"seed": seed})
     started, found, drawn = time.perf_counter(), [], []
     for rows, total in _parts(fits.size, halves, seconds):
-        drawn += [_half(len(train), seed, h) for h in range(rows.start, rows.stop)]
+        for h in range(rows.start, rows.stop):
+            order = np.random.default_rng((seed, h)).permutation(len(train))
+            drawn.append(np.sort(order[: len(train) // 2]))
         fit = partial(fits.fit, np.stack(drawn[rows.start :]), rows.start)
         found.append(kept.kept(f"halves-{rows.start}-{rows.stop}", fit))
         progress(STEP, rows.stop, max(rows.stop, total()))
@@ -153,7 +155,3 @@ def _parts(
         rows = slice(stop, min(stop + size, most))
         stop = rows.stop
         yield rows, expected
-
-
-def _half(n: int, seed: int, number: int) -> Int[np.ndarray, " kept"]:
-    return np.sort(np.random.default_rng((seed, number)).permutation(n)[: n // 2])

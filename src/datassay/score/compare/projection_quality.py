@@ -31,6 +31,7 @@ from datassay.errors import DataError, SettingError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import require
 from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
@@ -74,14 +75,7 @@ class ProjectionQuality:
     reference: str
 
     def smallest(self, target: float, score: str = "information") -> int | None:
-        """The smallest projection tried whose mean correlation reaches a target.
-
-        Returns:
-            Its index in `projection`; None where none reaches the target.
-
-        Raises:
-            SettingError: the target or the score is outside its rule.
-        """
+        """The smallest projection tried whose mean correlation reaches a target."""
         check_correlation(target)
         if score not in self.correlation:
             raise SettingError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
@@ -91,8 +85,7 @@ class ProjectionQuality:
 
 def check_correlation(target: float) -> None:
     """Refuse a rank correlation outside (0, 1]."""
-    if not 0 < target <= 1:
-        raise SettingError(f"rank_correlation must be in (0, 1]; got {target}. Try 0.95.")
+    require(0 < target <= 1, "rank_correlation", "be in (0, 1]", target, remedy="Try 0.95.")
 
 
 @checks_arguments

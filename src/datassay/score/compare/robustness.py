@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from datassay.data.corrupt.images import add_noise, add_patches
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
+from datassay.rules import one_of, require
 
 STEP = "corrupt and predict"
 # The text of S3 names σ = 0.3 and A = 55 and 100; both ranges end well beyond.
@@ -148,15 +150,19 @@ def robustness(
     Cost: 1 + levels · draws predictions of all images by each model.
     Source: S3 §3.6.2, Figs 3.23 and 3.24. Beyond it: several copies of each image, intervals.
     """
-    corrupt = _corruption(corruption, image_shape, limits)
+    one_of("corruption", corruption, ["noise", "patches"])
+    corrupt = (
+        partial(add_noise, limits=limits)
+        if corruption == "noise"
+        else partial(add_patches, image_shape=image_shape)
+    )
     if not predictors or draws < 1:
         raise SettingError(
             f"robustness needs at least 1 predictor and 1 draw; got {len(predictors)} and {draws}."
         )
     chosen = levels if levels is not None else (SIGMAS if corruption == "noise" else AREAS)
     steps = np.unique([0.0, *chosen])
-    if not steps[0] == 0:
-        raise SettingError(f"levels must be at least 0; got {list(chosen)}.")
+    require(steps[0] == 0, "levels", "be at least 0", list(chosen))
     hits = np.zeros((len(predictors), len(steps), len(y)))
     for name, row in zip(predictors, hits[:, 0], strict=True):
         row += _hits(name, predictors[name], x, y)
@@ -165,35 +171,13 @@ def robustness(
                 f"{name} must get some of the clean samples right so that a relative drop exists; "
                 f"got 0 of {len(y)}. Check its labels against y."
             )
-    work = _copies(corrupt, x, steps, draws, seed)
-    for done, (level, corrupted) in enumerate(work, start=1):
+    seeds = np.random.SeedSequence(seed).generate_state(draws)
+    for done, (level, one) in enumerate(product(range(1, len(steps)), seeds), start=1):
+        corrupted = corrupt(x, float(steps[level]), seed=int(one))
         for row, (name, predictor) in enumerate(predictors.items()):
             hits[row, level] += _hits(name, predictor, corrupted, y) / draws
         progress(STEP, done, (len(steps) - 1) * draws)
     return Robustness(corruption, tuple(predictors), steps, hits)
-
-
-def _corruption(
-    name: str, image_shape: Sequence[int] | None, limits: tuple[float, float] | None
-) -> Callable[..., np.ndarray]:
-    if name == "noise":
-        return partial(add_noise, limits=limits)
-    if name == "patches":
-        return partial(add_patches, image_shape=image_shape)
-    raise SettingError(f"corruption must be 'noise' or 'patches'; got {name!r}.")
-
-
-def _copies(
-    corrupt: Callable[..., np.ndarray],
-    x: np.ndarray,
-    levels: Float[np.ndarray, " l"],
-    draws: int,
-    seed: int,
-) -> Iterator[tuple[int, np.ndarray]]:
-    seeds = np.random.SeedSequence(seed).generate_state(draws)
-    for level in range(1, len(levels)):
-        for one in seeds:
-            yield level, corrupt(x, float(levels[level]), seed=int(one))
 
 
 def _hits(name: str, predictor: Predictor, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -19,13 +19,12 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.models.estimators import fitted, is_estimator
 from datassay.models.names import AUTO, full_name
-from datassay.models.seeded import seeded
+from datassay.models.networks import seeded
 from datassay.progress import Progress, silent
 from datassay.score.attribution import removal_scores
 from datassay.score.compare.fits import fitted_outputs, measure_of
 from datassay.score.compare.retraining_check import baselines
 from datassay.score.compare.stability import RunSmoothness, run_smoothness
-from datassay.score.effects import Attribution
 from datassay.score.influence.methods import influence
 from datassay.score.label_issues import label_issues
 from datassay.score.sample_information import sample_information
@@ -108,11 +107,22 @@ def standard_scores(
         models.append(taken_network(network(seed + place), networks))
         outputs.append(networks.outputs(train.x)[0])
     progress(STEP, NETWORKS, steps)
-    start = _rounded(network(seed), seed)
+    start = deepcopy(network(seed))  # every weight times 1 + 1e-6 z
+    with torch.no_grad(), seeded(seed):
+        for weight in start.parameters():
+            if weight.requires_grad:
+                weight.mul_(1 + ROUNDING * torch.randn_like(weight))
     twin = taken_network(start, _trained(start, train, recipe, seed))
-    found = [_influence(m, train, val, recipe, seed, progress) for m in [*models, twin]]
+    settings: Any = {"loss": recipe.loss, "weight_decay": recipe.weight_decay, "seed": seed}
+    settings |= {"measure": measure_of(train), "progress": progress}
+    found = [influence(m, train, val, **settings) for m in [*models, twin]]
     progress(STEP, NETWORKS + 1, steps)
-    effects, samples = _of_trained(found[:NETWORKS])
+    # At trained weights: of the first network, and the mean of all.
+    effect = np.stack([_whole(one.effect) for one in found[:NETWORKS]])
+    own = np.stack([_whole(one.self_influence) for one in found[:NETWORKS]])
+    more = f", {NETWORKS} networks"
+    effects = {"influence": effect[0], f"influence{more}": effect.mean(0)}
+    samples = {"self-influence": own[0], f"self-influence{more}": own.mean(0)}
     linear_effects, linear_samples = _of_linearised(network(seed), train, val, seed, progress)
     free = _free(torch.stack(outputs), _features(models[0], train, val), train, val, recipe)
     progress(STEP, steps, steps)
@@ -148,39 +158,6 @@ def _of_estimator(
 
 def _trained(model: nn.Module, train: SampleSet, recipe: Recipe, seed: int):
     return train_networks([model], train, torch.arange(len(train))[None], recipe, seed=seed)
-
-
-def _rounded(model: nn.Module, seed: int) -> nn.Module:
-    """The same network, every weight times 1 + 1e-6 z."""
-    model = deepcopy(model)
-    with torch.no_grad(), seeded(seed):
-        for weight in model.parameters():
-            if weight.requires_grad:
-                weight.mul_(1 + ROUNDING * torch.randn_like(weight))
-    return model
-
-
-def _influence(
-    model: nn.Module,
-    train: SampleSet,
-    val: SampleSet,
-    recipe: Recipe,
-    seed: int,
-    progress: Progress,
-) -> Attribution:
-    return influence(
-        model, train, val, loss=recipe.loss, measure=measure_of(train), seed=seed,
-        weight_decay=recipe.weight_decay, progress=progress,
-    )  # fmt: skip
-
-
-def _of_trained(found: list[Attribution]) -> tuple[Named, Named]:
-    """Effects and own scores at trained weights, of the first network and the mean of all."""
-    effect = np.stack([_whole(one.effect) for one in found])
-    own = np.stack([_whole(one.self_influence) for one in found])
-    more = f", {len(found)} networks"
-    effects = {"influence": effect[0], f"influence{more}": effect.mean(0)}
-    return effects, {"self-influence": own[0], f"self-influence{more}": own.mean(0)}
 
 
 def _whole(values: np.ndarray | None) -> np.ndarray:

@@ -52,8 +52,10 @@ def stability(scores: Mapping[str, np.ndarray]) -> Stability:
     """
     values = _checked(scores)  # [r, s, n]
     ranked = rankdata(values, axis=2)
-    means, spreads = zip(*(_correlation(v) for v in (ranked, values)), strict=True)
-    return Stability(tuple(scores), means[0], means[1], spreads[0], spreads[1])
+    # Of ranks and of values, the correlation matrix of each seed.
+    each = np.stack([[np.corrcoef(v[:, s]) for s in range(v.shape[1])] for v in (ranked, values)])
+    spread = each.std(1, ddof=1) if each.shape[1] > 1 else np.zeros_like(each[:, 0])
+    return Stability(tuple(scores), *each.mean(1), *spread)
 
 
 def _checked(scores: Mapping[str, np.ndarray]) -> Float[np.ndarray, "r s n"]:
@@ -73,15 +75,6 @@ def _checked(scores: Mapping[str, np.ndarray]) -> Float[np.ndarray, "r s n"]:
         if (v == v[:, :1]).all(1).any():
             raise SettingError(f"scores must differ among samples; those of {name} are all equal.")
     return values
-
-
-def _correlation(
-    values: Float[np.ndarray, "r s n"],
-) -> tuple[Float[np.ndarray, "r r"], Float[np.ndarray, "r r"]]:
-    """Mean and spread over seeds of the correlation matrix."""
-    each = np.stack([np.corrcoef(values[:, seed]) for seed in range(values.shape[1])])
-    spread = each.std(0, ddof=1) if len(each) > 1 else np.zeros_like(each[0])
-    return each.mean(0), spread
 
 
 @result

@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 
 from datassay.errors import SettingError
 from datassay.results import Tabular, result
+from datassay.rules import require
 from datassay.score.compare.halves import RetrainedHalves
 from datassay.score.compare.projection_quality import correlation
 from datassay.score.compare.scores import Scores
@@ -110,12 +111,9 @@ class TrustCheck(Tabular):
 
 
 def verdict_of(found: Estimate, ceiling: Estimate) -> str:
-    """Whether to trust a score.
-
-    Returns:
-        By the least share of the ceiling that both intervals allow: "trust" from 0.5 on, "do not
-        trust" below 0.25, or where the ceiling is below 0.2; else "with care".
-    """
+    """Whether to trust a score."""
+    # By the least share of the ceiling that both intervals allow: "trust" from 0.5 on, "do not
+    # trust" below 0.25, or where the ceiling is below 0.2; else "with care".
     if ceiling.value < LOWEST_CEILING or found.low < LITTLE * ceiling.high:
         return DISTRUST
     return TRUST if found.low >= ENOUGH * ceiling.high else CARE
@@ -151,6 +149,12 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
     ]
     question, score, *columns = map(list, zip(*rows, strict=True))
     names = ("correlation", "low", "high", "trivial", "ahead", "ahead_low", "ahead_high")
+    # Effects of halves, and of samples, as retraining has them: seeds are independent, so what two
+    # networks of a half share is the half's.
+    outcome = halves.outcome.astype(float)
+    first, second = (outcome[:, s] - outcome[:, s].mean(0) for s in range(2))
+    half = np.sqrt(np.maximum(0.0, (first * second).mean(0)))
+    single = 2 * half / np.sqrt(len(halves.ids))
     return TrustCheck(
         question=tuple(question),
         score=tuple(score),
@@ -159,14 +163,13 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
         reliability=_estimate(reliability, bottom=0.0),
         n_halves=len(halves.halves),
         n_queries=halves.outcome.shape[2],
-        smoothness=scores.smoothness and _measured(scores.smoothness, halves),
+        smoothness=scores.smoothness and replace(scores.smoothness, half=half, single=single),
     )
 
 
 def _check(halves: RetrainedHalves, scores: Scores) -> None:
     n, m = len(halves.ids), halves.outcome.shape[2]
-    if not (scores.effects or scores.samples):
-        raise SettingError("scores must hold at least one score; got none.")
+    require(scores.effects or scores.samples, "scores", "hold at least one score", "none")
     for expected, group in (((n, m), scores.effects), ((n,), scores.samples)):
         for name, values in group.items():
             if np.shape(values) != expected or not np.isfinite(values).all():
@@ -176,23 +179,14 @@ def _check(halves: RetrainedHalves, scores: Scores) -> None:
                 )
 
 
-def _measured(smoothness: RunSmoothness, halves: RetrainedHalves) -> RunSmoothness:
-    """The same with the effects of halves, and of samples, as retraining has them."""
-    outcome = halves.outcome.astype(float)
-    first, second = (outcome[:, s] - outcome[:, s].mean(0) for s in range(2))
-    # Seeds are independent, so what two networks of a half share is the half's.
-    half = np.sqrt(np.maximum(0.0, (first * second).mean(0)))
-    return replace(smoothness, half=half, single=2 * half / np.sqrt(len(halves.ids)))
-
-
 def _on_queries(
     halves: RetrainedHalves, effects: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, Draws], Draws]:
     """Each score's correlation, and that of two networks of a half: estimate, then draws."""
     h, _, m = halves.outcome.shape
     member = halves.member.astype(float)
-    truth = _ranks(halves.outcome)
-    sums = {name: _ranks(member @ effect) for name, effect in effects.items()}
+    truth = rankdata(halves.outcome, axis=0)
+    sums = {name: rankdata(member @ effect, axis=0) for name, effect in effects.items()}
     found: dict[str, list[float]] = {name: [] for name in effects}
     agreed = []
     for draw in range(1 + RESAMPLES):
@@ -264,10 +258,6 @@ def _corrected(
 ) -> float:
     seen = float(np.nan_to_num(correlation(own, fall)))
     return float(np.clip(seen / np.sqrt(max(reliability, LEAST_RELIABLE)), -1, 1))
-
-
-def _ranks(values: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:
-    return rankdata(values, axis=0)
 
 
 def _standard(ranks: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:

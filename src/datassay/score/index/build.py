@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.stats import spearmanr
-from torch import Tensor, nn
+from torch import nn
 
 from datassay.collect.engine.base import Engine
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.processes import engine_named
 from datassay.collect.fingerprint import machine_fingerprint
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.rules import at_least, require
 from datassay.score.index.curvature import MOST_FITTED, kept_bases
 from datassay.score.index.encoding import GradientEncoding, encoding, query_rows
 from datassay.score.index.identity import FORMAT, check_unique, identity, samples_digest
@@ -34,7 +35,6 @@ from datassay.score.index.segment import (
     segment_manifest,
     segment_store,
 )
-from datassay.score.influence.block_basis import BlockBasis
 from datassay.score.influence.exact_blocks import (
     check_curvature_memory,
     exact_rule,
@@ -91,7 +91,8 @@ def rank_correlation(
     exact = torch.cat([p.effect for p in removal_effects(few, bases, towards, 1.0)]).numpy()
     asked, _ = query_rows(network, encoding, measure, queries)
     rows = torch.cat([encoding.rows(g)[0] for _, g in few.loss_gradients()])
-    ours = -(_kept(rows, precision) @ asked.T).numpy()
+    kept, scale = quantised(rows, precision)
+    ours = -(torch.from_numpy(kept).float() * torch.from_numpy(scale)[:, None] @ asked.T).numpy()
     each = np.array([spearmanr(a, b)[0] for a, b in zip(exact.T, ours.T, strict=True)])
     half = 1.96 * float(each.std(ddof=1)) / len(each) ** 0.5
     mean = float(each.mean())
@@ -102,11 +103,6 @@ def rank_correlation(
         "queries": len(each),
         "samples": len(rows),
     }
-
-
-def _kept(rows: Tensor, precision: str) -> Tensor:
-    kept, scale = quantised(rows, precision)
-    return torch.from_numpy(kept).float() * torch.from_numpy(scale)[:, None]
 
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
@@ -204,7 +200,12 @@ def index(
         "precision": precision,
         "seed": seed,
     }
-    bases = _bases(place, run, network, by, progress)
+    blocks = network.per_sample.blocks
+    exact = exact_rule(run["curvature"], min(network.n, MOST_FITTED), blocks, MOST_OPERATIONS)
+    check_curvature_memory(blocks, exact)
+    small = frozenset(b.name for b in blocks if exact(b))
+    shift = penalties(blocks, network.n, exact, run["damping"], run["weight decay"])
+    bases = kept_bases(place, run, network, small, shift, run["seed"], by, progress)
     found = encoding(bases, share, width)
     classes = given.class_names if isinstance(given, SampleSet) else ()
     _fill(place, run, network, found, keep, as_kept(ids), classes, by, progress)
@@ -212,17 +213,6 @@ def index(
     opened = open_index(place, loss=network.loss.function or Influence.loss)
     few = given.subset(np.arange(min(2, len(given)))) if isinstance(given, SampleSet) else None
     return replace(opened, model=model, device=device, like=few)
-
-
-def _bases(
-    place: str, run: Mapping[str, Any], network: TrainedNetwork, by: Engine, progress: Progress
-) -> dict[str, BlockBasis]:
-    blocks = network.per_sample.blocks
-    exact = exact_rule(run["curvature"], min(network.n, MOST_FITTED), blocks, MOST_OPERATIONS)
-    check_curvature_memory(blocks, exact)
-    small = frozenset(b.name for b in blocks if exact(b))
-    shift = penalties(blocks, network.n, exact, run["damping"], run["weight decay"])
-    return kept_bases(place, run, network, small, shift, run["seed"], by, progress)
 
 
 def _fill(
@@ -277,10 +267,8 @@ def check_settings(curvature: str, share: float, width: int, keep: str, precisio
     if curvature not in BY_BLOCKS:
         names = ", ".join(map(repr, BY_BLOCKS))
         raise SettingError(f"curvature must be one of {names} in an index; got {curvature!r}.")
-    if not 0 < share <= 1:
-        raise SettingError(f"share must be above 0 and at most 1; got {share}.")
-    if width < 1:
-        raise SettingError(f"width must be at least 1; got {width}.")
+    require(0 < share <= 1, "share", "be above 0 and at most 1", share)
+    at_least("width", width, 1)
     if precision not in {"float32", "float64"}:
         raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
     check_precision(keep)

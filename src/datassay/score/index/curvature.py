@@ -87,27 +87,7 @@ def kept_bases(
     engine: Engine,
     progress: Progress,
 ) -> dict[str, BlockBasis]:
-    """Bases from the store; fitted and stored where they are not there.
-
-    Args:
-        location: of the index.
-        run: what it belongs to.
-        network: with all its training samples.
-        small: names of exact blocks.
-        shift: block → relative damping and absolute weight decay.
-        seed: of draws of outputs.
-        engine: where parts are computed.
-        progress: called with (step, parts done, parts in all).
-
-    Returns:
-        Block name → basis.
-
-    Raises:
-        SettingError: the store belongs to another run, or an exact block cannot be inverted.
-        DataError: it is damaged, or cannot be written.
-
-    Cost: that of `block_bases` with `spectral`; sums of up to 16 parts are kept meanwhile.
-    """
+    """Bases from the store; fitted and stored where they are not there."""
     blocks = network.per_sample.blocks
     found = stored_bases(location, blocks, run)
     if found is None:

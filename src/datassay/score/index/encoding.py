@@ -59,29 +59,13 @@ class GradientEncoding:
     def rows_of(
         self, network: TrainedNetwork
     ) -> Iterator[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]:
-        """Rows of a network's training samples, batch by batch, and their squared lengths.
-
-        Args:
-            network: with its samples.
-
-        Yields:
-            Rows of the loss's gradients; ‖c‖² of those that self-influence is of.
-        """
+        """Rows of a network's training samples, batch by batch, and their squared lengths."""
         for _, gradients, own in network.both_gradients():
             rows, lengths = self.rows(gradients)
             yield rows, lengths if own is None else self.lengths(own)
 
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
-        """Kept coordinates of a batch's gradients, and the squared length of all of them.
-
-        Args:
-            gradients: of b samples.
-
-        Returns:
-            Rows in the gradients' precision; squared lengths ‖c‖² in float64, of every coordinate.
-
-        Cost: that of the coordinates in all blocks.
-        """
+        """Kept coordinates of a batch's gradients, and the squared length of all of them."""
         pieces: dict[str, Tensor] = {}
         lengths: Tensor | None = None
         for basis, white, rows in self._white(gradients):
@@ -98,14 +82,7 @@ class GradientEncoding:
         return torch.cat(every, 1), lengths
 
     def lengths(self, gradients: Gradients) -> Float[Tensor, " b"]:
-        """‖c‖² of a batch's gradients.
-
-        Args:
-            gradients: of b samples.
-
-        Returns:
-            In float64, of every coordinate.
-        """
+        """‖c‖² of a batch's gradients."""
         every = [white.square().sum(1).double() for _, white, _ in self._white(gradients)]
         return torch.stack(every).sum(0)
 
@@ -129,20 +106,9 @@ def _picked(white: Tensor, rows: Tensor | None, kept: Tensor, columns: int) -> T
 
 
 def encoding(bases: Mapping[str, BlockBasis], share: float, most: int) -> GradientEncoding:
-    """Choose the coordinates that are kept.
-
-    Args:
-        bases: of the blocks.
-        share: of the expected mean squared effect, in (0, 1].
-        most: coordinates in all.
-
-    Returns:
-        The smallest number that holds the share, or the most, with the share that these hold.
-
-    Cost: a sort of all eigenvalues.
-    Source: s² as in the header. On networks with known effects of retraining it keeps as much as
-        the choice by the very samples and queries would (`bench/attribution/index.py`).
-    """
+    """Choose the coordinates that are kept."""
+    # Source: s² as in the header. On networks with known effects of retraining it keeps as much as
+    # the choice by the very samples and queries would (`bench/attribution/index.py`).
     parts = [((b.eigenvalues * b.inverse().view_as(b.eigenvalues)) ** 2) for b in bases.values()]
     held = torch.cat([part.flatten().cpu() for part in parts])
     order = held.argsort(descending=True, stable=True)

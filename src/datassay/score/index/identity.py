@@ -12,11 +12,15 @@ import torch
 from jaxtyping import Int
 from torch import nn
 
-from datassay.collect.fingerprint import frozen_fingerprint, model_fingerprint
+from datassay.collect.fingerprint import (
+    DIGITS,
+    code_fingerprint,
+    frozen_fingerprint,
+    model_fingerprint,
+)
 from datassay.collect.gradients.batches import Batches, mapped, tensor_content
 from datassay.collect.gradients.criteria import function_of
 from datassay.collect.gradients.objective import Objective
-from datassay.collect.model_code import DIGITS, code_fingerprint
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.store.location import shown
 from datassay.store.manifest import CODE, FEW, differences, digest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from datassay.collect.engine.base import Engine
-from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.processes import engine_named
 from datassay.collect.gradients.batches import Batches
 from datassay.collect.gradients.objective import Objective
 from datassay.data.samples import SampleSet
@@ -148,7 +148,11 @@ class Index(Tabular):
         )
         own = self.self_influence()
         if n * m <= LARGEST_MATRIX:
-            effects = self._effects(asked, progress)
+            towards = asked.T.contiguous()
+            effects = (
+                Effects(start, (rows @ towards).double() / -n, None, None)
+                for start, rows in blocks(self.segments, progress, "compare with the index")
+            )
             whole = gather(effects, values, found.name, self.ids, method, None)
             if top is not None:
                 parts = [Effects(0, torch.from_numpy(whole.effect), None, None)]
@@ -297,12 +301,6 @@ class Index(Tabular):
         fill(store, work.arrays, by, progress, f"append to {shown(first.location)}")
         self.segments.append(Segment(store))
         return self
-
-    def _effects(self, asked: Tensor, progress: Progress) -> Iterator[Effects]:
-        n = len(self)
-        towards = asked.T.contiguous()
-        for start, rows in blocks(self.segments, progress, "compare with the index"):
-            yield Effects(start, (rows @ towards).double() / -n, None, None)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> 
     if type(model) is not _known(type(model).__name__):
         return
     state = {name: t.detach().cpu() for name, t in model.state_dict().items()}
-    arrays = {name: _plain(t).numpy() for name, t in state.items()}
+    short = {torch.bfloat16, torch.float16}  # which NumPy does not all have
+    arrays = {name: (t.float() if t.dtype in short else t).numpy() for name, t in state.items()}
     layout = Layout({"train": 1}, {n: (a.shape, a.dtype) for n, a in arrays.items()}, 1)
     free = {
         "class": type(model).__name__,
@@ -99,11 +100,6 @@ def _known(name: str) -> Any:
     return found if is_network else None
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """Of a type that NumPy has."""
-    return tensor.float() if tensor.dtype in {torch.bfloat16, torch.float16} else tensor
-
-
 def open_index(
     location: str | Path,
     model: nn.Module | None = None,
@@ -147,6 +143,9 @@ def open_index(
     if model is not None:
         check_model(kept, model, place)
     segments = list(_segments(place, kept["of"]))
+    # A sample that stands for those of the training, by the names of its classes.
+    names = tuple(first["free"].get("class names") or ())
+    like = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
     return Index(
         location=place,
         kept=kept,
@@ -157,15 +156,8 @@ def open_index(
         rank_correlation=first["free"]["rank correlation"],
         model=model,
         device=device,
-        like=_named(first["free"].get("class names") or ()),
+        like=like if names else None,
     )
-
-
-def _named(classes: Sequence[str]) -> SampleSet | None:
-    """A sample that stands for those of the training, by the names of its classes."""
-    if not classes:
-        return None
-    return SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), tuple(classes))
 
 
 def _segments(place: str, of: str) -> Iterator[Segment]:

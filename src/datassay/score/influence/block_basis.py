@@ -70,15 +70,7 @@ class BlockBasis:
     def coordinates(
         self, uses: list[Use], chosen: Tensor | None = None
     ) -> tuple[Float[Tensor, "b p"], Tensor | None]:
-        """Gradients in the basis.
-
-        Args:
-            uses: of the block.
-            chosen: rows of the weights to take, where others are 0; None: as `touched` says.
-
-        Returns:
-            [b, size], or of some rows [b, r columns]; and which rows, None for all.
-        """
+        """Gradients in the basis."""
         rows = self.block.shape[0]
         if self.whole is not None:
             return matrix(uses, rows).flatten(1) @ self.whole, None
@@ -182,24 +174,7 @@ def fitted(
     spectral: bool,
     dtype: torch.dtype,
 ) -> dict[str, BlockBasis]:
-    """Bases from sums over all samples.
-
-    Args:
-        blocks: of the weights.
-        bases: from `unfitted`; changed.
-        sums: of both passes; Gram matrices are changed.
-        n: samples.
-        shift: block name → damping, relative to its mean eigenvalue, and weight decay, absolute.
-        metrics: as in `block_bases`.
-        spectral: eigenvectors of exact blocks.
-        dtype: of the bases.
-
-    Returns:
-        Block name → basis; blocks without any curvature are left out.
-
-    Raises:
-        SettingError: an exact block cannot be inverted.
-    """
+    """Bases from sums over all samples."""
     for name, basis in bases.items():
         basis.eigenvalues = sums.pop((name, SQUARES)) / n
         if basis.unturned is not None:
@@ -337,15 +312,7 @@ def _exact(
 def gradient_coordinates(
     bases: dict[str, BlockBasis], gradients: Gradients
 ) -> Iterator[tuple[BlockBasis, Float[Tensor, "b p"], Tensor | None]]:
-    """A batch's gradients in each block's basis.
-
-    Args:
-        bases: of the blocks.
-        gradients: of the batch; blocks that have none there are left out.
-
-    Yields:
-        The basis, the coordinates, and which rows of the weights they are of; None: all.
-    """
+    """A batch's gradients in each block's basis."""
     for name, basis in bases.items():
         if name in gradients:
             yield (basis, *basis.coordinates(gradients[name]))

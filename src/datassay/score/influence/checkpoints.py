@@ -18,6 +18,7 @@ from datassay.collect.jacobian.suitable import unwrapped
 from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import state_dicts
 from datassay.models.weights import load_state, load_weights
+from datassay.rules import require
 from datassay.score.influence.optimizer_state import FILE as OPTIMIZER
 from datassay.score.influence.optimizer_state import UnknownOptimizerError, Update, update_of
 from datassay.score.influence.request import Request
@@ -30,20 +31,7 @@ STATE = "trainer_state.json"
 
 
 def with_checkpoints(request: Request, checkpoints: Any) -> Request:
-    """Load the networks of a request.
-
-    Args:
-        request: whose models may be files of weights beside one network.
-        checkpoints: of one training run, or None.
-
-    Returns:
-        The request with networks: the checkpoints instead of its model, or for "tracin" and
-        "segments" among its settings, beside their learning rates.
-
-    Raises:
-        SettingError: they belong to several models, or no learning rate is known.
-        ModelError: weights cannot be read, or do not fit the model.
-    """
+    """Load the networks of a request."""
     base = next((one for one in request.models if isinstance(one, nn.Module)), None)
     if base is None:
         if not isinstance(request.models[0], str | os.PathLike | Mapping):
@@ -55,7 +43,10 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     notes: list[str] = []
     models = [_network(base, one, notes) for one in _each(request.models)]
     lr = request.settings.get("lr")
-    _check_rate(lr, checkpoints)
+    if isinstance(lr, str) and lr != "trainer":
+        raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
+    if isinstance(lr, str) and checkpoints is None:
+        raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
     if checkpoints is None:
         return replace(request, models=models, notes=tuple(notes))
     if len(models) > 1:
@@ -63,8 +54,7 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
             f"checkpoints belong to one training run; got {len(models)} models. Call once a model."
         )
     networks = [_network(base, one, notes) for one in _each(checkpoints)]
-    if not networks:
-        raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
+    require(networks, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
     if request.method not in {"tracin", "segments"}:
         return replace(request, models=networks, notes=tuple(notes))
     read: dict[str, Any] = {}
@@ -77,32 +67,10 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     return replace(request, models=models, settings=settings, notes=tuple(notes))
 
 
-def _check_rate(lr: Any, checkpoints: Any) -> None:
-    if isinstance(lr, str) and lr != "trainer":
-        raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
-    if isinstance(lr, str) and checkpoints is None:
-        raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
-
-
 def trainer_run(
     checkpoints: Any, networks: Sequence[nn.Module], clip: float | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """How a Trainer reached its checkpoints: settings of "segments".
-
-    Args:
-        checkpoints: folders of checkpoints, or of a run.
-        networks: of them.
-        clip: norm that gradients were clipped at, 0 for none; None: the Trainer's default of 1.
-
-    Returns:
-        steps, lr (the mean of each segment's, times what clipping left of its gradients) and
-        optimizer; and what the user should know.
-
-    Raises:
-        SettingError: a folder has no record, no learning rate is known, or the optimiser's state is
-            of another network.
-        ModelError: the optimiser's file is damaged, or holds more than tensors and plain values.
-    """
+    """How a Trainer reached its checkpoints: settings of "segments"."""
     folders = _each(checkpoints)
     states = [_trainer_state(one) for one in folders]
     steps = [int(state.get("global_step", 0)) for state in states]

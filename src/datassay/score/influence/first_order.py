@@ -45,15 +45,7 @@ class Measure:
     deciders: tuple[nn.Module, ...] = ()
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
-        """The values.
-
-        Returns:
-            [b], or what the user's function gives: [b, tokens]. Of several tokens a sample, the sum
-            over those that count.
-
-        Raises:
-            SettingError: the measure does not suit the task, or the user's function gives neither.
-        """
+        """The values."""
         if self.function is not None:
             found = self.function(model, batch)
             if not isinstance(found, Tensor) or found.ndim not in {1, 2}:
@@ -126,20 +118,7 @@ def _coded(y: Tensor, k: int) -> Tensor:
 
 
 def measure_of(measure: Any, loss: Objective, *, several: bool = False) -> Measure:
-    """The measure by its name, or the user's own.
-
-    Args:
-        measure: "output", "margin", "loss", or (model, batch) → [b] or [b, tokens].
-        loss: of the training.
-        several: whether a sample has several targets, of which no output is the one: "output" is
-            then "loss", and the result says so.
-
-    Returns:
-        The measure.
-
-    Raises:
-        SettingError: it is none of these, or a user's loss leaves "output" and "margin" undefined.
-    """
+    """The measure by its name, or the user's own."""
     loss = replace(loss, temperature=1.0)  # a query's loss is what it is
     if callable(measure):
         function: Any = measure

@@ -16,8 +16,8 @@ from datassay.collect.gradients.criteria import ignored_label, kind_of_loss
 from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.data.outputs import Coding, indexed, named_alike
 from datassay.data.samples import SampleSet
+from datassay.data.targets import Coding, indexed, named_alike
 from datassay.errors import DataError
 from datassay.models.user_code import user_code
 from datassay.score.influence.trained_network import TrainedNetwork
@@ -29,22 +29,7 @@ AS_IT_IS = "as it is"  # of a column that needs no preparation
 
 
 def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read, Read | None]:
-    """Training samples and queries, their labels as the network's outputs have them.
-
-    Args:
-        model: the network.
-        train: as in `samples_or_batches`.
-        val: the queries, likewise; None: there are none.
-        loss: of the training, as in `objective`.
-
-    Returns:
-        Both. Whole numbers that index outputs stay what they are; names, and other numbers, are
-        those of the training set.
-
-    Raises:
-        DataError: samples are not usable, or which label is which output cannot be told.
-        ModelError: the network cannot be run.
-    """
+    """Training samples and queries, their labels as the network's outputs have them."""
     coding = coding_of(model, loss)
     given = samples_or_batches(train, "train", None, coding)
     if isinstance(given, SampleSet):
@@ -69,22 +54,7 @@ def query_set(
     *,
     queries: bool = True,
 ) -> Read:
-    """Samples that follow those of the training.
-
-    Args:
-        coding: of the training's labels.
-        val: as in `samples_or_batches`.
-        like: the training samples; None: a loader, or what has no names of classes.
-        name: of the argument, for errors.
-        queries: whether they are queries; else further training samples.
-
-    Returns:
-        The samples.
-
-    Raises:
-        DataError: they are not usable, or a label is no class of the training.
-        ModelError: the network cannot be run.
-    """
+    """Samples that follow those of the training."""
     coding = replace(coding, is_training=False)
     found = samples_or_batches(val, name, like, coding, queries=queries)
     if not isinstance(found, SampleSet):

@@ -19,6 +19,7 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
+from datassay.rules import at_least
 from datassay.score.label_issues import label_issues
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import operand, panels, product
@@ -109,8 +110,7 @@ def linear_influence(
             f"ridge must be positive, so that the loss has one minimum; got {ridge}. Take "
             "label_issues(lin).ridge."
         )
-    if n_partners < 3:
-        raise SettingError(f"n_partners must be at least 3; got {n_partners}.")
+    at_least("n_partners", n_partners, 3)
     n = len(lin)
     if n < 4:
         raise DataError(f"influence needs at least 4 samples; got {n}. Add samples.")
@@ -212,14 +212,7 @@ class _Sums:
         self._second += second
 
     def result(self, ridge: float, ids: np.ndarray) -> SampleInfluence:
-        """The result of all panels.
-
-        Returns:
-            The moments of every sample and of all pairs.
-
-        Raises:
-            DataError: X does not differ between pairs.
-        """
+        """The result of all panels."""
         mean, variance, skewness, kurtosis, own = self._moments
         total = float(mean.mean())
         # A sample is no partner of its own: each partner met n − 1 others.

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from datassay.collect.gradients.blocks import Block, as_matrix
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.errors import ModelError, SettingError
-from datassay.models.checkpoints import plain_values
-from datassay.models.stand_ins import pickled
+from datassay.models.checkpoints import pickled, plain_values
 
 FILE = "optimizer.pt"
 # Ways to hand out weights to groups that are held at once; with more they are ambiguous anyway.
@@ -89,21 +88,7 @@ class Update:
 
 
 def update_of(given: Any, model: nn.Module) -> Update:
-    """Read an optimiser's state.
-
-    Args:
-        given: `optimizer.state_dict()`, an optimiser, a file of the former (alone or inside a
-            checkpoint), or a folder with an optimizer.pt.
-        model: that it trained.
-
-    Returns:
-        The update; one that is given, as it is.
-
-    Raises:
-        SettingError: it is no state, or of another network; UnknownOptimizerError if it is of one
-            that is neither of Adam's kind nor gradient descent.
-        ModelError: the file cannot be read, or holds more than tensors and plain values.
-    """
+    """Read an optimiser's state."""
     if isinstance(given, Update):
         return given
     state = _state(given)
@@ -186,7 +171,12 @@ def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
         return dict(zip(indices, told, strict=True))
     for names in ([n for n, p in named.items() if p.requires_grad], list(named)):
         if len(names) == len(indices):
-            found = _matched(groups, _shapes(state), {n: tuple(named[n].shape) for n in names})
+            held = {
+                index: one.get("exp_avg_sq", one.get("momentum_buffer"))
+                for index, one in state["state"].items()
+            }
+            shapes = {i: tuple(one.shape) for i, one in held.items() if isinstance(one, Tensor)}
+            found = _matched(groups, shapes, {n: tuple(named[n].shape) for n in names})
             if found:
                 return found
     raise SettingError(
@@ -194,15 +184,6 @@ def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
         f"not follow the order and shapes of the network's {len(named)}. Was it another network's? "
         "An optimiser made with model.named_parameters() says whose each is."
     )
-
-
-def _shapes(state: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    found = {}
-    for index, held in state["state"].items():
-        tensor = held.get("exp_avg_sq", held.get("momentum_buffer"))
-        if isinstance(tensor, Tensor):
-            found[index] = tuple(tensor.shape)
-    return found
 
 
 def _matched(

@@ -11,6 +11,7 @@ import numpy as np
 
 from datassay.errors import SettingError
 from datassay.progress import Progress
+from datassay.rules import at_least, require
 from datassay.score.settings import TrainedWeights
 
 METHODS = ("auto", "gauss_newton", "exact", "cg", "lissa", "tracin", "segments")
@@ -84,16 +85,7 @@ class Request:
 
 
 def check_request(request: Request, function: Callable[..., Any] | None) -> None:
-    """Check names and ranges.
-
-    Args:
-        request: what was asked.
-        function: of the method, whose parameters after the first are the settings it takes; None:
-            it takes none.
-
-    Raises:
-        SettingError: a name is unknown, or a number out of range.
-    """
+    """Check names and ranges."""
     for name, value, known in (
         ("curvature", request.curvature, CURVATURES),
         ("response", request.response, RESPONSES),
@@ -109,8 +101,7 @@ def check_request(request: Request, function: Callable[..., Any] | None) -> None
         rule = f"takes {', '.join(takes)}" if takes else "takes no settings of its own"
         raise SettingError(f"method {request.method!r} {rule}; got {', '.join(unknown)}.")
     check_numbers(request.damping, request.weight_decay, request.temperature)
-    if not request.models:
-        raise SettingError("model must be a network or a list of them; got an empty list.")
+    require(request.models, "model", "be a network or a list of them", "an empty list")
 
 
 def check_numbers(damping: float | str, weight_decay: float, temperature: float | str) -> None:
@@ -121,15 +112,8 @@ def check_numbers(damping: float | str, weight_decay: float, temperature: float 
     elif damping != "auto":
         raise SettingError(f"damping must be 'auto' or a number; got {damping!r}.")
     for name, value in numbers:
-        if not 0 <= value < float("inf"):
-            raise SettingError(f"{name} must be at least 0 and finite; got {value}.")
-    _check_temperature(temperature)
-
-
-def _check_temperature(temperature: float | str) -> None:
-    if temperature != "auto" and (
-        isinstance(temperature, str) or not 0 < temperature < float("inf")
-    ):
-        raise SettingError(
-            f"temperature must be positive and finite, or 'auto'; got {temperature!r}."
-        )
+        at_least(name, value, 0, finite=True)
+    if temperature != "auto":
+        is_number = not isinstance(temperature, str) and 0 < temperature < float("inf")
+        rule = "be positive and finite, or 'auto'"
+        require(is_number, "temperature", rule, repr(temperature))

@@ -26,6 +26,7 @@ from datassay.collect.gradients.batches import to_model
 from datassay.collect.gradients.blocks import Block
 from datassay.collect.layers import matrix
 from datassay.errors import SettingError
+from datassay.rules import require
 from datassay.score.influence.block_basis import BlockBasis
 from datassay.score.influence.first_order import Directions, each_token
 from datassay.score.influence.optimizer_state import Metric, Update, update_of
@@ -94,8 +95,7 @@ def tracin_settings(
     """
     models = [model] if checkpoints is None else list(checkpoints)
     rates = [float(lr)] * len(models) if isinstance(lr, int | float) else [float(v) for v in lr]
-    if not models:
-        raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
+    require(models, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
     if len(rates) != len(models):
         raise SettingError(
             f"lr must be one number, or one per checkpoint; got {len(rates)} for {len(models)}."
@@ -113,26 +113,9 @@ def segment_settings(
     checkpoints: Sequence[nn.Module] | None = None,
     optimizer: Sequence[Any] | None = None,
 ) -> list[TrainingSegment]:
-    """Networks at the ends of segments, and how each was reached.
-
-    Args:
-        model: not used: the last checkpoint is the trained network.
-        lr: mean step of the mean loss, one for all segments or one each; without an optimizer and
-            with momentum μ the step divided by 1 − μ.
-        steps: updates done at each checkpoint, from the start of the run.
-        checkpoints: networks, in the order of the run.
-        optimizer: its state at each checkpoint, as `update_of` takes it: state dicts or files.
-
-    Returns:
-        One a checkpoint.
-
-    Raises:
-        SettingError: no checkpoint, not one step count, lr and state each, one that does not grow,
-            or a state that is not the network's.
-
-    Source: Bae et al. (2024), SOURCE. Deviates: each segment takes the gradients and Hessian at its
-        end, not their mean over checkpoints within it. The optimiser's metric is ours.
-    """
+    """Networks at the ends of segments, and how each was reached."""
+    # Source: Bae et al. (2024), SOURCE. Deviates: each segment takes the gradients and Hessian at
+    # its end, not their mean over checkpoints within it. The optimiser's metric is ours.
     networks = list(checkpoints or ())
     if not networks or len(steps) != len(networks):
         raise SettingError(
@@ -146,8 +129,7 @@ def segment_settings(
             f"{len(networks)} checkpoints."
         )
     counts = [int(b) - int(a) for a, b in zip([0, *steps], steps, strict=False)]
-    if min(counts) <= 0:
-        raise SettingError(f"steps must grow from checkpoint to checkpoint; got {list(steps)}.")
+    require(not min(counts) <= 0, "steps", "grow from checkpoint to checkpoint", list(steps))
     parts = zip(networks, counts, rates, _updates(optimizer, networks), strict=True)
     return [TrainingSegment(network, k * rate, update) for network, k, rate, update in parts]
 

@@ -102,15 +102,7 @@ class TrainedNetwork:
             yield len(ids), gradients, own
 
     def roots(self, seed: int, step: str) -> Iterator[Gradients]:
-        """Gradients whose squares add up to the loss's Gauss–Newton Hessian.
-
-        Args:
-            seed: of the draws where outputs are many; each pass draws the same.
-            step: for progress.
-
-        Yields:
-            J_iᵀ v with Σ v vᵀ = S_i; of a user's own loss, ∇ℓ_i themselves.
-        """
+        """Gradients whose squares add up to the loss's Gauss–Newton Hessian."""
         generator = torch.Generator().manual_seed(seed)  # the same draws in every pass
         done = 0
         for ids, batch in self.train:

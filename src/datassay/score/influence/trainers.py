@@ -46,20 +46,7 @@ def is_trainer(model: Any) -> bool:
 
 
 def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer:
-    """Take a Trainer apart.
-
-    Args:
-        trainer: after training; left as it is.
-        queries: what was given in the place of the training samples.
-        val: what was given as queries.
-        loss: of the training; "auto" is the Trainer's.
-
-    Returns:
-        Its parts.
-
-    Raises:
-        SettingError: it has no training samples, or two sets of samples were given beside it.
-    """
+    """Take a Trainer apart."""
     if queries is not None and val is not None:
         raise SettingError(
             "a Trainer has its own training samples; give the queries alone: "
@@ -80,7 +67,12 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
         loss = Objective("auto", smoothing=smoothing)
     train = DataLoader(trainer.train_dataset, size, collate_fn=collate)
     clip = float(getattr(trainer.args, "max_grad_norm", 0.0) or 0.0)
-    model, decay = _plain(trainer.model), _decay(trainer)
+    weight_decay = getattr(trainer.args, "weight_decay", 0.0)
+    decay = (
+        f"the Trainer's weight decay of {weight_decay:g} is its optimiser's and no part of the "
+        "loss: weight_decay= counts it as a penalty.",
+    ) * bool(weight_decay)
+    model = _plain(trainer.model)
     return FromTrainer(model, train, asked, loss, _notes(trainer), decay, clip)
 
 
@@ -117,15 +109,6 @@ def _plain(model: nn.Module) -> nn.Module:
     copied = copy.deepcopy(model)
     vars(copied)["forward"] = vars(copied).pop("_original_forward")
     return copied
-
-
-def _decay(trainer: Any) -> tuple[str, ...]:
-    decay = getattr(trainer.args, "weight_decay", 0.0)
-    told = (
-        f"the Trainer's weight decay of {decay:g} is its optimiser's and no part of the loss: "
-        "weight_decay= counts it as a penalty."
-    )
-    return (told,) if decay else ()
 
 
 def _notes(trainer: Any) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from datassay.errors import SettingError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
+from datassay.rules import require
 from datassay.score.linear.training_run import training_run
 from datassay.score.registry import Context, Score
 from datassay.score.sample_information import sample_information
@@ -20,6 +21,7 @@ from datassay.score.settings import RUN
 FRACTIONS = (0.25, 0.5, 0.75)
 # This many draws put every sample into two of the smallest subsets, for any n.
 FEWEST_DRAWS = 8
+RUN_SETTINGS = ("lr", "steps", "weight_decay", "reduction", "dynamics")
 
 
 @result
@@ -94,7 +96,10 @@ def average_information(
     sizes = [round(share * len(lin)) for share in shares]
     _check_draws(shares, sizes, draws, len(lin))
     check_memory(draws, len(lin))
-    settings = {**settings, "lr": _one_step_size(lin, settings)}
+    # One learning rate for all subsets, of the loss as reduced.
+    training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN_SETTINGS})  # pyright: ignore[reportArgumentType]
+    step = training.run.step * (len(lin) if training.reduction == "mean" else 1)
+    settings = {**settings, "lr": step}
     g = np.random.default_rng(seed)
     means, errors, counts = [], [], []
     for f, size in enumerate(sizes):
@@ -130,8 +135,7 @@ def check_memory(draws: int, n: int) -> None:
 
 
 def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int) -> None:
-    if not shares:
-        raise SettingError("fractions must hold at least one fraction; got none.")
+    require(shares, "fractions", "hold at least one fraction", "none")
     for share, size in zip(shares, sizes, strict=True):
         if not (0 < share < 1 and 2 <= size < n):
             raise SettingError(
@@ -144,13 +148,6 @@ def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int
                 f"draws must be at least {needed} at fraction {share}, so that every sample is "
                 f"drawn twice and has a standard error; got {draws}."
             )
-
-
-def _one_step_size(lin: Linearization, settings: dict) -> float:
-    """The learning rate for all subsets, of the loss as reduced."""
-    names = ("lr", "steps", "weight_decay", "reduction", "dynamics")
-    training = training_run(lin, **{k: v for k, v in settings.items() if k in names})
-    return training.run.step * (len(lin) if training.reduction == "mean" else 1)
 
 
 def _balanced_subsets(g: np.random.Generator, n: int, size: int, draws: int):

@@ -126,23 +126,7 @@ def kl_information(
 def divergences(
     training: TrainingRun, ids: np.ndarray, batch_size: int, progress: Progress = silent
 ) -> KlInformation:
-    """`kl_information` of a checked training run.
-
-    Args:
-        training: the run.
-        ids: [n].
-        batch_size: b.
-        progress: called with (step, samples done, samples in all).
-
-    Returns:
-        Nats.
-
-    Raises:
-        SettingError: SGD's noise on all samples does not reach every direction of the weights.
-        ModelError: the kernel is 0.
-
-    Cost, Source: those of `kl_information`.
-    """
+    """`kl_information` of a checked training run."""
     check_not_null(training.basis)
     moves = training.basis.eigenvalues > 0
     rows = training.basis.whole_rows()[:, :, moves] * training.basis.metric[moves].sqrt()

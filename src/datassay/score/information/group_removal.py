@@ -54,22 +54,8 @@ class GroupRemovals:
 def group_removals(
     training: TrainingRun, groups: Sequence[Int[Tensor, " _"]]
 ) -> Iterator[GroupRemovals]:
-    """Coordinates of w − w₋g for every group, some groups of one size at a time.
-
-    Args:
-        training: the run.
-        groups: positions of each group's samples, distinct, at least one and not all.
-
-    Yields:
-        The removals; every group once, ordered by size.
-
-    Raises:
-        SettingError: descent without a group is unstable, as its step grows under a mean loss.
-
-    Cost: a group of s samples, S = s b rows of N: the least of 4 q S² p + 80 q S³ (q shifts) and
-    40 e³ + 2 (N − S) e p with e = min(N − S, p).
-    Source: METHODS §2, beyond S1. Exact, as `removals`.
-    """
+    """Coordinates of w − w₋g for every group, some groups of one size at a time."""
+    # Source: METHODS §2, beyond S1. Exact, as `removals`.
     trained = training.trained()
     projected = training.basis.project(training.residual)
     sizes = torch.tensor([len(group) for group in groups])
@@ -81,7 +67,10 @@ def group_removals(
         if way is _delete:
             fits = penalised_fits(training.basis, projected, run)
             way = partial(_delete, projected=projected, fits=fits)
-        chunk = _chunk(training, size)
+        n, b, p = training.basis.rows.shape
+        rows, c = size * b, training.residual.shape[2]
+        values = rows * p * (3 + 2 * c) + 150 * rows**2 + n * b * (1 + 3 * c)
+        chunk = max(1, CHUNK_VALUES // values)
         for part in torch.arange(len(which)).split(1 if way is _refit else chunk):
             without = way(training, run, members[part])
             yield GroupRemovals(which[part], trained[:, None] - without)
@@ -105,11 +94,7 @@ def _cheapest(training: TrainingRun, run: Dynamics, size: int):
 
 
 def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:
-    """Operations for leaving out groups, each in its cheaper way.
-
-    Returns:
-        Additions and multiplications.
-    """
+    """Operations for leaving out groups, each in its cheaper way."""
     return float(
         sum(min(_refit_work(n * b, s * b, p), _deletion_work(s * b, p, shifts)) for s in sizes)
     )
@@ -123,13 +108,6 @@ def _refit_work(n_rows: int, gone: int, p: int) -> int:
 
 def _deletion_work(gone: int, p: int, shifts: int) -> int:
     return shifts * (4 * gone**2 * p + BLOCK_SOLVE_OPERATIONS * gone**3)
-
-
-def _chunk(training: TrainingRun, size: int) -> int:
-    n, b, p = training.basis.rows.shape
-    rows, c = size * b, training.residual.shape[2]
-    values = rows * p * (3 + 2 * c) + 150 * rows**2 + n * b * (1 + 3 * c)
-    return max(1, CHUNK_VALUES // values)
 
 
 def _delete(
@@ -184,18 +162,18 @@ def _refit(
     system = (rows * basis.metric) @ rows.T if dual else rows.T @ rows
     eigenvalues, directions = torch.linalg.eigh(system)
     eigenvalues = null_to_zero(eigenvalues)
-    _check_stable(run, float(eigenvalues[-1]), members.shape[1], len(basis.rows))
-    right = residual if dual else rows.T @ residual
-    values = filter_values(eigenvalues, run)[:, None]
-    solved = directions @ (values * (directions.T @ right))
-    return (rows.T @ solved if dual else solved)[:, None]
-
-
-def _check_stable(run: Dynamics, largest: float, size: int, n: int) -> None:
-    fastest = run.step * (largest + run.penalty)
+    fastest, n, size = (
+        run.step * (float(eigenvalues[-1]) + run.penalty),
+        len(kept),
+        members.shape[1],
+    )
     if run.kind == "descent" and fastest >= 2:
         raise SettingError(
             f"lr must be lower by a factor of {fastest / 2:.4g}, for under reduction='mean' the "
             f"steps without a group of {size} of {n} samples are {n / (n - size):.4g} times as "
             f"long and descent is unstable; got η·λ_max = {fastest:.4g}. Or use flow."
         )
+    right = residual if dual else rows.T @ residual
+    values = filter_values(eigenvalues, run)[:, None]
+    solved = directions @ (values * (directions.T @ right))
+    return (rows.T @ solved if dual else solved)[:, None]

@@ -14,6 +14,7 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
+from datassay.rules import require
 from datassay.score.compare.aggregate import Aggregate, aggregate
 from datassay.score.information.group_removal import group_removals
 from datassay.score.linear.training_run import TrainingRun, training_run
@@ -96,10 +97,8 @@ def group_information(
 
 def check_smoothing(smoothing: str, sigma: float) -> None:
     """Refuse a smoothing that groups do not have, and a sigma that is not positive."""
-    if smoothing not in SMOOTHINGS:
-        raise SettingError(f"smoothing must be 'functional' or 'isotropic'; got {smoothing!r}.")
-    if not (np.isfinite(sigma) and sigma > 0):
-        raise SettingError(f"sigma must be finite and positive; got {sigma}.")
+    require(smoothing in SMOOTHINGS, "smoothing", "be 'functional' or 'isotropic'", repr(smoothing))
+    require(np.isfinite(sigma) and sigma > 0, "sigma", "be finite and positive", sigma)
 
 
 def informations(
@@ -124,8 +123,7 @@ def informations(
 
 def _groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
     """Names and members from labels or index lists, checked."""
-    if len(groups) == 0:
-        raise SettingError("groups must hold at least one group; got none.")
+    require(len(groups) != 0, "groups", "hold at least one group", "none")
     if all(np.ndim(group) == 0 for group in groups):
         labels = np.asarray(groups)
         if len(labels) != n:

@@ -13,6 +13,7 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
+from datassay.rules import require
 from datassay.score.information.groups import check_smoothing, informations
 from datassay.score.linear.panels import all_rows
 from datassay.score.linear.training_run import training_run
@@ -137,7 +138,8 @@ def pair_information(
     single = np.full(n, np.nan)
     chosen = pairs if among is None else among
     members = np.arange(n) if chosen is None else np.unique(chosen)
-    _check_positions(members, n)
+    wrong = members[0] if members[0] < 0 else members[-1]
+    require(0 <= wrong < n, "positions", f"be from 0 to {n - 1}", wrong)
     alone = list(torch.as_tensor(members)[:, None])
     single[members] = informations(training, alone, smoothing, sigma)
     if pairs is None:
@@ -185,9 +187,3 @@ def _check_choice(n: int, pairs, among, top) -> None:
         raise SettingError(f"among must hold at least 2 positions; got {len(np.unique(among))}.")
     if pairs is not None and (len(pairs) == 0 or (pairs[:, 0] == pairs[:, 1]).any()):
         raise SettingError("pairs must hold at least one pair, each of two different samples.")
-
-
-def _check_positions(members: np.ndarray, n: int) -> None:
-    if members[0] < 0 or members[-1] >= n:
-        wrong = members[0] if members[0] < 0 else members[-1]
-        raise SettingError(f"positions must be from 0 to {n - 1}; got {wrong}.")

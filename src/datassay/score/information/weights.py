@@ -92,20 +92,7 @@ class GaussianNoise:
 def gaussian_noise(
     covariance: Float[Tensor, "p p"], null_fraction: float = NULL_FRACTION
 ) -> GaussianNoise:
-    """Factor a covariance, its null directions left out.
-
-    Args:
-        covariance: Σ, symmetric, no eigenvalue below 0 by more than rounding.
-        null_fraction: eigenvalues below this fraction of the largest are null.
-
-    Returns:
-        The factor of the pseudo-inverse.
-
-    Raises:
-        SettingError: Σ is 0, so that information would be infinite.
-
-    Cost: about 10 p³ operations; p² values.
-    """
+    """Factor a covariance, its null directions left out."""
     eigenvalues, directions = torch.linalg.eigh(covariance)
     threshold = null_fraction * float(eigenvalues[-1])
     if not threshold > 0:
@@ -151,17 +138,7 @@ class SteadyState:
 def weight_changes(
     training: TrainingRun, progress: Progress = silent
 ) -> Iterator[Float[Tensor, "p g c"]]:
-    """W − w₋ᵢ of every sample in an orthonormal basis of Φ's row space, a chunk at a time.
-
-    Args:
-        training: the run.
-        progress: called with (step, samples done, samples in all).
-
-    Yields:
-        Coordinates √metric W over the modes that training moves, in sample order.
-
-    Cost: that of `removals`.
-    """
+    """W − w₋ᵢ of every sample in an orthonormal basis of Φ's row space, a chunk at a time."""
     basis = training.basis
     n = len(training.residual)
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
@@ -172,39 +149,16 @@ def weight_changes(
         progress("leave each sample out", part.start + part.coordinates.shape[1], n)
 
 
-def fisher_matrix(basis: Eigenbasis) -> Float[Tensor, "p p"]:
-    """F = (1/m) Σ_j J_jᵀJ_j over the queries, in the coordinates of `weight_changes`.
-
-    Args:
-        basis: the eigenbasis; without validation rows the training inputs are the queries.
-
-    Returns:
-        F, output unit squared over weight unit squared.
-
-    Cost: 2 m b p² operations; m b p values.
-    """
-    moves = basis.eigenvalues > 0
-    rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
-    return rows.T @ rows / basis.n_queries
-
-
 def fisher_information(
     training: TrainingRun, sigma: float, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """½ Δᵢᵀ F Δᵢ / σ² of every sample, through the weights.
-
-    Args:
-        training: the run.
-        sigma: σ, output unit.
-        progress: called with (step, samples done, samples in all).
-
-    Returns:
-        Nats.
-
-    Cost: that of `removals` and 2 p² operations per sample and column.
-    Source: S1 §5, Σ = σ² F⁻¹. Equal to the functional information of a linearised network.
-    """
-    fisher = fisher_matrix(training.basis)
+    """½ Δᵢᵀ F Δᵢ / σ² of every sample, through the weights."""
+    # Source: S1 §5, Σ = σ² F⁻¹. Equal to the functional information of a linearised network.
+    # F = (1/m) Σ_j J_jᵀJ_j over the queries, in the coordinates of `weight_changes`.
+    basis = training.basis
+    moves = basis.eigenvalues > 0
+    rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
+    fisher = rows.T @ rows / basis.n_queries
     values = [
         torch.einsum("pgc,pgc->g", change, (fisher @ change.flatten(1)).reshape(change.shape))
         for change in weight_changes(training, progress)
@@ -216,24 +170,8 @@ def fisher_information(
 def steady_state_information(
     training: TrainingRun, batch_size: int, progress: Progress = silent
 ) -> tuple[Float[np.ndarray, " n"], SteadyState]:
-    """½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD.
-
-    Args:
-        training: the run; Λ is taken at its trained weights.
-        batch_size: b.
-        progress: called with (step, samples done, samples in all).
-
-    Returns:
-        Nats, and the noise with the share outside its range.
-
-    Raises:
-        SettingError: batch_size is not a whole number of at least 1, or the run fits every sample
-            exactly or all are the same, so that SGD has no noise.
-
-    Cost: that of `removals`, an eigendecomposition of size p for each of c columns, and 4 p²
-    operations per sample and column; c p² values held.
-    Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
-    """
+    """½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD."""
+    # Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
     noises = steady_state_noise(training, batch_size)
     information, inside, total = [], [], []
     for change in weight_changes(training, progress):
@@ -265,16 +203,7 @@ def check_batch_size(batch_size: int | None) -> None:
 
 
 def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianNoise]:
-    """SGD's steady state around the trained weights, one Gaussian a column of outputs.
-
-    Returns:
-        c Gaussians: one of all outputs jointly, or one for each of k one-output networks.
-
-    Raises:
-        SettingError: batch_size is not a whole number of at least 1, or SGD has no noise.
-
-    Cost: c · (2 p² n b + 10 p³) operations.
-    """
+    """SGD's steady state around the trained weights, one Gaussian a column of outputs."""
     check_batch_size(batch_size)
     n = len(training.residual)
     curvature = training.basis.eigenvalues[training.basis.eigenvalues > 0] + training.run.penalty

@@ -73,12 +73,7 @@ def checked_probabilities(
 def judge_warnings(
     probabilities: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> tuple[str, ...]:
-    """What the user should know of probabilities that judge alone.
-
-    Returns:
-        A line where some are too small to count as they are, and one where next to all labels are
-        the likeliest, as after training on these very samples.
-    """
+    """What the user should know of probabilities that judge alone."""
     told, low = [], float((probabilities < LEAST_PROBABILITY).double().mean())
     if low:
         told += [
@@ -102,17 +97,10 @@ def log_probabilities(probabilities: Float[Tensor, "n k"]) -> Float[Tensor, "n k
 def judge_weight(
     held_out: Float[Tensor, "n k"], log_p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> float:
-    """How much a nat of the other model's log probability counts beside one unit of the outputs.
-
-    softmax(a f + w log p + c log π), π the shares of the classes, is fitted to the labels; both
-    judges are held out, so the fit says what each adds to the other.
-
-    Returns:
-        w / a: 0 where the other model adds nothing, infinite where the outputs add nothing.
-
-    Cost: at most 60 Newton steps of about 20 n k operations.
-    Source: stacking (Wolpert 1992) by maximum likelihood.
-    """
+    """How much a nat of the other model's log probability counts beside one unit of the outputs."""
+    # softmax(a f + w log p + c log π), π the shares of the classes, is fitted to the labels; both
+    # judges are held out, so the fit says what each adds to the other.
+    # Source: stacking (Wolpert 1992) by maximum likelihood.
     n, k = held_out.shape
     share = labels.bincount(minlength=k).double().clamp_min(0.5) / n
     judged = torch.stack([held_out, log_p, share.log().expand(n, k)], 2)  # [n, k, 3]

@@ -142,21 +142,7 @@ def calibrate(
     transition: Float[Tensor, "k k"],
     start: Calibrated | float,
 ) -> Calibrated:
-    """Fit the calibration and the noise of one form.
-
-    Args:
-        outputs: held out, near the labels as indicators.
-        labels: given.
-        form: of the noise.
-        calibration: "temperature" fits a, "intercepts" a and b, "matrix" a, b and W.
-        transition: T to start from.
-        start: a fit, or a scale a, to start from.
-
-    Returns:
-        The fit, a local maximum; with a Gaussian prior on W, b and a and a Dirichlet prior on T.
-
-    Cost: about 100 evaluations of 6 n k² operations (L-BFGS); n k values a few times.
-    """
+    """Fit the calibration and the noise of one form."""
     n, k = outputs.shape
     free = _start(form, transition, start, k)
     used = [free["theta"], free["log_scale"]]
@@ -184,12 +170,9 @@ def calibrate(
 def polished(
     fit: Calibrated, outputs: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> Calibrated:
-    """The same maximum by Newton's method, to the last digits: then the order of rows is no matter.
-
-    Returns:
-        The fit where the gradient vanishes; the given one where Newton's steps do not come nearer,
-        or where the Hessian would take more than `MOST_WORK` operations.
-    """
+    """The same maximum by Newton's method, to the last digits, whatever the order of rows."""
+    # The fit where the gradient vanishes; the given one where Newton's steps do not come nearer, or
+    # where the Hessian would take more than `MOST_WORK` operations.
     n, k = outputs.shape
     if 2.0 * n * k**4 > MOST_WORK:
         return fit
@@ -329,13 +312,8 @@ def _penalty(form: NoiseForm, free: dict[str, Tensor], log_t: Float[Tensor, "k k
 def first_guess(
     outputs: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> tuple[float, Float[Tensor, "k k"]]:
-    """A scale a and transition matrix to start from: EM of the full form at a few scales.
-
-    Returns:
-        Those of the highest likelihood.
-
-    Source: METHODS §2b.
-    """
+    """A scale a and transition matrix to start from: EM of the full form at a few scales."""
+    # Source: METHODS §2b.
     k = outputs.shape[1]
     best, found = -torch.inf, (SCALES[0], torch.eye(k, dtype=torch.float64))
     for scale in SCALES:

@@ -144,18 +144,9 @@ def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Flo
 def _as_probable(
     log_odds: Float[Tensor, " n"], probability: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Log odds scaled and shifted so that they come nearest the probabilities, in cross-entropy.
-
-    The second fit ranks better, but each label had a part in its neighbours' targets and, through
-    them, in what judges it; only the first tells honestly how many are wrong.
-
-    Args:
-        log_odds: of the second fit, which give the order.
-        probability: of the first, whose mean is kept.
-
-    Returns:
-        Log odds in the same order.
-    """
+    """Log odds scaled and shifted so that they come nearest the probabilities, in cross-entropy."""
+    # The second fit ranks better, but each label had a part in its neighbours' targets and, through
+    # them, in what judges it; only the first tells honestly how many are wrong.
     spread = log_odds.std(correction=0)
     if not spread > 0:  # all alike: there is no order to keep
         return torch.logit(probability)

@@ -41,17 +41,7 @@ class RidgeFit:
     def held_out_of(
         self, targets: Float[Tensor, "n k"], progress: Progress
     ) -> Float[Tensor, "n k"]:
-        """Held-out outputs of the fit to other targets, under the same penalty.
-
-        Args:
-            targets: to fit to.
-            progress: called with (step, samples done, samples in all).
-
-        Returns:
-            For each sample those of the fit without it.
-
-        Cost: 4 n p k operations: only right-hand sides change.
-        """
+        """Held-out outputs of the fit to other targets, under the same penalty."""
         shape = self.lin.residual.shape
         target = (targets - self.offset).double().reshape(shape)
         shifts = torch.tensor([self.penalty], dtype=torch.float64)
@@ -63,7 +53,8 @@ def ridge_fit(lin: Linearization, progress: Progress) -> RidgeFit:
     """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
     basis = eigenbasis(lin, progress)
     check_not_null(basis)
-    shifts = _fractions(lin) * basis.largest
+    is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
+    shifts = (RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]) * basis.largest
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
@@ -102,9 +93,3 @@ def _panel_left(
     return held_out_residuals(
         basis, RemovalBlocks(basis.rows[part], target[part], projected), shifts
     )
-
-
-def _fractions(lin: Linearization) -> Float[Tensor, " q"]:
-    """The penalties to try, as fractions of λ_max."""
-    is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
-    return RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]

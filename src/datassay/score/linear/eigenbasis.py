@@ -216,12 +216,7 @@ class Eigenbasis:
         return torch.linalg.vector_norm(scaled, dim=(0, 2)).square()
 
     def squared_predictions(self) -> Callable[[Float[Tensor, "p g c"]], Float[Tensor, " g"]]:
-        """Coordinates → Σ_j ‖Δf(x_j)‖² over the validation inputs, else the training inputs.
-
-        Returns:
-            A function of W, prepared once for many chunks: from the rows or, where that is smaller,
-            from their products or their triangular factor.
-        """
+        """Coordinates → Σ_j ‖Δf(x_j)‖² over the validation inputs, else the training inputs."""
         if self.val is None:  # QℓQᵀQℓ = ℓ² (dual) and VᵀCV = ℓ (primal): diagonal
             scale = (self.eigenvalues * self.metric)[:, None, None]
             return lambda w: (scale * w.square()).sum((0, 2))
@@ -310,15 +305,7 @@ def check_not_null(basis: Eigenbasis) -> None:
 def null_to_zero(
     eigenvalues: Float[Tensor, " p"], products: Products = "float64"
 ) -> Float[Tensor, " p"]:
-    """Eigenvalues, with those within rounding set to exactly 0.
-
-    Args:
-        eigenvalues: ascending, of a positive semidefinite matrix.
-        products: precision of the products that the matrix consists of.
-
-    Returns:
-        The same, 0 where at most p · 2⁻⁵² · λ_max, or 2⁻²³ · λ_max for less than float64.
-    """
+    """Eigenvalues, with those within rounding set to exactly 0."""
     rounding = len(eigenvalues) * torch.finfo(torch.float64).eps
     if products != "float64":
         rounding = torch.finfo(torch.float32).eps

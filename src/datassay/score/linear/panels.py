@@ -55,16 +55,7 @@ def all_rows(features: Rows) -> Float[Tensor, "rows p"]:
 
 
 def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
-    """Values in the precision and on the device of a product.
-
-    Args:
-        values: of any floating precision.
-        products: float64; float32; or bfloat16: rounded to it, to be multiplied by `product`.
-        device: where the product is computed.
-
-    Returns:
-        The values in float64 or float32, on the device.
-    """
+    """Values in the precision and on the device of a product."""
     values = values.to(device)
     if products == "bfloat16":
         return values.to(torch.bfloat16).float()
@@ -74,17 +65,7 @@ def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
 def product(
     left: Float[Tensor, "a p"], right: Float[Tensor, "p b"], products: Products
 ) -> Float[Tensor, "a b"]:
-    """The product of two operands.
-
-    Args:
-        left: from `operand`.
-        right: likewise.
-        products: precision of the operands; bfloat16 uses a processor's or GPU's units for it and
-            adds up in float32, at float32 speed where there are none.
-
-    Returns:
-        left @ right, in their precision.
-    """
+    """The product of two operands."""
     if products != "bfloat16":
         return left @ right
     with bfloat16_units():
@@ -93,10 +74,8 @@ def product(
 
 @contextmanager
 def bfloat16_units() -> Iterator[None]:
-    """Let float32 products round their factors to bfloat16: exact for rounded factors.
-
-    torch's own product of bfloat16 tensors would also round the sums.
-    """
+    """Let float32 products round their factors to bfloat16: exact for rounded factors."""
+    # torch's own product of bfloat16 tensors would also round the sums.
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
@@ -115,23 +94,7 @@ def gram(
     step: str = "multiply features",
     engine: Engine = IN_PROCESS,
 ) -> Float[Tensor, "p p"]:
-    """C = Φᵀ diag(weight) Φ, accumulated in panels of rows, which a tree adds up in float64.
-
-    Args:
-        features: Φ, any floating precision.
-        products: precision within a panel.
-        weight: of each row, not negative; None: 1.
-        device: where the products are computed.
-        progress: called with (step, rows done, rows in all).
-        step: name for the progress.
-        engine: computes the panels' products.
-
-    Returns:
-        C in float64, in main memory.
-
-    Cost: 1.1 rows p² operations: blocks of 512 rows from their diagonal on; a panel, and
-    1 + log₂(panels) times p² values.
-    """
+    """C = Φᵀ diag(weight) Φ, accumulated in panels of rows, which a tree adds up in float64."""
     n, size = features.shape
     parts = list(panels(n, size))
     shared = (features, products, weight, device)
@@ -169,13 +132,7 @@ def add_products(
 def transposed_product(
     features: Rows, columns: Float[Tensor, "rows c"], device: str = "cpu"
 ) -> Float[Tensor, "p c"]:
-    """Φᵀ Y in float64, a panel at a time.
-
-    Returns:
-        The product, in main memory.
-
-    Cost: 2 rows p c operations; one panel.
-    """
+    """Φᵀ Y in float64, a panel at a time."""
     n, size = features.shape
     total = torch.zeros(size, columns.shape[1], dtype=torch.float64, device=device)
     for part in panels(n, size):

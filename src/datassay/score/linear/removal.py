@@ -14,7 +14,8 @@ from jaxtyping import Complex, Float, Inexact, Int
 from torch import Tensor
 
 from datassay.results import result
-from datassay.score.linear.eigenbasis import Eigenbasis
+from datassay.score.linear.eigenbasis import Eigenbasis, FeatureRows
+from datassay.score.linear.panels import SYMMETRIC_ROWS, Products, doubled_upper, operand, product
 from datassay.score.linear.training_run import (
     FEWEST_CONTOUR_STEPS,
     Dynamics,
@@ -169,19 +170,7 @@ def penalised_fits(
 def deletion(
     basis: Eigenbasis, blocks: RemovalBlocks, run: Dynamics, fits: Penalised | None = None
 ) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
-    """The filter's resolvents, and each block's residual under them without the block.
-
-    Args:
-        basis: the eigenbasis of all samples.
-        blocks: samples or groups to remove.
-        run: the run without it; not one of few steps.
-        fits: from `penalised_fits`, where there are many chunks of blocks.
-
-    Returns:
-        The resolvents, and v for `deleted`.
-
-    Cost: that of `held_out_residuals`.
-    """
+    """The filter's resolvents, and each block's residual under them without the block."""
     terms = run_resolvents(basis, run)
     if run.kind == "converged" and run.penalty == 0:
         return terms, _at_zero(basis, blocks)
@@ -202,13 +191,7 @@ def deleted(
     terms: Resolvents,
     v: Complex[Tensor, "q chunk b c"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], the sum over q before the product.
-
-    Returns:
-        W of w − w₋ᵢ, both under the run without the block.
-
-    Cost: 4 q p b c operations per block.
-    """
+    """Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], the sum over q before the product."""
     both = resolvent_values(eigenvalues, terms)
     flat = torch.cat([v.real, v.imag]).flatten(1)  # [2 q, chunk b c]
     if v.shape[2] == 1:  # laid out sample by sample, as the products that follow read them
@@ -232,22 +215,9 @@ def held_out_residuals(
     shifts: Complex[Tensor, " q"] | Float[Tensor, " q"],
     fits: Penalised | None = None,
 ) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
-    """Residual of each block under the ridge fit without it, at every penalty.
-
-    v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
-
-    Args:
-        basis: the eigenbasis.
-        blocks: samples, or groups of samples.
-        shifts: not 0, real part positive or imaginary part not 0.
-        fits: under these shifts, where they are known already.
-
-    Returns:
-        v, in the residual's unit, complex as the shifts.
-
-    Cost: 2 q g b p (b + c) operations, twice that for complex shifts, and q g b³ a solve.
-    Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
-    """
+    """Residual of each block under the ridge fit without it, at every penalty."""
+    # v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
+    # Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
     if fits is None:
         fits = _penalised(basis, blocks.projected, shifts)
     right = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
@@ -279,13 +249,7 @@ def _times_columns(
 def weighted_blocks(
     rows: Float[Tensor, "n b p"], weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]
 ) -> Tensor:
-    """rows_i diag(weights_q) rows_iᵀ for every sample and weight vector.
-
-    Returns:
-        [q, n, b, b], real or complex as the weights.
-
-    Cost: 2 q n b² p operations (twice for complex weights); n b p values per weight when b > 1.
-    """
+    """rows_i diag(weights_q) rows_iᵀ for every sample and weight vector."""
     if rows.shape[1] == 1:
         squares = rows[:, 0].square()  # [n, p]
         if weights.is_complex():
@@ -301,15 +265,10 @@ def weighted_blocks(
 
 
 def _at_zero(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex[Tensor, "1 g b c"]:
-    """The converged minimum-norm fit, λ = 0: exact also where Θ is singular.
-
-    With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken out
-    by the leverage formula and directions with h = 1, which the sample alone spans, by projecting
-    the weights (METHODS §2).
-
-    Returns:
-        v of the one resolvent at 0.
-    """
+    """The converged minimum-norm fit, λ = 0: exact also where Θ is singular."""
+    # With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken
+    # out by the leverage formula and directions with h = 1, which the sample alone spans, by
+    # projecting the weights (METHODS §2).
     ell = basis.eigenvalues
     inverse = torch.where(ell > 0, 1 / torch.where(ell > 0, ell, 1.0), 0.0)
     rows, projected = blocks.rows, blocks.projected
@@ -338,13 +297,7 @@ def iterate(
     run: Dynamics,
     gone: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Descent step by step, each column of a chunk without its own samples.
-
-    Returns:
-        Coordinates of the weights trained without them, from w₀.
-
-    Cost: 4 n b p c operations per step and column; n b c values per column.
-    """
+    """Descent step by step, each column of a chunk without its own samples."""
     rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
     size = len(gone)
@@ -359,3 +312,88 @@ def iterate(
         ascent = (rows.T @ left.flatten(1)).reshape(coordinates.shape)
         coordinates = coordinates + run.step * (ascent - run.penalty * coordinates)
     return coordinates
+
+
+# Changes from a few columns per block of modes instead of one per output: W_i = z_i ⊙ (K α_i), K,
+# [p, 2q], holds the filter's resolvents at every eigenvalue, α_i, [2q, c], the sample's residual
+# under them. At neighbouring eigenvalues the resolvents are alike: a block of K's rows has a
+# numerical rank of two to four where c is ten, and wᵀGw needs as many products with G.
+# Singular values of a block below this share of its largest are left out.
+RANK_CUT = 1e-12
+
+
+def has_modes(basis: Eigenbasis, n_columns: int) -> bool:
+    """Whether removals are cheaper by blocks of modes: outputs share rows, queries are many."""
+    if not isinstance(basis.rows, FeatureRows) or basis.rows.shape[1] > 1 or n_columns == 1:
+        return False
+    return basis.val is None or len(basis.val) > basis.rows.shape[2]
+
+
+class ModeRemovals:
+    """Changes by removing each sample of a panel, never as one weight vector per output."""
+
+    def __init__(self, basis: Eigenbasis, terms: Resolvents):
+        """Prepare for many panels."""
+        self._products: Products = basis.products
+        self._device = basis.device
+        kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
+        self._blocks = [_factors(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
+        self._diagonal, self._matrix = basis.eigenvalues, None
+        if isinstance(basis.val, FeatureRows):
+            matrix = doubled_upper(basis.val.gram(basis.engine))
+            self._matrix = operand(matrix, self._products, self._device)
+
+    def __call__(
+        self, rows: Float[Tensor, "g p"], v: Complex[Tensor, "q g 1 c"]
+    ) -> tuple[Float[Tensor, "g c"], Float[Tensor, " g"], Float[Tensor, " g"]]:
+        """Changes of some samples."""
+        alpha = torch.cat([v.real, v.imag])[:, :, 0].permute(1, 0, 2)  # [g, 2q, c]
+        c = alpha.shape[2]
+        own = rows.new_zeros(len(rows), c)
+        weight, prediction = rows.new_zeros(2, len(rows))
+        columns, mixes = [], []
+        for part, left, right in self._blocks:
+            if left.shape[1] < c:
+                y, mix = rows[:, None, part] * left.T, right @ alpha  # [g, r, block], [g, r, c]
+            else:
+                y = rows[:, None, part] * (alpha.mT @ (left @ right).T)
+                mix = torch.eye(c, dtype=rows.dtype).expand(len(rows), c, c)
+            own += ((y @ rows[:, part, None]).mT @ mix)[:, 0]
+            weight += _mixed(y @ y.mT, mix, mix)
+            if self._matrix is None:
+                prediction += _mixed((y * self._diagonal[part]) @ y.mT, mix, mix)
+            columns.append(operand(y, self._products, self._device))
+            mixes.append(mix.to(self._device))
+        if self._matrix is not None:
+            prediction = self._squared_length(self._matrix, columns, mixes).cpu()
+        return own, weight, prediction
+
+    def _squared_length(
+        self, matrix: Tensor, columns: list[Tensor], mixes: list[Tensor]
+    ) -> Float[Tensor, " g"]:
+        """WᵀGW, block by block of G's upper half. A sum of squares: rounding below 0 is 0."""
+        total = mixes[0].new_zeros(len(mixes[0]))
+        for i, (part, _, _) in enumerate(self._blocks):
+            y = columns[i]
+            along = product(y.flatten(0, 1), matrix[part, part.start :], self._products)
+            along = along.reshape(*y.shape[:2], -1)
+            for other, against, mix in zip(self._blocks[i:], columns[i:], mixes[i:], strict=True):
+                start = other[0].start - part.start
+                there = along[:, :, start : start + against.shape[2]]
+                total += _mixed((there @ against.mT).double(), mixes[i], mix)
+        return total.clamp_min(0)
+
+
+def _factors(
+    kernel: Float[Tensor, "p q2"], start: int
+) -> tuple[slice, Float[Tensor, "block r"], Float[Tensor, "r q2"]]:
+    part = slice(start, min(start + SYMMETRIC_ROWS, len(kernel)))
+    u, s, vt = torch.linalg.svd(kernel[part], full_matrices=False)
+    r = max(1, int((s > RANK_CUT * s[0]).sum()))
+    return part, u[:, :r] * s[:r], vt[:r]
+
+
+def _mixed(
+    inner: Float[Tensor, "g r t"], left: Float[Tensor, "g r c"], right: Float[Tensor, "g t c"]
+) -> Float[Tensor, " g"]:
+    return (left * (inner @ right)).sum((1, 2))

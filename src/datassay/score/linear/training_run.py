@@ -16,6 +16,7 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import one_of, require
 from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
 from datassay.score.linear.panels import panels
 from datassay.score.settings import Training
@@ -64,26 +65,10 @@ def check_dynamics(
     reduction: str,
     kind: str,
 ) -> Dynamics:
-    """Check a training run against the kernel's largest eigenvalue and convert it to a sum loss.
-
-    Args:
-        largest: λ_max(Θ) of the training kernel.
-        n_samples: n.
-        lr: the learning rate of the loss as reduced; "auto" is 0.5 / (λ_max + λ) for a sum loss, n
-            times that for a mean loss.
-        steps: t, a whole number of at least 1.
-        weight_decay: penalty of the loss as reduced.
-        reduction: "sum": η = lr, λ = weight_decay. "mean": η = lr / n, λ = n weight_decay.
-        kind: "flow", "descent" or "converged".
-
-    Returns:
-        The run.
-
-    Raises:
-        SettingError: a name is unknown, lr, steps or weight_decay is out of range, or descent is
-            unstable: η (λ_max + λ) ≥ 2.
-    """
-    _check_names(kind, reduction)
+    """Check a training run against the kernel's largest eigenvalue and convert it to a sum loss."""
+    kinds = {"flow", "descent", "converged"}
+    require(kind in kinds, "dynamics", "be 'flow', 'descent' or 'converged'", repr(kind))
+    one_of("reduction", reduction, ["sum", "mean"])
     if not (1 <= steps < math.inf and steps == int(steps)):
         raise SettingError(f"steps must be a whole number of at least 1; got {steps}.")
     if not (math.isfinite(weight_decay) and weight_decay >= 0):
@@ -104,13 +89,6 @@ def check_dynamics(
             f"(η·λ_max < 2); got lr = {lr}, η·λ_max = {fastest:.4g}. Lower it, or use flow."
         )
     return run
-
-
-def _check_names(kind: str, reduction: str) -> None:
-    if kind not in {"flow", "descent", "converged"}:
-        raise SettingError(f"dynamics must be 'flow', 'descent' or 'converged'; got {kind!r}.")
-    if reduction not in {"sum", "mean"}:
-        raise SettingError(f"reduction must be 'sum' or 'mean'; got {reduction!r}.")
 
 
 def filter_values(z: Float[Tensor, " p"], run: Dynamics) -> Float[Tensor, " p"]:
@@ -156,23 +134,11 @@ class Resolvents:
 
 
 def resolvents(run: Dynamics, largest: float) -> Resolvents:
-    """Talbot's contour for the inverse Laplace transform, as resolvents of the kernel.
-
-    Deleting a sample changes each resolvent by an exact rank-b update, so the sum turns one
-    eigendecomposition into all leave-one-outs.
-
-    Args:
-        run: the training run; not "converged" with λ = 0 (its pole lies at zero), and no descent of
-            fewer than 12 steps.
-        largest: λ_max(Θ); deleting samples can only lower it.
-
-    Returns:
-        The shifts and weights.
-
-    Cost: 14 complex shifts; 28 for descent with 1 < η(λ_max + λ) < 2.
-    Source: Trefethen, Weideman, Schmelzer (2006), modified Talbot contour; METHODS §2. The filter
-    is right to a relative 1e-13 (1e-11 for 10⁶ steps of descent).
-    """
+    """Talbot's contour for the inverse Laplace transform, as resolvents of the kernel."""
+    # Deleting a sample changes each resolvent by an exact rank-b update, so the sum turns one
+    # eigendecomposition into all leave-one-outs.
+    # Source: Trefethen, Weideman, Schmelzer (2006), modified Talbot contour; METHODS §2. The filter
+    # is right to a relative 1e-13 (1e-11 for 10⁶ steps of descent).
     if run.kind == "converged":
         shift = torch.tensor([run.penalty], dtype=torch.complex128)
         return Resolvents(shift, torch.ones_like(shift))

@@ -19,18 +19,9 @@ RECALL_QUERIES = 500
 
 
 def nearest_approximate(x: Float[Tensor, "n d"], k: int) -> Nearest:
-    """The k nearest among the rows of the nearest cells, ranked by differences in float64.
-
-    Returns:
-        Positions and squared distances of each row, itself among them.
-
-    Raises:
-        SettingError: faiss is not installed.
-
-    Cost: about 12 n^1.5 d float32 operations and n d float32 values.
-    Source: Jégou, Douze and Schmid (2011), the inverted file without product quantisation; about
-    2 √n cells, 8 of them searched.
-    """
+    """The k nearest among the rows of the nearest cells, ranked by differences in float64."""
+    # Source: Jégou, Douze and Schmid (2011), the inverted file without product quantisation; about
+    # 2 √n cells, 8 of them searched.
     faiss = _faiss()
     n, d = x.shape
     rows = (x - x.mean(0)).float()
@@ -59,17 +50,14 @@ def measured_recall(x: Float[Tensor, "n d"], nearest: Nearest, k: int) -> float:
 def _completed(nearest: Tensor, n: int) -> Tensor:
     """Each list with its own row, filled up with other rows where cells held too few."""
     own = torch.arange(n)[:, None]
-    nearest = torch.where((nearest == own).any(1, keepdim=True), nearest, _with_own(nearest, own))
+    with_own = torch.cat([own, nearest[:, :-1]], 1)
+    nearest = torch.where((nearest == own).any(1, keepdim=True), nearest, with_own)
     for i in (nearest < 0).any(1).nonzero()[:, 0].tolist():
         have = nearest[i][nearest[i] >= 0]
         others = torch.arange(min(n, nearest.shape[1] + len(have)))
         others = others[~torch.isin(others, have)]
         nearest[i, len(have) :] = others[: nearest.shape[1] - len(have)]
     return nearest
-
-
-def _with_own(nearest: Tensor, own: Tensor) -> Tensor:
-    return torch.cat([own, nearest[:, :-1]], 1)
 
 
 def _faiss():
@@ -127,14 +115,7 @@ class NeighborCandidates:
 
 
 def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -> Nearest:
-    """The k nearest rows of some rows, these included.
-
-    Returns:
-        Positions and squared distances, exact but for rounding of the differences in float64.
-
-    Cost: 2 n d float32 operations per query, half of that where all rows are queries (trees below 9
-    columns or 2001 rows); 2²⁵ values, and up to 2²⁷ where all rows are queries.
-    """
+    """The k nearest rows of some rows, these included."""
     n, d = x.shape
     if n <= TREE_ROWS or d <= TREE_COLUMNS:
         nearest, open_rows = _settled(x, queries, k, _tree_candidates(x, queries, k))

@@ -65,16 +65,7 @@ def local_variance(
 def neighbor_variance(
     index: Int[np.ndarray, "n k"], y: Shaped[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, " n"]:
-    """Variance of the target among known neighbours.
-
-    Args:
-        index: [n, k], of each sample's neighbours; the first k columns of a longer list are the k
-            nearest.
-        y: classes or targets, as `local_variance` takes them; not checked again.
-
-    Returns:
-        Df², as `LocalVariance.variance`.
-    """
+    """Variance of the target among known neighbours."""
     if y.ndim == 1 and y.dtype.kind in "biuU":
         return _class_variance(index, np.unique(y, return_inverse=True)[1])
     return _target_variance(index, y.reshape(len(y), -1).astype(np.float64))

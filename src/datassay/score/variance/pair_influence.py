@@ -21,6 +21,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import require
 from datassay.score.settings import Influence
 
 
@@ -145,20 +146,7 @@ def pair_influence(
 def geometry_influence(
     geometry: OutputGeometry, ids: np.ndarray, ridge: float, damping: float
 ) -> PairInfluence:
-    """X(z, z′) from a computed geometry.
-
-    Args:
-        geometry: the model and its samples.
-        ids: theirs.
-        ridge: of the mean loss.
-        damping: added to its Hessian.
-
-    Returns:
-        The rows whose products are X.
-
-    Raises:
-        SettingError: the Hessian is singular.
-    """
+    """X(z, z′) from a computed geometry."""
     slope, curvature = geometry.derivatives()
     gradients = geometry.features.gradients(slope)
     factor = hessian_factor(geometry.features.curvature(curvature) / len(geometry), ridge + damping)
@@ -169,18 +157,7 @@ def geometry_influence(
 def hessian_factor(
     mean_curvature: Float[Tensor, "*batch p p"], penalty: float
 ) -> Float[Tensor, "*batch p p"]:
-    """Cholesky factor L of H = the mean loss's Hessian + penalty · I.
-
-    Args:
-        mean_curvature: without ridge and damping; one, or several.
-        penalty: ridge + damping.
-
-    Returns:
-        L, lower triangular.
-
-    Raises:
-        SettingError: an H is singular to rounding.
-    """
+    """Cholesky factor L of H = the mean loss's Hessian + penalty · I."""
     hessian = mean_curvature.clone()
     diagonal = hessian.diagonal(dim1=-2, dim2=-1)
     diagonal.add_(penalty)
@@ -208,5 +185,4 @@ def whiten(factor: Float[Tensor, "p p"], rows: Float[Tensor, "n p"]) -> Float[Te
 def check_penalties(ridge: float, damping: float) -> None:
     """Refuse a ridge or damping that is negative or not finite."""
     for name, value in (("ridge", ridge), ("damping", damping)):
-        if not 0 <= value < float("inf"):
-            raise SettingError(f"{name} must be a number of at least 0; got {value}.")
+        require(0 <= value < float("inf"), f"{name}", "be a number of at least 0", value)

@@ -19,7 +19,7 @@ from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import learner_of
 from datassay.commands.run.steps.budget import act_plan, forward_work
 from datassay.commands.run.steps.own_model import with_network
-from datassay.data.back.changelog import Changelog, read_changelog
+from datassay.data.back.original import Changelog, read_changelog
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.models.build import build_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 
-from datassay.collect.engine.choose import check_engine
+from datassay.collect.engine.processes import check_engine
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.run.settings import RunSettings
 from datassay.errors import SettingError

@@ -17,6 +17,7 @@ from datassay.collect.collection import collect
 from datassay.collect.curvature.output_loss import loss_derivatives
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
+from datassay.rules import positive
 from datassay.score.effects import CHUNK_VALUES, OutputChanges
 from datassay.score.influence.request import TRUSTED
 from datassay.score.influence.whole.solvers import Problem
@@ -50,8 +51,7 @@ def gauss_newton(
     model it is the exact ridge leave-one-out. Deviates from Koh & Liang (2017) by the leverage and
     by Gauss–Newton's H.
     """
-    if not damping > 0:
-        raise SettingError(f"damping must be positive; got {damping}.")
+    positive("damping", damping)
     n, k = lin.outputs.shape
     if lin.rows_per_sample != k:
         raise SettingError(
@@ -60,7 +60,9 @@ def gauss_newton(
         )
     features, queries = _features(lin)  # [n, k, p], [m, k, p]
     slope, curvature = loss_derivatives(lin.outputs.double(), lin.targets.double(), loss)
-    root = _square_root(curvature)  # [n, k, k]
+    values, vectors = torch.linalg.eigh(curvature)
+    # Probabilities sum to 1, so S has a null direction, which rounding can turn negative.
+    root = (vectors * values.clamp_min(0).sqrt()[:, None, :]) @ vectors.mT  # [n, k, k]
     hessian = gram((root @ features).flatten(0, 1))
     hessian.diagonal().add_(damping * n)
     lower = torch.linalg.cholesky(hessian)
@@ -81,12 +83,6 @@ def gauss_newton(
         outputs = (part @ white_queries.flatten(0, 1).T).reshape(len(part), -1, k)
         weights = torch.linalg.solve_triangular(lower.T, part.T, upper=True).square().sum(0)
         yield OutputChanges(start, outputs, weights, own[start : start + chunk])
-
-
-def _square_root(curvature: Float[Tensor, "n k k"]) -> Float[Tensor, "n k k"]:
-    values, vectors = torch.linalg.eigh(curvature)
-    # Probabilities sum to 1, so S has a null direction, which rounding can turn negative.
-    return (vectors * values.clamp_min(0).sqrt()[:, None, :]) @ vectors.mT
 
 
 def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor, "m k p"]]:
@@ -113,25 +109,10 @@ def _whiten(lower: Float[Tensor, "p p"], rows: Float[Tensor, "n k p"]) -> Float[
 def leveraged(
     problem: Problem, projection: int | None = None, response: str = TrainedWeights.response
 ) -> Iterator[OutputChanges]:
-    """Collect the Jacobians at the trained weights, and take the second-order step.
-
-    Args:
-        problem: the network, samples and queries.
-        projection: features per sample and output that the Jacobian is projected to, drawn by the
-            problem's seed; None keeps it whole.
-        response: "first_order", or "leave_one_out": to second order, by the sample's own leverage.
-
-    Yields:
-        Chunks in sample order.
-
-    Raises:
-        SettingError: damping and weight decay are both 0, or the projection is out of range.
-
-    Cost: one pass for the Jacobians, and that of `gauss_newton`.
-    Source: METHODS §3. H is positive semidefinite at any weights, so damping alone decides whether
-    it can be inverted. Projected effects deviate (TRAK's approximation: Park et al., 2023): on 400
-    digits 2048 features kept 0.88 of the five largest effects per query.
-    """
+    """Collect the Jacobians at the trained weights, and take the second-order step."""
+    # Source: METHODS §3. H is positive semidefinite at any weights, so damping alone decides
+    # whether it can be inverted. Projected effects deviate (TRAK's approximation: Park et al.,
+    # 2023): on 400 digits 2048 features kept 0.88 of the five largest effects per query.
     loss = problem.mean_loss.loss
     leverage = response == "leave_one_out"
     lin = _collected(problem, projection)

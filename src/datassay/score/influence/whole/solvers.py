@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from datassay.collect.curvature.hessian import (
@@ -20,6 +20,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.rules import at_least, positive
 from datassay.score.effects import OutputChanges
 
 Solve = Callable[[Float[Tensor, "s d"]], Float[Tensor, "s d"]]
@@ -113,21 +114,17 @@ def exact(problem: Problem) -> Iterator[OutputChanges]:
     pivots = factor.diagonal().square()
     rounding = d * torch.finfo(getattr(torch, problem.precision)).eps * whole.diagonal().max()
     if failed or pivots.min() <= rounding:
-        raise SettingError(_indefinite(whole, problem.penalty))
+        smallest = float(torch.linalg.eigvalsh(whole)[0])
+        raise SettingError(
+            "the Hessian with damping must be positive definite; its smallest eigenvalue is "
+            f"{smallest:.3g} at damping + weight_decay = {problem.penalty:g}. Raise damping above "
+            f"{problem.penalty - smallest:.3g}, or train until the loss is at a minimum."
+        )
 
     def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
         return torch.cholesky_solve(gradients.double().T, factor).T.to(gradients)
 
     yield from newton_changes(problem, solve)
-
-
-def _indefinite(whole: Float[Tensor, "d d"], penalty: float) -> str:
-    smallest = float(torch.linalg.eigvalsh(whole)[0])
-    return (
-        "the Hessian with damping must be positive definite; its smallest eigenvalue is "
-        f"{smallest:.3g} at damping + weight_decay = {penalty:g}. Raise damping above "
-        f"{penalty - smallest:.3g}, or train until the loss is at a minimum."
-    )
 
 
 def conjugate_gradients(
@@ -151,10 +148,8 @@ def conjugate_gradients(
     Source: Koh and Liang (2017) §3, after Martens (2010). Deviates: every product takes the exact
     Hessian of all samples.
     """
-    if not tolerance > 0:
-        raise SettingError(f"tolerance must be positive; got {tolerance}.")
-    if iterations < 1:
-        raise SettingError(f"iterations must be at least 1; got {iterations}.")
+    positive("tolerance", tolerance)
+    at_least("iterations", iterations, 1)
     residuals: list[Tensor] = []
 
     def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
@@ -191,7 +186,13 @@ def _solve(
         product = hessian_products(problem.mean_loss, along) + problem.penalty * along
         curvature = (along * product).sum(1)
         if not (curvature > 0).all():
-            raise SettingError(_negative(along, curvature, problem))
+            worst = float((curvature / along.square().sum(1)).min())
+            raise SettingError(
+                "the Hessian with damping must be positive definite; its curvature is "
+                f"{worst:.3g} along one direction at damping + weight_decay = "
+                f"{problem.penalty:g}. Raise damping above {problem.penalty - worst:.3g} (other "
+                "directions may need more), or train until the loss is at a minimum."
+            )
         step = (left[rows] / curvature)[:, None]
         solution[rows] += step * along
         residual[rows] -= step * product
@@ -199,16 +200,6 @@ def _solve(
         direction[rows] = residual[rows] + (now / left[rows])[:, None] * along
         left[rows] = now
     return solution, (left / size.clamp_min(torch.finfo(size.dtype).tiny)).sqrt()
-
-
-def _negative(along: Tensor, curvature: Tensor, problem: Problem) -> str:
-    worst = float((curvature / along.square().sum(1)).min())
-    return (
-        f"the Hessian with damping must be positive definite; its curvature is {worst:.3g} along "
-        f"one direction at damping + weight_decay = {problem.penalty:g}. Raise damping above "
-        f"{problem.penalty - worst:.3g} (other directions may need more), or train until the loss "
-        "is at a minimum."
-    )
 
 
 # Recursions between two checks of the estimate's size.
@@ -261,7 +252,10 @@ def lissa(
         for _ in range(repeats):
             total += _recursion(problem, gradients, depth, scale, batch_size, draw)
         solution = total / (repeats * scale)
-        residuals.append(_residual(problem, gradients, solution))
+        # ‖(H + penalty I) u − ∇ℓ‖ / ‖∇ℓ‖ with the Hessian of all samples.
+        left = hessian_products(problem.mean_loss, solution) + problem.penalty * solution
+        size = gradients.norm(dim=1).clamp_min(torch.finfo(gradients.dtype).tiny)
+        residuals.append((left - gradients).norm(dim=1) / size)
         return solution
 
     yield from newton_changes(problem, solve)
@@ -276,8 +270,7 @@ def lissa(
 
 def _check(**settings: float) -> None:
     for name, value in settings.items():
-        if not value > 0:
-            raise SettingError(f"{name} must be positive; got {value}.")
+        positive(name, value)
 
 
 def _recursion(
@@ -291,7 +284,9 @@ def _recursion(
     keep = 1 - problem.penalty / scale
     estimate = gradients.clone()
     for done in range(1, depth + 1):
-        batch = _batch(len(problem.mean_loss), batch_size, draw)
+        n = len(problem.mean_loss)
+        is_whole = batch_size is None or batch_size >= n
+        batch = None if is_whole else torch.randperm(n, generator=draw)[:batch_size]
         product = hessian_products(problem.mean_loss, estimate, batch)
         estimate = estimate.mul_(keep).add_(gradients).sub_(product, alpha=1 / scale)
         if done % LOOK_EVERY == 0 or done == depth:
@@ -304,16 +299,3 @@ def _recursion(
                     "where the Hessian has negative eigenvalues, raise damping."
                 )
     return estimate
-
-
-def _batch(n: int, batch_size: int | None, draw: torch.Generator) -> Int[Tensor, " b"] | None:
-    if batch_size is None or batch_size >= n:
-        return None
-    return torch.randperm(n, generator=draw)[:batch_size]
-
-
-def _residual(problem: Problem, gradients: Tensor, solution: Tensor) -> Float[Tensor, " s"]:
-    """‖(H + penalty I) u − ∇ℓ‖ / ‖∇ℓ‖ with the Hessian of all samples."""
-    left = hessian_products(problem.mean_loss, solution) + problem.penalty * solution - gradients
-    size = gradients.norm(dim=1)
-    return left.norm(dim=1) / size.clamp_min(torch.finfo(size.dtype).tiny)

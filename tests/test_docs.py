@@ -1,0 +1,126 @@
+"""The documentation: snippets run, commands and files exist, tables are the recorded ones."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from importlib.util import find_spec
+
+import pytest
+from typer.main import get_command
+
+from datassay.commands import app
+from helpers.snippets import ROOT, run, snippets
+
+sys.path.insert(0, str(ROOT))
+from bench import extrapolate, table
+
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = {
+    str(page.relative_to(ROOT)): page.read_text(encoding="utf-8")
+    for page in (README, *sorted(DOCS.rglob("*.md")))
+}
+RUN = (README, *sorted((DOCS / "howto").glob("*.md")), DOCS / "methods.md")
+
+
+@pytest.mark.parametrize("snippet", snippets(*RUN)[1:])
+def test_snippet_runs(snippet, request, capsys):
+    if "datassay_lab" in snippet:
+        pytest.importorskip("datassay_lab")  # a package of its own
+    with warnings.catch_warnings():
+        if "skorch" in snippet:
+            warnings.simplefilter("ignore")  # what skorch itself imports
+        run(snippet, "documentation")
+    assert "methods" in request.node.name or capsys.readouterr().out
+
+
+def test_first_snippet_finds_the_wrong_labels(capsys):
+    run(snippets(README)[0].values[0], "README")
+    right, total, accuracy = re.search(
+        r"(\d+) of (\d+) wrong labels found\nheld-out accuracy ([\d.]+)", capsys.readouterr().out
+    ).groups()
+    assert int(right) >= 0.9 * int(total) and float(accuracy) > 0.9
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_options_exist(page):
+    group = get_command(app)
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGES[page], re.M | re.S)
+    lines = [line.partition("  #")[0].partition(" # ")[0] for b in blocks for line in b.split("\n")]
+    for line in lines:
+        words = line.split()
+        if words[:2] == ["datassay", "lab"] and find_spec("datassay_lab") is None:
+            continue  # a command of another package: its options are looked at where it is there
+        if words[:1] == ["datassay"] and not words[1].startswith("-"):
+            command = group.get_command(None, words[1])
+            known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+            assert {w for w in words[2:] if w.startswith("--")} <= known, line
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs")])
+def test_a_page_is_well_formed_and_the_files_that_it_names_exist(page):
+    text = PAGES[page]
+    fences = re.findall(r"^```.*$", text, flags=re.MULTILINE)
+    assert "```" not in fences[::2] and set(fences[1::2]) <= {"```"} and len(fences) % 2 == 0
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert not re.findall(r"[^\n]\n#+ .*", prose)
+    source = ROOT / "src" / "datassay"
+    for name in re.findall(r"`([\w/.]+\.(?:py|md|jsonl))`", text):
+        alone = "/" not in name and any(source.rglob(name))
+        assert alone or any((at / name).exists() for at in (ROOT, source, ROOT / "bench")), name
+
+
+def test_tables_are_the_recorded_ones():
+    assert table.shown(PAGES["README.md"]) == table.short_table()
+    assert table.shown(PAGES["docs/measured.md"]) == table.full_tables()
+    page = PAGES["docs/billion-samples.md"]
+    assert extrapolate.put(page) == page
+
+
+# The tutorial runs from top to bottom, and prints what it shows. ----------------------------
+
+TUTORIAL = dict(zip(("own", "", "real data"),
+                    PAGES["docs/tutorial.md"].partition("*Needs DATASSAY_DATA.*"),
+                    strict=True))  # fmt: skip
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+NEEDS_DATA = (
+    pytest.mark.real_data,
+    pytest.mark.skipif("DATASSAY_DATA" not in os.environ, reason="DATASSAY_DATA is not set"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["own", pytest.param("real data", marks=NEEDS_DATA)])
+def test_tutorial(part, tmp_path, monkeypatch, capsys):
+    import numpy as np
+
+    import datassay as da
+
+    monkeypatch.chdir(tmp_path)
+    printed, names = "", {"__name__": "tutorial"}
+    if part == "real data":
+        names |= {"np": np, "da": da}
+    for language, text in BLOCK.findall(TUTORIAL[part]):
+        if language == "python":
+            exec(compile(text, "tutorial", "exec"), names)
+            printed = capsys.readouterr().out
+        elif language == "sh":
+            command = [sys.executable, "-m", *shlex.split(text)]
+            ended = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert ended.returncode == 0, ended.stderr
+        else:
+            assert_like(printed, text)
+    if part == "own":
+        assert names["wrong"][names["suspect"]].mean() > 0.9
+
+
+def assert_like(printed, shown):
+    """The same words and close numbers, since other processors round otherwise."""
+    printed, shown = (re.sub(r"id \d+", "id", text) for text in (printed, shown))
+    assert NUMBER.sub("0", printed).split() == NUMBER.sub("0", shown).split(), printed
+    for a, b in zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True):
+        assert float(a) == pytest.approx(float(b), rel=0.05, abs=0.02 if "." in b else 2), printed
