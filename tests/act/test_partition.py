@@ -1,20 +1,33 @@
-"""Blocks of mixed data: recovered, counted, compared with the truth; and refusals."""
+"""Blocks of mixed data, and the mixture behind them against its definition."""
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 import datassay as da
-from datassay.act.partition.agreement import agreement, oracle_agreement
-from datassay.act.partition.influence_blocks import influence_blocks, reassigned
+from datassay.act.partition.block_count import (
+    fold_numbers,
+    held_out_joint,
+    influence_blocks,
+    reassigned,
+)
+from datassay.act.partition.blocks import agreement, oracle_agreement
+from datassay.act.partition.mixture import (
+    MAX_ITERATIONS,
+    MixtureProblem,
+    fit_mixture,
+    log_densities,
+)
 from datassay.act.partition.routing import fit_experts
-from datassay.collect.curvature.output_geometry import output_geometry
+from datassay.collect.curvature.output_geometry import SharedFeatures, output_geometry
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 from datassay.errors import DataError, ModelError, SettingError
-from datassay.models.build import build_model
+from datassay.train.convex import fit_convex
 
 
 def linear(samples, n_outputs=None):
@@ -96,43 +109,35 @@ def test_binary_with_one_output():
     assert found.n_blocks == 2 and np.isfinite(found.responsibility).all()
 
 
+SAME = SampleSet(np.ones((50, 3)), np.arange(50) % 2, np.arange(50), ("a", "b"))
+DEEP = nn.Sequential(nn.Linear(40, 3), nn.ReLU(), nn.Linear(3, 4))
+
+
 def test_refusals(mixed):
-    with pytest.raises(DataError, match=r"needs at least 20 samples; got 19\. Add samples"):
-        da.partition(linear(mixed), mixed.subset(np.arange(19)))
-    with pytest.raises(SettingError, match=r"20 samples a block; 40 blocks of 650 samples"):
-        da.partition(linear(mixed), mixed, n_blocks=40)
-    with pytest.raises(SettingError, match="n_blocks must be at least 1; got 0"):
-        da.partition(linear(mixed), mixed, n_blocks=0)
-    with pytest.raises(ModelError, match="only one dense layer"):
-        da.partition(nn.Sequential(nn.Linear(40, 3), nn.ReLU(), nn.Linear(3, 4)), mixed)
-    with pytest.raises(SettingError, match="gate must be"):
-        da.partition(linear(mixed), mixed, gate="maybe")
-    with pytest.raises(SettingError, match="held_out must lie"):
-        da.partition(linear(mixed), mixed, held_out=0.8)
-    with pytest.raises(DataError, match="at least 2 classes"):
-        da.partition(linear(mixed), mixed.subset(mixed.y == 0))
-    same = SampleSet(np.ones((50, 3)), np.arange(50) % 2, np.arange(50), ("a", "b"))
-    with pytest.raises(DataError, match="inputs must differ"):
-        da.partition(linear(same), same)
+    for model, samples, given, error, message in (
+        (None, mixed.subset(np.arange(19)), {}, DataError, r"at least 20 samples; got 19\. Add"),
+        (None, mixed, {"n_blocks": 40}, SettingError, "20 samples a block; 40 blocks of 650 sam"),
+        (None, mixed, {"n_blocks": 0}, SettingError, "n_blocks must be at least 1; got 0"),
+        (DEEP, mixed, {}, ModelError, "only one dense layer"),
+        (None, mixed, {"gate": "maybe"}, SettingError, "gate must be"),
+        (None, mixed, {"held_out": 0.8}, SettingError, "held_out must lie"),
+        (None, mixed.subset(mixed.y == 0), {}, DataError, "at least 2 classes"),
+        (None, SAME, {}, DataError, "inputs must differ"),
+    ):
+        with pytest.raises(error, match=message):
+            da.partition(model or linear(samples), samples, **given)
     without = SampleSet(mixed.x, mixed.y, mixed.ids, mixed.class_names)
     with pytest.raises(DataError, match="must have a source"):
         oracle_agreement(linear(mixed), without)
 
 
-def test_the_global_stream_stays_where_it_was():
-    mixed = sd_mixture((40, 25), seed=5)
-    model = build_model("logistic", mixed)
-    before = torch.get_rng_state()
-    da.partition(model, mixed, n_blocks=2, restarts=1)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_results_repeat():
+def test_results_repeat_and_the_global_stream_stays_where_it_was():
     samples = routable_mixture((60, 60), task="regression", n_features=5)
+    model, before = linear(samples), torch.get_rng_state()
     kind = {"loss": "mse", "n_blocks": 2, "restarts": 2, "gate": "off", "seed": 3}
-    one = da.partition(linear(samples), samples, **kind)
-    two = da.partition(linear(samples), samples, **kind)
+    one, two = (da.partition(model, samples, **kind) for _ in range(2))
     np.testing.assert_array_equal(one.responsibility, two.responsibility)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_router_stays_only_where_it_beats_the_largest_block_by_two_errors():
@@ -151,3 +156,110 @@ def test_a_router_stays_only_where_it_beats_the_largest_block_by_two_errors():
     assert np.mean([found.router is not None for found in lots]) < 0.15
     assert all((f.router is not None) == (f.gain > 2 * f.gain_error) for f in lots)
     assert routed(0, True).router is not None
+
+
+def arrays(task="classification", sizes=(150, 150), overlap=0.05, seed=0):
+    samples = routable_mixture(
+        sizes, n_classes=3, n_features=6, overlap=overlap, task=task, seed=seed
+    )
+    x = torch.from_numpy(samples.x)
+    x = torch.cat([x, x.new_ones(len(x), 1)], 1)
+    y = torch.from_numpy(samples.y)
+    if task == "classification":
+        return SharedFeatures(x, 3), torch.eye(3).double()[y], x, samples.source
+    return SharedFeatures(x, 1), y[:, None], x, samples.source
+
+
+def densities(mixture, features, targets, loss):
+    """p_k(y_i | x_i), [K, n], one output after another."""
+    outputs = features.outputs(mixture.weights)
+    if loss == "cross_entropy":
+        return (outputs.softmax(-1) * targets).sum(-1)
+    normal = torch.distributions.Normal(outputs[..., 0], mixture.noise[:, None].sqrt())
+    return normal.log_prob(targets[:, 0]).exp()
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("is_gated", [False, True])
+def test_responsibilities_and_likelihood_are_bayes_rule(task, is_gated):
+    features, targets, x, _ = arrays(task)
+    loss = "cross_entropy" if task == "classification" else "mse"
+    gate = x if is_gated else None
+    found = fit_mixture(MixtureProblem(features, targets, loss, gate_inputs=gate), 2, restarts=2)
+    prior = (x @ found.gate.T).softmax(1).T if is_gated else found.mixing[:, None]
+    joint = prior * densities(found, features, targets, loss)
+    torch.testing.assert_close(found.responsibility, (joint / joint.sum(0)).T)
+    assert found.log_likelihood == pytest.approx(float(joint.sum(0).log().mean()))
+    torch.testing.assert_close(found.joint(features, targets, loss, gate).exp(), joint.T)
+
+
+def test_densities_of_targets_are_those_of_the_normal_law():
+    g = torch.Generator().manual_seed(0)
+    outputs, targets = (torch.randn(*shape, generator=g).double() for shape in ((2, 5, 3), (5, 3)))
+    noise = torch.tensor([0.4, 2.0]).double()
+    expected = norm.logpdf(targets, outputs, noise.sqrt()[:, None, None]).sum(2)
+    np.testing.assert_allclose(log_densities(outputs, targets, "mse", noise), expected, rtol=1e-12)
+
+
+def test_it_rests_where_each_model_is_the_fit_under_its_responsibilities():
+    features, targets, _, _ = arrays("regression")
+    found = fit_mixture(MixtureProblem(features, targets, "mse"), 2, restarts=2)
+    assert found.converged
+    mass = found.responsibility.T + 1 / len(targets)
+    again = fit_convex(features, targets, "mse", 1e-4, sample_weight=mass).weights
+    torch.testing.assert_close(again, found.weights, atol=2e-3, rtol=0)
+    torch.testing.assert_close(mass.sum(1) / mass.sum(), found.mixing, atol=2e-3, rtol=0)
+
+
+def test_one_block_is_the_plain_fit():
+    features, targets, _, _ = arrays()
+    found = fit_mixture(MixtureProblem(features, targets, "cross_entropy"), 1, restarts=1)
+    plain = fit_convex(features, targets, "cross_entropy", 1e-4).weights
+    torch.testing.assert_close(found.weights, plain, atol=1e-2, rtol=0)
+    assert found.responsibility.eq(1).all()
+
+
+def test_a_fitted_start_is_not_forgotten():
+    features, targets, x, source = arrays(sizes=(250, 250))
+    truth = torch.eye(2).double()[np.unique(source, return_inverse=True)[1]]
+    found = fit_mixture(
+        MixtureProblem(features, targets, "cross_entropy", gate_inputs=x),
+        2,
+        restarts=0,
+        starts=[truth],
+    )
+    assert adjusted_rand_score(source, found.responsibility.argmax(1)) > 0.9
+
+
+def test_units_of_a_regression():
+    features, targets, _, _ = arrays("regression")
+    one = fit_mixture(MixtureProblem(features, targets, "mse"), 2, restarts=2)
+    ten = fit_mixture(MixtureProblem(features, 10 * targets, "mse"), 2, restarts=2)
+    torch.testing.assert_close(ten.noise, 100 * one.noise, rtol=1e-6, atol=0)
+    torch.testing.assert_close(ten.responsibility, one.responsibility, rtol=1e-5, atol=1e-8)
+
+
+def test_held_out_samples_leave_no_trace_in_the_weights():
+    features, targets, _, _ = arrays("regression")
+    folds = fold_numbers(targets, "mse", 3, 0)
+    start = torch.ones(len(targets), 1).double()
+    problem = MixtureProblem(features, targets, "mse")
+    found = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
+    keep, out = (folds != 0).nonzero()[:, 0], (folds == 0).nonzero()[:, 0]
+    alone = fit_mixture(MixtureProblem(features.subset(keep), targets[keep], "mse"), 1, restarts=1)
+    other = alone.joint(features.subset(out), targets[out], "mse").logsumexp(1)
+    torch.testing.assert_close(found[out], other, rtol=1e-6, atol=1e-6)
+
+
+def test_folds_are_even_in_every_class():
+    _, targets, _, _ = arrays()
+    folds = fold_numbers(targets, "cross_entropy", 5, 0)
+    for c in range(3):
+        sizes = np.bincount(folds[targets[:, c] == 1], minlength=5)
+        assert sizes.max() - sizes.min() <= 1
+
+
+def test_nothing_to_start_from():
+    features, targets, _, _ = arrays()
+    with pytest.raises(SettingError, match="n_blocks must be at least 1, and restarts"):
+        fit_mixture(MixtureProblem(features, targets, "cross_entropy"), 2, restarts=0)

@@ -6,6 +6,12 @@ import torch
 from torch import nn
 
 from datassay.act.purify.loop import purify
+from datassay.act.purify.stopping import (
+    held_out_stop,
+    held_out_threshold,
+    inflection_stop,
+    validation_stop,
+)
 from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import sd_mixture
@@ -106,20 +112,15 @@ def test_limits_are_kept(mixed):
     before, after = np.bincount(mixed.y), np.bincount(mixed.y[found.keep], minlength=4)
     assert (after >= np.minimum(before, 60)).all()
     assert len(found.removed) == np.maximum(before - 60, 0).sum()  # all that may go has gone
-
-
-def test_limit_reached_is_told(mixed):
-    found = purify(linear((40,), 4), mixed, order="fixed", max_fraction=0.05)
-    assert len(found.removed) == 20
-    assert "went on to its limit of 20 samples" in found.warnings[0]
+    told = purify(linear((40,), 4), mixed, order="fixed", max_fraction=0.05)
+    assert len(told.removed) == 20
+    assert "went on to its limit of 20 samples" in told.warnings[0]
 
 
 def test_auto_order_follows_the_number_of_samples_a_weight(mixed):
-    few = mixed.subset(np.arange(100))
     settings = {"stop": "none", "max_fraction": 0.02}
-    assert purify(linear((40,), 4), few, **settings).order == "fixed"
-    narrow = regression()
-    assert purify(linear((3,), 1), narrow, **settings).order == "adjoint"
+    assert purify(linear((40,), 4), mixed.subset(np.arange(100)), **settings).order == "fixed"
+    assert purify(linear((3,), 1), regression(), **settings).order == "adjoint"
 
 
 def test_regression_outliers_go_and_normal_residuals_stay():
@@ -238,6 +239,43 @@ def test_bad_samples(mixed):
     same = SampleSet(np.ones((9, 2)), np.arange(9) % 2, np.arange(9), ("a", "b"))
     with pytest.raises(DataError, match="inputs must differ; all 9 samples are the same"):
         purify(linear((2,), 2), same)
-    one_class = mixed.subset(np.flatnonzero(mixed.y == 0))
     with pytest.raises(DataError, match="at least 2 classes"):
-        purify(linear((40,), 4), one_class)
+        purify(linear((40,), 4), mixed.subset(mixed.y == 0))
+
+
+# Stopping rules on traces whose right answer is plain.
+
+
+def test_threshold_is_half_the_chance_of_a_blind_guess():
+    assert np.exp(-held_out_threshold(4)) == pytest.approx(0.5 / 4)
+    assert held_out_threshold(4) == pytest.approx(2.0, abs=0.1)  # METHODS §4
+    assert np.exp(-held_out_threshold(10, is_convex=False)) == pytest.approx(0.25 / 10)
+    z = np.sqrt(2 * held_out_threshold(0) - np.log(2 * np.pi))
+    assert z == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize(
+    ("surprise", "steps"),
+    [
+        ([5.0, 4.8, 5.2, 4.9, 5.1], None),
+        # Means of three: ..., (5.1, 1.0, 0.9) = 2.33, (1.0, 0.9, 1.1) = 1.0 at step 8, undone.
+        ([5.0, 4.8, 5.2, 4.9, 5.1, 1.0, 0.9, 1.1], 7),
+        ([2.5, 1.2, 1.0, 0.9], 0),  # a pure set
+        ([2.5, 1.2], None),  # not yet judged
+        ([5.0, 5.0, 5.0, 0.1, 5.0, 5.0], None),  # one noisy batch
+    ],
+)
+def test_held_out_rule_stops_where_three_batches_are_familiar(surprise, steps):
+    assert held_out_stop(np.array(surprise), 2.0) == steps
+
+
+def test_inflection_is_where_the_fall_slows_down():
+    variance = np.concatenate([np.exp(-0.5 * np.arange(10)), np.full(10, np.exp(-4.5))])
+    assert inflection_stop(variance) == pytest.approx(9, abs=1)
+    assert inflection_stop(np.ones(4)) == 0
+
+
+def test_validation_takes_the_earliest_best_of_a_mean_over_three():
+    score = np.array([0.5, 0.6, 0.95, 0.6, 0.8, 0.82, 0.8, 0.8])
+    assert validation_stop(score) == 5
+    assert validation_stop(np.full(6, 0.9)) == 0

@@ -1,4 +1,7 @@
-"""Taylor-based sampling: what it draws, what it reports, what it refuses."""
+"""Taylor-based sampling: its index, what it draws, its bound, what it refuses."""
+
+from itertools import product
+from math import factorial
 
 import numpy as np
 import pytest
@@ -6,8 +9,10 @@ import torch
 
 from datassay.act.sample.comparison import compare_designs
 from datassay.act.sample.density import Density, fit_density, truncated_draws
-from datassay.act.sample.taylor import taylor_sample
-from datassay.data.synthetic.functions import function_problem, runge
+from datassay.act.sample.generalization_bound import bound_reductions, generalization_bound
+from datassay.act.sample.taylor import taylor_index, taylor_sample, taylor_terms
+from datassay.collect.curvature.derivatives import derivatives, point_function
+from datassay.data.synthetic.functions import runge
 from datassay.errors import DataError, DatassayError, SettingError
 from datassay.models.networks import mlp
 from datassay.train.recipe import Recipe
@@ -22,17 +27,14 @@ def step(x):
 
 def test_points_their_values_and_the_union():
     found = taylor_sample(step, [(0, 1), (-2, 2)], n_initial=300, n_new=200, n_components=2)
-    assert found.x.shape == (500, 2)
-    assert found.is_new.sum() == 200
+    assert found.x.shape == (500, 2) and found.is_new.sum() == 200
     assert found.derivatives == "finite"
     np.testing.assert_array_equal(found.y[:, 0], step(found.x))
-    assert (found.x >= found.domain[:, 0]).all()
-    assert (found.x <= found.domain[:, 1]).all()
+    assert ((found.x >= found.domain[:, 0]) & (found.x <= found.domain[:, 1])).all()
     new = found.x[found.is_new]
     assert np.mean(abs(new[:, 0] - 0.3) < 0.15) > 0.9  # 0.3 of the domain
     assert new[:, 1].std() > 0.8  # all along the step
-    assert 0 < found.acceptance <= 1
-    assert found.tries >= 200
+    assert 0 < found.acceptance <= 1 and found.tries >= 200
     assert found.density.weight.sum() == pytest.approx(1)
     again = taylor_sample(step, [(0, 1), (-2, 2)], n_initial=300, n_new=200, n_components=2)
     np.testing.assert_array_equal(again.x, found.x)
@@ -40,19 +42,18 @@ def test_points_their_values_and_the_union():
     assert not np.isclose(other.x, found.x).any()
 
 
-def test_tables_and_sample_sets():
-    found = taylor_sample(runge, (0, 1), n_initial=8, n_new=4, initial="grid")
-    table = found.to_table()
-    assert table.column_names == ["x0", "y0", "is_new", "taylor_index"]
-    assert table["taylor_index"].null_count == 4
-    np.testing.assert_array_equal(found.x[:8, 0], np.linspace(0, 1, 8))
-    samples = found.to_samples("hill", ["x"])
-    assert samples.y.shape == (12,)
-    assert list(samples.source[7:9]) == ["initial", "new"]
-
-
 def test_the_index_of_runge_by_hand():
-    found = taylor_sample(runge, (0, 1), n_initial=5, n_new=1, initial="grid", epsilon=0.01)
+    told = []
+    found = taylor_sample(
+        runge, (0, 1), n_initial=5, n_new=1, initial="grid", epsilon=0.01,
+        progress=lambda *at: told.append(at),
+    )  # fmt: skip
+    assert ("label points", 6, 6) in told and ("derivatives", 5, 5) in told
+    table, samples = found.to_table(), found.to_samples("hill", ["x"])
+    assert table.column_names == ["x0", "y0", "is_new", "taylor_index"]
+    assert table["taylor_index"].null_count == 1
+    np.testing.assert_array_equal(found.x[:5, 0], np.linspace(0, 1, 5))
+    assert samples.y.shape == (6,) and list(samples.source[4:]) == ["initial", "new"]
     z = found.x[:5, 0] - 0.5
     first = -50 * z / (1 + 25 * z**2) ** 2
     second = (3750 * z**2 - 50) / (1 + 25 * z**2) ** 3
@@ -87,8 +88,7 @@ def test_the_mixture_is_that_of_points_repeated_by_their_index():
 def test_more_copies_than_fit_are_drawn_in_proportion(monkeypatch):
     monkeypatch.setattr("datassay.act.sample.density.MOST_COPIES", 400)
     x = np.linspace(0, 1, 200)[:, None]
-    index = np.where(x[:, 0] < 0.5, 3.0, 1.0)
-    found = fit_density(x, index, UNIT, 1)
+    found = fit_density(x, np.where(x[:, 0] < 0.5, 3.0, 1.0), UNIT, 1)
     assert found.mean[0, 0] == pytest.approx(0.25 * 0.75 + 0.75 * 0.25, abs=0.01)
 
 
@@ -151,9 +151,9 @@ GOOD = {"n_initial": 8, "n_new": 4, "n_components": 2}
         ({"epsilon": -1.0}, "epsilon must be positive"),
         ({"n_initial": 1}, "n_initial must be"),
         ({"n_new": 0}, "n_new must be"),
-        ({"initial": "sobol"}, "initial must be one of"),
+        ({"initial": "sobol"}, "initial must be 'grid' or 'uniform'; got 'sobol'"),
         ({"derivatives": "exact"}, "derivatives must be one of"),
-        ({"floor": 0.0}, "floor must be positive"),
+        ({"floor": 0.0}, "floor must be finite and positive"),
         ({"max_tries": 0}, "max_tries must be"),
         ({"seed": -1}, "seed must be"),
         ({"domain": [(0, 1), (0, 1)], "initial": "grid"}, "Take 4 or 9"),
@@ -165,13 +165,6 @@ def test_bad_input_is_one_clear_error(change, message):
         taylor_sample(given.pop("f"), given.pop("domain"), **given)
 
 
-def test_progress_counts_up_to_all_points():
-    told = []
-    taylor_sample(runge, (0, 1), **GOOD, progress=lambda *a: told.append(a))
-    assert ("label points", 12, 12) in told
-    assert ("derivatives", 8, 8) in told
-
-
 def test_a_network_can_be_sampled():
     torch.manual_seed(0)
     found = taylor_sample(mlp((2,), 3, width=4), [(0, 1)] * 2, n_initial=20, n_new=5, order=1)
@@ -180,7 +173,6 @@ def test_a_network_can_be_sampled():
 
 
 def test_designs_are_compared_on_the_same_networks():
-    problem = function_problem("runge")
     test = np.linspace(0, 1, 50)[:, None]
     good = np.linspace(0, 1, 20)[:, None]
     narrow = good / 10
@@ -195,7 +187,6 @@ def test_designs_are_compared_on_the_same_networks():
     apart = np.abs(found.outputs(test) - label(test))
     np.testing.assert_allclose(found.largest, apart.max((2, 3)))
     np.testing.assert_allclose(found.root_mean_square, np.sqrt((apart**2).mean((2, 3))))
-    assert problem.name == "runge"
     with pytest.raises(SettingError, match="repetitions of"):
         compare_designs({"one": designs["wide"][:2]}, (test, label(test)), networks, recipe)
 
@@ -206,3 +197,157 @@ def test_on_runge_more_points_lie_where_s0_shows_them():
     new = np.abs(found.x[found.is_new, 0] - 0.5)
     assert np.median(new) == pytest.approx(0.12, abs=0.05)  # f' is largest at 1/√75 = 0.115
     assert np.mean(new > 0.35) < 0.1
+
+
+BOX = np.array([[-1.0, 1.0]] * 3)
+
+
+def cubic(x):
+    a, b, c = x[..., 0], x[..., 1], x[..., 2]
+    return torch.stack([a * b * c + a**3, b**2 * c - a], -1)
+
+
+def derivative(k, x):
+    """∂^k of both outputs of `cubic` by hand: its polynomials term by term."""
+
+    def term(coefficient, powers):
+        value = np.full(len(x), float(coefficient))
+        for j, (power, times) in enumerate(zip(powers, k, strict=True)):
+            if times > power:
+                return np.zeros(len(x))
+            value *= factorial(power) / factorial(power - times) * x[:, j] ** (power - times)
+        return value
+
+    first = term(1, (1, 1, 1)) + term(1, (3, 0, 0))
+    return np.stack([first, term(1, (0, 2, 1)) - term(1, (1, 0, 0))])
+
+
+def brute_force(x, epsilon, order):
+    """Σ_{1≤|k|≤n} ε^k ‖∂^k f‖² / k! over distinct multi-indices, each once."""
+    total = np.zeros(len(x))
+    for k in product(range(order + 1), repeat=3):
+        if 1 <= sum(k) <= order:
+            k_factorial = np.prod([factorial(j) for j in k])
+            total += np.prod(epsilon ** np.array(k)) * (derivative(k, x) ** 2).sum(0) / k_factorial
+    return total
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("epsilon", [0.3, (0.1, 0.5, 2.0)])
+def test_the_index_is_the_printed_sum_over_multi_indices(order, epsilon):
+    x = np.random.default_rng(0).uniform(-1, 1, (7, 3))
+    _, tensors = derivatives(point_function(cubic, x), x, order, bounds=BOX)
+    every = np.broadcast_to(np.asarray(epsilon, float), 3)
+    np.testing.assert_allclose(taylor_index(tensors, epsilon), brute_force(x, every, order))
+    terms = taylor_terms(tensors, epsilon)
+    assert terms.shape == (7, order)
+    np.testing.assert_allclose(terms[:, :1].sum(1), brute_force(x, every, 1))
+
+
+def test_units_of_inputs_and_outputs():
+    x, u, t = np.random.default_rng(1).uniform(-1, 1, (5, 3)), 3.0, 2.0
+    _, plain = derivatives(point_function(cubic, x), x, 2, bounds=BOX)
+    scaled = point_function(lambda z: t * cubic(z / u), x * u)
+    _, found = derivatives(scaled, x * u, 2, bounds=u * BOX)
+    np.testing.assert_allclose(taylor_index(found, 0.1 * u**2), t**2 * taylor_index(plain, 0.1))
+
+
+def test_it_is_the_variance_of_a_quadratic_under_noise():
+    """S0 App. B for n = 2: exact where nothing is neglected."""
+
+    def quadratic(x):
+        return x[..., 0] ** 2 + x[..., 0] * x[..., 1] - 3 * x[..., 1]
+
+    x, epsilon = np.array([[0.4, -0.2]]), 0.2
+    _, tensors = derivatives(point_function(quadratic, x), x, 2, bounds=BOX[:2])
+    noise = np.random.default_rng(0).normal(scale=epsilon**0.5, size=(300_000, 2))
+    variance = quadratic(x + noise).var()
+    assert taylor_index(tensors, epsilon)[0] == pytest.approx(variance, rel=1e-2)
+
+
+def test_epsilon_is_refused():
+    for epsilon in (0.0, -1.0, np.nan, np.inf, (0.1, 0.2), (0.1, 0.2, 0.0)):
+        message = "one for each of 3" if np.size(epsilon) == 2 else "positive and finite"
+        with pytest.raises(SettingError, match=message):
+            taylor_index((np.ones((2, 1, 3)),), epsilon)
+
+
+X = np.array([0.7, 0.1, 0.4])
+SLOPE = np.array([1.0, -2.0, 0.5])
+
+
+def integral(x, slope, low, high, k, place):
+    """Σ ∫ over the cell of (|f'| + K)² |z − X|² dP, by the midpoint rule."""
+    z = low + (np.arange(200_000) + 0.5) / 200_000 * (high - low)
+    nearest = np.abs(z[:, None] - x).argmin(1)
+    if place == "inside":
+        return np.mean((np.abs(slope[nearest]) + k) ** 2 * (z - x[nearest]) ** 2)
+    left = np.array([z[nearest == i].min() for i in range(len(x))])  # as if X_i were at its end
+    return np.mean((np.abs(slope[nearest]) + k) ** 2 * (z - left[nearest]) ** 2)
+
+
+@pytest.mark.parametrize("place", ["end", "inside"])
+def test_the_bound_is_the_integral_over_the_cells(place):
+    for low, high in ((0.0, 1.0), (-1.0, 2.0)):
+        found = generalization_bound(X, SLOPE, (low, high), lipschitz=0.3, place=place)
+        assert found.total == pytest.approx(integral(X, SLOPE, low, high, 0.3, place), rel=1e-4)
+    u, t = 10.0, 4.0  # units
+    plain = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.3, place=place).total
+    run = {"lipschitz": t / u * 0.3, "place": place}
+    scaled = generalization_bound(u * X, t / u * SLOPE, (0, u), **run).total
+    assert scaled == pytest.approx(t**2 * plain)
+
+
+def test_cells_end_half_way_and_at_the_domain():
+    found = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.0)
+    np.testing.assert_allclose(found.cell, [[0.55, 1], [0, 0.25], [0.25, 0.55]])
+    np.testing.assert_allclose(found.term, SLOPE**2 * np.array([0.45, 0.25, 0.3]) ** 3 / 3)
+
+
+def test_a_third_at_the_end_a_twelfth_in_the_middle():
+    for x, constant in ((0.0, 1 / 3), (0.5, 1 / 12), (0.25, (1 / 64 + 27 / 64) / 3)):
+        at = (np.array([x]), np.array([2.0]), (0, 1))
+        assert generalization_bound(*at, lipschitz=1.0).total == pytest.approx(9 / 3)
+        inside = generalization_bound(*at, lipschitz=1.0, place="inside")
+        assert inside.total == pytest.approx(9 * constant)
+
+
+def test_it_bounds_the_error_of_an_interpolant():
+    """S0 eq. 9 for sin 3x and straight lines between its values at 40 points."""
+    x = np.sort(np.random.default_rng(0).uniform(size=40))
+    slope = 3 * np.cos(3 * x)
+    z = np.linspace(0, 1, 10_001)
+    error = np.mean((np.interp(z, x, np.sin(3 * x)) - np.sin(3 * z)) ** 2)
+    for place in ("end", "inside"):
+        assert error < generalization_bound(x, slope, (0, 1), lipschitz=3.0, place=place).total
+
+
+def test_what_a_point_takes_away_is_the_difference():
+    added, steep = np.array([0.85, 0.1, 0.2]), np.array([1.0, -2.0, 50.0])
+    found = bound_reductions(X, SLOPE, added, steep, (0, 1), lipschitz=0.1)
+    before = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.1).total
+    for gain, x, slope in zip(found, added, steep, strict=True):
+        more = np.append(X, x), np.append(SLOPE, slope)
+        after = generalization_bound(*more, (0, 1), lipschitz=0.1)
+        assert gain == pytest.approx(before - after.total)
+    assert found[0] > 0
+    assert found[2] < 0  # it shows how steep f is there
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"x": np.array([0.5, 1.5, 0.1])}, DataError, "must lie in the domain"),
+        ({"x": np.array([0.5, np.nan, 0.1])}, DataError, "must lie in the domain"),
+        ({"slope": np.array([1.0, np.inf, 0.0])}, DataError, "finite"),
+        ({"x": np.empty(0), "slope": np.empty(0)}, DataError, "one number for each"),
+        ({"domain": (1.0, 0.0)}, DataError, "lower end first"),
+        ({"lipschitz": -1.0}, SettingError, "lipschitz must be at least 0"),
+        ({"place": "middle"}, SettingError, "place must be 'end' or 'inside'; got 'middle'"),
+    ],
+)
+def test_bad_input_of_the_bound(change, error, message):
+    given = {"x": X, "slope": SLOPE, "domain": (0.0, 1.0), "lipschitz": 0.0, "place": "end"}
+    given |= change
+    with pytest.raises(error, match=message):
+        generalization_bound(given.pop("x"), given.pop("slope"), given.pop("domain"), **given)

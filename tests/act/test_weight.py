@@ -1,13 +1,25 @@
-"""Weights by local variance against the formula and the published code's numbers."""
+"""Weights by local variance and published rivals, against formulas and published numbers."""
 
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import make_moons
+from torch import nn
 
+from datassay.act.weigh.baseline_weights import (
+    active_bias_weights,
+    batched_active_bias,
+    class_balanced_weights,
+    self_paced_weights,
+)
 from datassay.act.weigh.weights import SampleWeights, local_variance_weights, sample_weights
+from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.models.networks import mlp
 from datassay.score.neighbors.local_variance import local_variance
+from datassay.train.history import PredictionHistory
+from datassay.train.recipe import Recipe
+from datassay.train.training import train_networks
 
 MOONS = make_moons(300, noise=0.2, random_state=0)
 
@@ -27,6 +39,9 @@ def test_weights_do_not_depend_on_units_or_order():
     x, y = MOONS
     weight = local_variance_weights(x, 1.0 * y, 9)
     np.testing.assert_allclose(local_variance_weights(7 * x, 3.0 * y + 2, 9), weight, rtol=1e-9)
+    assert np.ptp(local_variance_weights(x, y, max_ratio=1)) == 0
+    heaviest = local_variance_weights(x, y, max_ratio=40)
+    assert heaviest.max() / heaviest.min() == pytest.approx(40)
     order = np.random.default_rng(0).permutation(300)
     np.testing.assert_allclose(local_variance_weights(x[order], 1.0 * y[order], 9), weight[order])
 
@@ -34,22 +49,14 @@ def test_weights_do_not_depend_on_units_or_order():
 def test_tensors_and_lists_are_taken():
     x, y = MOONS
     expected = local_variance_weights(x, y)
-    np.testing.assert_array_equal(
-        local_variance_weights(torch.tensor(x), torch.tensor(y)), expected
-    )
-    np.testing.assert_array_equal(local_variance_weights(x.tolist(), y.tolist()), expected)
+    for given in ((torch.tensor(x), torch.tensor(y)), (x.tolist(), y.tolist())):
+        np.testing.assert_array_equal(local_variance_weights(*given), expected)
 
 
 @pytest.mark.parametrize("y", [np.zeros(30, int), np.full(30, 0.1), np.ones((30, 2))])
 def test_constant_targets_weigh_the_same(y):
     x = np.random.default_rng(0).normal(size=(30, 2))
     assert local_variance_weights(x, y, 4).tolist() == [1 / 30] * 30
-
-
-def test_ratio():
-    assert np.ptp(local_variance_weights(*MOONS, max_ratio=1)) == 0
-    weight = local_variance_weights(*MOONS, max_ratio=40)
-    assert weight.max() / weight.min() == pytest.approx(40)
 
 
 def test_density_divides_and_says_what_it_clipped():
@@ -84,16 +91,157 @@ def test_table_and_details():
     np.testing.assert_array_equal(found.weight, local_variance_weights(x, y))
 
 
+G = np.random.default_rng(0)
+NONE = PredictionHistory(3)
+
+
+def visited(n=12, k=3, visits=5):
+    """A history, and the probabilities [visits, n] that it saw, in shuffled batches of four."""
+    y = torch.arange(n) % k
+    history, seen = PredictionHistory(n), []
+    for _ in range(visits):
+        outputs = torch.tensor(G.normal(size=(n, k)))
+        seen.append(outputs.softmax(1)[torch.arange(n), y].numpy())
+        for some in torch.tensor(G.permutation(n)).split(4):
+            history.record(some, outputs[some], y[some])
+    return history, np.stack(seen)
+
+
+def test_history_equals_all_probabilities_at_once():
+    history, p = visited()
+    np.testing.assert_allclose(history.mean[0], p.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(history.variance()[0], p.var(0), rtol=1e-10)
+    assert (history.visits == 5).all() and len(history) == 12
+
+
+@pytest.mark.parametrize("smoothing", [None, 0.0, 0.2])
+def test_active_bias_formula(smoothing):
+    history, p = visited()
+    deviation = np.sqrt(p.var(0) + p.var(0) ** 2 / 4)
+    weight = deviation + (deviation.mean() if smoothing is None else smoothing)
+    found = active_bias_weights(history, smoothing)
+    np.testing.assert_allclose(found, weight / weight.sum(), rtol=1e-10)
+    if smoothing is None:
+        assert found.min() * 12 >= 0.5
+
+
+def test_warm_up_is_uniform_and_late_samples_weigh_the_mean():
+    history = PredictionHistory(3)
+    assert active_bias_weights(history).tolist() == [1 / 3] * 3
+    for logit in (0.0, 1.0, 3.0):
+        history.record(torch.tensor([0]), torch.tensor([[0.0, logit]]), torch.tensor([1]))
+        history.record(torch.tensor([1]), torch.tensor([[0.0, -logit / 9]]), torch.tensor([1]))
+    found = active_bias_weights(history)
+    assert found[0] > found[2] > found[1] and found[2] == pytest.approx(found[:2].mean())
+    assert active_bias_weights(history, min_visits=4).tolist() == [1 / 3] * 3
+
+
+def test_binary_logits_and_labels_of_all_samples():
+    y = torch.tensor([1, 0, 1, 1])
+    a, b = PredictionHistory(4), PredictionHistory(4)
+    logits = torch.tensor([0.3, -2.0])
+    a.record(torch.tensor([2, 1]), logits, y)
+    b.record(torch.tensor([2, 1]), torch.stack([0 * logits, logits], 1), torch.tensor([1, 0]))
+    expected = [0, torch.sigmoid(torch.tensor(2.0)), torch.sigmoid(torch.tensor(0.3)), 0]
+    np.testing.assert_allclose(a.mean[0], expected, rtol=1e-6)
+    assert torch.equal(a.mean, b.mean)
+
+
+def test_networks_trained_together_each_have_their_history():
+    """Recorded and weighted in our loop, against each network alone."""
+    x, y = G.normal(size=(40, 5)).astype(np.float32), np.arange(40) % 3
+    samples = SampleSet(x=x, y=y, ids=np.arange(40), class_names=("a", "b", "c"))
+    models: list[nn.Module] = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        models.append(mlp((5,), 3, width=6))
+
+    def trained(models):
+        history = PredictionHistory(40, len(models))
+        networks = train_networks(
+            models,
+            samples,
+            torch.arange(40).expand(len(models), -1),
+            Recipe(steps=20, lr=0.02, batch_size=8),
+            sample_weight=lambda at: 40 * batched_active_bias(history).gather(1, at),
+            observe=lambda at, outputs: history.record(at, outputs, torch.as_tensor(y)),
+        )
+        return history, networks.state
+
+    (both, state), (alone, first) = trained(models), trained(models[:1])
+    assert (both.visits == 4).all() and active_bias_weights(both).shape == (2, 40)
+    np.testing.assert_allclose(both.mean[0], alone.mean[0], rtol=1e-4)
+    torch.testing.assert_close(state["1.weight"][:1], first["1.weight"], rtol=1e-3, atol=1e-5)
+
+
+def test_class_balanced():
+    y = np.array(["a"] * 90 + ["b"] * 10)
+    for beta in (0.9, 0.9999):
+        weight = class_balanced_weights(y, beta)
+        ratio = (1 - beta**90) / (1 - beta**10)  # eq. (2) and (4)
+        assert weight[-1] / weight[0] == pytest.approx(ratio, rel=1e-9)
+        assert weight.sum() == pytest.approx(1)
+    np.testing.assert_allclose(class_balanced_weights(y, 0), 0.01)
+    assert class_balanced_weights(y, 1)[-1] == pytest.approx(0.05)
+    assert class_balanced_weights(y, 1 - 1e-15)[-1] == pytest.approx(0.05, rel=1e-6)
+
+
+def test_self_paced():
+    losses = np.array([0.1, 0.5, 0.2, 2.0])
+    np.testing.assert_allclose(self_paced_weights(losses), [0.5, 0, 0.5, 0])
+    np.testing.assert_allclose(self_paced_weights(losses, 1.0), 0.25)
+    np.testing.assert_allclose(self_paced_weights(7 * losses, 0.75), [1 / 3, 1 / 3, 1 / 3, 0])
+    soft = self_paced_weights(losses, threshold=1.0, is_soft=True)
+    np.testing.assert_allclose(soft, np.array([0.9, 0.5, 0.8, 0]) / 2.2)
+    np.testing.assert_allclose(self_paced_weights(np.zeros(4), is_soft=True), 0.25)
+
+
+def weigh(**settings):
+    return sample_weights(*MOONS, **settings)
+
+
+TWO = np.zeros((2, 3))
+
+
+def recorded(positions=(0, 1), outputs=TWO, y=(0, 1)):
+    PredictionHistory(4).record(*map(torch.tensor, (positions, outputs, y)))
+
+
 @pytest.mark.parametrize(
-    ("settings", "error", "message"),
+    ("call", "error", "message"),
     [
-        ({"max_ratio": 0.5}, SettingError, "max_ratio must be a number of at least 1; got 0.5"),
-        ({"max_ratio": np.nan}, SettingError, "max_ratio.*got nan"),
-        ({"density_clip": 0.9}, SettingError, "density_clip must be.*got 0.9"),
-        ({"n_neighbors": 300}, SettingError, "n_neighbors must be at least 2.*300; got 300"),
-        ({"ids": np.arange(5)}, DataError, r"ids must name every sample, 300; got shape \[5\]"),
+        (
+            lambda: weigh(max_ratio=0.5),
+            SettingError,
+            "max_ratio must be a number of at least 1; got 0.5",
+        ),
+        (lambda: weigh(max_ratio=np.nan), SettingError, "max_ratio.*got nan"),
+        (lambda: weigh(density_clip=0.9), SettingError, "density_clip must be.*got 0.9"),
+        (
+            lambda: weigh(n_neighbors=300),
+            SettingError,
+            "n_neighbors must be at least 2.*300; got 300",
+        ),
+        (
+            lambda: weigh(ids=np.arange(5)),
+            DataError,
+            r"ids must name every sample, 300; got shape \[5\]",
+        ),
+        (lambda: class_balanced_weights(np.arange(3), 1.5), SettingError, "beta.*got 1.5"),
+        (lambda: class_balanced_weights(np.ones(3)), DataError, r"y must be \[n\] classes"),
+        (lambda: self_paced_weights(np.array([np.nan])), DataError, "1 of them negative or NaN"),
+        (lambda: self_paced_weights(np.ones(3), 0.0), SettingError, "fraction.*got 0.0"),
+        (lambda: self_paced_weights(np.ones(3), threshold=0.5), SettingError, "smallest loss, 1"),
+        (lambda: active_bias_weights(NONE, -1.0), SettingError, "got -1.0"),
+        (lambda: active_bias_weights(NONE, min_visits=1), SettingError, "min_visits.*got 1"),
+        (lambda: PredictionHistory(0), SettingError, "n_samples must be at least 1; got 0"),
+        (lambda: recorded([0, 4]), DataError, r"positions must lie in 0..3; got \[0, 4\]"),
+        (lambda: recorded(outputs=np.zeros((3, 3))), DataError, "of the same batch of 1 network"),
+        (lambda: recorded(y=[0, 1, 2]), DataError, r"the batch's labels, \[2\], or all, \[4\]"),
+        (lambda: recorded(y=[0, 3]), DataError, r"y must lie in 0..2; got \[0, 3\]"),
+        (lambda: recorded(outputs=np.nan * TWO), DataError, "outputs must be finite"),
     ],
 )
-def test_bad_settings(settings, error, message):
+def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
-        sample_weights(*MOONS, **settings)
+        call()

@@ -1,26 +1,170 @@
-"""Gains of a weighting: paired, with an interval over seeds and validation samples."""
+"""Weights used: last layers trained again (S0 Algorithm 1), and paired gains with an interval."""
+
+import sys
 
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import make_moons
 from torch import nn
 
-from datassay.act.weigh.decision_boundary import decision_boundary
-from datassay.act.weigh.features import (
-    standardized_inputs,
-    suits_inputs,
-    trained_network,
+import datassay as da
+from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
+from datassay.act.weigh.gain import (
+    WeightGain,
+    decision_boundary,
+    head_gain,
+    head_recipe,
+    network_gain,
 )
-from datassay.act.weigh.gain import WeightGain, head_gain, head_recipe, network_gain
 from datassay.act.weigh.methods import METHODS, Watched, recorder, rival_of, weigh
-from datassay.act.weigh.reweight import head_problem
+from datassay.act.weigh.reweight import head_problem, reweight
+from datassay.act.weigh.search import search_weights, weighting_grid
+from datassay.act.weigh.weights import local_variance_weights
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import DataError, ModelError, SettingError
 from datassay.score.neighbors.local_variance import local_variance
 from datassay.stats import paired
 from datassay.train.head_training import HeadRecipe
 from datassay.train.history import PredictionHistory
-from datassay.train.recipe import Recipe, network_recipe
+from datassay.train.recipe import Recipe
+
+
+def moons(n, seed):
+    x, y = make_moons(n, noise=0.25, random_state=seed)
+    return SampleSet(x, y.astype(np.int64), np.arange(n) + 7, ("a", "b"))
+
+
+def network(k=2, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, k))
+
+
+@pytest.fixture(scope="module")
+def sets():
+    return moons(200, 0), moons(150, 1)
+
+
+def test_lines_three_to_six_of_algorithm_1(sets):
+    """Features, weights and the exact last layer by hand."""
+    train, val = sets
+    model = network()
+    before = [p.clone() for p in model.parameters()]
+    found = reweight(model, train, val, n_neighbors=10, max_ratio=30, solver="exact")
+    x = torch.tensor(train.x).float()
+    features = model[1](model[0](x)).detach()
+    weights = local_variance_weights(features.double().numpy(), train.y, 10, 30)
+    np.testing.assert_allclose(found.weights, weights)
+    assert found.weights.max() / found.weights.min() == pytest.approx(30)
+    assert (found.layer, found.n_features, found.metric, found.epoch) == ("2", 16, "accuracy", 0)
+    # At the weighted minimum the gradient is that of the ridge.
+    w, b = (p.detach().double().requires_grad_() for p in found.model[2].parameters())
+    each = nn.functional.cross_entropy(
+        features.double() @ w.T + b, torch.tensor(train.y), reduction="none"
+    )
+    slopes = torch.autograd.grad((torch.tensor(weights) * each).sum(), (w, b))
+    torch.testing.assert_close(slopes[0], -1e-4 * w.detach(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(slopes[1], -1e-4 * b.detach(), atol=1e-6, rtol=0)
+    assert all(torch.equal(a, p) for a, p in zip(before, model.parameters(), strict=True))
+    right = found.model(torch.tensor(val.x).float()).argmax(1).numpy() == val.y
+    assert found.after == pytest.approx(right.mean()) and found.after > found.before
+    assert found.to_table().column_names == ["id", "sample_weight"]
+    assert found.to_table()["id"].to_pylist()[0] == 7
+
+
+def test_weights_of_any_method_and_any_scale(sets):
+    train, _ = sets
+    mine = np.random.default_rng(0).random(200)
+    one, other = (
+        reweight(network(1), train, weights=s * mine, recipe=HeadRecipe(epochs=2)) for s in (1, 4)
+    )
+    assert one.weights.sum() == pytest.approx(1) and one.epoch == 2 and np.isnan(one.after)
+    np.testing.assert_allclose(one.weights, mine / mine.sum())
+    for a, b in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_regression_in_the_targets_own_unit():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (300, 1))
+    y = 50 + 20 * np.tanh(4 * x[:, 0]) + rng.standard_normal(300)
+    train = val = SampleSet(x, y, np.arange(300))
+    model = da.build_model("mlp:width=32", train)
+    found = reweight(model, train, val, n_neighbors=10, solver="exact")
+    assert found.metric == "R²" and found.after > 0.95
+    middle = np.abs(x[:, 0]) < 0.2
+    assert found.weights[middle].mean() > 2 * found.weights[np.abs(x[:, 0]) > 0.8].mean()
+
+
+def test_patience_stops_on_the_validation_samples(sets):
+    train, val = sets
+    recipe = HeadRecipe(lr=0.1, epochs=60, patience=3)
+    found = reweight(network(), train, val, n_neighbors=10, recipe=recipe)
+    problem = head_problem(network(), train, val)
+    trained = problem.train(found.weights[None], recipe)
+    assert found.epoch == int(trained.epoch[0, 0]) < 60
+    assert found.after == pytest.approx(float(trained.val_score.max()))
+
+
+def test_bad_input(sets):
+    for model, given, error, message in (
+        (nn.Flatten(), {}, ModelError, "it has none"),
+        (network(), {"weights": np.ones(3)}, DataError, "each of the 200 samples"),
+        (network(5), {}, ModelError, "2 outputs"),
+        (network(), {"n_neighbors": 200}, SettingError, "n_neighbors"),
+        (network(), {"max_ratio": 0.5}, SettingError, "max_ratio"),
+    ):
+        with pytest.raises(error, match=message):
+            reweight(model, sets[0], **given)
+
+
+def test_the_grid_is_each_pair_trained_alone(sets):
+    train, val = sets
+    model, recipe = network(), HeadRecipe(lr=0.1, epochs=4)
+    grid = weighting_grid(
+        model, train, val, n_neighbors=(5, 30), max_ratios=(2.0, 50.0), recipe=recipe, seeds=(0, 1)
+    )
+    for r, m in enumerate((2.0, 50.0)):
+        for j, k in enumerate((5, 30)):
+            alone = [
+                reweight(model, train, val, n_neighbors=k, max_ratio=m, recipe=recipe, seed=s).after
+                for s in (0, 1)
+            ]
+            assert grid.score[r, j] == pytest.approx(np.mean(alone), abs=1e-6)
+    assert grid.to_table().num_rows == 4
+    with pytest.raises(SettingError, match="must hold values"):
+        weighting_grid(model, train, val, max_ratios=())
+
+
+def test_search_beats_the_middle_of_its_range_and_is_repeatable(sets):
+    pytest.importorskip("optuna")
+    train, val = sets
+    done = []
+    options = {"n_trials": 8, "recipe": HeadRecipe(lr=0.05, epochs=8, patience=4), "seed": 3}
+    found = search_weights(network(), train, val, progress=lambda *a: done.append(a), **options)
+    assert done[-1] == ("search weights", 8, 8)
+    again = search_weights(network(), train, val, **options)
+    assert found.to_table().equals(again.to_table())
+    ended = [row for row in found.trials.to_pylist() if not row["pruned"]]
+    assert found.score == max(row["score"] for row in ended) and 5 <= found.n_neighbors <= 50
+    pair = {"n_neighbors": found.n_neighbors, "max_ratio": found.max_ratio}
+    alone = reweight(network(), train, val, **pair, recipe=options["recipe"])
+    assert alone.after == pytest.approx(found.score)
+    assert 0 < found.uniform <= 1
+    inner = search_weights(network(), train, **{**options, "n_trials": 2})
+    assert inner.trials.num_rows == 2
+
+
+def test_search_refusals(sets, monkeypatch):
+    train, val = sets
+    with pytest.raises(SettingError, match="n_neighbors must be a range"):
+        search_weights(network(), train, val, n_neighbors=(1, 5))
+    with pytest.raises(SettingError, match="n_trials"):
+        search_weights(network(), train, val, n_trials=0)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(SettingError, match=r"datassay\[tune\]"):
+        search_weights(network(), train, val)
+
 
 RECIPE = Recipe(steps=60, lr=0.05, batch_size=16)
 
@@ -55,21 +199,13 @@ def test_the_difference_is_paired_over_seeds_and_samples():
     assert (gain.score == outcomes.mean(2)).all() and (gain.each == outcomes.mean(0)).all()
 
 
-@pytest.mark.parametrize(
-    ("shift", "verdict"), [(0.3, "better"), (-0.3, "worse"), (0.0, "no difference")]
-)
-def test_the_verdict_is_the_side_of_zero(shift, verdict):
+def test_the_verdict_is_the_side_of_zero_and_one_of_several_may_look_so_by_chance():
     noise = np.random.default_rng(1).normal(0, 0.05, (4, 2, 50))
-    noise[:, 1] += shift
-    gain = WeightGain(("no weights", "ours"), noise, "R²")
-    assert gain.verdict(1) == verdict
-    assert gain.to_table().to_pylist()[1]["verdict"] == verdict
-
-
-def test_one_of_several_weightings_may_look_so_by_chance():
-    change = 0.0215 + np.random.default_rng(5).normal(0, 0.05, (4, 50))
+    for shift, verdict in ((0.3, "better"), (-0.3, "worse"), (0.0, "no difference")):
+        gain = WeightGain(("no weights", "ours"), noise + np.array([0, shift])[:, None], "R²")
+        assert gain.verdict(1) == verdict == gain.to_table().to_pylist()[1]["verdict"]
     scores = np.zeros((4, 4, 50))
-    scores[:, 1] = change
+    scores[:, 1] = 0.0215 + np.random.default_rng(5).normal(0, 0.05, (4, 50))
     alone = WeightGain(("no weights", "ours"), scores[:, :2], "R²")
     beside = WeightGain(("no weights", "ours", "a", "b"), scores, "R²")
     assert 0.017 < alone.interval(1).p < 0.05
@@ -84,6 +220,8 @@ def test_equal_weights_gain_exactly_nothing():
     assert gain.difference(1)[0] == 0 and 0 < gain.difference(1)[1] < 0.1
     assert gain.difference(0) == (0, 0) and gain.verdict(1) == "no difference"
     assert list(networks) == ["no weights", "same"]
+    with pytest.raises(SettingError, match=r"n_seeds must be at least 2.*got 1"):
+        network_gain(starts(n=1), train, val, {}, recipe=RECIPE)
     problem = head_problem(starts()[0], train, val)
     short = HeadRecipe(epochs=2)
     assert head_gain(problem, val, same, recipe=short, n_seeds=2).difference(1)[0] == 0
@@ -115,18 +253,11 @@ def test_scores_are_those_of_the_networks():
     assert gain.metric == "R²"
 
 
-def test_too_few_seeds_are_refused():
-    (train, _), (val, _) = plane(), plane(30, seed=1)
-    with pytest.raises(SettingError, match=r"n_seeds must be at least 2.*got 1"):
-        network_gain(starts(n=1), train, val, {}, recipe=RECIPE)
-
-
 @pytest.mark.parametrize("n", [20, 1000, 60_000])
 def test_the_last_layer_is_trained_for_a_bounded_time(n):
     recipe = head_recipe(n)
     updates = recipe.epochs * -(-n // recipe.batch_size)
     assert 1000 <= updates <= 6100
-    assert 500 <= network_recipe(len(plane()[0])).steps <= 3000
 
 
 def test_inputs_are_standardised_and_constant_columns_stay_out():

@@ -1,17 +1,17 @@
 """The scikit-learn estimators: conformance, and what they do on mixed data."""
 
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import datassay as da
-from datassay.act.partition import block_count, influence_blocks, mixture
+from datassay.act.partition import block_count, mixture
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.estimators import PartitionedRegressor
@@ -27,7 +27,11 @@ def few_iterations(monkeypatch):
     monkeypatch.setattr(mixture, "SURVEY", 2)
     monkeypatch.setattr(mixture, "FITTING_STEPS", 2)
     monkeypatch.setattr(partition, "GATE_RESTARTS", 1)
-    monkeypatch.setattr(influence_blocks, "_kept", lambda at, *_: torch.arange(len(at)) % 2 == 0)
+
+    def every_other(model, samples, **_):
+        return SimpleNamespace(keep=np.arange(0, len(samples), 2))
+
+    monkeypatch.setattr(block_count, "purify", every_other)
 
 
 @pytest.mark.usefixtures("few_iterations")
@@ -133,9 +137,10 @@ def test_a_forest_a_block():
 
 def test_refusals():
     x, y = np.arange(60.0).reshape(30, 2), np.arange(30) % 2
-    with pytest.raises(SettingError, match="Take at most 1"):
-        da.PartitionedClassifier(n_blocks=2).fit(x, y)
-    with pytest.raises(SettingError, match="routing must be"):
-        da.PartitionedClassifier(routing="loud").fit(x, y)
-    with pytest.raises(DataError, match="at least 2 classes"):
-        da.PartitionedClassifier().fit(x, np.zeros(30, int))
+    for given, labels, error, message in (
+        ({"n_blocks": 2}, y, SettingError, "Take at most 1"),
+        ({"routing": "loud"}, y, SettingError, "routing must be"),
+        ({}, np.zeros(30, int), DataError, "at least 2 classes"),
+    ):
+        with pytest.raises(error, match=message):
+            da.PartitionedClassifier(**given).fit(x, labels)

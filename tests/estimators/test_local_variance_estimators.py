@@ -77,15 +77,12 @@ def test_it_is_the_estimator_fitted_with_these_weights():
 def test_in_pipelines_and_searches():
     x, y = make_moons(120, noise=0.25, random_state=0)
     model = make_pipeline(StandardScaler(), LocalVarianceClassifier(n_neighbors=5))
-    grid = {
-        "localvarianceclassifier__n_neighbors": [5, 15],
-        "localvarianceclassifier__max_ratio": [2, 50],
-    }
+    own = {"n_neighbors": [5, 15], "max_ratio": [2, 50]}
+    grid = {f"localvarianceclassifier__{name}": values for name, values in own.items()}
     found = GridSearchCV(model, grid, cv=3).fit(x, y)
     assert found.best_score_ > 0.8
-    halving = HalvingRandomSearchCV(
-        model, grid, n_candidates=4, min_resources=40, cv=2, random_state=0
-    )
+    how = {"n_candidates": 4, "min_resources": 40, "cv": 2, "random_state": 0}
+    halving = HalvingRandomSearchCV(model, grid, **how)
     assert halving.fit(x, y).best_score_ > 0.7
 
 
@@ -95,19 +92,18 @@ def test_an_unfitted_forest_has_probabilities():
 
 
 def test_refusals():
-    x, y = make_moons(40, random_state=0)
-    with pytest.raises(SettingError, match="KNeighborsClassifier does not"):
-        LocalVarianceClassifier(KNeighborsClassifier()).fit(x, y)
-    with pytest.raises(SettingError, match="inside the pipeline"):
-        LocalVarianceClassifier(make_pipeline(LogisticRegression())).fit(x, y)
-    with pytest.raises(SettingError, match="n_neighbors"):
-        LocalVarianceClassifier(n_neighbors=40).fit(x, y)
-    with pytest.raises(SettingError, match="max_ratio"):
-        LocalVarianceRegressor(max_ratio=0).fit(x, y.astype(float))
-    with pytest.raises(DataError, match="sample_weight must not be negative"):
-        LocalVarianceClassifier(DummyClassifier()).fit(x, y, sample_weight=-np.ones(40))
-    with pytest.raises(DataError, match="at least 2 classes"):
-        LocalVarianceClassifier().fit(x, np.zeros(40, int))
+    (x, y), ours = make_moons(40, random_state=0), LocalVarianceClassifier
+    negative = {"sample_weight": -np.ones(40)}
+    for model, labels, given, error, message in (
+        (ours(KNeighborsClassifier()), y, {}, SettingError, "KNeighborsClassifier does not"),
+        (ours(make_pipeline(LogisticRegression())), y, {}, SettingError, "inside the pipeline"),
+        (ours(n_neighbors=40), y, {}, SettingError, "n_neighbors"),
+        (LocalVarianceRegressor(max_ratio=0), 1.0 * y, {}, SettingError, "max_ratio"),
+        (ours(DummyClassifier()), y, negative, DataError, "sample_weight must not be negative"),
+        (ours(), np.zeros(40, int), {}, DataError, "at least 2 classes"),
+    ):
+        with pytest.raises(error, match=message):
+            model.fit(x, labels, **given)
 
 
 @pytest.fixture
@@ -123,15 +119,8 @@ def skorch_net():
 
     def make(epochs=3, reduction="none", **options):
         torch.manual_seed(0)
-        return Net(
-            nn.Linear(2, 2),
-            criterion=nn.CrossEntropyLoss,
-            criterion__reduction=reduction,
-            max_epochs=epochs,
-            lr=0.1,
-            verbose=0,
-            **options,
-        )
+        loss = {"criterion": nn.CrossEntropyLoss, "criterion__reduction": reduction}
+        return Net(nn.Linear(2, 2), **loss, max_epochs=epochs, lr=0.1, verbose=0, **options)
 
     return make
 

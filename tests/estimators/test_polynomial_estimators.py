@@ -87,11 +87,12 @@ def test_bad_settings(wrong, match):
 
 def test_bad_targets():
     x = np.random.default_rng(0).normal(size=(20, 4))
-    with pytest.raises(DataError, match="targets must differ between samples; all 20"):
-        PolynomialRegressor().fit(x, np.ones(20))
-    with pytest.raises(DataError, match="at least 2 classes; got 1 class"):
-        PolynomialClassifier().fit(x, np.ones(20))
-    with pytest.raises(DataError, match="labels among the classes"):
-        PolynomialClassifier().partial_fit(x, np.arange(20) % 3, classes=[0, 1])
-    with pytest.raises(DataError, match="in the first call"):
-        PolynomialClassifier().partial_fit(x, np.arange(20) % 3)
+    one, three, classifier = np.ones(20), np.arange(20) % 3, PolynomialClassifier
+    for fit, message in (
+        (lambda: PolynomialRegressor().fit(x, one), "targets must differ between samples; all 20"),
+        (lambda: classifier().fit(x, one), "at least 2 classes; got 1 class"),
+        (lambda: classifier().partial_fit(x, three, classes=[0, 1]), "labels among the classes"),
+        (lambda: classifier().partial_fit(x, three), "in the first call"),
+    ):
+        with pytest.raises(DataError, match=message):
+            fit()

@@ -5,8 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from datassay.act.weigh.decision_boundary import Boundary
-from datassay.act.weigh.gain import WeightGain
+from datassay.act.weigh.gain import Boundary, WeightGain
 from datassay.act.weigh.weights import weights_of_variance
 from datassay.commands.weigh.job import WeighFindings
 from datassay.score.neighbors.local_variance import local_variance

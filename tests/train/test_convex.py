@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from sklearn.linear_model import LogisticRegression
 
 from datassay.collect.curvature.output_geometry import DenseFeatures, SharedFeatures
 from datassay.errors import SettingError
@@ -39,24 +38,6 @@ def test_against_the_definition_several_weightings_at_once(loss, k):
     assert (fit.gradient_norm < 1e-9).all()
     for found, w in zip(fit.weights, weight, strict=True):
         np.testing.assert_allclose(found, by_scipy(x, targets, loss, 0.05, w), atol=1e-6)
-
-
-def test_against_scikit_learn():
-    x, targets = draw(200, 6, 4, "cross_entropy", 1)
-    ridge = 0.01
-    weight = np.linspace(0.5, 2, 200)
-    # C multiplies the sum of the losses, ours is their mean.
-    rival = LogisticRegression(
-        C=1 / (ridge * weight.sum()), fit_intercept=False, tol=1e-10, max_iter=10000
-    ).fit(x.numpy(), targets.argmax(1).numpy(), sample_weight=weight)
-    fit = fit_convex(
-        SharedFeatures(x, 4),
-        targets,
-        "cross_entropy",
-        ridge,
-        sample_weight=torch.from_numpy(weight)[None],
-    )
-    np.testing.assert_allclose(fit.weights[0].reshape(4, -1), rival.coef_, atol=2e-5)
 
 
 def test_squared_error_is_ridge_regression():
@@ -116,20 +97,14 @@ def test_units(u):
     torch.testing.assert_close(after.weights, 3 * before / u)
 
 
-def test_bad_settings():
+def test_bad_settings_and_the_ridge_that_is_advised_is_enough():
+    """It was "got 0.0001. Try 0.0001." whatever the scale of the inputs."""
     x, targets = draw(8, 3, 3, "cross_entropy", 6)
     for ridge in (0.0, -1.0, float("nan")):
         with pytest.raises(SettingError, match="ridge must be positive so that the fit has one"):
             fit_convex(SharedFeatures(x, 3), targets, "cross_entropy", ridge)
-    with pytest.raises(SettingError, match="ridge must be large enough"):
-        fit_convex(SharedFeatures(1e4 * x, 3), targets, "cross_entropy", 1e-300)
-
-
-def test_the_ridge_that_is_advised_is_enough():
-    """It was "got 0.0001. Try 0.0001." whatever the scale of the inputs."""
-    x, targets = draw(8, 3, 3, "cross_entropy", 6)
     features = SharedFeatures(1e7 * x, 3)
-    with pytest.raises(SettingError, match="Scale the inputs to about 1, or try") as refused:
+    with pytest.raises(SettingError, match=r"ridge must be large enough.*or try") as refused:
         fit_convex(features, targets, "cross_entropy", 1e-4)
     advised = float(str(refused.value).split("or try ")[1].rstrip("."))
     assert advised > 1e-4

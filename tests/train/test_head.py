@@ -13,7 +13,7 @@ import datassay as da
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.train.head import split_head
-from datassay.train.head_training import HeadRecipe, mean_one, train_heads
+from datassay.train.head_training import HeadRecipe, train_heads
 
 
 class Crossed(nn.Module):
@@ -208,31 +208,25 @@ def test_trained_starts_at_the_given_layer():
     found = train_heads(x, y, np.ones((2, 60)), "cross_entropy", recipe, start=start)
     torch.testing.assert_close(found.weight, start[0].expand(1, 2, 3, 4))
     torch.testing.assert_close(found.bias, start[1].expand(1, 2, 3))
-    with pytest.raises(SettingError, match="needs the layer"):
-        train_heads(x, y, np.ones((1, 60)), "cross_entropy", recipe)
 
 
 @pytest.mark.parametrize(
-    "setting, message",
+    ("given", "error", "message"),
     [
-        ({"solver": "sgd"}, "solver must be 'adam' or 'exact'"),
-        ({"start": "warm"}, "start must be"),
-        ({"lr": 0.0}, "lr must be positive"),
-        ({"epochs": 0}, "epochs must be positive"),
+        ({"recipe": HeadRecipe(solver="sgd")}, SettingError, "solver must be 'adam' or 'exact'"),
+        ({"recipe": HeadRecipe(start="warm")}, SettingError, "start must be"),
+        ({"recipe": HeadRecipe(start="trained")}, SettingError, "needs the layer"),
+        ({"recipe": HeadRecipe(lr=0.0)}, SettingError, "lr must be positive"),
+        ({"recipe": HeadRecipe(epochs=0)}, SettingError, "epochs must be positive"),
+        ({"loss": "hinge"}, SettingError, "loss must be"),
+        ({"sample_weight": np.ones((1, 3))}, DataError, "each of the 4 samples; got 3"),
+        ({"sample_weight": -np.ones((1, 4))}, DataError, "finite, not negative and not all 0"),
+        ({"sample_weight": np.zeros((1, 4))}, DataError, "finite, not negative and not all 0"),
+        ({"sample_weight": np.full((1, 4), np.nan)}, DataError, "finite, not negative"),
     ],
 )
-def test_refused_settings(setting, message):
+def test_refusals(given, error, message):
     x, y = torch.zeros(4, 2), torch.zeros(4, 1)
-    with pytest.raises(SettingError, match=message):
-        train_heads(x, y, np.ones((1, 4)), "mse", HeadRecipe(**setting))
-
-
-def test_refused_weights():
-    x, y = torch.zeros(4, 2), torch.zeros(4, 1)
-    with pytest.raises(DataError, match="each of the 4 samples; got 3"):
-        train_heads(x, y, np.ones((1, 3)), "mse", HeadRecipe())
-    for bad in ([1.0, -1.0], [0.0, 0.0], [np.nan, 1.0]):
-        with pytest.raises(DataError, match="finite, not negative and not all 0"):
-            mean_one(np.array(bad))
-    with pytest.raises(SettingError, match="loss must be"):
-        train_heads(x, y, np.ones((1, 4)), "hinge", HeadRecipe())
+    given = {"sample_weight": np.ones((1, 4)), "loss": "mse", "recipe": HeadRecipe()} | given
+    with pytest.raises(error, match=message):
+        train_heads(x, y, **given)

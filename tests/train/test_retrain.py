@@ -55,17 +55,8 @@ def test_against_a_loop_by_hand(reduction, weight_decay, loss):
     """S1's convention: λ of the sum loss stays without a sample; a mean loss divides by n − 1."""
     train, val = samples(), samples(6, seed=1)
     lr = 0.01 if reduction == "sum" else 0.1
-    found = retrain(
-        network(),
-        train,
-        val,
-        lr=lr,
-        steps=20,
-        weight_decay=weight_decay,
-        reduction=reduction,
-        loss=loss,
-        precision="float64",
-    )
+    run = {"lr": lr, "steps": 20, "weight_decay": weight_decay, "reduction": reduction}
+    found = retrain(network(), train, val, loss=loss, precision="float64", **run)
     n = len(train)
     per = n if reduction == "mean" else 1
     everything = np.arange(n)
@@ -106,66 +97,42 @@ def test_subset_order_and_training_inputs_as_queries():
     assert every.on_training_inputs and every.outputs.shape == (12, 1)
     assert some.ids.tolist() == [107, 102]
     np.testing.assert_allclose(some.prediction_change, every.prediction_change[[7, 2]], rtol=1e-3)
-    assert some.to_table().column_names == [
-        "id",
-        "prediction_change",
-        "weight_change",
-        "held_out",
-    ]
+    names = ["id", "prediction_change", "weight_change", "held_out"]
+    assert some.to_table().column_names == names
 
 
 def test_convolutions_train_one_by_one_and_agree():
     train = samples(6, shape=(20, 20))
     torch.manual_seed(0)
     model = cnn((20, 20), 1)
-    updates = []
-    one = retrain(model, train, removed=[3], lr=0.01, steps=2)
-    two = retrain(
-        model,
-        train,
-        removed=[1, 3],
-        lr=0.01,
-        steps=2,
-        progress=lambda step, done, total: updates.append((done, total)),
-    )
+    updates, run = [], {"lr": 0.01, "steps": 2}
+    one = retrain(model, train, removed=[3], **run)
+    two = retrain(model, train, removed=[1, 3], **run, progress=lambda *at: updates.append(at[1:]))
     np.testing.assert_array_equal(one.prediction_change, two.prediction_change[1:])
     assert updates[-1] == (6, 6) and len(updates) == 6
 
 
 def test_the_store_goes_on_where_it_stopped(tmp_path):
-    train = samples()
+    train, store = samples(), tmp_path / "s"
     full = retrain(network(), train, removed=[1, 2, 3], **RUN)
-    updates = []
+    told = []
 
     def stop(step, done, total):
-        updates.append(total)
+        told.append(total)
         if done > 35:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        retrain(network(), train, removed=[1], **RUN, store=tmp_path / "s", progress=stop)
-    assert updates[0] == 60
-    resumed = []
-    again = retrain(
-        network(),
-        train,
-        removed=[1, 2, 3],
-        **RUN,
-        store=tmp_path / "s",
-        progress=lambda step, done, total: resumed.append(total),
-    )
-    assert resumed[0] == 90  # the network on all samples is not trained again
+        retrain(network(), train, removed=[1], **RUN, store=store, progress=stop)
+    assert told[0] == 60
+    run = {**RUN, "store": store, "progress": lambda step, done, total: told.append(total)}
+    told.clear()
+    again = retrain(network(), train, removed=[1, 2, 3], **run)
+    assert told[0] == 90  # the network on all samples is not trained again
     np.testing.assert_array_equal(again.prediction_change, full.prediction_change)
-    finished = []
-    retrain(
-        network(),
-        train,
-        removed=[3, 1],
-        **RUN,
-        store=tmp_path / "s",
-        progress=lambda step, done, total: finished.append(total),
-    )
-    assert not finished
+    told.clear()
+    retrain(network(), train, removed=[3, 1], **run)
+    assert not told
 
 
 def test_damage_is_told_and_computed_again(tmp_path, caplog):
@@ -182,14 +149,20 @@ def test_damage_is_told_and_computed_again(tmp_path, caplog):
 
 
 def test_a_store_of_something_else_is_refused(tmp_path):
-    train = samples()
-    retrain(network(), train, removed=[0], **RUN, store=tmp_path / "s")
-    with pytest.raises(SettingError, match="differs in: lr"):
-        retrain(network(), train, removed=[0], lr=0.06, steps=30, store=tmp_path / "s")
-    with pytest.raises(SettingError, match="differs in: weights"):
-        retrain(network(1), train, removed=[0], **RUN, store=tmp_path / "s")
-    with pytest.raises(SettingError, match="differs in: training samples"):
-        retrain(network(), samples(seed=3), removed=[0], **RUN, store=tmp_path / "s")
+    train, store = samples(), tmp_path / "s"
+    retrain(network(), train, removed=[0], **RUN, store=store)
+    frozen = network()
+    frozen[1].requires_grad_(False)
+    for given, what in (
+        ({"lr": 0.06}, "lr"),
+        ({"model": network(1)}, "weights"),
+        ({"train": samples(seed=3)}, "training samples"),
+        ({"model": frozen}, "frozen tensors"),
+    ):
+        with pytest.raises(SettingError, match=f"differs in: {what}"):
+            retrain(
+                **{"model": network(), "train": train, "removed": [0], **RUN, **given}, store=store
+            )
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(SettingError, match=r"holds letter.txt but no run\.json"):
@@ -197,21 +170,21 @@ def test_a_store_of_something_else_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("given", "error", "message"),
     [
-        ({"removed": [12]}, r"removed must hold positions in 0\.\.11; got 12"),
-        ({"removed": []}, "got none"),
-        ({"reduction": "median"}, "reduction must be 'sum' or 'mean'; got 'median'"),
-        ({"lr": 0.0}, "lr must be positive"),
-        ({"steps": 0}, "steps must be positive"),
-        ({"weight_decay": -1.0}, "weight_decay must be at least 0"),
-        ({"loss": "hinge"}, "loss must be cross_entropy or mse"),
-        ({"precision": "float16"}, "precision must be 'float32' or 'float64'"),
+        ({"removed": [12]}, SettingError, r"removed must hold positions in 0\.\.11; got 12"),
+        ({"removed": []}, SettingError, "got none"),
+        ({"reduction": "median"}, SettingError, "reduction must be 'sum' or 'mean'; got 'median'"),
+        ({"steps": 0}, SettingError, "steps must be positive"),
+        ({"weight_decay": -1.0}, SettingError, "weight_decay must be at least 0"),
+        ({"precision": "float16"}, SettingError, "precision must be 'float32' or 'float64'"),
+        ({"model": network().requires_grad_(False)}, ModelError, "parameter; every one is frozen"),
+        ({"val": samples(shape=(4,))}, DataError, "must have inputs of one shape"),
     ],
 )
-def test_bad_settings(settings, message):
-    with pytest.raises(SettingError, match=message):
-        retrain(network(), samples(), **{**RUN, **settings})
+def test_refusals(given, error, message):
+    with pytest.raises(error, match=message):
+        retrain(**{"model": network(), "train": samples(), **RUN, **given})
 
 
 def test_frozen_weights_stay():
@@ -224,30 +197,3 @@ def test_frozen_weights_stay():
     loo = leave_one_out(lin, reduction="mean", dynamics="descent", **RUN)
     np.testing.assert_allclose(found.prediction_change, loo.prediction_change, rtol=1e-6)
     np.testing.assert_allclose(found.weight_change, loo.weight_change, rtol=1e-6)
-
-
-def test_a_store_knows_what_was_frozen(tmp_path):
-    train, model = samples(), network()
-    retrain(model, train, removed=[0], store=tmp_path, **RUN)
-    model[1].requires_grad_(False)
-    with pytest.raises(SettingError, match="differs in: frozen tensors"):
-        retrain(model, train, removed=[0], store=tmp_path, **RUN)
-
-
-def test_refuses_a_model_in_which_nothing_trains():
-    with pytest.raises(ModelError, match="must have a trainable parameter; every one is frozen"):
-        retrain(network().requires_grad_(False), samples(), **RUN)
-
-
-@pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
-@pytest.mark.parametrize("k", [1, 2, 4])
-def test_refuses_outputs_that_do_not_fit_the_classes(loss, k):
-    """One output beside three classes would be broadcast against them in silence."""
-    three = SampleSet(np.eye(6, dtype=np.float32), np.arange(6) % 3, np.arange(6), ("a", "b", "c"))
-    with pytest.raises(ModelError, match=f"must have 3 outputs, one a class; got {k}"):
-        retrain(nn.Linear(6, k), three, loss=loss, **RUN)
-
-
-def test_refuses_validation_samples_of_another_kind():
-    with pytest.raises(DataError, match="must have inputs of one shape"):
-        retrain(network(), samples(), samples(shape=(4,)), **RUN)

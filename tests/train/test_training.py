@@ -75,42 +75,57 @@ TASKS = {
 }
 
 
+WEIGHTS = torch.rand(3, 40, generator=torch.Generator().manual_seed(7)) + 0.1
+
+
+def unusual(model):
+    """The same function, but not the plain stack that takes closed-form gradients."""
+    return nn.Sequential(*model, Same())
+
+
+class Same(nn.Module):
+    def forward(self, x):
+        return x * 1.0
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, unusual])
+@pytest.mark.parametrize(
+    ("optimizer", "kept", "weighted"),
+    [("adam", 25, False), ("sgd", 25, False), ("sgd", 25, True), ("sgd", 38, True)],
+)
 @pytest.mark.parametrize("task", TASKS)
-def test_full_batch_descent_equals_a_loop(task):
+def test_networks_trained_together_are_each_trained_by_a_loop(
+    task, optimizer, kept, weighted, wrap
+):
     train, k, loss = TASKS[task]
-    recipe = Recipe(optimizer="sgd", lr=0.1, steps=12, batch_size=None, loss=loss)
-    kept = subsets(3)
-    trained = train_networks(networks(3, k), train, kept, recipe)
-    for s, model in enumerate(networks(3, k)):
-        x = torch.tensor(train.x[kept[s]])
-        for _ in range(12):
-            mean = loss_by_hand(model(x), train, kept[s].numpy(), loss).mean()
-            gradients = torch.autograd.grad(mean, list(model.parameters()))
-            with torch.no_grad():
-                for p, g in zip(model.parameters(), gradients, strict=True):
-                    p -= 0.1 * g
+    lr, rows = (0.02 if optimizer == "adam" else 0.1), subsets(3, kept)
+    models = [wrap(m) for m in networks(3, k)]
+    weight = {"sample_weight": 5 * WEIGHTS} if weighted else {}
+    trained = train_networks(models, train, rows, Recipe(optimizer, lr, 10, None, loss), **weight)
+    for s, model in enumerate(models):
+        x, w = torch.tensor(train.x[rows[s]]), WEIGHTS[s, rows[s]] / WEIGHTS[s, rows[s]].mean()
+        by_hand = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[optimizer]
+        step = by_hand(model.parameters(), lr=lr)
+        for _ in range(10):
+            each = loss_by_hand(model(x), train, rows[s].numpy(), loss)
+            step.zero_grad()
+            (w * each if weighted else each).mean().backward()
+            step.step()
         assert_same({n: t[s] for n, t in trained.state.items()}, model.state_dict())
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-@pytest.mark.parametrize("task", TASKS)
-def test_together_equals_alone(task, optimizer):
-    """Without minibatches, so that every network sees the same batch either way."""
-    train, k, loss = TASKS[task]
-    recipe = Recipe(optimizer=optimizer, lr=0.02, steps=15, batch_size=None, loss=loss)
-    kept = subsets(4)
-    together = train_networks(networks(4, k), train, kept, recipe).state
-    for s, model in enumerate(networks(4, k)):
-        alone = train_networks([model], train, kept[s : s + 1], recipe).state
-        assert_same({n: t[s : s + 1] for n, t in together.items()}, alone)
-
-
-def test_minibatches_of_a_network_do_not_depend_on_those_beside_it():
-    recipe = Recipe(lr=0.02, steps=15, batch_size=8)
-    train, kept = samples(), subsets(4)
-    together = train_networks(networks(4, 3), train, kept, recipe, seed=2).state
-    fewer = train_networks(networks(2, 3), train, kept[:2], recipe, seed=2).state
+def test_minibatches_follow_the_seed_and_not_the_networks_beside():
+    recipe, train, kept = Recipe(lr=0.02, steps=15, batch_size=8), samples(), subsets(4)
+    told = []
+    together = train_networks(
+        networks(4, 3), train, kept, recipe, seed=2, progress=lambda *step: told.append(step)
+    ).state
+    fewer, other = (
+        train_networks(networks(2, 3), train, kept[:2], recipe, seed=seed).state for seed in (2, 1)
+    )
     assert_same({n: t[:2] for n, t in together.items()}, fewer)
+    assert not torch.equal(fewer["1.weight"], other["1.weight"])
+    assert told == [("retrain networks", i, 15) for i in range(1, 16)]
 
 
 def test_an_epoch_uses_every_sample_once():
@@ -131,33 +146,6 @@ def test_an_epoch_uses_every_sample_once():
         state = train_networks([Constant()], train, torch.arange(10)[None], recipe).state
         means.append(float(state["bias"][0, 0]))
     assert means[0] != means[1] and sum(means) == pytest.approx(sum(range(10)) / 5, rel=1e-5)
-
-
-@pytest.mark.parametrize("batch_size", [None, 8, 100])
-def test_samples_outside_the_subset_change_nothing(batch_size):
-    recipe = Recipe(steps=10, lr=0.02, batch_size=batch_size)
-    kept, train = subsets(2), samples()
-    outside = np.setdiff1d(np.arange(40), kept.numpy())
-    inside = np.array([int(kept[0, 0])])
-    before = train_networks(networks(2, 3), train, kept, recipe).state
-    changed = samples()
-    changed.x[outside] += 100
-    changed.y[outside] = 0
-    after = train_networks(networks(2, 3), changed, kept, recipe).state
-    assert all(torch.equal(before[n], after[n]) for n in before)
-    changed.x[inside] += 100
-    moved = train_networks(networks(2, 3), changed, kept, recipe).state
-    assert not torch.equal(moved["1.weight"][0], before["1.weight"][0])
-
-
-def test_seeds():
-    def run(seed):
-        recipe = Recipe(steps=10, batch_size=8)
-        return train_networks(networks(2, 3), samples(), subsets(2), recipe, seed=seed).state
-
-    a, b, c = run(0), run(0), run(1)
-    assert all(torch.equal(a[n], b[n]) for n in a)
-    assert not torch.equal(a["1.weight"], c["1.weight"])
 
 
 def test_the_models_are_left_untouched_and_the_outputs_are_theirs():
@@ -196,84 +184,43 @@ def test_sample_losses(task):
         torch.testing.assert_close(ours[s], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_progress_counts_updates():
-    seen = []
-    recipe = Recipe(steps=3)
-    train_networks(
-        networks(1, 3), samples(), subsets(1), recipe, progress=lambda *step: seen.append(step)
-    )
-    assert seen == [("retrain networks", i, 3) for i in (1, 2, 3)]
+TWO = torch.ones(2, 40)
+BAD = [
+    (Recipe("lbfgs"), {}, "optimizer must be 'adam' or 'sgd'; got 'lbfgs'"),
+    (Recipe(loss="hinge"), {}, "loss must be cross_entropy or mse.*got 'hinge'"),
+    (Recipe(lr=0.0), {}, "lr must be positive; got 0.0"),
+    (Recipe(lr=float("nan")), {}, "lr must be positive; got nan"),
+    (Recipe(steps=0), {}, "steps must be positive; got 0"),
+    (Recipe(batch_size=0), {}, "batch_size must be positive; got 0"),
+    (Recipe(), {"subsets": subsets(2)}, r"one non-empty row a network; got \[2, 25\] for 1 net"),
+    (Recipe(), {"subsets": subsets(1)[:, :0]}, r"one non-empty row a network; got \[1, 0\]"),
+    (Recipe(), {"subsets": torch.tensor([[3, 40]])}, r"positions in 0..39; got 3 to 40"),
+    (Recipe(), {"subsets": torch.tensor([[-1, 4]])}, r"positions in 0..39; got -1 to 4"),
+    (Recipe(loss="bce"), {}, r"several labels a sample, y \[n, k\] of 0 and 1; got classes"),
+    (Recipe(loss="bce"), {"train": regression(2)}, "several labels a sample.*got other numbers"),
+    (Recipe(loss="cross_entropy"), {"train": regression()}, "loss must be mse for a regression"),
+    (Recipe(), {"sample_weight": TWO}, r"\[networks, n\], 1 networks; got shape \[2, 40\]"),
+    (Recipe(), {"sample_weight": torch.ones(3)}, "every sample; got 3 weights, 0 of them neg"),
+    (Recipe(), {"sample_weight": -TWO[0]}, "got 40 weights, 40 of them negative"),
+    (Recipe(), {"sample_weight": 0 * TWO[0]}, "positive somewhere in every subset"),
+    (Recipe(), {"sample_weight": lambda _: torch.ones(3)}, r"position, \[1, 25\]; got shape \[3\]"),
+    (Recipe(), {"sample_weight": lambda at: at / 0}, "with others"),
+]
 
 
-@pytest.mark.parametrize(
-    ("recipe", "kept", "message"),
-    [
-        (Recipe(optimizer="lbfgs"), subsets(1), "optimizer must be 'adam' or 'sgd'; got 'lbfgs'"),
-        (Recipe(loss="hinge"), subsets(1), "loss must be cross_entropy or mse.*got 'hinge'"),
-        (Recipe(lr=0.0), subsets(1), "lr must be positive; got 0.0"),
-        (Recipe(lr=float("nan")), subsets(1), "lr must be positive; got nan"),
-        (Recipe(steps=0), subsets(1), "steps must be positive; got 0"),
-        (Recipe(batch_size=0), subsets(1), "batch_size must be positive; got 0"),
-        (Recipe(), subsets(2), r"one non-empty row a network; got \[2, 25\] for 1 networks"),
-        (Recipe(), subsets(1)[:, :0], r"one non-empty row a network; got \[1, 0\]"),
-        (Recipe(), torch.tensor([[3, 40]]), r"positions in 0..39; got 3 to 40"),
-        (Recipe(), torch.tensor([[-1, 4]]), r"positions in 0..39; got -1 to 4"),
-    ],
-)
-def test_bad_settings(recipe, kept, message):
+@pytest.mark.parametrize(("recipe", "given", "message"), BAD)
+def test_bad_settings(recipe, given, message):
+    given = {"train": samples(), "subsets": subsets(1)} | given
     with pytest.raises(SettingError, match=message):
-        train_networks(networks(1, 3), samples(), kept, recipe)
+        train_networks(networks(1, 3), recipe=recipe, **given)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2, 4])
-def test_outputs_must_fit_the_classes(n_outputs):
+@pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
+def test_outputs_must_fit_the_classes(n_outputs, loss):
+    """One output beside three classes would be broadcast against them in silence."""
     with pytest.raises(ModelError, match=f"must have 3 outputs, one a class; got {n_outputs}"):
-        train_networks(networks(1, n_outputs), samples(3), subsets(1), Recipe())
-
-
-@pytest.mark.parametrize("train", [samples(3), regression(2)], ids=["classes", "numbers"])
-def test_bce_needs_several_labels(train):
-    with pytest.raises(SettingError, match=r"several labels a sample, y \[n, k\] of 0 and 1; got"):
-        train_networks(networks(1, 3), train, subsets(1), Recipe(loss="bce"))
-
-
-def test_cross_entropy_needs_classes():
-    with pytest.raises(SettingError, match="loss must be mse for a regression"):
-        train_networks(networks(1, 1), regression(), subsets(1), Recipe(loss="cross_entropy"))
-
-
-WEIGHTS = torch.rand(3, 40, generator=torch.Generator().manual_seed(7)) + 0.1
-
-
-def unusual(model):
-    """The same function, but not the plain stack that takes closed-form gradients."""
-    return nn.Sequential(*model, Same())
-
-
-class Same(nn.Module):
-    def forward(self, x):
-        return x * 1.0
-
-
-@pytest.mark.parametrize("wrap", [lambda m: m, unusual])
-@pytest.mark.parametrize("kept", [25, 38])
-@pytest.mark.parametrize("task", ["classes", "regression, two targets"])
-def test_weighted_descent_equals_a_loop(task, kept, wrap):
-    train, k, loss = TASKS[task]
-    recipe = Recipe(optimizer="sgd", lr=0.1, steps=8, batch_size=None, loss=loss)
-    kept = subsets(3, kept)
-    models = [wrap(m) for m in networks(3, k)]
-    trained = train_networks(models, train, kept, recipe, sample_weight=5 * WEIGHTS)
-    for s, model in enumerate(models):
-        x = torch.tensor(train.x[kept[s]])
-        w = WEIGHTS[s, kept[s]] / WEIGHTS[s, kept[s]].mean()
-        for _ in range(8):
-            mean = (w * loss_by_hand(model(x), train, kept[s].numpy(), loss)).mean()
-            gradients = torch.autograd.grad(mean, list(model.parameters()))
-            with torch.no_grad():
-                for p, g in zip(model.parameters(), gradients, strict=True):
-                    p -= 0.1 * g
-        assert_same({n: t[s] for n, t in trained.state.items()}, model.state_dict())
+        train_networks(networks(1, n_outputs), samples(3), subsets(1), Recipe(loss=loss))
 
 
 @pytest.mark.parametrize("batch_size", [None, 8])
@@ -302,24 +249,6 @@ def test_what_is_observed_are_the_outputs_before_the_update(batch_size, wrap):
     for s, model in enumerate(models):
         expected = model(torch.tensor(train.x[positions[s]])).detach()
         torch.testing.assert_close(outputs[s], expected, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (torch.ones(2, 40), r"\[n\] or \[networks, n\], 1 networks; got shape \[2, 40\]"),
-        (torch.ones(3), "for every sample; got 3 weights, 0 of them negative"),
-        (-torch.ones(40), "got 40 weights, 40 of them negative"),
-        (torch.zeros(40), "positive somewhere in every subset"),
-        (lambda positions: torch.ones(3), r"for every position, \[1, 25\]; got shape \[3\]"),
-        (lambda positions: positions / 0, "with others"),
-    ],
-)
-def test_bad_weights(weight, message):
-    with pytest.raises(SettingError, match=message):
-        train_networks(
-            networks(1, 3), samples(), subsets(1), Recipe(batch_size=None), sample_weight=weight
-        )
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

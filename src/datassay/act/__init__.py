@@ -8,25 +8,25 @@ from datassay.face import face
 
 if TYPE_CHECKING:
     from datassay.act.choose.action import Action as Action
+    from datassay.act.choose.action import ActionKind as ActionKind
     from datassay.act.choose.action import predictions as predictions
+    from datassay.act.choose.action import proposals as proposals
     from datassay.act.choose.action import relabelling as relabelling
     from datassay.act.choose.action import removal as removal
     from datassay.act.choose.action import splitting as splitting
     from datassay.act.choose.action import weighting as weighting
+    from datassay.act.choose.compare import ActGain as ActGain
+    from datassay.act.choose.compare import ActTable as ActTable
     from datassay.act.choose.compare import compare_acts as compare_acts
-    from datassay.act.choose.gains import ActGain as ActGain
-    from datassay.act.choose.gains import ActTable as ActTable
     from datassay.act.choose.parts import Part as Part
     from datassay.act.choose.parts import fifths as fifths
-    from datassay.act.choose.registry import ActionKind as ActionKind
-    from datassay.act.choose.registry import proposals as proposals
-    from datassay.act.partition.agreement import agreement as agreement
-    from datassay.act.partition.agreement import oracle_agreement as oracle_agreement
     from datassay.act.partition.blocks import Partition as Partition
+    from datassay.act.partition.blocks import agreement as agreement
+    from datassay.act.partition.blocks import oracle_agreement as oracle_agreement
     from datassay.act.partition.blocks import partition as partition
+    from datassay.act.purify.loop import Purification as Purification
+    from datassay.act.purify.loop import PurificationTrace as PurificationTrace
     from datassay.act.purify.loop import purify as purify
-    from datassay.act.purify.result import Purification as Purification
-    from datassay.act.purify.result import PurificationTrace as PurificationTrace
     from datassay.act.purify.stopping import held_out_stop as held_out_stop
     from datassay.act.purify.stopping import held_out_threshold as held_out_threshold
     from datassay.act.purify.stopping import inflection_stop as inflection_stop
@@ -65,15 +65,15 @@ if TYPE_CHECKING:
     from datassay.act.weigh.gain import WeightGain as WeightGain
     from datassay.act.weigh.gain import head_gain as head_gain
     from datassay.act.weigh.gain import network_gain as network_gain
-    from datassay.act.weigh.grid import WeightingGrid as WeightingGrid
-    from datassay.act.weigh.grid import Weightings as Weightings
-    from datassay.act.weigh.grid import weighting_grid as weighting_grid
     from datassay.act.weigh.reweight import HeadProblem as HeadProblem
     from datassay.act.weigh.reweight import Reweighted as Reweighted
     from datassay.act.weigh.reweight import head_problem as head_problem
     from datassay.act.weigh.reweight import reweight as reweight
+    from datassay.act.weigh.search import WeightingGrid as WeightingGrid
+    from datassay.act.weigh.search import Weightings as Weightings
     from datassay.act.weigh.search import WeightSearch as WeightSearch
     from datassay.act.weigh.search import search_weights as search_weights
+    from datassay.act.weigh.search import weighting_grid as weighting_grid
     from datassay.act.weigh.weights import SampleWeights as SampleWeights
     from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.act.weigh.weights import sample_weights as sample_weights

@@ -27,7 +27,7 @@ from datassay.results import result
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from datassay.act.choose.gains import ActTable
+    from datassay.act.choose.compare import ActTable
     from datassay.act.review.decisions import Decisions
     from datassay.commands.run.findings import Findings
     from datassay.commands.view.server import ReviewServer

@@ -7,8 +7,8 @@ import time
 import numpy as np
 
 from datassay.act.choose.action import MORE
-from datassay.act.choose.gains import EXPECTED, ActGain
-from datassay.act.choose.yardstick import R2, Yardstick
+from datassay.act.choose.compare import EXPECTED, ActGain
+from datassay.act.choose.parts import R2, Yardstick
 from datassay.complexity.accuracy_curve import AccuracyCurve, nested_order
 from datassay.complexity.needed_samples import extrapolate
 from datassay.data.samples import SampleSet

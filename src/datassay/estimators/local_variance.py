@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
-from datassay.act.weigh.settings import Weighting
+from datassay.act.settings import Weighting
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.errors import DataError, SettingError
 from datassay.estimators.validation import validated, validated_classes

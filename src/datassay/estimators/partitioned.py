@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from datassay.act.partition.routing import compact, fit_experts, linear_partition
-from datassay.act.partition.settings import Division
+from datassay.act.settings import Division
 from datassay.estimators.validation import validated, validated_classes
 from datassay.models.estimators import class_probabilities
 from datassay.rules import one_of

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import type_of_target
 from torch import nn
 
 from datassay.act.purify.loop import purify
-from datassay.act.purify.settings import Removal
+from datassay.act.settings import Removal
 from datassay.data.samples import SampleSet
 from datassay.estimators.validation import validated
 from datassay.models.build import n_outputs

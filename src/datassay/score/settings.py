@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from datassay.train.settings import Descent
+from datassay.train.recipe import Descent
 
 # Samples kept a query and direction, where the whole matrix of effects is not.
 DEFAULT_TOP = 20

@@ -42,3 +42,11 @@ def network_recipe(n_samples: int) -> Recipe:
 def network_updates(n_samples: int) -> int:
     """Updates of `network_recipe` for n samples."""
     return min(max(EPOCHS * n_samples // BATCH, FEWEST_UPDATES), MOST_UPDATES)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Full-batch gradient descent: updates, and λ of (λ/2)‖w − w₀‖² beside the loss as reduced."""
+
+    steps: int = 2000
+    weight_decay: float = 0.0

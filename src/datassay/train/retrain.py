@@ -25,8 +25,7 @@ from datassay.results import Tabular, result
 from datassay.rules import one_of
 from datassay.store.manifest import digest
 from datassay.store.results import ResultStore
-from datassay.train.recipe import Recipe
-from datassay.train.settings import Descent
+from datassay.train.recipe import Descent, Recipe
 from datassay.train.training import TrainedNetworks, train_networks, with_loss
 
 # Networks train side by side while their activations for all samples take less than this, which
@@ -199,10 +198,7 @@ def _train(
 
 
 def _of_all(networks: TrainedNetworks, queries: SampleSet) -> dict[str, np.ndarray]:
-    return {
-        "outputs": _outputs(networks, queries.x)[0],
-        "weights": _flat(networks)[0].numpy(),
-    }
+    return {"outputs": _outputs(networks, queries.x)[0], "weights": _flat(networks)[0].numpy()}
 
 
 def _without(

@@ -24,8 +24,7 @@ from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import at_least, one_of, positive
 from datassay.train.batches import Batch, batches, weighted
-from datassay.train.dense_training import DenseGradients, DenseStack, dense_stack
-from datassay.train.function_space import FunctionSpace
+from datassay.train.dense_training import DenseGradients, DenseStack, FunctionSpace, dense_stack
 from datassay.train.recipe import Recipe
 
 AT_ONCE = "run for many networks at once"

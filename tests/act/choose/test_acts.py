@@ -13,16 +13,15 @@ from datassay.act.choose.action import (
     Blocks,
     as_it_is,
     predictions,
+    proposals,
     relabelling,
     removal,
     splitting,
     weighting,
 )  # fmt: skip
 from datassay.act.choose.compare import compare_acts
-from datassay.act.choose.parts import Part, fifths
-from datassay.act.choose.registry import proposals
+from datassay.act.choose.parts import BALANCED, Part, fifths, unsuspected, yardstick
 from datassay.act.choose.screen import most_wanted, screen
-from datassay.act.choose.yardstick import BALANCED, unsuspected, yardstick
 from datassay.complexity.more_samples import gain_of_more
 from datassay.score.checks.data_issues import data_issues
 from datassay.train.learner import Estimators
@@ -54,7 +53,7 @@ def test_wrong_held_out_labels_are_counted_so_that_the_mean_is_the_accuracy_on_r
     given = np.array([rng.choice(3, p=transition[t]) for t in true])
     said = np.where(rng.random(n) < 0.8, true, (true + 1) % 3)
     held_out, _ = da.load((rng.normal(size=(n, 1)), given), val_fraction=0)
-    rule = yardstick(held_out, np.bincount(given) / n, transition)
+    rule = yardstick(held_out, held_out, transition)
     chance = np.eye(3)[said][None]
     assert rule.is_corrected
     assert abs(rule.scores(chance).mean() - (said == true).mean()) < 0.01
@@ -62,18 +61,14 @@ def test_wrong_held_out_labels_are_counted_so_that_the_mean_is_the_accuracy_on_r
     assert abs((said == given).mean() - (said == true).mean()) > 0.05
 
 
-def test_a_rare_class_makes_accuracy_the_mean_over_classes():
+def test_a_rare_class_and_a_noise_that_cannot_be_inverted():
     y = np.repeat([0, 1], [970, 30])
-    held_out, _ = da.load((np.zeros((1000, 1)) + np.arange(1000)[:, None], y), val_fraction=0)
-    rule = yardstick(held_out, np.array([0.97, 0.03]), None)
+    held_out, _ = da.load((np.arange(1000.0)[:, None], y), val_fraction=0)
+    rule = yardstick(held_out, held_out, None)
     assert rule.metric == BALANCED and not rule.is_corrected
     always = np.tile([1.0, 0.0], (1, 1000, 1))
     assert rule.scores(always).mean() == pytest.approx(0.5)
-
-
-def test_a_noise_that_cannot_be_inverted_is_left_out():
-    held_out, _ = da.load((np.arange(40.0)[:, None], np.arange(40) % 2), val_fraction=0)
-    rule = yardstick(held_out, np.array([0.5, 0.5]), np.full((2, 2), 0.5))
+    rule = yardstick(held_out, held_out, np.full((2, 2), 0.5))
     assert not rule.is_corrected and (rule.worth == rule.given).all()
 
 
@@ -149,9 +144,8 @@ def test_mending_labels_that_flip_one_way_gains_what_it_does_on_right_labels():
     assert table.n_suspected > 0 and table.to_table().num_rows == len(table.acts)
 
 
-def test_parts_are_judged_by_scores_that_never_saw_their_labels():
-    train, _ = one_way(100, 0)
-    lin = da.collect(da.build_model("linear", train), train)
+def fifths_of(samples, copies=None):
+    """The fifths, and what each was judged on; information is the position."""
     seen = []
 
     def judge(sub, some):
@@ -159,10 +153,17 @@ def test_parts_are_judged_by_scores_that_never_saw_their_labels():
         issues = da.label_issues(sub)
         return issues, issues.ridge
 
+    lin = da.collect(da.build_model("linear", samples), samples)
     parts = fifths(
-        lin, train, np.arange(100.0), 5, noise=None, judge=judge,
+        lin, samples, np.arange(100.0), 5, noise=None, copies=copies, judge=judge,
         learner=lambda some, f: Estimators(LogisticRegression(), 2, seed=f),
     )  # fmt: skip
+    return parts, seen
+
+
+def test_parts_are_judged_by_scores_that_never_saw_their_labels():
+    train, _ = one_way(100, 0)
+    parts, seen = fifths_of(train)
     held = np.concatenate([part.held_out.ids for part in parts])
     assert sorted(held) == sorted(train.ids) and len(seen) == 5
     for part, (sub, some) in zip(parts, seen, strict=True):
@@ -179,13 +180,7 @@ def test_copies_stay_together():
     twice, _ = da.load((x, y), val_fraction=0)
     copies = data_issues(twice, None).copies
     assert len(np.unique(copies)) < 60  # nearly all 50 pairs
-    lin = da.collect(da.build_model("linear", twice), twice)
-    parts = fifths(
-        lin, twice, np.arange(100.0), 5, noise=None, copies=copies,
-        judge=lambda sub, _: (da.label_issues(sub), 1.0),
-        learner=lambda *_: Estimators(LogisticRegression(), 2),
-    )  # fmt: skip
-    for part in parts:
+    for part in fifths_of(twice, copies)[0]:
         own, other = (copies[np.isin(twice.ids, s.ids)] for s in (part.held_out, part.train))
         assert not set(own) & set(other) and len(own) > 5
 
@@ -220,16 +215,15 @@ def test_more_samples_gain_what_they_then_do():
     held_out, _ = one_way(1500, 6)
     train = many.subset(np.arange(200))
     learner = Estimators(LogisticRegression(C=0.05), 4)
-    row = gain_of_more(learner, train, yardstick(held_out, np.array([0.5, 0.5]), None))
+    row = gain_of_more(learner, train, yardstick(held_out, train, None))
     accuracy = []
     for n in (200, 400):
         said = learner.outputs(many, held_out, np.tile(np.arange(n), (4, 1)))
         accuracy.append((said.argmax(2) == held_out.y).mean())
     assert row.how == "expected" and row.cost == -200
     assert row.low <= accuracy[1] - accuracy[0] <= row.high
-    assert (
-        gain_of_more(learner, train.subset(np.arange(20)), yardstick(held_out, None, None)) is None
-    )
+    rule = yardstick(held_out, train, None)
+    assert gain_of_more(learner, train.subset(np.arange(20)), rule) is None
 
 
 def test_the_class_of_which_more_is_wanted_is_the_scarce_one():

@@ -46,47 +46,33 @@ def test_what_is_written_is_read(tmp_path, name, ids):
     assert read.decisions[0].when == WHEN and read.decisions[0].seen_score == 0.75
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "1", "null", '{"decisions": []}', '{"datassay.decisions": {}}',
-     '{"datassay.decisions": {}, "decisions": [1]}',
-     '{"datassay.decisions": {"integer_ids": true}, "decisions": [{"id": "x"}]}'],
-)  # fmt: skip
-def test_another_json_is_refused_by_name(tmp_path, text):
-    path = tmp_path / "decisions.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=r"decisions\.json"):
-        read_decisions(path)
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"decision": "burn"}, "must decide relabel, keep, remove, unsure"),
-        ({"decision": "relabel", "label": None}, "with a label where it is relabel"),
-        ({"label": "cat"}, "with a label where it is relabel"),
-    ],
-)
-def test_a_decision_that_is_none_is_named(tmp_path, row, message):
+def with_row(row):
     whole = page_json(some())
     whole["decisions"][1] |= row
+    return json.dumps(whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(text, r"decisions\.json") for text in (
+        "", "{", "[]", "1", "null", '{"decisions": []}', '{"datassay.decisions": {}}',
+        '{"datassay.decisions": {}, "decisions": [1]}',
+        '{"datassay.decisions": {"integer_ids": true}, "decisions": [{"id": "x"}]}',
+    )] + [
+        (with_row({"decision": "burn"}), "must decide relabel, keep, remove, unsure"),
+        (with_row({"decision": "relabel", "label": None}), "with a label where it is relabel"),
+        (with_row({"label": "cat"}), "with a label where it is relabel"),
+    ],
+)  # fmt: skip
+def test_another_json_is_refused_by_name(tmp_path, text, message):
     path = tmp_path / "decisions.json"
-    path.write_text(json.dumps(whole), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read_decisions(path)
 
 
-def test_one_decision_a_sample(tmp_path):
-    path = write(some((7, 7)), tmp_path / "decisions.parquet")
-    with pytest.raises(DataError, match="decide once about a sample; 7 occurs"):
-        read_decisions(path)
-
-
-def test_no_decisions_are_a_file_too(tmp_path):
+def test_a_file_of_no_decisions_or_of_no_data(tmp_path):
     assert read_decisions(write(Decisions(()), tmp_path / "none.parquet")).decisions == ()
-
-
-def test_a_file_without_metadata_says_of_no_data(tmp_path):
     pq.write_table(some().to_table().replace_schema_metadata(None), tmp_path / "d.parquet")
     read = read_decisions(tmp_path / "d.parquet")
     assert (read.digest, read.class_names, read.inputs) == ("", (), {})
@@ -102,13 +88,16 @@ def test_a_file_without_metadata_says_of_no_data(tmp_path):
     ],
 )
 def test_a_table_of_another_kind_is_refused(tmp_path, change, message):
-    pq.write_table(change(some().to_table()), tmp_path / "d.parquet")
+    path = tmp_path / "d.parquet"
+    pq.write_table(change(some().to_table()), path)
     with pytest.raises(DataError, match=message):
-        read_decisions(tmp_path / "d.parquet")
+        read_decisions(path)
 
 
-def test_a_damaged_file_is_refused(tmp_path):
-    path = write(some(), tmp_path / "d.parquet")
+def test_a_damaged_file_and_two_decisions_about_one_sample_are_refused(tmp_path):
+    path = write(some((7, 7)), tmp_path / "d.parquet")
+    with pytest.raises(DataError, match="decide once about a sample; 7 occurs"):
+        read_decisions(path)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(DataError, match="cannot be read"):
         read_decisions(path)

@@ -64,11 +64,13 @@ def test_folds_are_counted_by_their_samples(train):
     assert gain.to_table().to_pylist()[0]["n"] == 4
 
 
-def test_nothing_changed_is_no_gain(train):
+def test_nothing_changed_is_no_gain_and_without_agreement_nothing_is_said(train):
     same = unchanged(train.samples)
     gain = measured(nearest(same, unchanged(classes([0.1, 10.1, 29.0], [0, 1, 0]))))
     assert gain.gain == 0
     assert gain.rows[0].low < 0 < gain.rows[0].high
+    other = Mended(classes([0.1, 10.1], [0, 1]), np.array([1, 1]), np.array([True, True]))
+    assert review_gain([nearest(train, other)]) is None
 
 
 def test_targets_are_scored_by_r2():
@@ -86,9 +88,3 @@ def test_targets_are_scored_by_r2():
     fit = LinearRegression().fit(x[:40], y[:40]).predict(x[40:])
     r2 = 1 - ((fit - y[40:]) ** 2).mean() / y[40:].var()
     assert gain.rows[0].before == pytest.approx(r2, rel=1e-9)
-
-
-def test_without_labels_that_both_agree_on_nothing_is_said(train):
-    samples = classes([0.1, 10.1], [0, 1])
-    held_out = Mended(samples, np.array([1, 1]), np.array([True, True]))
-    assert review_gain([nearest(train, held_out)]) is None

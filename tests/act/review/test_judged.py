@@ -60,17 +60,16 @@ def test_numbers_and_several_labels_have_no_classes(samples):
     np.testing.assert_allclose(1 / (1 + np.exp(-kept.log_odds)), issues.probability, atol=1e-6)
 
 
-@pytest.mark.parametrize("spoil", ["missing", "none", "pickled", "text", "short"])
-def test_what_is_no_such_file_is_refused_by_name(tmp_path, digits, spoil):
-    path = tmp_path / "review.npz"
-    arrays = {name: getattr(digits[1], name) for name in FIELDS}
-    if spoil == "missing":
-        np.savez(path, **{name: arrays[name] for name in FIELDS[1:]})
-    elif spoil == "pickled":
-        np.savez(path, **(arrays | {"labels": np.array([{"a": 1}], dtype=object)}))
-    elif spoil == "text":
-        path.write_text("nothing")
-    elif spoil == "short":
-        np.savez(path, **(arrays | {"log_odds": arrays["log_odds"][1:]}))
-    with pytest.raises(DataError, match=r"review\.npz"):
-        read_judged(path)
+def test_what_is_no_such_file_is_refused_by_name(tmp_path, digits):
+    path, arrays = tmp_path / "review.npz", {name: getattr(digits[1], name) for name in FIELDS}
+    pickled, short = np.array([{"a": 1}], dtype=object), arrays["log_odds"][1:]
+    for write in (
+        lambda: None,
+        lambda: np.savez(path, **{name: arrays[name] for name in FIELDS[1:]}),
+        lambda: np.savez(path, **(arrays | {"labels": pickled})),
+        lambda: np.savez(path, **(arrays | {"log_odds": short})),
+        lambda: path.write_text("nothing"),
+    ):
+        write()
+        with pytest.raises(DataError, match=r"review\.npz"):
+            read_judged(path)

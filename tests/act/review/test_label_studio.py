@@ -87,8 +87,7 @@ def test_what_is_no_export_of_ours_is_refused(tmp_path, tasks, words):
 
 
 def test_a_file_that_is_not_there_or_no_json_is_refused(tmp_path):
-    with pytest.raises(DataError, match="there is none"):
-        read_label_studio(tmp_path / "none.json")
     (tmp_path / "broken.json").write_text("[{")
-    with pytest.raises(DataError, match="cannot be read"):
-        read_label_studio(tmp_path / "broken.json")
+    for name, message in (("none.json", "there is none"), ("broken.json", "cannot be read")):
+        with pytest.raises(DataError, match=message):
+            read_label_studio(tmp_path / name)

@@ -33,25 +33,20 @@ def samples():
     )
 
 
-def test_labels_after_the_decisions(samples):
+def test_labels_and_samples_after_the_decisions(samples):
     found = mending(THREE, samples.ids, samples.y, CLASSES)
     assert found.keep.tolist() == [True, True, False, True]
     assert found.y.tolist() == [2, 1, 1, 0]
     assert found.is_new.tolist() == [True, False, False, False]
     assert found.place.tolist() == [0, 2, 1]
     assert samples.y.tolist() == [0, 1, 1, 0]
-
-
-def test_samples_after_the_decisions(samples):
     after = mended(samples, Decisions(THREE))
-    assert after.ids.tolist() == ["a", "b", "d"]
-    assert after.y.tolist() == [2, 1, 0]
+    assert after.ids.tolist() == ["a", "b", "d"] and after.y.tolist() == [2, 1, 0]
     np.testing.assert_array_equal(after.x, samples.x[[0, 1, 3]])
-
-
-def test_ids_are_compared_as_text():
-    found = mending((decided("7", REMOVE),), np.array([5, 7]), np.array([0, 0]), CLASSES)
-    assert found.keep.tolist() == [True, False]
+    back = mending((replace(THREE[0], label="cat"),), samples.ids, samples.y, CLASSES)
+    assert not back.is_new.any()  # taken back to what was given
+    text = mending((decided("7", REMOVE),), np.array([5, 7]), np.array([0, 0]), CLASSES)
+    assert text.keep.tolist() == [True, False]  # ids are compared as text
 
 
 def test_targets_take_numbers():
@@ -62,30 +57,23 @@ def test_targets_take_numbers():
     assert found.is_new.tolist() == [True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("decision", "message"),
-    [
-        (decided("x" * 200, KEEP), "they have no id xxx.*…"),
-        (decided("a", RELABEL, "cat", "bird"), "must be a class of the data; they have no class b"),
-        (decided("a", KEEP, "dog"), "label of a must be the one that was reviewed, 'dog'.*'cat'"),
-    ],
-)
-def test_decisions_about_other_samples_are_refused(samples, decision, message):
-    with pytest.raises(DataError, match=message):
-        mended(samples, Decisions((decision,)))
+NUMBERS = SampleSet(np.zeros((2, 1)), np.array([1.0, 2.0]), np.arange(2))
 
 
 @pytest.mark.parametrize(
-    ("decision", "message"),
+    ("of", "decision", "message"),
     [
-        (decided(1, RELABEL, "2.0", "big"), "finite number; for 1 it is 'big'"),
-        (decided(1, RELABEL, "2.0", "nan"), "finite number"),
-        (decided(1, KEEP, "2.1"), "must be the one that was reviewed"),
+        (None, decided("x" * 200, KEEP), "they have no id xxx.*…"),
+        (None, decided("a", RELABEL, "cat", "bird"), "a class of the data; they have no class b"),
+        (None, decided("a", KEEP, "dog"), "of a must be the one that was reviewed, 'dog'.*'cat'"),
+        (NUMBERS, decided(1, RELABEL, "2.0", "big"), "finite number; for 1 it is 'big'"),
+        (NUMBERS, decided(1, RELABEL, "2.0", "nan"), "finite number"),
+        (NUMBERS, decided(1, KEEP, "2.1"), "must be the one that was reviewed"),
     ],
 )
-def test_targets_are_checked(decision, message):
+def test_decisions_about_other_samples_are_refused(samples, of, decision, message):
     with pytest.raises(DataError, match=message):
-        mending((decision,), np.arange(2), np.array([1.0, 2.0]), ())
+        mended(of or samples, Decisions((decision,)))
 
 
 def test_one_of_several_labels_is_not_decided():
@@ -94,9 +82,3 @@ def test_one_of_several_labels_is_not_decided():
     assert removed.keep.tolist() == [False, True]
     with pytest.raises(DataError, match="these have 2"):
         mending((decided(0, RELABEL, "", "1"),), np.arange(2), labels, ())
-
-
-def test_a_decision_can_be_taken_back_to_what_was_given(samples):
-    same = replace(THREE[0], label="cat")
-    found = mending((same,), samples.ids, samples.y, CLASSES)
-    assert not found.is_new.any()

@@ -1,9 +1,23 @@
-"""What is left to review follows what was decided."""
+"""What decisions teach of what is left to review."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
 
 from datassay.act.review.judged import Judged
+from datassay.act.review.outcomes import (
+    PRIOR,
+    SHIFT,
+    STRETCH,
+    Term,
+    _hypotheses,
+    covariance,
+    fit_outcomes,
+    product,
+    quadratic,
+    sums_by_code,
+)
 from datassay.act.review.remaining import remaining
 from datassay.errors import SettingError
 
@@ -36,28 +50,18 @@ def test_what_was_looked_at_is_known_and_out_of_the_order():
     assert found.errors_found == sum(wrong.values())
 
 
-def test_suggested_is_another_class_than_the_given_one():
-    judged, _ = made()
-    found = remaining(judged, {})
+def test_without_decisions_the_order_is_the_judges_and_numbers_keep_it():
+    judged, _ = made(n=600)
+    found, fixed = remaining(judged, {}), np.argsort(-judged.log_odds, kind="stable")
     assert (found.suggested != judged.labels).all()
-
-
-def test_without_decisions_the_order_is_the_judges():
-    judged, _ = made()
-    np.testing.assert_array_equal(
-        remaining(judged, {}).order, np.argsort(-judged.log_odds, kind="stable")
-    )
-
-
-def test_numbers_keep_their_order():
-    judged, _ = made()
-    numbers = Judged(
-        np.full(len(judged), -1), judged.log_posterior[:, :0], judged.log_odds, judged.places
-    )
-    before = remaining(numbers, {}).order
-    after = remaining(numbers, {int(before[0]): 1, int(before[1]): 0}, {int(before[2])})
-    np.testing.assert_array_equal(after.order, before[3:])
+    np.testing.assert_array_equal(found.order, fixed)
+    numbers = Judged(np.full(600, -1), judged.log_posterior[:, :0], judged.log_odds, judged.places)
+    before = remaining(numbers, {})
+    after = remaining(numbers, {int(fixed[0]): 1, int(fixed[1]): 0}, {int(fixed[2])})
+    np.testing.assert_array_equal(after.order, before.order[3:])
     assert not after.learns and after.errors_found == 1
+    none, every = (remaining(numbers, {int(i): wrong for i in fixed[:60]}) for wrong in (0, 1))
+    assert none.errors_left < before.errors_left < every.errors_left
 
 
 @pytest.mark.parametrize(
@@ -138,10 +142,109 @@ def test_when_all_are_looked_at_one_can_stop():
     assert np.isnan(found.expected_precision(20))
 
 
-def test_numbers_learn_how_many_are_wrong():
-    judged, _ = made(n=600)
-    numbers = Judged(np.full(600, -1), judged.log_posterior[:, :0], judged.log_odds, judged.places)
-    first = np.argsort(-judged.log_odds)[:60]
-    none = remaining(numbers, {int(i): 0 for i in first})
-    every = remaining(numbers, {int(i): 1 for i in first})
-    assert none.errors_left < remaining(numbers, {}).errors_left < every.errors_left
+def judged_alike(n=300, k=3, seed=0):
+    """Labels that are judged alike everywhere; places are of three kinds."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(k, size=n)
+    logits = rng.normal(size=(n, k))
+    log_posterior = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    places = np.eye(3)[rng.integers(3, size=n)]
+    odds = rng.normal(-2, 1, n)
+    parts = (log_posterior, odds, places)
+    return Judged(labels, *(part.astype(np.float32) for part in parts))
+
+
+def fitted(judged, reviewed, wrong):
+    is_open = np.ones(len(judged), bool)
+    is_open[reviewed] = False
+    suggested = (judged.labels + 1) % max(1, judged.log_posterior.shape[1])
+    return fit_outcomes(judged, suggested, np.asarray(reviewed), np.asarray(wrong), is_open)
+
+
+def test_before_any_decision_it_is_what_the_run_said():
+    judged = judged_alike()
+    found = fitted(judged, np.zeros(0, np.int64), np.zeros(0, bool))
+    assert_allclose(found.probability, 1 / (1 + np.exp(-judged.log_odds.astype(float))))
+    assert_allclose(found.weights, PRIOR)
+
+
+def test_the_fit_of_a_hypothesis_is_the_maximum():
+    """Numbers have one hypothesis; its two coefficients by a general optimiser."""
+    judged, rng = judged_alike(), np.random.default_rng(1)
+    numbers = Judged(
+        np.full(300, -1), np.zeros((300, 0), np.float32), judged.log_odds, judged.places
+    )
+    reviewed = np.argsort(-judged.log_odds)[:60]
+    wrong = rng.random(60) < 0.3
+    shift, stretch = _hypotheses(numbers, np.full(300, -1))[0]
+    columns = np.column_stack([SHIFT * shift.values, STRETCH * stretch.values])
+    offset, y = judged.log_odds.astype(float), wrong.astype(float)
+
+    def loss(w):
+        f = offset[reviewed] + columns[reviewed] @ w
+        return (np.logaddexp(0, f) - y * f).sum() + w @ w / 2
+
+    best = minimize(loss, np.zeros(2), tol=1e-12).x
+    found = fitted(numbers, reviewed, wrong)
+    assert_allclose(found.probability, 1 / (1 + np.exp(-offset - columns @ best)), atol=1e-6)
+    p = found.probability
+    curvature = columns[reviewed].T @ ((p * (1 - p))[reviewed, None] * columns[reviewed])
+    is_open = np.setdiff1d(np.arange(300), reviewed)
+    change = (p * (1 - p))[is_open] @ columns[is_open]
+    variance = change @ np.linalg.solve(curvature + np.eye(2), change)
+    assert_allclose(found.spread, np.sqrt(variance), rtol=1e-5)
+    assert_allclose(covariance([shift, stretch], reviewed), columns[reviewed] @ columns[reviewed].T)
+
+
+def test_an_error_raises_its_like_and_a_kept_label_lowers_its_like():
+    judged = judged_alike()
+    wrong = judged.labels == 0
+    reviewed = np.concatenate([np.flatnonzero(judged.labels == c)[:20] for c in (0, 1)])
+    found = fitted(judged, reviewed, wrong[reviewed])
+    before = fitted(judged, np.zeros(0, np.int64), np.zeros(0, bool)).probability
+    rest = np.setdiff1d(np.arange(300), reviewed)
+    ratio = np.log(found.probability / before)[rest]
+    of = judged.labels[rest]
+    assert ratio[of == 0].min() > 0.5 and np.median(ratio[of == 1]) < -0.2
+    assert found.weights[1:].sum() > 0.9  # errors depend on the class, and that is seen
+
+
+def test_errors_in_one_place_raise_that_place():
+    judged = judged_alike()
+    place = judged.places.argmax(1)
+    reviewed = np.arange(90)
+    found = fitted(judged, reviewed, place[reviewed] == 2)
+    rest = np.arange(90, 300)
+    there = place[rest] == 2
+    assert found.probability[rest][there].mean() > 5 * found.probability[rest][~there].mean()
+    assert found.weights[2] > 0.9
+
+
+def test_errors_everywhere_alike_leave_the_order_to_the_run():
+    judged, rng = judged_alike(), np.random.default_rng(2)
+    reviewed = np.argsort(-judged.log_odds)[:100]
+    p = 1 / (1 + np.exp(-judged.log_odds.astype(float)))
+    found = fitted(judged, reviewed, rng.random(100) < p[reviewed])
+    assert found.weights[0] > 0.3
+    rest = np.setdiff1d(np.arange(300), reviewed)
+    assert np.corrcoef(found.probability[rest], p[rest])[0, 1] > 0.9
+
+
+def test_products_are_those_of_the_covariance_written_out():
+    rng = np.random.default_rng(0)
+    terms = [
+        Term(1.0, np.zeros(40, np.int64), np.ones((40, 1))),
+        Term(0.5, rng.integers(4, size=40), rng.normal(size=(40, 1))),
+        Term(2.0, rng.integers(7, size=40), rng.normal(size=(40, 3))),
+    ]
+    every = np.zeros((40, 40))
+    for i, j in np.ndindex(40, 40):
+        for t in terms:
+            every[i, j] += t.spread**2 * (t.codes[i] == t.codes[j]) * (t.values[i] @ t.values[j])
+    for rows in (rng.permutation(40)[:25], np.zeros(0, np.int64)):
+        weights, own = rng.normal(size=len(rows)), every[np.ix_(rows, rows)]
+        sums = sums_by_code(terms, rows, weights)
+        assert_allclose(covariance(terms, rows), own)
+        assert_allclose(product(terms, sums, slice(None)), every[:, rows] @ weights)
+        assert_allclose(product(terms, sums, rows[:4]), own[:4] @ weights)
+        assert_allclose(quadratic(terms, sums), weights @ own @ weights)

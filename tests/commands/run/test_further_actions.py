@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from datassay.act.choose.registry import action_kinds, most_fits
+from datassay.act.choose.action import action_kinds, most_fits
 from datassay.commands.app import app
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import BALANCE, Action, weighting
-from datassay.act.choose.registry import ActionKind, ProposalScores
+from datassay.act.choose.action import BALANCE, Action, ActionKind, ProposalScores, weighting
 from datassay.act.weigh.baseline_weights import class_balanced_weights
 from datassay.data.samples import SampleSet
 

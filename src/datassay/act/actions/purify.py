@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import PURIFY, Action, removal
-from datassay.act.choose.registry import ActionKind, ProposalScores
+from datassay.act.choose.action import PURIFY, Action, ActionKind, ProposalScores, removal
 from datassay.act.purify.loop import purify
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError

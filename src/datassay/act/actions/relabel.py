@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datassay.act.choose.action import MEND, Action, relabelling
-from datassay.act.choose.registry import ActionKind, ProposalScores
+from datassay.act.choose.action import MEND, Action, ActionKind, ProposalScores, relabelling
 from datassay.data.samples import SampleSet
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datassay.act.choose.action import REMOVE, Action, removal
-from datassay.act.choose.registry import ActionKind, ProposalScores
+from datassay.act.choose.action import REMOVE, Action, ActionKind, ProposalScores, removal
 from datassay.data.samples import SampleSet
 
 

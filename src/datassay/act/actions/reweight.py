@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import REWEIGHT, Action, weighting
-from datassay.act.choose.registry import ActionKind, ProposalScores
+from datassay.act.choose.action import REWEIGHT, Action, ActionKind, ProposalScores, weighting
 from datassay.act.weigh.features import standardized_inputs
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.data.samples import SampleSet

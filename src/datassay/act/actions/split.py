@@ -7,8 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from datassay.act.choose.action import SPLIT, Action, Blocks, splitting
-from datassay.act.choose.registry import ActionKind, ProposalScores
+from datassay.act.choose.action import SPLIT, Action, ActionKind, Blocks, ProposalScores, splitting
 from datassay.act.partition.routing import compact, fit_router, linear_partition
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError

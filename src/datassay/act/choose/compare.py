@@ -12,20 +12,113 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 
-from datassay.act.choose.action import DROP, Action, as_it_is, predictions
-from datassay.act.choose.gains import RETRAINED, SCREENED, ActGain, ActTable
-from datassay.act.choose.parts import Part
-from datassay.act.choose.registry import ActionKind, action_kinds, proposals
+from datassay.act.choose.action import (
+    DROP,
+    Action,
+    ActionKind,
+    action_kinds,
+    as_it_is,
+    predictions,
+    proposals,
+)
+from datassay.act.choose.parts import Part, unsuspected
 from datassay.act.choose.screen import screen
-from datassay.act.choose.yardstick import Yardstick, unsuspected
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
+from datassay.results import Tabular, field_names, result
 from datassay.stats import BETTER, PERHAPS, SAME, WORSE, costs, paired, verdicts
 
 STEP = "compare acts"
 Key = tuple[str, float]
 ORDER = {BETTER: 0, PERHAPS: 1, SAME: 2, WORSE: 3}
+
+RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
+
+
+@result
+class ActGain:
+    """What one act gained.
+
+    Attributes:
+        kind: which act, one of `act.KINDS`.
+        words: what is done.
+        how: "retrained", "screened" (the closed form alone) or "expected" (a learning curve).
+        gain: of the metric, over the samples as they are; nan where nothing could be estimated.
+        low: lower end of its 95 % interval; −inf where it was only screened.
+        high: upper end.
+        p: two-sided p value of no gain, of this act alone.
+        verdict: of `stats.verdicts`; empty where it was only screened.
+        given: the gain as if every held-out label were right.
+        unsuspected: the gain on held-out samples whose labels are not suspected.
+        control: the gain of the control; nan where there was none.
+        control_words: what the control does.
+        screened: the gain in closed form.
+        changed: samples that it touches.
+        cost: samples that it costs: those removed; negative: to be collected.
+        seconds: that its retraining took.
+        note: what else is to be known; may be empty.
+    """
+
+    kind: str
+    words: str
+    how: str
+    gain: float
+    low: float
+    high: float
+    p: float
+    verdict: str
+    given: float = np.nan
+    unsuspected: float = np.nan
+    control: float = np.nan
+    control_words: str = ""
+    screened: float = np.nan
+    changed: int = 0
+    cost: int = 0
+    seconds: float = 0.0
+    note: str = ""
+
+
+@result
+class ActTable(Tabular):
+    """Acts beside the samples as they are, best first.
+
+    Attributes:
+        acts: what was tried; those only screened behind the others.
+        left_out: what was not tried, and why.
+        metric: "accuracy", "balanced accuracy" or "R²".
+        score: of the samples as they are, corrected for wrong held-out labels where they are.
+        score_given: the same as if every held-out label were right.
+        n_held_out: samples that gains are measured on.
+        n_suspected: of these with a suspected label.
+        n_parts: held-out parts: 1, or folds.
+        n_seeds: models an act and part.
+        is_corrected: whether gains count with wrong held-out labels.
+        seconds: that all of it took.
+    """
+
+    acts: tuple[ActGain, ...]
+    left_out: tuple[str, ...]
+    metric: str
+    score: float
+    score_given: float
+    n_held_out: int
+    n_suspected: int
+    n_parts: int
+    n_seeds: int
+    is_corrected: bool
+    seconds: float
+
+    @property
+    def best(self) -> ActGain | None:
+        """The act to do: the first that is better; None: nothing to do."""
+        return next((act for act in self.acts if act.verdict == BETTER), None)
+
+    def to_table(self) -> pa.Table:
+        """One row an act: the fields of ActGain."""
+        names = field_names(ActGain)
+        return pa.table({name: [getattr(act, name) for act in self.acts] for name in names})
 
 
 def compare_acts(
@@ -59,78 +152,71 @@ def compare_acts(
     METHODS §2 (labels).
     """
     started = time.perf_counter()
-    rules = [part.yardstick for part in parts]
-    proposed, left_out = _proposed(parts, seed)
-    acts = {act.key: act for found in reversed(proposed) for act in found.values()}
-    screened = _screened(parts[0], rules[0], proposed[0], seed)
+    found = [
+        proposals(
+            part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
+            seed=seed,
+        )
+        for part in parts
+    ]  # fmt: skip
+    proposed = [{act.key: act for act in acts} for acts, _ in found]
+    acts = {act.key: act for each in reversed(proposed) for act in each.values()}
+    screened = _screened(parts[0], proposed[0], seed)
     before = time.perf_counter()
     base = [
         predictions(part.learner, part.train, part.held_out, as_it_is(part.train)) for part in parts
     ]
     per_fit = time.perf_counter() - before if per_fit is None else per_fit
     right = [_unsuspected(*one) for one in zip(parts, base, strict=True)]
-    judge = _Judge(tuple(parts), rules, base, right, proposed, screened, action_kinds())
+    judge = _Judge(parts, base, right, proposed, screened, action_kinds())
     chosen = _affordable(acts, screened, budget - per_fit, per_fit)
-    rows = [_only_screened(act, screened) for key, act in acts.items() if key not in chosen]
-    drops = [key for key in acts if key in chosen and key[0] == DROP]
+    rows = [judge.blank(act) for key, act in acts.items() if key not in chosen]
+    drops = sorted(key for key in acts if key in chosen and key[0] == DROP)
     others = [key for key in acts if key in chosen and key[0] != DROP]
     for done, key in enumerate(others):
-        rows.append(judge.row(acts[key]))
+        rows.append(judge.controlled(judge.row(acts[key]), acts[key]))
         progress(STEP, done + 1, len(others) + 1)
     if drops:
         rows = [row for row in rows if row.kind != DROP]
-        rows.append(_largest_drop(judge, [acts[key] for key in sorted(drops)]))
+        rows.append(_largest_drop(judge, [acts[key] for key in drops]))
     progress(STEP, len(others) + 1, len(others) + 1)
     return ActTable(
         acts=_ranked(rows),
-        left_out=left_out,
-        metric=rules[0].metric,
+        left_out=found[0][1],
+        metric=parts[0].yardstick.metric,
         score=judge.score(),
         score_given=judge.score(as_given=True),
         n_held_out=sum(len(part.held_out) for part in parts),
         n_suspected=sum(int((~one).sum()) for one in right),
         n_parts=len(parts),
         n_seeds=parts[0].learner.repeats,
-        is_corrected=any(rule.is_corrected for rule in rules),
+        is_corrected=any(part.yardstick.is_corrected for part in parts),
         seconds=time.perf_counter() - started,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """The samples as they are: what every act is compared with.
+    """The samples as they are: what every act is compared with."""
 
-    Attributes:
-        parts: those to learn from and to judge by.
-        rules: how predictions are scored, one a part.
-        base: what models said that learnt from the samples as they are, [R, m, k] a part.
-        right: [m] bool a part, which held-out labels are not suspected.
-        proposed: the acts of each part.
-        screened: gains in closed form.
-        kinds: of all actions.
-    """
-
-    parts: tuple[Part, ...]
-    rules: list[Yardstick]
-    base: list[np.ndarray]
-    right: list[np.ndarray]
+    parts: Sequence[Part]
+    base: list[np.ndarray]  # what models said that learnt from the samples as they are, [R, m, k]
+    right: list[np.ndarray]  # [m] bool, which held-out labels are not suspected
     proposed: list[dict[Key, Action]]
     screened: dict[Key, float]
     kinds: dict[str, ActionKind]
 
     def score(self, *, as_given: bool = False) -> float:
         """Of the samples as they are, mean over seeds and held-out samples."""
-        each = [
-            rule.scores(said, as_given=as_given).mean(0)
-            for rule, said in zip(self.rules, self.base, strict=True)
-        ]
-        return float(np.concatenate(each).mean())
+        pairs = zip(self.parts, self.base, strict=True)
+        return _mean([part.yardstick.scores(said, as_given=as_given) for part, said in pairs])
 
     def differences(self, said: list[np.ndarray], *, as_given: bool = False) -> list[np.ndarray]:
         """Scores less those of the samples as they are, [R, m] a part."""
         return [
-            rule.scores(one, as_given=as_given) - rule.scores(base, as_given=as_given)
-            for rule, base, one in zip(self.rules, self.base, said, strict=True)
+            part.yardstick.scores(one, as_given=as_given)
+            - part.yardstick.scores(base, as_given=as_given)
+            for part, base, one in zip(self.parts, self.base, said, strict=True)
         ]
 
     def retrained(self, key: Key, *, control: bool = False) -> list[np.ndarray]:
@@ -139,52 +225,56 @@ class _Judge:
         for part, found, base in zip(self.parts, self.proposed, self.base, strict=True):
             act = found.get(key)
             act = act.control if control and act is not None else act
-            again = None if act is None else predictions(
-                part.learner, part.train, part.held_out, act
-            )  # fmt: skip
-            said.append(base if again is None else again)
+            said.append(
+                base if act is None else predictions(part.learner, part.train, part.held_out, act)
+            )
         return said
 
-    def row(self, act: Action, *, with_control: bool = True) -> ActGain:
-        """What an act gained, still without a verdict."""
+    def blank(self, act: Action) -> ActGain:
+        """What is known of an act before it is retrained."""
+        gain = self.screened.get(act.key, np.nan)
+        return ActGain(
+            kind=act.kind, words=act.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
+            p=1.0, verdict="", screened=gain, changed=act.changed,
+            cost=act.changed if act.is_removal else 0,
+        )  # fmt: skip
+
+    def row(self, act: Action) -> ActGain:
+        """What an act gained, still without a verdict and a control."""
         before = time.perf_counter()
         said = self.retrained(act.key)
-        each, unit = self.differences(said), float(np.mean([rule.unit for rule in self.rules]))
+        each = self.differences(said)
+        unit = float(np.mean([part.yardstick.unit for part in self.parts]))
         found = paired(each, unit, is_searched=self.kinds[act.kind].is_searched)
         trusted = [d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)]
         trusted = np.concatenate(trusted)
-        row = ActGain(
-            kind=act.kind, words=act.words, how=RETRAINED,
-            gain=found.gain, low=found.low, high=found.high, p=found.p, verdict="",
-            given=_mean(self.differences(said, as_given=True)),
+        return replace(
+            self.blank(act), how=RETRAINED, gain=found.gain, low=found.low, high=found.high,
+            p=found.p, given=_mean(self.differences(said, as_given=True)),
             unsuspected=float(trusted.mean()) if len(trusted) else np.nan,
-            control_words=act.control_words,
-            screened=self.screened.get(act.key, np.nan),
-            changed=act.changed,
-            cost=act.changed if act.is_removal else 0,
-            seconds=time.perf_counter() - before,
+            control_words=act.control_words, seconds=time.perf_counter() - before,
         )  # fmt: skip
-        return self.controlled(row, act) if with_control else row
 
-    def controlled(self, row: ActGain, act: Action) -> ActGain:
+    def controlled(self, row: ActGain, act: Action, note: str = "") -> ActGain:
         """The row with the gain of the act's control, where it has one."""
         if act.control is None:
-            return row
+            return replace(row, note=note)
         before = time.perf_counter()
         control = _mean(self.differences(self.retrained(act.key, control=True)))
-        return replace(row, control=control, seconds=row.seconds + time.perf_counter() - before)
+        seconds = row.seconds + time.perf_counter() - before
+        return replace(row, control=control, seconds=seconds, note=note)
 
 
 def _largest_drop(judge: _Judge, drops: list[Action]) -> ActGain:
     """Of rising fractions the largest that costs nothing measurable, and what the next costs."""
-    last = judge.row(drops[0], with_control=False)
+    last = judge.row(drops[0])
     if costs(last.gain, last.high):
-        return replace(judge.controlled(last, drops[0]), note="already that costs")
+        return judge.controlled(last, drops[0], "already that costs")
     for act, next_ in pairwise(drops):
-        row = judge.row(next_, with_control=False)
+        row = judge.row(next_)
         if costs(row.gain, row.high):
             note = f"{100 * next_.fraction:.0f} % costs {-100 * row.gain:.1f} points"
-            return replace(judge.controlled(last, act), note=note)
+            return judge.controlled(last, act, note)
         last = row
     return judge.controlled(last, drops[-1])
 
@@ -201,23 +291,11 @@ def _unsuspected(part: Part, said: np.ndarray) -> np.ndarray:
     return unsuspected(said, part.held_out.y, noise)
 
 
-def _proposed(parts: Sequence[Part], seed: int) -> tuple[list[dict[Key, Action]], tuple[str, ...]]:
-    """For each part its acts by key; and why others are left out, of the first part."""
-    found = [
-        proposals(
-            part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
-            seed=seed,
-        )
-        for part in parts
-    ]  # fmt: skip
-    return [{act.key: act for act in acts} for acts, _ in found], found[0][1]
-
-
-def _screened(part: Part, rule: Yardstick, acts: dict[Key, Action], seed: int) -> dict[Key, float]:
+def _screened(part: Part, acts: dict[Key, Action], seed: int) -> dict[Key, float]:
     """Gains in closed form, on the first part; of acts that it proposes."""
     if part.lin is None:
         return {}
-    closed = screen(part.lin, part.train, part.penalty, rule, seed)
+    closed = screen(part.lin, part.train, part.penalty, part.yardstick, seed)
     try:
         base = closed.score(as_it_is(part.train), part.train)
         return {key: closed.score(act, part.train) - base for key, act in acts.items()}
@@ -226,10 +304,7 @@ def _screened(part: Part, rule: Yardstick, acts: dict[Key, Action], seed: int) -
 
 
 def _affordable(
-    acts: dict[Key, Action],
-    screened: dict[Key, float],
-    budget: float,
-    per_fit: float,
+    acts: dict[Key, Action], screened: dict[Key, float], budget: float, per_fit: float
 ) -> set[Key]:
     """Which acts are retrained: the most promising first, while the budget lasts; at least one."""
     order = sorted(acts, key=lambda key: -screened.get(key, 0.0))
@@ -241,19 +316,10 @@ def _affordable(
     return chosen
 
 
-def _only_screened(act: Action, screened: dict[Key, float]) -> ActGain:
-    gain = screened.get(act.key, np.nan)
-    return ActGain(
-        kind=act.kind, words=act.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf, p=1.0,
-        verdict="", screened=gain, changed=act.changed, cost=act.changed if act.is_removal else 0,
-    )  # fmt: skip
-
-
 def _ranked(rows: list[ActGain]) -> tuple[ActGain, ...]:
     """With verdicts; better acts first, then by gain, then those that were only screened."""
     retrained = [row for row in rows if row.how == RETRAINED]
-    said = verdicts(retrained)
-    told = [replace(row, verdict=v) for row, v in zip(retrained, said, strict=True)]
+    told = [replace(row, verdict=v) for row, v in zip(retrained, verdicts(retrained), strict=True)]
     told.sort(key=lambda row: (ORDER[row.verdict], -row.gain))
     rest = [row for row in rows if row.how != RETRAINED]
     return (*told, *sorted(rest, key=lambda row: -row.gain))

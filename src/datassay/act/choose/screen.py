@@ -7,13 +7,15 @@ f(X') = K(X', S) (K(S, S) + λ diag(w)⁻¹)⁻¹ y(S),  S the samples kept, w t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.act.choose.action import Action
-from datassay.act.choose.yardstick import Yardstick
+from datassay.act.choose.action import Action, as_it_is
+from datassay.act.choose.parts import Yardstick
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -58,17 +60,19 @@ class Screen:
 
     def without(self, removed: np.ndarray, train: SampleSet) -> float:
         """The score without some of the training samples, [n] bool."""
-        weights = (~removed[self.chosen]).astype(float)
-        outputs = self._outputs(train.y, weights, train)
-        return float(self.yardstick.scores(outputs.numpy()[None]).mean())
+        return self.score(replace(as_it_is(train), weights=(~removed).astype(float)), train)
 
     def _outputs(
         self, labels: np.ndarray, weights: np.ndarray, train: SampleSet
     ) -> Float[Tensor, "m k"]:
         kept = np.flatnonzero(weights)
         w = torch.from_numpy(weights[kept] / weights[kept].mean())
-        targets = _targets(train, labels[self.chosen][kept])
-        center = targets.mean(0) if not train.is_classification else torch.zeros(1)
+        given = torch.from_numpy(labels[self.chosen][kept])
+        if train.is_classification:
+            targets, center = torch.eye(train.n_classes).double()[given], torch.zeros(1)
+        else:
+            targets = given.double().reshape(len(given), -1)
+            center = targets.mean(0)
         at = torch.from_numpy(kept)
         gram = self.kernel[at][:, at].clone()
         gram.diagonal().add_(self.penalty / w)
@@ -83,7 +87,6 @@ def screen(
     lin: Linearization, train: SampleSet, penalty: float, yardstick: Yardstick, seed: int
 ) -> Screen:
     """Prepare the screen."""
-    # Cost: the kernel of at most 2000 samples.
     rng = np.random.default_rng((seed, 2))
     chosen = np.sort(rng.permutation(len(train))[:MOST])
     part = lin.subset(chosen).averaged() if len(chosen) < len(train) else lin.averaged()
@@ -95,12 +98,6 @@ def screen(
         rows, others = (f[0 : len(f)].double() for f in (part.features, part.val_features))
         kernel, across = rows @ rows.T, others @ rows.T
     return Screen(chosen, kernel, across, penalty, yardstick)
-
-
-def _targets(train: SampleSet, labels: np.ndarray) -> Float[Tensor, "s k"]:
-    if train.is_classification:
-        return torch.eye(train.n_classes, dtype=torch.float64)[torch.from_numpy(labels)]
-    return torch.from_numpy(labels.astype(np.float64)).reshape(len(labels), -1)
 
 
 def most_wanted(closed: Screen, train: SampleSet, seed: int) -> tuple[str, float] | None:

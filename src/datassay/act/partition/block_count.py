@@ -1,4 +1,7 @@
-"""Choose the number of blocks by held-out likelihood."""
+"""Find blocks: their number by held-out likelihood, and a start by influence.
+
+By influence: purify, purify what was left out, and so on; then reassign until stable.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from datassay.act.partition.mixture import (
     MAX_ITERATIONS,
@@ -17,13 +21,23 @@ from datassay.act.partition.mixture import (
     log_densities,
     log_prior,
 )
+from datassay.act.purify.loop import purify
+from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
+from datassay.collect.curvature.output_loss import output_losses
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.models.networks import seeded
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.train.convex import fit_convex
 
 # A block more must raise the held-out log-likelihood by this, nats a sample, whatever its error: in
 # draws other than those reported a true block gained 0.1 or more, a spurious one up to 0.011, with
 # a gate up to 0.033.
 LEAST_GAIN = 0.05
+# A block of fewer samples is no block: its own model and its variance mean nothing.
+LEAST_IN_BLOCK = 20
+MAX_REASSIGNMENTS = 50
 
 
 @result
@@ -62,40 +76,28 @@ def choose_blocks(
     progress: Progress = silent,
 ) -> Choice:
     """Fit a mixture for each K in turn until one is no better than the one before."""
-    # Cost: for each K one `fit_mixture` and a warm fit for each fold.
     mixtures: dict[int, Mixture] = {}
     held_out: dict[int, Tensor] = {}
     last = None
     for done, k in enumerate(counts):
         own = [starts[k]] if starts and k in starts else []
-        mixtures[k] = fit_mixture(
-            problem.features,
-            problem.targets,
-            problem.loss,
-            k,
-            ridge=problem.ridge,
-            gate_inputs=problem.gate_inputs,
-            restarts=restarts if k > 1 else 1,
-            seed=seed,
-            starts=own,
-        )
-        held_out[k] = held_out_log_likelihood(problem, mixtures[k].responsibility, folds)
+        times = restarts if k > 1 else 1
+        mixtures[k] = fit_mixture(problem, k, restarts=times, seed=seed, starts=own)
+        start = mixtures[k].responsibility
+        held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
         progress("choose the number of blocks", done + 1, len(counts))
         if last is not None and held_out[k].mean() < held_out[last].mean():
             break
         last = k
-    return Choice(mixtures, held_out, _smallest_good(held_out))
+    highest = max(held_out, key=lambda k: float(held_out[k].mean()))
+    best = next(k for k in held_out if not is_better(held_out[highest], held_out[k]))
+    return Choice(mixtures, held_out, best)
 
 
 def is_better(likelihood: Float[Tensor, " n"], than: Float[Tensor, " n"]) -> bool:
     """Whether the first held-out log-likelihood is higher by a standard error and LEAST_GAIN."""
     gain = likelihood - than
     return bool(gain.mean() > max(LEAST_GAIN, float(gain.std() / len(gain) ** 0.5)))
-
-
-def _smallest_good(held_out: dict[int, Float[Tensor, " n"]]) -> int:
-    best = max(held_out, key=lambda k: float(held_out[k].mean()))
-    return next(k for k in held_out if not is_better(held_out[best], held_out[k]))
 
 
 def fold_numbers(
@@ -112,20 +114,117 @@ def fold_numbers(
     return torch.from_numpy(numbers)
 
 
-def held_out_log_likelihood(
+def held_out_joint(
     problem: MixtureProblem,
     responsibility: Float[Tensor, "n K"],
     folds: Int[Tensor, " n"],
-    progress: Progress = silent,
-) -> Float[Tensor, " n"]:
-    """Log p(y_i|x_i) under the mixture that was fitted without the fold of i."""
-    # Cost: one run a fold, all in one batch.
+    iterations: int = 0,
+) -> Float[Tensor, "K n"]:
+    """Log π_k + log p_k(y_i|x_i) under the mixture that was fitted without the fold of i, nats."""
+    # Every fold starts at the responsibilities of the mixture of all samples: cold restarts in each
+    # often end elsewhere, and then compare optima and not numbers of blocks. What the held-out
+    # samples contributed is which optimum, nothing of its weights.
     n_folds = int(folds.max()) + 1
     training = (folds != torch.arange(n_folds)[:, None]).to(problem.targets.dtype)  # [F, n]
     start = responsibility.T.expand(n_folds, -1, -1).contiguous()
-    runs = problem.advance(problem.fitted(start, training), MAX_ITERATIONS, progress)
-    outputs = problem.features.outputs(runs.weights)
+    runs = problem.advance(problem.fitted(start, training), iterations, silent)
     joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
-        outputs, problem.targets, problem.loss, runs.noise
+        problem.features.outputs(runs.weights), problem.targets, problem.loss, runs.noise
     )
-    return joint.logsumexp(1)[folds, torch.arange(len(folds))]
+    return joint[folds, :, torch.arange(len(folds))].T
+
+
+def influence_blocks(
+    geometry: OutputGeometry,
+    n_blocks: int,
+    *,
+    ridge: float,
+    damping: float,
+    progress: Progress = silent,
+) -> Int[Tensor, " n"]:
+    """Blocks from repeated purification: what the first leaves out is purified in turn."""
+    block = torch.full((len(geometry),), n_blocks - 1)
+    left = torch.arange(len(geometry))
+    for k in range(n_blocks - 1):
+        rest = geometry.subset(left)
+        if len(left) < LEAST_IN_BLOCK or (rest.targets == rest.targets[:1]).all():
+            break
+        model, samples = _as_samples(rest)
+        how = {"loss": geometry.loss, "ridge": ridge, "damping": damping, "order": "fixed"}
+        try:
+            kept = purify(model, samples, **how).keep
+        except DataError:  # all where V is 0, for then none can lower it
+            kept = np.arange(len(rest))
+        block[left[kept]] = k
+        left = left[np.setdiff1d(np.arange(len(rest)), kept)]
+        progress("purify", k + 1, n_blocks)
+    return block
+
+
+def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
+    """The geometry as a linear model and its samples, which is what `purify` takes."""
+    assert isinstance(geometry.features, SharedFeatures)
+    x, (n, k) = geometry.features.x, geometry.targets.shape
+    with seeded(0):  # fits start at 0: nothing follows from these weights
+        model = nn.Linear(x.shape[1], k, bias=False).double()
+    names = tuple(map(str, range(max(2, k)))) if geometry.loss == "cross_entropy" else ()
+    y = geometry.targets
+    if names:
+        y = y[:, 0].long() if k == 1 else y.argmax(1)
+    return model, SampleSet(x.numpy(), y.numpy(), np.arange(n), class_names=names)
+
+
+def reassigned(geometry: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mixture:
+    """Each sample to the block whose model explains it best, models refitted, until stable."""
+    member = _members(block)
+    mixture = None
+    for _ in range(MAX_REASSIGNMENTS):
+        mixture = _hard_mixture(
+            geometry, member, ridge, None if mixture is None else mixture.weights
+        )
+        moved = _members(
+            mixture.joint(geometry.features, geometry.targets, geometry.loss).argmax(1), len(member)
+        )
+        if (moved.sum(1) < LEAST_IN_BLOCK).any() or (moved == member).all():
+            break
+        member = moved
+    assert mixture is not None
+    return mixture
+
+
+def _members(block: Int[Tensor, " n"], n_blocks: int | None = None) -> Float[Tensor, "K n"]:
+    if n_blocks is None:
+        block = block.unique(return_inverse=True)[1]
+        n_blocks = int(block.max()) + 1
+    return functional.one_hot(block, n_blocks).T.double()
+
+
+def _hard_mixture(
+    geometry: OutputGeometry, member: Float[Tensor, "K n"], ridge: float, start: Tensor | None
+) -> Mixture:
+    weights = fit_convex(
+        geometry.features, geometry.targets, geometry.loss, ridge, sample_weight=member, start=start
+    ).weights
+    outputs = geometry.features.outputs(weights)
+    noise = torch.ones(len(member), dtype=torch.float64)
+    if geometry.loss == "mse":
+        losses = (
+            2 * output_losses(outputs, geometry.targets, geometry.loss) / geometry.targets.shape[1]
+        )
+        # One sample's worth of everybody, as the soft mixture has it.
+        mass = member + 1 / len(geometry)
+        noise = (losses * mass).sum(1) / mass.sum(1)
+    mixing = member.mean(1)
+    joint = mixing.log()[:, None] + log_densities(outputs, geometry.targets, geometry.loss, noise)
+    likelihood = float(joint.logsumexp(0).mean())
+    order = mixing.argsort(descending=True, stable=True)
+    return Mixture(
+        weights[order],
+        mixing[order],
+        noise[order],
+        weights.new_zeros(len(member), 0),
+        member[order].T.contiguous(),
+        likelihood,
+        torch.tensor([likelihood]),
+        converged=True,
+    )

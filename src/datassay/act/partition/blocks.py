@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
+from sklearn.metrics import adjusted_rand_score
 from torch import Tensor, nn
+from torch.nn import functional
 
-from datassay.act.partition.block_count import Choice, choose_blocks, fold_numbers, is_better
-from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK, influence_blocks, reassigned
+from datassay import rules
+from datassay.act.partition.block_count import (
+    LEAST_IN_BLOCK,
+    choose_blocks,
+    fold_numbers,
+    held_out_joint,
+    influence_blocks,
+    is_better,
+    reassigned,
+)
 from datassay.act.partition.mixture import Mixture, MixtureProblem
-from datassay.act.partition.settings import Division
+from datassay.act.settings import Division
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_geometry import (
     OutputGeometry,
@@ -31,6 +39,7 @@ from datassay.train.convex import fit_convex
 
 # Of the restarts without one: a gate's likelihood has more optima, an eighth to a quarter arrive.
 GATE_RESTARTS = 3
+TRUE_FOLDS = 10  # in which models of the true blocks are fitted
 
 
 @result
@@ -140,8 +149,18 @@ def partition(
     """
     check_penalties(ridge, damping)
     check_sets(train, None)
-    _check_settings(n_blocks, max_blocks, gate, restarts, held_out)
-    check_varied(train.x, train.y)
+    for name, value in (("n_blocks", n_blocks), ("max_blocks", max_blocks), ("restarts", restarts)):
+        if value is not None:
+            rules.at_least(name, value, 1)
+    is_known = gate in {"auto", "on", "off"}
+    rules.require(is_known, "gate", "be 'auto', 'on' or 'off'", repr(gate))
+    rules.within("held_out", held_out, 0, 0.5, "(]")
+    for name, values in (("inputs", train.x), ("targets", train.y)):
+        if (values == values[:1]).all():
+            raise DataError(
+                f"the {name} must differ between samples; all {len(values)} are the same. Check "
+                "how they were read."
+            )
     geometry = output_geometry(model, train, loss, progress=progress)
     if not geometry.is_linear:
         raise ModelError(
@@ -159,27 +178,18 @@ def partition(
             f"n_blocks must leave {LEAST_IN_BLOCK} samples a block; {n_blocks} blocks of "
             f"{len(train)} samples do not. Take at most {most}."
         )
-    counts = [n_blocks] if n_blocks is not None else list(range(1, min(max_blocks, most) + 1))
-    folds = fold_numbers(geometry.targets, geometry.loss, round(1 / held_out), seed)
     return geometry_partition(
-        geometry,
-        train.ids,
-        counts,
-        folds,
-        ridge=ridge,
-        damping=damping,
-        gate=gate,
-        seed=seed,
-        restarts=restarts,
-        progress=progress,
-    )
+        geometry, train.ids, n_blocks, min(max_blocks, most), round(1 / held_out), ridge=ridge,
+        damping=damping, gate=gate, seed=seed, restarts=restarts, progress=progress,
+    )  # fmt: skip
 
 
 def geometry_partition(
     geometry: OutputGeometry,
     ids: np.ndarray,
-    counts: Sequence[int],
-    folds: Int[Tensor, " n"],
+    n_blocks: int | None,
+    max_blocks: int,
+    n_folds: int,
     *,
     ridge: float,
     damping: float,
@@ -188,33 +198,47 @@ def geometry_partition(
     restarts: int,
     progress: Progress = silent,
 ) -> Partition:
-    """Divide samples whose geometry is already computed."""
-    fit = {"ridge": ridge, "seed": seed, "restarts": restarts, "progress": progress}
-    problem, choice = choose_gate(geometry, counts, folds, gate=gate, **fit)
+    """Divide samples whose geometry, of a model linear in its weights, is already computed."""
+    folds = fold_numbers(geometry.targets, geometry.loss, n_folds, seed)
+    tried = []
+    for inputs, times in ((None, 1), (gate_inputs(geometry), GATE_RESTARTS)):
+        if gate != ("on" if inputs is None else "off"):
+            problem = mixture_problem(geometry, ridge, inputs)
+            choice = choose_blocks(
+                problem, range(n_blocks or 1, (n_blocks or max_blocks) + 1), folds,
+                restarts=times * restarts, seed=seed, progress=progress,
+            )  # fmt: skip
+            tried.append((problem, choice))
+    gains = is_better(tried[-1][1].chosen_held_out, tried[0][1].chosen_held_out)
+    problem, choice = tried[-1] if gains else tried[0]
     mixture, held_out, start, is_hard = choice.mixture, choice.chosen_held_out, "random", False
     if choice.best > 1:
         blocks = influence_blocks(
             geometry, choice.best, ridge=ridge, damping=damping, progress=progress
         )
         hard = reassigned(geometry, blocks, ridge)
-        again = choose_blocks(
-            problem,
-            [choice.best],
-            folds,
-            restarts=0,
-            seed=seed,
-            starts={choice.best: _padded(hard.responsibility, choice.best)},
-        )
+        empty = choice.best - hard.responsibility.shape[1]
+        own = {choice.best: functional.pad(hard.responsibility, (0, empty))}
+        again = choose_blocks(problem, [choice.best], folds, restarts=0, seed=seed, starts=own)
         if again.chosen_held_out.mean() > held_out.mean():
             mixture, held_out, start = again.mixture, again.chosen_held_out, "influence"
-        if is_better(*_hard_and_soft(geometry, hard, held_out, folds, ridge)):
+        # Log-likelihoods of the first fold's samples under both, fitted to the others.
+        out, training = (folds == 0).nonzero()[:, 0], (folds != 0).nonzero()[:, 0]
+        block = hard.responsibility.argmax(1)[training]
+        without, rest = reassigned(geometry.subset(training), block, ridge), geometry.subset(out)
+        likelihood = without.joint(rest.features, rest.targets, rest.loss).logsumexp(1)
+        if is_better(likelihood, held_out[out]):
             mixture, start, is_hard = hard, "influence", True
     block = mixture.responsibility.argmax(1)
+    members = [(block == k).nonzero()[:, 0] for k in range(len(mixture.mixing))]
+    variances = [
+        _variance(geometry.subset(m), ridge, damping) if len(m) > 1 else 0.0 for m in members
+    ]
     return Partition(
         block=block.numpy(),
         responsibility=mixture.responsibility.numpy(),
         ids=ids,
-        variance=_variances(geometry, block, len(mixture.mixing), ridge, damping),
+        variance=np.array(variances),
         variance_together=_variance(geometry, ridge, damping),
         held_out={k: float(v.mean()) for k, v in choice.held_out.items()},
         is_gated=mixture.gate.numel() > 0,
@@ -224,30 +248,11 @@ def geometry_partition(
     )
 
 
-def choose_gate(
-    geometry: OutputGeometry,
-    counts: Sequence[int],
-    folds: Int[Tensor, " n"],
-    *,
-    ridge: float,
-    gate: str,
-    seed: int,
-    restarts: int,
-    progress: Progress = silent,
-) -> tuple[MixtureProblem, Choice]:
-    """Choose K, and whether the gate depends on the input."""
-    tried = []
-    for inputs, times in ((None, 1), (gate_inputs(geometry), GATE_RESTARTS)):
-        if gate != ("on" if inputs is None else "off"):
-            problem = MixtureProblem(
-                geometry.features, geometry.targets, geometry.loss, ridge, inputs
-            )
-            choice = choose_blocks(
-                problem, counts, folds, restarts=times * restarts, seed=seed, progress=progress
-            )
-            tried.append((problem, choice))
-    gains = is_better(tried[-1][1].chosen_held_out, tried[0][1].chosen_held_out)
-    return tried[-1] if gains else tried[0]
+def mixture_problem(
+    geometry: OutputGeometry, ridge: float, gate_inputs: Float[Tensor, "n g"] | None
+) -> MixtureProblem:
+    """The fit of a mixture to these samples."""
+    return MixtureProblem(geometry.features, geometry.targets, geometry.loss, ridge, gate_inputs)
 
 
 def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
@@ -256,37 +261,6 @@ def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
     x = geometry.features.x
     has_ones = bool((x[:, -1] == 1).all())
     return x if has_ones else torch.cat([x, x.new_ones(len(x), 1)], 1)
-
-
-def _padded(responsibility: Float[Tensor, "n k"], n_blocks: int) -> Float[Tensor, "n K"]:
-    empty = responsibility.new_zeros(len(responsibility), n_blocks - responsibility.shape[1])
-    return torch.cat([responsibility, empty], 1)
-
-
-def _hard_and_soft(
-    geometry: OutputGeometry,
-    hard: Mixture,
-    soft_held_out: Float[Tensor, " n"],
-    folds: Int[Tensor, " n"],
-    ridge: float,
-) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
-    """Log-likelihoods of the first fold's samples under both, fitted to the others."""
-    out, training = (folds == 0).nonzero()[:, 0], (folds != 0).nonzero()[:, 0]
-    block = hard.responsibility.argmax(1)
-    without = reassigned(geometry.subset(training), block[training], ridge)
-    rest = geometry.subset(out)
-    likelihood = without.joint(rest.features, rest.targets, rest.loss).logsumexp(1)
-    return likelihood, soft_held_out[out]
-
-
-def _variances(
-    geometry: OutputGeometry, block: Int[Tensor, " n"], n_blocks: int, ridge: float, damping: float
-) -> Float[np.ndarray, " K"]:
-    members = [(block == k).nonzero()[:, 0] for k in range(n_blocks)]
-    variances = [
-        _variance(geometry.subset(m), ridge, damping) if len(m) > 1 else 0.0 for m in members
-    ]
-    return np.array(variances)
 
 
 def _variance(geometry: OutputGeometry, ridge: float, damping: float) -> float:
@@ -300,25 +274,70 @@ def _variance(geometry: OutputGeometry, ridge: float, damping: float) -> float:
         return 0.0
 
 
-def _check_settings(
-    n_blocks: int | None, max_blocks: int, gate: str, restarts: int, held_out: float
-) -> None:
-    for name, value in (("n_blocks", n_blocks), ("max_blocks", max_blocks)):
-        if value is not None and value < 1:
-            raise SettingError(f"{name} must be at least 1; got {value}.")
-    if restarts < 1:
-        raise SettingError(f"restarts must be at least 1; got {restarts}.")
-    if gate not in {"auto", "on", "off"}:
-        raise SettingError(f"gate must be 'auto', 'on' or 'off'; got {gate!r}.")
-    if not 0 < held_out <= 0.5:
-        raise SettingError(f"held_out must lie in (0, 0.5]; got {held_out}.")
+@checks_arguments
+def agreement(partition: Partition, train: SampleSet) -> float:
+    """Adjusted Rand index between blocks and sources: 1 for the same, about 0 for chance.
+
+    Args:
+        partition: the blocks.
+        train: what was divided, with `source`.
+
+    Returns:
+        The index (Hubert and Arabie, 1985).
+
+    Raises:
+        DataError: the samples have no source, or their number differs.
+    """
+    source = _sources(train)
+    if len(partition.block) != len(source):
+        raise DataError(
+            f"samples must be those that were divided, {len(partition.block)}; got {len(source)}."
+        )
+    return float(adjusted_rand_score(source, partition.block))
 
 
-def check_varied(x: np.ndarray, y: np.ndarray) -> None:
-    """Refuse samples that no two models could divide."""
-    for name, values in (("inputs", x), ("targets", y)):
-        if (values == values[:1]).all():
-            raise DataError(
-                f"the {name} must differ between samples; all {len(values)} are the same. Check "
-                "how they were read."
-            )
+@checks_arguments
+def oracle_agreement(
+    model: nn.Module,
+    train: SampleSet,
+    *,
+    loss: str = Division.loss,
+    ridge: float = Division.ridge,
+    is_gated: bool = False,
+    seed: int = Division.seed,
+) -> float:
+    """The index when samples are assigned by models (and shares) fitted on the true blocks.
+
+    Where the blocks' rules give an input the same target nothing can tell them apart, so that this
+    is below 1. A sample is assigned by models that did not see it: one that did would claim it.
+
+    Args:
+        model: as `partition` takes it.
+        train: with `source`.
+        loss: as `partition` takes it.
+        ridge: of each model.
+        is_gated: whether the share of a block may depend on the input.
+        seed: of the ten folds.
+
+    Returns:
+        The index.
+
+    Raises:
+        DataError: the samples have no source.
+    """
+    source = _sources(train)
+    block = torch.from_numpy(np.unique(source, return_inverse=True)[1])
+    geometry = output_geometry(model, train, loss)
+    problem = mixture_problem(geometry, ridge, gate_inputs(geometry) if is_gated else None)
+    folds = fold_numbers(geometry.targets, geometry.loss, TRUE_FOLDS, seed)
+    joint = held_out_joint(problem, functional.one_hot(block).double(), folds)
+    return float(adjusted_rand_score(source, joint.argmax(0).numpy()))
+
+
+def _sources(train: SampleSet) -> np.ndarray:
+    if train.source is None:
+        raise DataError(
+            "samples must have a source, so that blocks can be compared with it; got none. Load "
+            "them with source=..."
+        )
+    return train.source

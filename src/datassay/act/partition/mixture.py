@@ -75,22 +75,18 @@ class Mixture:
 
 
 def fit_mixture(
-    features: OutputFeatures,
-    targets: Float[Tensor, "n k"],
-    loss: str,
+    problem: MixtureProblem,
     n_blocks: int,
     *,
-    ridge: float = 1e-4,
-    gate_inputs: Float[Tensor, "n g"] | None = None,
     restarts: int = 8,
     seed: int = 0,
     starts: Sequence[Float[Tensor, "n K"]] = (),
     progress: Progress = silent,
 ) -> Mixture:
-    """Fit a mixture of n_blocks models to all samples."""
-    # Cost: an iteration is a Newton step of `fit_convex` for (restarts + starts) K models, 20
-    # iterations for all and some 20 to 100 for the best; 1 s of one core for 1000 samples of 41
-    # features, 4 classes, K = 2, 8 restarts.
+    """The run of highest penalised likelihood of n_blocks models, blocks in falling order of π."""
+    # Restarts are from responsibilities drawn uniformly from the simplex, each sample's for itself.
+    # An iteration is a Newton step of `fit_convex` for (restarts + starts) K models, 20 iterations
+    # for all and some 20 to 100 for the best.
     # Source: METHODS §4; Dempster, Laird and Rubin (1977), Jordan and Jacobs (1994) §5.2 for Newton
     # steps as M step. Deviates by the prior weight of one sample in each block.
     if n_blocks < 1 or restarts + len(starts) < 1:
@@ -98,14 +94,19 @@ def fit_mixture(
             f"n_blocks must be at least 1, and restarts too where no starts are given; got "
             f"{n_blocks} and {restarts}."
         )
-    problem = MixtureProblem(features, targets, loss, ridge, gate_inputs)
-    drawn = random_starts(len(features), n_blocks, restarts, seed)
-    everyone = targets.new_ones(restarts + len(starts), len(features))
-    runs = problem.start(drawn, everyone[:restarts])
+    n = len(problem.features)
+    drawn = np.random.default_rng(seed).dirichlet(np.ones(n_blocks), (restarts, n))
+    everyone = problem.targets.new_ones(restarts + len(starts), n)
+    runs = problem.start(torch.from_numpy(drawn).mT, everyone[:restarts])
     if starts:
         given = torch.stack([start.T for start in starts])
         runs = runs.joined(problem.fitted(given, everyone[restarts:]))
-    runs = _race(problem, runs, progress)
+    # All runs for SURVEY iterations, then the best of them to the end.
+    runs = problem.advance(runs, SURVEY, progress)
+    finalists = runs.value.argsort(descending=True)[: max(FINALISTS, len(runs.value) // 4)]
+    left = MAX_ITERATIONS - SURVEY
+    ended = problem.advance(runs.subset(finalists), left, progress, SURVEY)
+    runs = runs.updated(finalists, ended)
     best = int(runs.value.argmax())
     order = runs.mixing[best].argsort(descending=True)
     return Mixture(
@@ -118,12 +119,6 @@ def fit_mixture(
         restart_log_likelihood=runs.log_likelihood,
         converged=bool(runs.converged[best]),
     )
-
-
-def random_starts(n: int, n_blocks: int, restarts: int, seed: int) -> Float[Tensor, "R K n"]:
-    """Responsibilities uniform over the simplex, each sample's for itself."""
-    drawn = np.random.default_rng(seed).dirichlet(np.ones(n_blocks), (restarts, n))
-    return torch.from_numpy(drawn).mT
 
 
 def log_densities(
@@ -192,8 +187,8 @@ class MixtureProblem:
     features: OutputFeatures
     targets: Float[Tensor, "n k"]
     loss: str
-    ridge: float
-    gate_inputs: Float[Tensor, "n g"] | None = None
+    ridge: float = 1e-4  # of every block's own mean loss, (ridge/2)‖θ_k‖², and of the gate's
+    gate_inputs: Float[Tensor, "n g"] | None = None  # a column of ones among them
 
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
@@ -290,12 +285,3 @@ class MixtureProblem:
             runs = runs.updated(going, self.iterate(runs.subset(going)))
             progress("fit the mixture", done + i + 1, MAX_ITERATIONS)
         return runs
-
-
-def _race(problem: MixtureProblem, runs: Runs, progress: Progress) -> Runs:
-    """All runs for SURVEY iterations, then the best of them to the end."""
-    runs = problem.advance(runs, SURVEY, progress)
-    finalists = max(FINALISTS, len(runs.value) // 4)
-    best = runs.value.argsort(descending=True)[:finalists]
-    left = MAX_ITERATIONS - SURVEY
-    return runs.updated(best, problem.advance(runs.subset(best), left, progress, SURVEY))

@@ -17,9 +17,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from datassay.act.partition.block_count import fold_numbers
+from datassay.act.partition.block_count import LEAST_IN_BLOCK
 from datassay.act.partition.blocks import Partition, gate_inputs, geometry_partition
-from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
@@ -91,51 +90,29 @@ def linear_partition(
     last = n_blocks or min(max_blocks, most)
     if last < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
         return None
-    geometry = _geometry(_reduced(x, seed, most_features), targets, loss)
+    deviation = x.std(0)
+    rows = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    if rows.shape[1] > most_features:
+        rows = PCA(min(most_features, len(x)), random_state=seed).fit_transform(rows)
+        rows = rows / rows.std()  # all components by the same factor, so that small ones stay small
+    inputs, y = torch.from_numpy(rows), torch.from_numpy(targets)
+    y = (y - y.mean(0)) / y.std() if loss == "mse" else y
+    features = SharedFeatures(torch.cat([inputs, inputs.new_ones(len(x), 1)], 1), y.shape[1])
+    weights = y.new_zeros(features.n_parameters)
+    geometry = OutputGeometry(features, features.outputs(weights), y, loss, weights)
     part = geometry if chosen is None else geometry.subset(torch.from_numpy(chosen))
     divided = geometry_partition(
-        part,
-        np.arange(n),
-        [n_blocks] if n_blocks else list(range(1, last + 1)),
-        fold_numbers(part.targets, loss, FOLDS, seed),
-        ridge=ridge,
-        damping=DAMPING,
-        gate="auto",
-        seed=seed,
-        restarts=restarts,
-    )
-    return divided if chosen is None else _of_all(divided, geometry)
-
-
-def _of_all(divided: Partition, geometry: OutputGeometry) -> Partition:
-    """The blocks of all samples, where they were found on some."""
+        part, np.arange(n), n_blocks, last, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
+        seed=seed, restarts=restarts,
+    )  # fmt: skip
+    if chosen is None:
+        return divided
+    # The blocks of all samples, where they were found on some.
     gate = gate_inputs(geometry) if divided.is_gated else None
     joint = divided.mixture.joint(geometry.features, geometry.targets, geometry.loss, gate)
     responsibility = joint.softmax(1).numpy()
     block = responsibility.argmax(1)
     return replace(divided, block=block, responsibility=responsibility, ids=np.arange(len(block)))
-
-
-def _reduced(x: Float[np.ndarray, "n d"], seed: int, most: int) -> Float[np.ndarray, "n e"]:
-    deviation = x.std(0)
-    scaled = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
-    if scaled.shape[1] <= most:
-        return scaled
-    # All components by the same factor, so that small ones stay small.
-    parts = PCA(min(most, len(x)), random_state=seed).fit_transform(scaled)
-    return parts / parts.std()
-
-
-def _geometry(
-    x: Float[np.ndarray, "n d"], targets: Float[np.ndarray, "n k"], loss: str
-) -> OutputGeometry:
-    inputs = torch.from_numpy(x)
-    y = torch.from_numpy(targets)
-    if loss == "mse":
-        y = (y - y.mean(0)) / y.std()
-    features = SharedFeatures(torch.cat([inputs, inputs.new_ones(len(x), 1)], 1), y.shape[1])
-    weights = y.new_zeros(features.n_parameters)
-    return OutputGeometry(features, features.outputs(weights), y, loss, weights)
 
 
 def fit_experts(
@@ -150,12 +127,14 @@ def fit_experts(
     """A clone of the estimator for each block, and the router if it tells blocks apart."""
     n_blocks = responsibility.shape[1]
     share = np.bincount(block, minlength=n_blocks) / len(block)
-    experts = tuple(
-        _fitted(estimator, x[block == k], y[block == k], is_class=_is_classifier(y))
-        for k in range(n_blocks)
-    )
+    experts = []
+    for k in range(n_blocks):
+        own = y[block == k]
+        is_one_class = y.dtype.kind != "f" and (own == own[0]).all()  # few classifiers take one
+        expert: Any = DummyClassifier(strategy="prior") if is_one_class else clone(estimator)
+        experts.append(expert.fit(x[block == k], own))
     kept, gain, error = fit_router(x, block, responsibility, router, seed)
-    return Routed(experts, kept, share, gain, error)
+    return Routed(tuple(experts), kept, share, gain, error)
 
 
 def fit_router(
@@ -170,25 +149,12 @@ def fit_router(
     if len(sizes) < 2 or sizes.min() < FOLDS:
         return None, 0.0, 0.0
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    named = np.asarray(cross_val_predict(_clone(router), x, block, cv=folds))
+    named = np.asarray(cross_val_predict(clone(router), x, block, cv=folds))
     each = responsibility[np.arange(len(x)), named] - responsibility[:, sizes.argmax()]
     gain, error = float(each.mean()), float(each.std() / len(each) ** 0.5)
-    kept = _clone(router).fit(x, block) if gain > ERRORS * error else None
+    kept: Any = clone(router)
+    kept = kept.fit(x, block) if gain > ERRORS * error else None
     return kept, gain, error
-
-
-def _is_classifier(y: np.ndarray) -> bool:
-    return y.dtype.kind != "f"
-
-
-def _clone(estimator: Any) -> Any:
-    return clone(estimator)
-
-
-def _fitted(estimator: Any, x: np.ndarray, y: np.ndarray, *, is_class: bool) -> Any:
-    if is_class and (y == y[0]).all():  # few classifiers take one class
-        return DummyClassifier(strategy="prior").fit(x, y)
-    return _clone(estimator).fit(x, y)
 
 
 def compact(

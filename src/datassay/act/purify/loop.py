@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from scipy.stats import chi2
 from torch import Tensor, nn
 
-from datassay.act.purify.result import Purification, PurificationTrace
-from datassay.act.purify.settings import Removal
+from datassay import rules
 from datassay.act.purify.stopping import (
     RULES,
     SMOOTHED,
@@ -20,6 +20,8 @@ from datassay.act.purify.stopping import (
     inflection_stop,
     validation_stop,
 )
+from datassay.act.remove.rules import places_in_group
+from datassay.act.settings import Removal
 from datassay.collect.collection import check_sets, collect
 from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import output_losses, output_score
@@ -27,7 +29,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.results import field_names
+from datassay.results import Tabular, field_names, result
 from datassay.score.influence_moments import influence_variance
 from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.removal_effects import ORDERS, check_pairs_remain, geometry_effects
@@ -38,6 +40,79 @@ from datassay.train.recipe import Recipe
 BY_LABELS = "label_issues"
 ORDERS_AND_RIVALS = ("auto", *ORDERS, BY_LABELS, "loss", "random")
 STEP = "purify"
+LIMIT = (
+    "removal went on to its limit of {} samples and what was removed last was still foreign; raise "
+    "max_fraction, or ask whether the data have a majority to keep (partition)."
+)
+
+
+@result
+class PurificationTrace(Tabular):
+    """Measurements before the first step and after each one; s + 1 points.
+
+    Attributes:
+        removed: samples removed so far.
+        variance: V[X] of what is kept, under the model fitted to it.
+        loss: mean loss of what is kept, nats or half squared target units.
+        surprise: mean negative log-likelihood, in nats, of the labels removed in the step, under
+            the model refitted without them; NaN at the first point.
+        validation: accuracy or R² on the validation set; NaN without one.
+        test: the same on the test set, which no decision sees; NaN without one.
+    """
+
+    removed: Int[np.ndarray, " points"]
+    variance: Float[np.ndarray, " points"]
+    loss: Float[np.ndarray, " points"]
+    surprise: Float[np.ndarray, " points"]
+    validation: Float[np.ndarray, " points"]
+    test: Float[np.ndarray, " points"]
+
+    def to_table(self) -> pa.Table:
+        """One row a point."""
+        return pa.table({name: getattr(self, name) for name in field_names(self)})
+
+
+@result
+class Purification(Tabular):
+    """The samples to keep, and how they were chosen.
+
+    Attributes:
+        keep: [kept] positions, ascending.
+        removed: [n − kept] positions, in the order of removal.
+        ids: [n].
+        trace: every step that was looked at, those beyond the stop included.
+        steps: how many steps were kept; the point of the trace where it stopped.
+        order: the ranking that was used.
+        rule: the stopping rule that was used.
+        threshold: of the rule "held_out", nats; NaN for others.
+        model: the network fitted to what is kept.
+        warnings: what the user should know.
+    """
+
+    keep: Int[np.ndarray, " kept"]
+    removed: Int[np.ndarray, " removed"]
+    ids: np.ndarray
+    trace: PurificationTrace
+    steps: int
+    order: str
+    rule: str
+    threshold: float
+    model: nn.Module
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def is_removed(self) -> np.ndarray:
+        """[n] whether each sample was removed."""
+        mask = np.zeros(len(self.ids), bool)
+        mask[self.removed] = True
+        return mask
+
+    def to_table(self) -> pa.Table:
+        """One row per sample: id, removed, step of its removal (0 where it was kept)."""
+        step = np.zeros(len(self.ids), np.int64)
+        sizes = np.diff(self.trace.removed[: self.steps + 1])
+        step[self.removed] = np.repeat(np.arange(1, self.steps + 1), sizes)
+        return pa.table({"id": self.ids, "removed": step > 0, "step": step})
 
 
 @checks_arguments
@@ -129,8 +204,7 @@ def purify(
     if settings.order == BY_LABELS:
         lin = collect(model, train, projection=projection, seed=seed, progress=progress)
         issues = label_issues(lin, progress=progress)
-    job = _Job(train, val, test, settings, np.random.default_rng(seed), issues)
-    return _purified(job, fit, progress)
+    return _Job(train, val, test, settings, np.random.default_rng(seed), issues).run(fit, progress)
 
 
 def _decided(settings: Removal, train: SampleSet, has_val: bool, is_convex: bool) -> Removal:
@@ -160,112 +234,107 @@ class _Job:
     rng: np.random.Generator
     issues: LabelIssues | None
 
-
-def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
-    n, settings = len(job.samples), job.settings
-    keep = torch.arange(n)
-    fitted = fit.fit(keep)
-    order = settings.order if settings.order != "auto" else _order(fitted.geometry)
-    points, batches, best = [], [], None
-    surprise = float("nan")
-    while True:
-        variance, ranking = _ranked(fitted.geometry.subset(keep), order, keep.numpy(), job)
-        points.append(_point(job, fitted, keep, variance, surprise))
-        if settings.stop == "held_out":
-            surprises = np.array([point["surprise"] for point in points[1:]])
-            best = held_out_stop(surprises, settings.threshold or 0.0)
-            if best is not None and len(batches) >= max(best + 1, SMOOTHED) + settings.beyond:
+    def run(self, fit: Fitter, progress: Progress) -> Purification:
+        """Fit, rank, remove and fit again until the rule stops."""
+        n, settings = len(self.samples), self.settings
+        keep = torch.arange(n)
+        fitted = fit.fit(keep)
+        if settings.order == "auto":
+            few = 4 * fitted.geometry.features.n_parameters <= n
+            settings = self.settings = replace(settings, order="adjoint" if few else "fixed")
+        points, batches, best = [], [], None
+        surprise = float("nan")
+        while True:
+            kept = fitted.geometry.subset(keep)
+            variance, ranking = self.ranked(kept, keep.numpy())
+            points.append(self.point(kept, fitted.others, variance, surprise))
+            if settings.stop == "held_out":
+                surprises = np.array([point["surprise"] for point in points[1:]])
+                best = held_out_stop(surprises, settings.threshold or 0.0)
+                if best is not None and len(batches) >= max(best + 1, SMOOTHED) + settings.beyond:
+                    break
+            batch = self.batch(keep, ranking)
+            if not len(batch):
                 break
-        batch = _batch(job, keep, ranking)
-        if not len(batch):
-            break
-        batches.append(keep[batch].numpy())
-        keep = torch.as_tensor(np.setdiff1d(keep.numpy(), batches[-1]))
-        fitted = fit.fit(keep, fitted)
-        surprise = _surprise(fitted, keep, torch.as_tensor(batches[-1]), job.samples)
-        progress(STEP, n - len(keep), int(settings.max_fraction * n))
-    trace = PurificationTrace(**{
-        name: np.array([point[name] for point in points]) for name in field_names(PurificationTrace)
-    })
-    steps = _steps(trace, settings, best)
-    removed = np.concatenate([np.empty(0, np.int64), *batches[:steps]])
-    kept = np.setdiff1d(np.arange(n), removed)
-    return Purification(
-        keep=kept,
-        removed=removed,
-        ids=job.samples.ids,
-        trace=trace,
-        steps=steps,
-        order=order,
-        rule=settings.stop,
-        threshold=float(settings.threshold or 0) if settings.stop == "held_out" else float("nan"),
-        model=fit.final(torch.as_tensor(kept)),
-        warnings=_warnings(settings, best, len(removed)),
-    )
-
-
-def _order(geometry: OutputGeometry) -> str:
-    return "adjoint" if 4 * geometry.features.n_parameters <= len(geometry) else "fixed"
-
-
-def _ranked(
-    geometry: OutputGeometry, order: str, keep: Int[np.ndarray, " kept"], job: _Job
-) -> tuple[float, Int[np.ndarray, " kept"]]:
-    """V[X] of what is kept, and its positions among what is kept, the first to remove first."""
-    ids, settings = np.arange(len(geometry)), job.settings
-    if order in ORDERS:
-        effects = geometry_effects(
-            geometry, ids, ridge=settings.ridge, damping=settings.damping, order=order
+            batches.append(keep[batch].numpy())
+            keep = torch.as_tensor(np.setdiff1d(keep.numpy(), batches[-1]))
+            fitted = fit.fit(keep, fitted)
+            surprise = _surprise(fitted, keep, torch.as_tensor(batches[-1]), self.samples)
+            progress(STEP, n - len(keep), int(settings.max_fraction * n))
+        names = field_names(PurificationTrace)
+        trace = PurificationTrace(**{name: np.array([p[name] for p in points]) for name in names})
+        steps = len(batches)
+        if settings.stop == "validation":
+            steps = validation_stop(trace.validation)
+        elif settings.stop == "inflection":
+            steps = inflection_stop(trace.variance)
+        elif best is not None:
+            steps = best
+        removed = np.concatenate([np.empty(0, np.int64), *batches[:steps]])
+        kept, held_out = np.setdiff1d(np.arange(n), removed), settings.stop == "held_out"
+        return Purification(
+            keep=kept,
+            removed=removed,
+            ids=self.samples.ids,
+            trace=trace,
+            steps=steps,
+            order=settings.order,
+            rule=settings.stop,
+            threshold=float(settings.threshold or 0) if held_out else float("nan"),
+            model=fit.final(torch.as_tensor(kept)),
+            warnings=(LIMIT.format(len(removed)),) if held_out and best is None and steps else (),
         )
-        return effects.variance, effects.ranking
-    variance = influence_variance(
-        geometry_influence(geometry, ids, settings.ridge, settings.damping)
-    )
-    if job.issues is not None:
-        return variance, np.argsort(-job.issues.score[keep], kind="stable")
-    if order == "random":
-        return variance, job.rng.permutation(len(geometry))
-    losses = output_losses(geometry.outputs, geometry.targets, geometry.loss).numpy()
-    return variance, np.argsort(-losses, kind="stable")
 
+    def ranked(
+        self, geometry: OutputGeometry, keep: Int[np.ndarray, " kept"]
+    ) -> tuple[float, Int[np.ndarray, " kept"]]:
+        """V[X] of what is kept, and its positions among that, the first to remove first."""
+        ids, settings = np.arange(len(geometry)), self.settings
+        if settings.order in ORDERS:
+            effects = geometry_effects(
+                geometry, ids, ridge=settings.ridge, damping=settings.damping, order=settings.order
+            )
+            return effects.variance, effects.ranking
+        variance = influence_variance(
+            geometry_influence(geometry, ids, settings.ridge, settings.damping)
+        )
+        if settings.order == "random":
+            return variance, self.rng.permutation(len(geometry))
+        if self.issues is not None:
+            return variance, np.argsort(-self.issues.score[keep], kind="stable")
+        losses = output_losses(geometry.outputs, geometry.targets, geometry.loss).numpy()
+        return variance, np.argsort(-losses, kind="stable")
 
-def _batch(
-    job: _Job, keep: Int[Tensor, " kept"], ranking: Int[np.ndarray, " kept"]
-) -> Int[np.ndarray, " batch"]:
-    """The next to remove, as positions among what is kept; classes at their minimum stay."""
-    n, settings = len(job.samples), job.settings
-    room = min(settings.step or 1, int(settings.max_fraction * n) - (n - len(keep)))
-    if room <= 0:
-        return ranking[:0]
-    if not job.samples.is_classification:
-        return ranking[:room]
-    labels = job.samples.y[keep.numpy()][ranking]
-    spare = np.maximum(0, np.bincount(labels) - settings.min_per_class)
-    place = np.zeros(len(labels), np.int64)  # how many of its class stand before it
-    for c in np.unique(labels):
-        own = labels == c
-        place[own] = np.arange(own.sum())
-    allowed = place < spare[labels]
-    if settings.stop == "suspects" and job.issues is not None:
-        allowed &= job.issues.is_issue[keep.numpy()][ranking]
-    return ranking[allowed][:room]
+    def batch(
+        self, keep: Int[Tensor, " kept"], ranking: Int[np.ndarray, " kept"]
+    ) -> Int[np.ndarray, " batch"]:
+        """The next to remove, as positions among what is kept; classes at their minimum stay."""
+        n, settings = len(self.samples), self.settings
+        room = min(settings.step or 1, int(settings.max_fraction * n) - (n - len(keep)))
+        if room <= 0:
+            return ranking[:0]
+        if not self.samples.is_classification:
+            return ranking[:room]
+        labels = self.samples.y[keep.numpy()][ranking]
+        spare = np.maximum(0, np.bincount(labels) - settings.min_per_class)
+        allowed = places_in_group(labels) < spare[labels]
+        if settings.stop == "suspects" and self.issues is not None:
+            allowed &= self.issues.is_issue[keep.numpy()][ranking]
+        return ranking[allowed][:room]
 
-
-def _point(
-    job: _Job, fitted: Fitted, keep: Int[Tensor, " kept"], variance: float, surprise: float
-) -> dict[str, float]:
-    geometry = fitted.geometry
-    scores = iter(fitted.others)
-    return {
-        "removed": len(job.samples) - len(keep),
-        "variance": variance,
-        "loss": float(
-            output_losses(geometry.outputs[keep], geometry.targets[keep], geometry.loss).mean()
-        ),
-        "surprise": surprise,
-        "validation": float("nan") if job.val is None else output_score(next(scores), job.val),
-        "test": float("nan") if job.test is None else output_score(next(scores), job.test),
-    }
+    def point(
+        self, kept: OutputGeometry, others: tuple[Tensor, ...], variance: float, surprise: float
+    ) -> dict[str, float]:
+        """What the trace holds of a fit."""
+        scores = iter(others)
+        return {
+            "removed": len(self.samples) - len(kept),
+            "variance": variance,
+            "loss": float(output_losses(kept.outputs, kept.targets, kept.loss).mean()),
+            "surprise": surprise,
+            "validation": np.nan if self.val is None else output_score(next(scores), self.val),
+            "test": np.nan if self.test is None else output_score(next(scores), self.test),
+        }
 
 
 def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
@@ -282,26 +351,6 @@ def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> 
     return float(losses[batch].mean() / (k * variance) + 0.5 * np.log(2 * np.pi))
 
 
-def _steps(trace: PurificationTrace, settings: Removal, best: int | None) -> int:
-    if settings.stop == "held_out":
-        return len(trace.removed) - 1 if best is None else best
-    if settings.stop == "validation":
-        return validation_stop(trace.validation)
-    if settings.stop == "inflection":
-        return inflection_stop(trace.variance)
-    return len(trace.removed) - 1
-
-
-def _warnings(settings: Removal, best: int | None, n_removed: int) -> tuple[str, ...]:
-    if settings.stop != "held_out" or best is not None or not n_removed:
-        return ()
-    return (
-        f"removal went on to its limit of {n_removed} samples and what was removed last was "
-        "still foreign; raise max_fraction, or ask whether the data have a majority to keep "
-        "(partition).",
-    )
-
-
 def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
     check_penalties(settings.ridge, settings.damping)
     check_sets(train, val)
@@ -310,26 +359,17 @@ def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
         raise DataError(
             f"inputs must differ; all {len(train)} samples are the same. Check how they were read."
         )
-    for name, value, allowed in (
-        ("order", settings.order, ORDERS_AND_RIVALS),
-        ("stop", settings.stop, ("auto", *RULES)),
-    ):
-        if value not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    rules.one_of("order", settings.order, ORDERS_AND_RIVALS)
+    rules.one_of("stop", settings.stop, ("auto", *RULES))
     if settings.order == BY_LABELS and not train.is_classification:
         raise SettingError("order='label_issues' needs classes; got numbers. Take order='auto'.")
     if settings.stop == "validation" and val is None:
         raise SettingError("stop='validation' needs a validation set; got none. Pass val.")
-    if settings.threshold is not None and not np.isfinite(settings.threshold):
-        raise SettingError(
-            f"threshold must be a finite number of nats, or None; got {settings.threshold}."
-        )
-    if not 0 < settings.max_fraction < 1:
-        raise SettingError(f"max_fraction must lie in (0, 1); got {settings.max_fraction}.")
-    for name, value, least in (
-        ("step", settings.step, 1),
-        ("min_per_class", settings.min_per_class, 1),
-        ("beyond", settings.beyond, 0),
-    ):
-        if value is not None and value < least:
-            raise SettingError(f"{name} must be at least {least}; got {value}.")
+    if settings.threshold is not None:
+        is_number = np.isfinite(settings.threshold)
+        rule = "be a finite number of nats, or None"
+        rules.require(is_number, "threshold", rule, settings.threshold)
+    rules.fraction("max_fraction", settings.max_fraction, "()")
+    for name, least in (("step", 1), ("min_per_class", 1), ("beyond", 0)):
+        if (value := getattr(settings, name)) is not None:
+            rules.at_least(name, value, least)

@@ -120,7 +120,9 @@ def removal_curve(
     n = parts.rest.shape[1]
     if not all(0 <= f < 1 and round(f * n) <= n - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
-    orders = _removal_orders(rankings, parts, len(train), seed)
+    shuffled, networks = np.random.default_rng(seed), range(n_seeds)
+    orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
+    orders |= {RANDOM: [parts.order(shuffled.permutation(len(train)), s) for s in networks]}
     # Nothing is removed yet at 0: the fits are those of all rankings.
     kept = [parts.rest[None]] + [
         np.array([[np.sort(order[round(f * n) :]) for order in one] for one in orders.values()])
@@ -171,11 +173,7 @@ def _retrained(
 
 
 def _refitted(
-    models: Estimators,
-    train: SampleSet,
-    parts: Judging,
-    kept: list[np.ndarray],
-    progress: Progress,
+    models: Estimators, train: SampleSet, parts: Judging, kept: list[np.ndarray], progress: Progress
 ) -> Iterator[Float[np.ndarray, "r s"]]:
     """Scores of estimators, each refitted to what is kept."""
     done, total = 0, sum(len(subsets) for subsets in kept) * models.repeats
@@ -189,15 +187,6 @@ def _refitted(
                 done += 1
                 progress(STEP, done, total)
         yield score
-
-
-def _removal_orders(
-    rankings: Mapping[str, Int[np.ndarray, " n"]], parts: Judging, n: int, seed: int
-) -> dict[str, list[np.ndarray]]:
-    """Ranking → the order in which each network's own samples are removed; and "random"."""
-    shuffled, networks = np.random.default_rng(seed), range(len(parts.rest))
-    orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
-    return orders | {RANDOM: [parts.order(shuffled.permutation(n), s) for s in networks]}
 
 
 def _check_choices(

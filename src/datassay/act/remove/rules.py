@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from torch import Tensor
 
-from datassay.act.remove.growth import BOUNDARY, FIT, grow
+from datassay.act.remove.growth import BOUNDARY, FIT, Aim, grow
 from datassay.progress import Progress, silent
 
 # Fifths of the samples that the rules are judged on.
@@ -56,12 +57,8 @@ class Candidates:
 Rule = Callable[[Candidates, Int[np.ndarray, " g"], int, Progress], Int[np.ndarray, " n"]]
 
 
-def _by_fit(of: Candidates, quota: np.ndarray, seed: int, progress: Progress) -> np.ndarray:
-    return grow(of.rows, of.targets, of.groups, quota, FIT, seed=seed, progress=progress)
-
-
-def _by_boundary(of: Candidates, quota: np.ndarray, seed: int, progress: Progress) -> np.ndarray:
-    return grow(of.rows, of.targets, of.groups, quota, BOUNDARY, seed=seed, progress=progress)
+def _grown(aim: Aim, of: Candidates, quota: np.ndarray, seed: int, told: Progress) -> np.ndarray:
+    return grow(of.rows, of.targets, of.groups, quota, aim, seed=seed, progress=told)
 
 
 def _by_margin(of: Candidates, quota: np.ndarray, seed: int, progress: Progress) -> np.ndarray:
@@ -75,8 +72,8 @@ def _at_random(of: Candidates, quota: np.ndarray, seed: int, progress: Progress)
 
 
 RULES: dict[str, Rule] = {
-    "fit": _by_fit,
-    "boundary": _by_boundary,
+    "fit": partial(_grown, FIT),
+    "boundary": partial(_grown, BOUNDARY),
     "margin": _by_margin,
     "random": _at_random,
 }
@@ -86,16 +83,21 @@ def within_quota(
     order: Int[np.ndarray, " n"], groups: Int[np.ndarray, " n"], quota: Int[np.ndarray, " g"]
 ) -> Int[np.ndarray, " n"]:
     """The same order, with the first of every group up to its quota in front of all others."""
-    place = np.empty(len(order), int)  # of each sample within its group
-    for g in range(len(quota)):
-        own = order[groups[order] == g]
-        place[own] = np.arange(len(own))
-    return order[np.argsort(place[order] >= quota[groups[order]], kind="stable")]
+    place = places_in_group(groups[order])
+    return order[np.argsort(place >= quota[groups[order]], kind="stable")]
+
+
+def places_in_group(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """How many of its group stand before each sample."""
+    place = np.zeros(len(groups), np.int64)
+    for g in np.unique(groups):
+        own = groups == g
+        place[own] = np.arange(own.sum())
+    return place
 
 
 def held_out_margin(of: Candidates) -> Float[np.ndarray, " n"]:
     """Lead of the given class over the best other, from the ridge fit without the sample."""
-    # Cost: n p² + p³, once; n p k a penalty.
     rows, targets = of.rows.double(), of.targets.double()
     values, vectors = torch.linalg.eigh(rows.T @ rows)
     rotated = rows @ vectors

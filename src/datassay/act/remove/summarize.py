@@ -11,9 +11,10 @@ import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
 
-from datassay.act.remove.rules import RULES, Candidates, quota_of, tried
-from datassay.act.remove.settings import Keeping
-from datassay.act.remove.unit_rows import unit_rows
+from datassay import rules
+from datassay.act.remove.growth import unit_rows
+from datassay.act.remove.rules import RULES, Candidates, places_in_group, quota_of, tried
+from datassay.act.settings import Keeping
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.data.settings import check_seed
@@ -87,23 +88,17 @@ def least_of_each(classes: Int[np.ndarray, " n"], target: int) -> Int[np.ndarray
     return next(one for one in rounded if one.sum() <= target).astype(int)
 
 
-def spare(
-    classes: Int[np.ndarray, " n"], target: int, removed: Int[np.ndarray, " removed"] | None = None
-) -> Int[np.ndarray, " k"]:
-    """How many more samples each class can lose."""
-    gone = classes[[] if removed is None else removed]
-    least = least_of_each(classes, target)
-    return np.bincount(classes) - np.bincount(gone, minlength=len(least)) - least
-
-
-def _allowed(
-    classes: Int[np.ndarray, " m"], room: Int[np.ndarray, " k"], most: int
+def _spared(
+    order: Int[np.ndarray, " m"],
+    classes: Int[np.ndarray, " n"],
+    target: int,
+    removed: Int[np.ndarray, " removed"],
+    most: int,
 ) -> Int[np.ndarray, " s"]:
-    """Places of the first samples, in their order, that their classes can spare; at most `most`."""
-    place = np.empty(len(classes), int)  # of each sample within its class
-    for c in np.unique(classes):
-        place[classes == c] = np.arange((classes == c).sum())
-    return np.flatnonzero(place < room[classes])[:most]
+    """The first of some samples that their classes can spare; at most `most`."""
+    least = least_of_each(classes, target)
+    room = np.bincount(classes) - np.bincount(classes[removed], minlength=len(least)) - least
+    return order[places_in_group(classes[order]) < room[classes[order]]][:most]
 
 
 @checks_arguments
@@ -168,70 +163,45 @@ def summarize(
     ours, after Cohn et al. (1996) and Mirzasoleiman et al. (2015): see `growth.grow`. Choosing by
     held-out samples follows the search for β of Zheng et al. (2023).
     """
-    rule = _checked_rule(rule, iterative)
+    rules.one_of("rule", rule, (AUTO, *RULES, INFORMATION))
+    if iterative and rule not in {AUTO, INFORMATION}:
+        raise SettingError(
+            f"iterative must be False with rule {rule!r}, which takes account of what stays by "
+            "itself; got True. Take rule 'information'."
+        )
     check_seed(seed)
-    if not 0 < fraction <= 1:
-        raise SettingError(f"fraction must lie in (0, 1]; got {fraction}.")
-    if not 0 < step < 1:
-        raise SettingError(f"step must lie in (0, 1); got {step}.")
+    rules.fraction("fraction", fraction)
+    rules.fraction("step", step, "()")
     n = len(lin)
     target = round(fraction * n)
     if target < 2:
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
     classes = np.zeros(n, int) if lin.labels is None else np.asarray(lin.labels)
     suspects = np.empty(0, int) if issues is None else issues.suspects
-    gone = suspects[_allowed(classes[suspects], spare(classes, target), n - target)]
-    if rule == INFORMATION:
+    gone = _spared(suspects, classes, target, suspects[:0], n - target)
+    found: dict[str, float] = {}
+    if iterative or rule == INFORMATION:
+        rule = INFORMATION
         scored = partial(sample_information, smoothing=smoothing, **run)  # pyright: ignore[reportCallIssue]
-        order = _by_information(
-            lin, classes, target, gone, step if iterative else 1.0, scored, progress
-        )
-        found = {}
+        size = step if iterative else 1.0
+        order = _by_information(lin, classes, target, gone, size, scored, progress)
     else:
-        rule, order, found = _by_rule(lin, classes, target, gone, rule, issues, seed, progress)
+        stay = np.setdiff1d(np.arange(n), gone)
+        weight = np.ones(n) if issues is None else 1 - issues.probability
+        some = Candidates(
+            unit_rows(lin, seed)[stay], _targets(lin)[stay], classes[stay], weight[stay],
+            lin.labels is not None,
+        )  # fmt: skip
+        least = least_of_each(classes, target)
+        quota = quota_of(np.bincount(some.groups, minlength=len(least)), least, target)
+        if rule == AUTO:
+            found = tried(some, quota, seed, progress)
+            rule = max(found, key=lambda name: found[name])
+        order = np.concatenate([gone, stay[RULES[rule](some, quota, seed, progress)[::-1]]])
     removed, kept = order[: n - target], order[n - target :]
     keep = np.sort(kept)
     values = np.array(list(found.values()))
     return KeepSet(keep, removed, lin.ids[keep], iterative, rule, kept, tuple(found), values)
-
-
-def _checked_rule(rule: str, iterative: bool) -> str:
-    if rule not in {AUTO, INFORMATION, *RULES}:
-        names = ", ".join(repr(name) for name in (AUTO, *RULES, INFORMATION))
-        raise SettingError(f"rule must be one of {names}; got {rule!r}.")
-    if iterative and rule not in {AUTO, INFORMATION}:
-        raise SettingError(
-            f"iterative must be False with rule {rule!r}, which takes account of what stays by "
-            "itself; got True. Take rule 'information'."
-        )
-    return INFORMATION if iterative else rule
-
-
-def _by_rule(
-    lin: Linearization,
-    classes: Int[np.ndarray, " n"],
-    target: int,
-    gone: Int[np.ndarray, " gone"],
-    rule: str,
-    issues: LabelIssues | None,
-    seed: int,
-    progress: Progress,
-) -> tuple[str, Int[np.ndarray, " n"], dict[str, float]]:
-    """The rule, all positions in the order of removal, and what the rules reached, if tried."""
-    stay = np.setdiff1d(np.arange(len(lin)), gone)
-    weight = np.ones(len(lin)) if issues is None else 1 - issues.probability
-    some = Candidates(
-        unit_rows(lin, seed)[stay], _targets(lin)[stay], classes[stay], weight[stay],
-        lin.labels is not None,
-    )  # fmt: skip
-    least = least_of_each(classes, target)
-    quota = quota_of(np.bincount(some.groups, minlength=len(least)), least, target)
-    found: dict[str, float] = {}
-    if rule == AUTO:
-        found = tried(some, quota, seed, progress)
-        rule = max(found, key=lambda name: found[name])
-    order = RULES[rule](some, quota, seed, progress)
-    return rule, np.concatenate([gone, stay[order[::-1]]]), found
 
 
 def _targets(lin: Linearization) -> Float[torch.Tensor, "n k"]:
@@ -260,8 +230,9 @@ def _by_information(
         size = min(max(1, round(step * len(keep))), len(keep) - target)
         information = scored(lin if not len(removed) else lin.subset(keep)).information
         lowest = np.argsort(information, kind="stable")
-        some = lowest[_allowed(classes[keep[lowest]], spare(classes, target, removed), size)]
-        removed = np.concatenate([removed, keep[some]])
-        keep = keep[lowest[~np.isin(lowest, some)]]  # in the order in which they would go next
+        some = _spared(keep[lowest], classes, target, removed, size)
+        removed = np.concatenate([removed, some])
+        keep = keep[lowest]  # in the order in which they would go next
+        keep = keep[~np.isin(keep, some)]
         progress("remove what informs least", len(removed), going)
     return np.concatenate([removed, keep])

@@ -15,7 +15,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 
 from datassay.act.choose.action import Action, as_it_is, predictions
-from datassay.act.choose.yardstick import class_shares, yardstick
+from datassay.act.choose.parts import yardstick
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
@@ -147,7 +147,6 @@ class BeforeAfter:
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
     """Train the same model on the samples before and after a review, and ask both the same."""
-    # Cost: 2 R fits a trial.
     # Source: ours; the interval is that of `stats.paired`, over seeds and held-out samples.
     said: list[tuple[np.ndarray, np.ndarray]] = []
     for trial in trials:
@@ -187,7 +186,7 @@ def _row(
         samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
         if not rows.any():
             continue
-        rule = yardstick(samples.subset(rows), class_shares(train), None)
+        rule = yardstick(samples.subset(rows), train, None)
         each.append(tuple(rule.scores(side[:, rows]) for side in sides))
         units.append(rule.unit)
         metric = rule.metric

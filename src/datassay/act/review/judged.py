@@ -116,7 +116,6 @@ def places(lin: Linearization) -> Float[np.ndarray, "n r"]:
     """The leading coordinates of each sample under the kernel, of unit length."""
     # With Θ = QℓQᵀ, place_i ∝ (ℓ_p^¼ Q_ip) over the PLACES largest modes: half way between the
     # kernel itself, which one mode can rule, and all modes alike.
-    # Cost: n b p PLACES operations beyond the eigenbasis.
     basis = eigenbasis(lin)
     rows = basis.leading(PLACES)
     scale = basis.eigenvalues.flip(0)[:PLACES].clamp_min(SMALLEST) ** 0.25

@@ -23,7 +23,6 @@ from datassay.errors import DataError
 LABEL, FATE = "label", "fate"
 ID, GIVEN, SEEN = "sample_id", "given_label", "wrong_probability"
 DIGEST, INPUTS = "data_digest", "data_inputs"
-SUFFIX = ".json"
 
 
 def read_label_studio(path: str | Path) -> Decisions:

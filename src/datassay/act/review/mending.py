@@ -44,21 +44,21 @@ def mending(
     """What decisions make of labels."""
     # "relabel" gives the new label, "remove" drops the sample, "keep" and "unsure" change nothing.
     places = {str(name): i for i, name in enumerate(ids.tolist())}
-    _refuse_unknown(
-        [str(d.id) for d in decisions if str(d.id) not in places],
-        "decisions must be about samples of the data", "they have no id",
-        "Name the data that were reviewed, and the id column with --ids.",
-    )  # fmt: skip
+    if unknown := [str(d.id) for d in decisions if str(d.id) not in places]:
+        raise DataError(
+            f"decisions must be about samples of the data; they have no id {_some(unknown)}. Name "
+            "the data that were reviewed, and the id column with --ids."
+        )
     relabels = [d for d in decisions if d.decision == RELABEL]
     place = np.array([places[str(d.id)] for d in decisions], dtype=np.int64)
     index = {name: i for i, name in enumerate(class_names)}
-    if class_names:
-        _refuse_unknown(
-            sorted({d.label for d in relabels if d.label not in index}),
-            "a new label must be a class of the data", "they have no class",
-            f"The classes are {_some(class_names)}.",
-        )  # fmt: skip
-    elif relabels and y.ndim > 1:
+    unknown = sorted({d.label for d in relabels if d.label not in index})
+    if class_names and unknown:
+        raise DataError(
+            f"a new label must be a class of the data; they have no class {_some(unknown)}. The "
+            f"classes are {_some(class_names)}."
+        )
+    if not class_names and relabels and y.ndim > 1:
         raise DataError(
             f"decisions name one label a sample; these have {y.shape[1]}, so that none can be "
             "given another. Remove such samples, or mend the data by hand."
@@ -90,11 +90,6 @@ def mended(samples: SampleSet, decisions: Decisions) -> SampleSet:
     """
     found = mending(decisions.decisions, samples.ids, samples.y, samples.class_names)
     return replace(samples, y=found.y).subset(found.keep)
-
-
-def _refuse_unknown(unknown: list[str], rule: str, what: str, remedy: str) -> None:
-    if unknown:
-        raise DataError(f"{rule}; {what} {_some(unknown)}. {remedy}")
 
 
 def _some(names: Sequence[str]) -> str:

@@ -108,7 +108,8 @@ def _fit(
         if np.abs(step).max(initial=0.0) < STILL:
             break
     residual = y - _sigmoid(start + f)
-    evidence = _log_likelihood(start + f, y) - f @ residual / 2 - np.linalg.slogdet(inner)[1] / 2
+    likelihood = -np.logaddexp(0.0, np.where(y > 0, -(start + f), start + f)).sum()
+    evidence = float(likelihood) - f @ residual / 2 - np.linalg.slogdet(inner)[1] / 2
     learnt = product(terms, sums_by_code(terms, reviewed, residual), slice(None))
     probability = _sigmoid(offset + learnt)
     change = probability * (1 - probability)  # of each p with its f
@@ -116,10 +117,6 @@ def _fit(
     seen = root * product(terms, among_open, reviewed)
     variance = quadratic(terms, among_open) - seen @ np.linalg.solve(inner, seen)
     return probability, float(np.sqrt(max(0.0, variance))), float(evidence)
-
-
-def _log_likelihood(log_odds: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"]) -> float:
-    return float(-np.logaddexp(0.0, np.where(y > 0, -log_odds, log_odds)).sum())
 
 
 def _sigmoid(log_odds: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
@@ -146,7 +143,6 @@ class Term:
 
 def covariance(terms: Sequence[Term], rows: Int[np.ndarray, " m"]) -> Float[np.ndarray, "m m"]:
     """K between some samples."""
-    # Cost: m² r operations a term.
     total = np.zeros((len(rows), len(rows)))
     for term in terms:
         codes, values = term.codes[rows], term.values[rows]
@@ -158,7 +154,6 @@ def sums_by_code(
     terms: Sequence[Term], rows: Int[np.ndarray, " m"], weights: Float[np.ndarray, " m"]
 ) -> Sums:
     """What K w needs of weighted samples."""
-    # Cost: m r operations a term.
     sums = []
     for term in terms:
         codes, size = term.codes[rows], int(term.codes.max(initial=0)) + 1
@@ -172,7 +167,6 @@ def product(
     terms: Sequence[Term], sums: Sums, rows: Int[np.ndarray, " m"] | slice
 ) -> Float[np.ndarray, " m"]:
     """K w at some samples."""
-    # Cost: m r operations a term.
     parts = [
         term.spread**2 * np.einsum("mr,mr->m", each[term.codes[rows]], term.values[rows])
         for term, each in zip(terms, sums, strict=True)

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from datassay import rules
 from datassay.act.review.judged import Judged
 from datassay.act.review.outcomes import fit_outcomes
-from datassay.errors import SettingError
 from datassay.results import result
 
 BATCH = 20  # decisions until the order is made anew
@@ -80,13 +80,20 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
 
     Cost: 0.2 s for 60 000 samples of 10 classes and 100 decisions.
     """
-    _check(judged, known, passed)
+    n, k = len(judged), judged.log_posterior.shape[1]
     reviewed = np.array(list(known), np.int64)
     decided = np.array(list(known.values()), np.int64)
+    rules.positions("decisions", [*known, *passed], n)
+    is_class = (decided >= 0) & (decided < (k or 2))
+    rules.require(is_class.all(), "true classes", f"lie in 0..{(k or 2) - 1}", decided[~is_class])
     wrong = decided != judged.labels[reviewed] if judged.is_of_classes else decided > 0
     is_open = np.ones(len(judged), bool)
     is_open[[*known, *passed]] = False
-    suggested = _suggested(judged)
+    suggested = np.full(n, -1)
+    if judged.is_of_classes:
+        others = judged.log_posterior.copy()
+        others[np.arange(n), judged.labels] = -np.inf
+        suggested = others.argmax(1)
     fitted = fit_outcomes(judged, suggested, reviewed, wrong, is_open)
     probability = fitted.probability.copy()
     order = _order(judged, probability, is_open, reviewed)
@@ -160,23 +167,3 @@ def _sentence(
         f"(95 %: {low:,.0f} to {high:,.0f}); of the next {min(BATCH, n_open)} about {some}"
     )
     return f"{text}: you can stop here." if can_stop else f"{text}."
-
-
-def _suggested(judged: Judged) -> Int[np.ndarray, " n"]:
-    n = len(judged)
-    if not judged.is_of_classes:
-        return np.full(n, -1)
-    others = judged.log_posterior.copy()
-    others[np.arange(n), judged.labels] = -np.inf
-    return others.argmax(1)
-
-
-def _check(judged: Judged, known: Mapping[int, int], passed: Collection[int]) -> None:
-    n = len(judged)
-    for i in (*known, *passed):
-        if not 0 <= i < n:
-            raise SettingError(f"positions must lie in 0 ... {n - 1}; got {i}. Correct them.")
-    k = judged.log_posterior.shape[1] or 2
-    for i, c in known.items():
-        if not 0 <= c < k:
-            raise SettingError(f"a true class must lie in 0 ... {k - 1}; got {c} at position {i}.")

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from datassay import rules
 from datassay.data.settings import check_seed
 from datassay.errors import DataError, SettingError
 from datassay.results import result
@@ -83,6 +84,18 @@ def fit_density(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # told below, with what it means
         mixture.fit(rows)
+    notes = []
+    if distinct < n_components:
+        notes.append(
+            f"only {distinct} of {len(x)} initial points have at least a hundredth of the largest "
+            f"index, so that the mixture has {distinct} of the {n_components} components asked "
+            "for: take more initial points."
+        )
+    if not mixture.converged_:
+        notes.append(
+            "the mixture did not come to rest in 100 iterations of expectation–maximisation: its "
+            "components may move with another seed."
+        )
     width = box[:, 1] - box[:, 0]
     return Density(
         weight=mixture.weights_ / mixture.weights_.sum(),
@@ -90,17 +103,12 @@ def fit_density(
         covariance=mixture.covariances_ * np.outer(width, width),
         n_fitted=int(kept.sum()),
         converged=bool(mixture.converged_),
-        notes=_notes(distinct, n_components, len(x), bool(mixture.converged_)),
+        notes=tuple(notes),
     )
 
 
 def truncated_draws(
-    density: Density,
-    box: Float[np.ndarray, "d 2"],
-    n: int,
-    *,
-    max_tries: int = 1000,
-    seed: int = 0,
+    density: Density, box: Float[np.ndarray, "d 2"], n: int, *, max_tries: int = 1000, seed: int = 0
 ) -> tuple[Float[np.ndarray, "n d"], int]:
     """Draw points from a density; those outside the domain are drawn again."""
     # Cost: n over the share of the density that lies within the domain.
@@ -140,22 +148,6 @@ def _copies(share: np.ndarray, seed: int) -> np.ndarray:
     return np.searchsorted(np.cumsum(share) / share.sum(), marks).clip(max=len(share) - 1)
 
 
-def _notes(distinct: int, asked: int, n: int, converged: bool) -> tuple[str, ...]:
-    notes = []
-    if distinct < asked:
-        notes.append(
-            f"only {distinct} of {n} initial points have at least a hundredth of the largest "
-            f"index, so that the mixture has {distinct} of the {asked} components asked for: take "
-            "more initial points."
-        )
-    if not converged:
-        notes.append(
-            "the mixture did not come to rest in 100 iterations of expectation–maximisation: its "
-            "components may move with another seed."
-        )
-    return tuple(notes)
-
-
 INITIAL = ("grid", "uniform")
 # Squares of widths must be numbers.
 LARGEST = 1e150
@@ -190,10 +182,9 @@ def initial_points(
 ) -> Float[np.ndarray, "n d"]:
     """The first points, spread evenly: f is not known yet."""
     d = len(box)
-    check_count("n_initial", n, 2)
+    rules.whole("n_initial", n, 2)
     check_seed(seed)
-    if kind not in INITIAL:
-        raise SettingError(f"initial must be one of {', '.join(INITIAL)}; got {kind!r}.")
+    rules.one_of("initial", kind, INITIAL)
     if kind == "uniform":
         return np.random.default_rng(seed).uniform(box[:, 0], box[:, 1], (n, d))
     side = round(n ** (1 / d))
@@ -205,9 +196,3 @@ def initial_points(
         )
     axes = [np.linspace(low, high, side) for low, high in box]
     return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(n, d)
-
-
-def check_count(name: str, value: int, least: int) -> None:
-    """Refuse a value that is not a count."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise SettingError(f"{name} must be a whole number of at least {least}; got {value!r}.")

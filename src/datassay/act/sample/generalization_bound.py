@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from datassay.errors import DataError, SettingError
+from datassay import rules
+from datassay.errors import DataError
 from datassay.results import result
 
 PLACES = ("end", "inside")
@@ -70,7 +71,19 @@ def generalization_bound(
     """
     x, slope = np.asarray(x, dtype=float), np.asarray(slope, dtype=float)
     low, high = domain
-    _check(x, slope, low, high, lipschitz, place)
+    if x.ndim != 1 or not len(x) or slope.shape != x.shape:
+        raise DataError(
+            f"x and slope must hold one number for each of n points; got shapes {list(x.shape)} "
+            f"and {list(slope.shape)}. The bound is for one input and one output."
+        )
+    if not (low < high and np.isfinite(slope).all() and ((x >= low) & (x <= high)).all()):
+        raise DataError(
+            f"x must lie in the domain ({low:g}, {high:g}), lower end first, and slopes must be "
+            f"finite; got points from {x.min():g} to {x.max():g}."
+        )
+    remedy = "Take the largest slope of the model, or 0 for the function's share alone."
+    rules.at_least("lipschitz", lipschitz, 0, finite=True, remedy=remedy)
+    rules.one_of("place", place, PLACES)
     order = np.argsort(x, kind="stable")
     middles = (x[order][1:] + x[order][:-1]) / 2
     edges = np.concatenate([[low], middles, [high]])
@@ -120,25 +133,3 @@ def bound_reductions(
         for point, steep in zip(added, added_slope, strict=True)
     ]
     return before - np.array(after, dtype=float)
-
-
-def _check(
-    x: np.ndarray, slope: np.ndarray, low: float, high: float, lipschitz: float, place: str
-) -> None:
-    if x.ndim != 1 or not len(x) or slope.shape != x.shape:
-        raise DataError(
-            f"x and slope must hold one number for each of n points; got shapes {list(x.shape)} "
-            f"and {list(slope.shape)}. The bound is for one input and one output."
-        )
-    if not (low < high and np.isfinite(slope).all() and ((x >= low) & (x <= high)).all()):
-        raise DataError(
-            f"x must lie in the domain ({low:g}, {high:g}), lower end first, and slopes must be "
-            f"finite; got points from {x.min():g} to {x.max():g}."
-        )
-    if not (np.isfinite(lipschitz) and lipschitz >= 0):
-        raise SettingError(
-            f"lipschitz must be at least 0 and finite; got {lipschitz}. Take the largest slope "
-            "that the model can have, or 0 for the function's share alone."
-        )
-    if place not in PLACES:
-        raise SettingError(f"place must be one of {', '.join(PLACES)}; got {place!r}.")

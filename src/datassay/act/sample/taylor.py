@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float
 
+from datassay import rules
 from datassay.act.sample.density import (
     Density,
-    check_count,
     checked_domain,
     fit_density,
     initial_points,
     truncated_draws,
 )
-from datassay.act.sample.settings import Sampling
+from datassay.act.settings import Sampling
 from datassay.collect.curvature.derivatives import derivatives as derivatives_of
 from datassay.collect.curvature.derivatives import point_function
 from datassay.data.arguments import checks_arguments
@@ -162,11 +162,10 @@ def taylor_sample(
     tries.
     """
     box = checked_domain(domain)
-    check_count("n_new", n_new, 1)
-    check_count("n_components", n_components, 1)
-    check_count("max_tries", max_tries, 1)
-    if floor is not None and not (np.isfinite(floor) and floor > 0):
-        raise SettingError(f"floor must be positive and finite, or None; got {floor}. Take None.")
+    for name, value in (("n_new", n_new), ("n_components", n_components), ("max_tries", max_tries)):
+        rules.whole(name, value)
+    if floor is not None:
+        rules.positive("floor", floor, finite=True, remedy="Take None.")
     spread = checked_epsilon(epsilon, len(box))
     first = initial_points(box, n_initial, initial, seed)
     points = point_function(f, first[:1])
@@ -204,7 +203,6 @@ def taylor_terms(
     # the term of order m is also
     # (1/m!) Σ_{i_1 … i_m} ε_{i_1} ⋯ ε_{i_m} ‖∂_{i_1} ⋯ ∂_{i_m} f‖²,
     # for one ε: ε^m ‖T_m‖²_F / m!. This is how it is computed.
-    # Cost: N q d^n.
     # Source: S0 eq. 2 and 6. Deviates where they print ‖ε‖^k, a power of the squared norm of a
     # vector ε(1, …, 1), for which take d ε² here. As the variance of a Gaussian, as S0's App. B has
     # ε for n = 2, Df is the variance of f(x + ε) to the terms that it keeps. ε only weighs the

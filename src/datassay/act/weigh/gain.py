@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay import rules
+from datassay.act.settings import Weighting
 from datassay.act.weigh.reweight import HeadProblem
-from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
-from datassay.rules import at_least
 from datassay.stats import SAME, Interval, paired, verdicts
 from datassay.train.head_training import HeadRecipe
 from datassay.train.learner import sample_scores
@@ -27,6 +27,8 @@ UNIFORM = "no weights"
 STEP = "train with and without weights"
 # Updates of the last layer: all epochs of small sets, larger batches for large ones.
 FEWEST_UPDATES, MOST_UPDATES = 1500, 6000
+GRID = 90
+MARGIN = 0.06  # of the plane that a boundary is drawn in
 
 
 @result
@@ -120,9 +122,8 @@ def head_gain(
 
     Cost: 4 n d k S (M + 1) operations an epoch.
     """
-    at_least("n_seeds", n_seeds, 2, why=", so that seeds can be compared")
     assert problem.val is not None
-    names, weights = _with_uniform(weightings, len(problem.labels))
+    names, weights = _with_uniform(weightings, len(problem.labels), n_seeds)
     trained = problem.train(
         weights,
         recipe or head_recipe(len(problem.labels)),
@@ -166,8 +167,7 @@ def network_gain(
 
     Cost: S (M + 1) trainings.
     """
-    at_least("n_seeds", len(starts), 2, why=", so that seeds can be compared")
-    names, weights = _with_uniform(weightings, len(train))
+    names, weights = _with_uniform(weightings, len(train), len(starts))
     everyone = torch.arange(len(train)).expand(len(starts), -1)
     networks: dict[str, TrainedNetworks] = {}
     for i, (name, weight) in enumerate(zip(names, weights, strict=True)):
@@ -192,13 +192,53 @@ def head_recipe(n_samples: int) -> HeadRecipe:
 
 
 def _with_uniform(
-    weightings: Mapping[str, np.ndarray], n: int
+    weightings: Mapping[str, np.ndarray], n: int, n_seeds: int
 ) -> tuple[tuple[str, ...], Float[np.ndarray, "M n"]]:
-    names = (UNIFORM, *weightings)
-    return names, np.stack([np.full(n, 1 / n), *weightings.values()])
+    rules.at_least("n_seeds", n_seeds, 2, why=", so that seeds can be compared")
+    return (UNIFORM, *weightings), np.stack([np.full(n, 1 / n), *weightings.values()])
 
 
 def _gain(names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], val: SampleSet) -> WeightGain:
     each = sample_scores(outputs, val)
     metric = "accuracy" if val.is_classification else "R²"
     return WeightGain(names, each.numpy(), metric)
+
+
+@result
+class Boundary:
+    """The lead of each class over the others on a grid of two inputs.
+
+    Attributes:
+        horizontal: [g], of the first column.
+        vertical: [g], of the second.
+        lead: [M, K, g, g], by trainings, class, vertical and horizontal: probability of the class
+            minus that of the best other one, each the mean over seeds. 0 is the boundary.
+    """
+
+    horizontal: Float[np.ndarray, " g"]
+    vertical: Float[np.ndarray, " g"]
+    lead: Float[np.ndarray, "M K g g"]
+
+
+def in_the_plane(samples: SampleSet) -> bool:
+    """Whether a boundary can be drawn: classes of rows with two columns."""
+    return samples.is_classification and samples.kind == "row" and samples.input_shape == (2,)
+
+
+def decision_boundary(samples: SampleSet, trainings: Sequence[TrainedNetworks]) -> Boundary:
+    """Where the networks of each training change their mind."""
+    x = np.asarray(samples.x, np.float64)
+    margin = MARGIN * (x.max(0) - x.min(0))
+    ends = zip(x.min(0) - margin, x.max(0) + margin, strict=True)
+    axes = [np.linspace(low, high, GRID) for low, high in ends]
+    points = torch.as_tensor(np.stack(np.meshgrid(*axes), -1).reshape(-1, 2)).float()
+    leads = []
+    for networks in trainings:
+        outputs = networks.outputs(points).double()  # [S, g g, k]
+        if outputs.shape[2] == 1:
+            outputs = torch.cat([torch.zeros_like(outputs), outputs], 2)
+        chance = outputs.softmax(2).mean(0)
+        top = chance.topk(2, 1).values
+        best_other = torch.where(chance == top[:, :1], top[:, 1:], top[:, :1])
+        leads.append((chance - best_other).T.reshape(-1, GRID, GRID).numpy())
+    return Boundary(axes[0], axes[1], np.stack(leads))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.act.weigh.settings import Weighting
+from datassay.act.settings import Weighting
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.curvature.output_loss import output_score, task_loss
@@ -236,15 +237,17 @@ def reweight(
     neighbours come from a KD-tree, ours from `nearest_neighbors`.
     """
     if weights is not None:
-        weights = _given(weights, len(train))
+        weights, n = np.asarray(weights, np.float64), len(train)
+        if weights.shape != (n,):
+            raise DataError(
+                f"weights must hold one number for each of the {n} samples; got shape "
+                f"{list(weights.shape)}."
+            )
+        weights = mean_one(weights) / n
     problem = head_problem(model, train, val, layer=layer, loss=loss, progress=progress)
     if weights is None:
         weights = local_variance_weights(
-            problem.features.double().numpy(),
-            problem.labels,
-            n_neighbors,
-            max_ratio,
-            search=search,
+            problem.features.double().numpy(), problem.labels, n_neighbors, max_ratio, search=search
         )
     recipe = recipe or HeadRecipe(solver=solver)
     stopped = recipe.patience is not None
@@ -253,6 +256,8 @@ def reweight(
     )
     bias = None if trained.bias is None else trained.bias[0, 0]
     retrained = problem.head.with_layer(trained.weight[0, 0], bias)
+    layer_now: Any = retrained.get_submodule(problem.head.name)
+    head_now = replace(problem.head, model=retrained, layer=layer_now)
     return Reweighted(
         model=retrained,
         weights=weights,
@@ -261,29 +266,13 @@ def reweight(
         n_features=problem.features.shape[1],
         metric="accuracy" if train.is_classification else "R²",
         before=_score(problem, problem.head, val),
-        after=_score(problem, _replaced(problem.head, retrained), val),
+        after=_score(problem, head_now, val),
         epoch=0 if recipe.solver == "exact" else int(trained.epoch[0, 0]),
     )
 
 
 def _targets(head: Head, train: SampleSet) -> Float[Tensor, "n k"]:
     return (network_targets(train, len(head.scale)) - head.shift) / head.scale
-
-
-def _given(weights: np.ndarray, n: int) -> Float[np.ndarray, " n"]:
-    weights = np.asarray(weights, np.float64)
-    if weights.shape != (n,):
-        raise DataError(
-            f"weights must hold one number for each of the {n} samples; got shape "
-            f"{list(weights.shape)}."
-        )
-    return mean_one(weights) / n
-
-
-def _replaced(head: Head, model: nn.Module) -> Head:
-    layer = model.get_submodule(head.name)
-    assert isinstance(layer, nn.Linear)
-    return replace(head, model=model, layer=layer)
 
 
 def _score(problem: HeadProblem, head: Head, val: SampleSet | None) -> float:

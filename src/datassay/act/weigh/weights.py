@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Shaped
 
-from datassay.act.weigh.settings import Weighting
+from datassay import rules
+from datassay.act.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.source import to_numpy
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError
 from datassay.results import Tabular, result
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 
@@ -162,8 +163,7 @@ def weights_of_variance(
 def check_ratios(max_ratio: float, density_clip: float = 1) -> None:
     """Refuse ratios that no weights can have."""
     for name, value in (("max_ratio", max_ratio), ("density_clip", density_clip)):
-        if not 1 <= value < np.inf:
-            raise SettingError(f"{name} must be a number of at least 1; got {value}.")
+        rules.require(1 <= value < np.inf, name, "be a number of at least 1", value)
 
 
 def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Float[np.ndarray, " n"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from datassay.act.partition.settings import Division
+from datassay.act.settings import Division
 from datassay.commands.command import Command
 from datassay.commands.inputs import (
     BLOCK_MODEL_HELP,

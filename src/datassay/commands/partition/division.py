@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from datassay.act.partition.agreement import agreement, oracle_agreement
-from datassay.act.partition.blocks import Partition
+from datassay.act.partition.blocks import Partition, agreement, oracle_agreement
 from datassay.act.partition.blocks import partition as divide
 from datassay.act.partition.routing import router_check
 from datassay.act.weigh.features import standardized_inputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from datassay.act.purify.settings import Removal
+from datassay.act.settings import Removal
 from datassay.commands.command import Command
 from datassay.commands.inputs import (
     BLOCK_MODEL_HELP,

@@ -11,9 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import nn
 
-from datassay.act.purify.loop import STEP
+from datassay.act.purify.loop import STEP, Purification
 from datassay.act.purify.loop import purify as remove
-from datassay.act.purify.result import Purification
 from datassay.collect.curvature.output_loss import predicted_class
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.commands.facts import closing_facts, data_facts, model_facts, noise_facts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from datassay.act.purify.result import Purification
+from datassay.act.purify.loop import Purification
 from datassay.act.purify.stopping import SMOOTHED
 from datassay.commands.frame import composed, sample_gallery, sample_table, table
 from datassay.commands.purify.job import Foreign, PurifyFindings, before_and_after, foreign

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int
 
-from datassay.act.choose.gains import EXPECTED, ActTable
+from datassay.act.choose.compare import EXPECTED, ActTable
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.commands.run.findings import (
     HIGHEST_FIRST,

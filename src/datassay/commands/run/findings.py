@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from datassay.act.choose.gains import ActTable
+from datassay.act.choose.compare import ActTable
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.remove.rivals import Contest
 from datassay.act.review.gain import BeforeAfter

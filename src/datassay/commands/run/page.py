@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from datassay.act.choose.gains import RETRAINED
+from datassay.act.choose.compare import RETRAINED
 from datassay.commands.run import figures, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
 from datassay.commands.run.findings import ISSUES_FIRST, RANDOM, Findings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from datassay.act.remove.settings import Keeping
+from datassay.act.settings import Keeping
 from datassay.collect.settings import Collection, Computing
 from datassay.commands.inputs import (
     MODEL,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import MORE
-from datassay.act.choose.gains import EXPECTED, ActGain, ActTable
-from datassay.act.choose.registry import action_kinds
+from datassay.act.choose.action import MORE, action_kinds
+from datassay.act.choose.compare import EXPECTED, ActGain, ActTable
 from datassay.act.remove.rivals import Contest
 from datassay.act.review.gain import BeforeAfter, GainRow
 from datassay.commands.run.findings import Findings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
 
-from datassay.act.sample.settings import Sampling
+from datassay.act.settings import Sampling
 from datassay.commands.command import Command
 from datassay.setting import setting
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from datassay.act.weigh.settings import Weighting
+from datassay.act.settings import Weighting
 from datassay.commands.command import Command
 from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs, NoiseInputs
 from datassay.setting import setting

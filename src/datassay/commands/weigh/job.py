@@ -9,10 +9,16 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import nn
 
-from datassay.act.weigh.decision_boundary import Boundary, decision_boundary, in_the_plane
 from datassay.act.weigh.doubt import NeighborTargets, neighbor_targets
 from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
-from datassay.act.weigh.gain import WeightGain, head_gain, network_gain
+from datassay.act.weigh.gain import (
+    Boundary,
+    WeightGain,
+    decision_boundary,
+    head_gain,
+    in_the_plane,
+    network_gain,
+)
 from datassay.act.weigh.methods import (
     METHODS,
     NEEDS_CLASSES,

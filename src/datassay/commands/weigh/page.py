@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from datassay.act.weigh.decision_boundary import Boundary
 from datassay.act.weigh.doubt import FAR, NeighborTargets
-from datassay.act.weigh.gain import WeightGain
+from datassay.act.weigh.gain import Boundary, WeightGain
 from datassay.commands.frame import change_cells, composed, sample_gallery, sample_table, table
 from datassay.commands.weigh.job import WeighFindings
 from datassay.data.samples import SampleSet, wrong_labels

@@ -9,8 +9,7 @@ import numpy as np
 from torch import nn
 
 from datassay.act.choose.action import MEND, REMOVE
-from datassay.act.choose.compare import compare_acts
-from datassay.act.choose.gains import ActGain, ActTable
+from datassay.act.choose.compare import ActGain, ActTable, compare_acts
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.form import NOMINAL_RATE

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from datassay.act.choose.registry import most_fits
+from datassay.act.choose.action import most_fits
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
 from datassay.collect.form import NOMINAL_RATE
 from datassay.collect.jacobian.inputs import network_inputs

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 from torch import nn
 
-from datassay.act.choose.registry import most_fits
+from datassay.act.choose.action import most_fits
 from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import plan_collection
 from datassay.collect.form import (

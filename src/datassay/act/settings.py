@@ -1,0 +1,76 @@
+"""Defaults of act's functions, which say what each is; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Of `summarize`: which samples stay."""
+
+    rule: str = "auto"
+    iterative: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Of `taylor_sample`: how a function is sampled where it changes most."""
+
+    n_initial: int = 100
+    n_new: int = 100
+    order: int = 2
+    epsilon: float = 1e-3
+    n_components: int = 3
+    initial: str = "uniform"
+    derivatives: str = "auto"
+    floor: float | None = None
+    max_tries: int = 1000
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """Of `sample_weights`: how samples are weighed by local variance."""
+
+    n_neighbors: int = 20
+    max_ratio: float = 40
+    search: str = "auto"
+    density: bool = False
+    density_clip: float = 10
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Division:
+    """Of `partition`: into how many blocks samples are divided, and how."""
+
+    n_blocks: int | None = None
+    max_blocks: int = 4
+    loss: str = "auto"
+    ridge: float = 1e-4
+    damping: float = 0.01
+    gate: str = "auto"
+    seed: int = 0
+    restarts: int = 8
+    held_out: float = 0.2
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Of `purify`: how samples are removed, and when that stops."""
+
+    loss: str = "auto"
+    ridge: float = 1e-4
+    damping: float = 0.01
+    order: str = "auto"
+    stop: str = "auto"
+    threshold: float | None = None
+    step: int | None = None
+    max_fraction: float = 0.5
+    min_per_class: int = 10
+    beyond: int = 0
+    layers: str = "last"
+    projection: int | str | None = "auto"
+    seed: int = 0
