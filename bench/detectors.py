@@ -1,7 +1,5 @@
 """Scores of a sample, [n], higher: more likely wrong, rare or hard; and who flags wrong labels."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,8 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import datassay as da
-from bench.data import rows
+from bench.data import Given, rows
 from bench.frame import Contender
+from datassay.act import auroc
 from datassay.collect import Linearization
 from datassay.commands import RunSettings
 from datassay.data import SampleSet
@@ -57,12 +56,10 @@ def linearised(samples: SampleSet, seed: int) -> Linearization:
 
 
 def information(samples: SampleSet, seed: int) -> np.ndarray:
-    """The library's information, nats."""
     return da.sample_information(linearised(samples, seed)).information
 
 
 def issues(samples: SampleSet, seed: int) -> np.ndarray:
-    """The library's label score."""
     return da.label_issues(linearised(samples, seed)).score
 
 
@@ -174,7 +171,6 @@ def local_outlier_factor(samples: SampleSet, seed: int) -> np.ndarray:
 
 
 def at_random(samples: SampleSet, seed: int) -> np.ndarray:
-    """A random order."""
     return np.random.default_rng((seed, 12)).random(len(samples))
 
 
@@ -260,6 +256,10 @@ TRIVIAL = {
 def given(of: Callable, problem: Any, seed: int) -> np.ndarray:
     """A score of the samples that a contender is given."""
     return of(problem.given, seed)
+
+
+def judge(task: Given, answer: np.ndarray, seed: int) -> dict[str, float]:
+    return {"AUROC": auroc(task.marked, answer)}
 
 
 def finders() -> dict[str, Contender]:

@@ -5,8 +5,6 @@ Writes the tables of docs/billion-samples.md from the latest lines `index/texts`
 Nothing here was run at that size.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from bench.record import latest
@@ -28,19 +26,12 @@ CORES, HOUR, BANDWIDTH = NODES * NODE_CORES, NODES * NODE_HOUR, NODES * NODE_GIG
 
 
 class Stage(NamedTuple):
-    """One pass over all samples.
+    """One pass over all samples."""
 
-    Attributes:
-        name: of the stage.
-        steps: names of the progress steps that it is timed by.
-        reads: passes over the stored features.
-        operations: additions and multiplications a sample, as functions of p, k.
-    """
-
-    name: str
-    steps: tuple[str, ...]
-    reads: int
-    operations: str
+    name: str  # of the stage
+    steps: tuple[str, ...]  # names of the progress steps that it is timed by
+    reads: int  # passes over the stored features
+    operations: str  # additions and multiplications a sample, as functions of p, k
 
 
 STAGES = (

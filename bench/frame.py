@@ -6,8 +6,6 @@ meet the same seeds, so differences are paired (`run.py`). Without contenders a 
 itself and its figures are a line of results.jsonl.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -27,33 +25,23 @@ FOLDERS = ("truths", "attribution", "speed", "uses", "papers")
 
 @dataclass(frozen=True)
 class Case:
-    """Where a contender is asked, or what is measured.
+    """Where a contender is asked, or what is measured."""
 
-    Attributes:
-        make: seed → problem; data, noise and networks are drawn by the seed. Without contenders
-            `Options` → figures, or pairs of a line's name and its figures.
-        quick: whether it needs no files and seconds alone.
-        fresh: whether it is measured in a process of its own, whose peak memory is recorded.
-    """
-
+    # seed → problem; data, noise and networks are drawn by the seed. Without contenders `Options` →
+    # figures, or pairs of a line's name and its figures.
     make: Callable[..., Any]
-    quick: bool = False
+    quick: bool = False  # whether it needs no files and seconds alone
+    # whether it is measured in a process of its own, whose peak memory is recorded
     fresh: bool = False
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Who is asked.
+    """Who is asked."""
 
-    Attributes:
-        ask: (problem, seed) → answer, as the task's `judge` takes it.
-        kind: "ours", "trivial", "rival" or "bound": what nobody can pass.
-        needs: a package without which it is left out.
-    """
-
-    ask: Callable[[Any, int], Any]
-    kind: str = "rival"
-    needs: str = ""
+    ask: Callable[[Any, int], Any]  # (problem, seed) → answer, as the task's `judge` takes it
+    kind: str = "rival"  # "ours", "trivial", "rival" or "bound": what nobody can pass
+    needs: str = ""  # a package without which it is left out
 
 
 class Row(NamedTuple):
@@ -72,44 +60,29 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """One question.
+    """One question."""
 
-    Attributes:
-        measure: in words; where contenders meet, higher is better.
-        cases: by name.
-        contenders: by name.
-        judge: (problem, answer, seed) → figure → value; NaN where there is none.
-        repeats: seeds a cell.
-        chosen_on: case → seeds on which a setting of a contender was chosen; never reported.
-        lines: what the names of its lines in results.jsonl begin with.
-        rows: what the tables show, from the newest lines by name.
-    """
-
-    measure: str
-    cases: Mapping[str, Case]
-    contenders: Mapping[str, Contender] = field(default_factory=dict)
+    measure: str  # in words; where contenders meet, higher is better
+    cases: Mapping[str, Case]  # by name
+    contenders: Mapping[str, Contender] = field(default_factory=dict)  # by name
+    # (problem, answer, seed) → figure → value; NaN where there is none
     judge: Callable[[Any, Any, int], dict[str, float]] | None = None
-    repeats: int = 5
+    repeats: int = 5  # seeds a cell
+    # case → seeds on which a setting of a contender was chosen; never reported
     chosen_on: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    lines: str = ""
-    rows: Callable[[dict[str, dict]], list[Row]] = lambda lines: []
+    lines: str = ""  # what the names of its lines in results.jsonl begin with
+    # what the tables show, from the newest lines by name
+    rows: Callable[[dict[str, dict]], Row | list[Row]] = lambda lines: []
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a case without contenders can be told.
+    """What a case without contenders can be told."""
 
-    Attributes:
-        work: a folder that keeps what is done.
-        seed: the first of its seeds.
-        repeats: seeds, where the case has several.
-        values: of --set, by name.
-    """
-
-    work: Path
-    seed: int = 0
-    repeats: int | None = None
-    values: Mapping[str, str] = field(default_factory=dict)
+    work: Path  # a folder that keeps what is done
+    seed: int = 0  # the first of its seeds
+    repeats: int | None = None  # seeds, where the case has several
+    values: Mapping[str, str] = field(default_factory=dict)  # of --set, by name
 
     def value(self, name: str, default: Any) -> Any:
         """An option in the type of its default; of a tuple its parts, between commas."""
@@ -127,7 +100,6 @@ def task_named(name: str) -> Task:
 
 
 def file_of(name: str) -> str:
-    """A task's file in bench/."""
     return f"{name}.py" if "/" in name else f"truths/{name}.py"
 
 

@@ -1,7 +1,5 @@
 """Networks that several tasks train, and the ResNet-20 trained on CIFAR-10."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace

@@ -3,8 +3,6 @@
 `CASES` lists them. A seed draws the samples (where there are more than n) and the noise.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is kept: lines of results.jsonl, and cells of quick.jsonl and full.jsonl."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess
@@ -57,7 +55,6 @@ def read(file: Path) -> list[dict]:
 
 
 def append(file: Path, line: dict) -> None:
-    """One line more."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as out:
         out.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -74,7 +71,6 @@ def commit() -> str:
 
 
 def versions(names: Sequence[str] = (*LIBRARIES, *RIVALS)) -> dict[str, str]:
-    """Of those that are installed."""
     found = {}
     for name in names:
         try:
@@ -99,23 +95,17 @@ def _plain(value: object) -> object:
 
 @dataclass
 class Cell:
-    """One case and contender.
-
-    Attributes:
-        figures: name → one value a seed.
-        seconds: of processor time, one a seed.
-        mib: the most memory held beyond the problem, one a seed.
-        missing: why it is left out or failed; empty where it answered.
-    """
+    """One case and contender."""
 
     truth: str
     case: str
     contender: str
     kind: str
-    figures: dict[str, list[float]] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
+    figures: dict[str, list[float]] = field(default_factory=dict)  # name → one value a seed
+    seconds: list[float] = field(default_factory=list)  # of processor time, one a seed
+    # the most memory held beyond the problem, one a seed
     mib: list[float] = field(default_factory=list)
-    missing: str = ""
+    missing: str = ""  # why it is left out or failed; empty where it answered
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -141,7 +131,6 @@ def keep(found: Sequence[Cell], size: str, seed: int) -> None:
 
 
 def kept(size: str) -> list[Cell]:
-    """The recorded cells."""
     names = Cell.__dataclass_fields__
     lines = read(HERE / f"{size}.jsonl")
     return [Cell(**{k: v for k, v in line.items() if k in names}) for line in lines]

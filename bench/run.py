@@ -4,8 +4,6 @@ A contender has one thread: its seconds are processor time and its memory is its
 or is not installed leaves a line that says so.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

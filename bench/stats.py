@@ -1,7 +1,6 @@
 """Means with their intervals, correlations with theirs, and the memory of this process."""
 
-from __future__ import annotations
-
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +23,6 @@ def interval(values: Sequence[float] | np.ndarray, scale: float = 1) -> tuple[fl
 
 
 def mean_half(values: Sequence[float] | np.ndarray) -> list[float]:
-    """Mean and half of its 95 % interval."""
     mean, _, high = interval(values)
     return [mean, high - mean]
 
@@ -36,7 +34,6 @@ def best_mean_error(values: np.ndarray, scale: float = 1) -> list[float]:
 
 
 def pearson_interval(a: np.ndarray, b: np.ndarray) -> list[float]:
-    """Pearson's correlation and its 95 % bootstrap interval."""
     ends = bootstrap(
         (a, b), lambda a, b: pearsonr(a, b)[0], paired=True, vectorized=False, rng=0
     ).confidence_interval
@@ -44,7 +41,6 @@ def pearson_interval(a: np.ndarray, b: np.ndarray) -> list[float]:
 
 
 def rounded(values: Sequence[float] | np.ndarray) -> list[float]:
-    """To four digits."""
     return [float(f"{v:.4g}") for v in values]
 
 
@@ -57,3 +53,17 @@ def memory(which: str) -> float:
 def new_peak() -> None:
     """The peak VmHWM starts anew at what is held now."""
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+
+
+class Stages:
+    """A progress callback that adds up the seconds between calls by the step that reported."""
+
+    def __init__(self):
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def __call__(self, step: str, done: int = 1, total: int = 1) -> None:
+        """The time since the last report belongs to this step."""
+        now = time.perf_counter()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
+        self._last = now

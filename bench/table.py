@@ -3,8 +3,6 @@
 `python -m bench table` writes them into both files; a test compares them with the recorded lines.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench import extrapolate, verdicts
@@ -41,21 +39,20 @@ SECTIONS = {
 
 
 def sections() -> dict[str, list[Row]]:
-    """Every measured line, by heading."""
     lines = latest()
     found = {"The suite": [r for s in ("quick", "full") for r in verdicts.rows(kept(s), s)]}
     for heading, names in SECTIONS.items():
         rows = [
             row._replace(bench=row.bench or file_of(name))
             for name in names
-            for row in task_named(name).rows(lines)
+            for told in [task_named(name).rows(lines)]
+            for row in ([told] if isinstance(told, Row) else told)
         ]
         found[heading] = sorted(rows, key=lambda row: row.place)
     return found
 
 
 def short_table() -> str:
-    """The README's table."""
     return _markdown([row for rows in sections().values() for row in rows if row.headline])
 
 
@@ -82,7 +79,6 @@ def shown(page: str) -> str:
 
 
 def write() -> None:
-    """Into README.md, docs/measured.md and docs/billion-samples.md."""
     for name, tables in (("README.md", short_table()), ("docs/measured.md", full_tables())):
         path = ROOT / name
         page = path.read_text(encoding="utf-8")

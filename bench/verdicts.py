@@ -1,7 +1,5 @@
 """Who is first and by how much, what has left its interval, and the tables of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,22 +16,15 @@ VERDICTS = ("first", "level", "behind", "one seed")
 
 @dataclass(frozen=True)
 class Place:
-    """Ours beside the best other in one case and figure.
-
-    Attributes:
-        ours: the best of ours by name, and its mean.
-        rival: the best of the others by name, bounds left out, and its mean.
-        lead: mean paired lead of ours and the ends of its 95 % interval.
-        verdict: "first", "level" (the interval holds 0), "behind", or "one seed": no interval.
-    """
+    """Ours beside the best other in one case and figure."""
 
     truth: str
     case: str
     figure: str
-    ours: tuple[str, float]
-    rival: tuple[str, float]
-    lead: tuple[float, float, float]
-    verdict: str
+    ours: tuple[str, float]  # the best of ours by name, and its mean
+    rival: tuple[str, float]  # the best of the others by name, bounds left out, and its mean
+    lead: tuple[float, float, float]  # mean paired lead of ours and the ends of its 95 % interval
+    verdict: str  # "first", "level" (the interval holds 0), "behind", or "one seed": no interval
 
 
 def places(found: Sequence[Cell]) -> list[Place]:
@@ -157,7 +148,6 @@ def details(found: Sequence[Cell]) -> Iterator[str]:
 
 
 def listed() -> Iterator[str]:
-    """Every task with its cases and contenders."""
     for name in every_task():
         task = task_named(name)
         yield f"{name}: {task.measure} (bench/{file_of(name)})"

@@ -82,7 +82,7 @@ def test_contenders_see_no_truth_and_a_seed_draws_the_same(name, case):
 def test_the_truth_itself_wins():
     labels, mixture = TASKS["labels"], TASKS["mixture"]
     problem = labels.cases["wine, uniform 20 %"].make(0)
-    assert labels.judge(problem, problem.wrong.astype(float), 0) == {"AUROC": 1.0}
+    assert labels.judge(problem, problem.marked.astype(float), 0) == {"AUROC": 1.0}
     samples = mixture.cases["two regressions"].make(0)
     parts = np.unique(samples.source, return_inverse=True)[1]
     assert mixture.judge(samples, parts, 0) == {"adjusted Rand": 1.0}

@@ -20,9 +20,7 @@ HOLD = [
     (rules.fraction, (1,), {}),
     (rules.one_of, ("sum", ("sum", "mean")), {}),
     (rules.one_of, (np.str_("b"), "abc"), {}),
-    (rules.is_bool, (False,), {}),
     (rules.finite, ([[1.0, 2], [3, 4]],), {}),
-    (rules.same_length, ([1, 2], 2), {}),
     (rules.positions, ([], 3), {}),
     (rules.positions, ([0, 2], 3), {}),
 ]
@@ -41,9 +39,7 @@ REFUSED = [
     (rules.fraction, (1,), {"ends": "()"}, "q must lie in (0, 1); got 1."),
     (rules.one_of, ("max", ("sum", "mean")), {}, "q must be 'sum' or 'mean'; got 'max'."),
     (rules.one_of, (7, "abc"), {"also": "a list"}, "q must be one of a, b, c, or a list; got 7."),
-    (rules.is_bool, (1,), {}, "q must be True or False; got 1."),
     (rules.finite, ([1, np.nan, np.inf],), {}, "q must be finite; got 2 values that are not."),
-    (rules.same_length, ([1], 2), {}, "q must hold one value for each of 2 samples; got 1."),
     (rules.positions, ([0, 3], 3), {}, "q must hold positions in 0..2; got 0 to 3."),
     (rules.positions, ([0.0], 3), {}, "q must hold positions in 0..2; got type float64."),
 ]

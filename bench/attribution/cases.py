@@ -5,8 +5,6 @@ of these, the outcome of each query under networks trained on the half. Cells ta
 and are kept in the folder of `bench.data.work`: NAME.npz and NAME_modelN.safetensors.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,25 +23,16 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Recipe:
-    """How every network of a setting is trained.
+    """How every network of a setting is trained."""
 
-    Attributes:
-        optimizer: "sgd" (momentum .9) or "adamw".
-        lr: its step size, of the loss averaged over a batch.
-        batch: samples an update.
-        epochs: over the samples that a network has; None: `steps` updates whatever it has.
-        steps: see epochs.
-        cosine: the step size falls to 0 along a cosine; otherwise it stays.
-        weight_decay: of AdamW.
-    """
-
-    optimizer: str
-    lr: float
-    batch: int
+    optimizer: str  # "sgd" (momentum .9) or "adamw"
+    lr: float  # its step size, of the loss averaged over a batch
+    batch: int  # samples an update
+    # over the samples that a network has; None: `steps` updates whatever it has
     epochs: int | None = None
-    steps: int = 0
-    cosine: bool = False
-    weight_decay: float = 0.01
+    steps: int = 0  # see epochs
+    cosine: bool = False  # the step size falls to 0 along a cosine; otherwise it stays
+    weight_decay: float = 0.01  # of AdamW
 
     def updates(self, n: int) -> int:
         """Updates on n samples."""
@@ -58,21 +47,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is trained.
+    """What is trained."""
 
-    Attributes:
-        problem: makes data and networks.
-        recipe: how the networks are trained.
-        halves: random halves of the samples.
-        seeds: networks a half.
-        models: networks of all samples.
-    """
-
-    problem: Callable[[], Problem]
-    recipe: Recipe
-    halves: int = 0
-    seeds: int = 0
-    models: int = 0
+    problem: Callable[[], Problem]  # makes data and networks
+    recipe: Recipe  # how the networks are trained
+    halves: int = 0  # random halves of the samples
+    seeds: int = 0  # networks a half
+    models: int = 0  # networks of all samples
 
 
 def _adam(lr: float, batch: int, epochs: int) -> Recipe:
@@ -95,19 +76,12 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Networks:
-    """Everything that a contender is given, and the truth that judges it.
+    """Everything that a contender is given, and the truth that judges it."""
 
-    Attributes:
-        problem: data and networks.
-        models: networks of all samples, in evaluation mode.
-        halves: [S, n / 2], positions of samples.
-        truth: [seeds, S, m], the outcome of each query: its margin, or a text's loss.
-    """
-
-    problem: Problem
-    models: list[nn.Module]
-    halves: np.ndarray
-    truth: np.ndarray
+    problem: Problem  # data and networks
+    models: list[nn.Module]  # networks of all samples, in evaluation mode
+    halves: np.ndarray  # [S, n / 2], positions of samples
+    truth: np.ndarray  # [seeds, S, m], the outcome of each query: its margin, or a text's loss
 
 
 def fitted(
@@ -174,7 +148,6 @@ def networks(name: str) -> Networks:
 
 
 def _models(setting: Setting, problem: Problem, stem: Path) -> list[nn.Module]:
-    """The networks of all samples, from files where there are any."""
     models = []
     for number in range(setting.models):
         file = stem.with_name(f"{stem.name}_model{number}.safetensors")
@@ -186,7 +159,6 @@ def _models(setting: Setting, problem: Problem, stem: Path) -> list[nn.Module]:
 
 
 def loaded(problem: Problem, file: Path) -> nn.Module:
-    """A kept network."""
     model = problem.build(0)
     load_model(model, file)  # weights that layers share stand there once
     return model.eval()

@@ -6,8 +6,6 @@ of a query is its loss, summed over tokens. Every network starts from the same w
 decides the order.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache, partial
 
@@ -41,7 +39,6 @@ def trimmed(batch: Batch, generator: torch.Generator | None) -> Batch:
 
 
 def sentences(corpus: str) -> list[str]:
-    """All sentences of "sst2" or "rt_polarity"."""
     if corpus == "sst2":
         return [line.partition("\t")[0].strip() for line in lines_of(corpus, "train.tsv")]
     parts = (lines_of(corpus, f"rt-polarity.{part}") for part in ("pos", "neg"))
@@ -100,7 +97,6 @@ def network(seed: int, length: int = LENGTH) -> nn.Module:
 
 @cache
 def learns(corpus: str) -> Language:
-    """All weights train."""
     train, queries = drawn(corpus)
     words = tokens(train)
     return Language(
@@ -122,7 +118,6 @@ def gradient_product(problem: Language, model: nn.Module) -> np.ndarray:
 
 
 def shared_words(problem: Language, model: nn.Module) -> np.ndarray:
-    """BM25."""
     return -bm25(*problem.texts or ([], []))
 
 

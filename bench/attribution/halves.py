@@ -10,8 +10,6 @@ chosen on other seeds. Lines "attribution_optimizer/..." compared effects along 
 `bench/attribution_optimizer.py` of commit 6e113e7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -68,7 +66,6 @@ def word_overlap(problem: Problem, model: nn.Module) -> np.ndarray:
 
 
 def at_random(problem: Problem, model: nn.Module) -> np.ndarray:
-    """Numbers that mean nothing."""
     shape = (len(problem), len(problem.queries["labels"]))
     return np.random.default_rng(0).normal(size=shape)
 

@@ -9,8 +9,6 @@ networks of `halves.py` how well it predicts retraining, beside `influence`. Set
 defaults, chosen on those networks.
 """
 
-from __future__ import annotations
-
 import hashlib
 import multiprocessing
 import shutil
@@ -29,7 +27,7 @@ from bench.attribution import cases, problems
 from bench.attribution.problems import batch_of, small_cnn, standardised
 from bench.data import folder, work
 from bench.frame import HERE, Case, Options, Row, Task
-from bench.stats import memory
+from bench.stats import Stages, memory
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.utils.data import Subset
@@ -57,7 +55,6 @@ class Indexed:
 
 
 def _part(samples: Any, start: int, stop: int) -> Any:
-    """Neighbouring samples."""
     if isinstance(samples, SampleSet):
         return samples.subset(np.arange(start, stop))
     return Subset(samples, range(start, min(stop, len(samples))))
@@ -125,19 +122,12 @@ def place_of(name: str, which: str) -> Path:
 
 def measured(name: str, options: Options) -> dict[str, object]:
     """Build in this process, a fresh one, and ask; what both took."""
-    case, place, stages = INDEXED[name](), place_of(name, "once"), {}
+    case, place = INDEXED[name](), place_of(name, "once")
     shutil.rmtree(place, ignore_errors=True)
     plan = index_plan(case.model, case.train)
     before, used = memory("VmHWM"), time.process_time()
-    started = last = time.perf_counter()
-
-    def note(step: str, done: int, total: int) -> None:
-        nonlocal last
-        now = time.perf_counter()
-        stages[step] = stages.get(step, 0.0) + now - last
-        last = now
-
-    ix = da.index(case.model, case.train, place, progress=note)
+    started, stages = time.perf_counter(), Stages()
+    ix = da.index(case.model, case.train, place, progress=stages)
     took = {
         "build_seconds": time.perf_counter() - started,
         "planned_seconds": plan.seconds,
@@ -145,7 +135,7 @@ def measured(name: str, options: Options) -> dict[str, object]:
         "build_mib": memory("VmHWM") - before,
         "planned_bytes": round(plan.row_bytes + plan.curvature_bytes),
         "planned_query_seconds": plan.query_seconds(len(case.queries)),
-        "stages": {step: round(v, 2) for step, v in stages.items()},
+        "stages": {step: round(v, 2) for step, v in stages.seconds.items()},
     }
     return {
         "n": len(ix),

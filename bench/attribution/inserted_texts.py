@@ -7,8 +7,6 @@ shown raw and divided by the square root of each text's own influence (Barshan e
 RelatIF); beside it BM25 and the cosine of mean states.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache, partial
 

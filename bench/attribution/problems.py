@@ -1,7 +1,5 @@
 """What attribution asks: samples, queries, networks that they train, and scores of answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,7 +19,6 @@ Batch = dict[str, Tensor]
 
 
 def by_position(model: nn.Module, batch: Batch) -> Tensor:
-    """Logits of a network of arrays."""
     return model(batch["x"])
 
 
@@ -32,35 +29,24 @@ def two_logits(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def as_it_is(batch: Batch, generator: torch.Generator) -> Batch:
-    """No augmentation."""
     return batch
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Samples, queries and the networks that they train. Here of classes: the outcome is a margin.
+    """Samples, queries and the networks that they train; here of classes, the outcome a margin."""
 
-    Attributes:
-        measure: what `da.influence` calls the outcome.
-        train: tensors by name, n rows each, "labels" among them.
-        queries: likewise, m rows.
-        build: seed → an untrained network.
-        logits: (network, batch) → [b, k].
-        augment: (batch, generator) → batch, while training.
-        texts: of the samples and of the queries, where they are texts.
-        tracked: the layers that train, by name; None: all.
-        sets: samples and queries of arrays.
-    """
-
-    train: Batch
-    queries: Batch
-    build: Callable[[int], nn.Module]
-    logits: Callable[[nn.Module, Batch], Tensor] = by_position
+    train: Batch  # tensors by name, n rows each, "labels" among them
+    queries: Batch  # likewise, m rows
+    build: Callable[[int], nn.Module]  # seed → an untrained network
+    logits: Callable[[nn.Module, Batch], Tensor] = by_position  # (network, batch) → [b, k]
+    # (batch, generator) → batch, while training
     augment: Callable[[Batch, torch.Generator], Batch] = as_it_is
+    # of the samples and of the queries, where they are texts
     texts: tuple[list[str], list[str]] | None = None
-    tracked: list[str] | None = None
-    sets: tuple[SampleSet, SampleSet] | None = None
-    measure: ClassVar[str] = "margin"
+    tracked: list[str] | None = None  # the layers that train, by name; None: all
+    sets: tuple[SampleSet, SampleSet] | None = None  # samples and queries of arrays
+    measure: ClassVar[str] = "margin"  # what `da.influence` calls the outcome
 
     def __len__(self) -> int:
         return len(self.train["labels"])
@@ -111,14 +97,12 @@ def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def batch_of(samples: SampleSet) -> Batch:
-    """X and labels."""
     return {"x": torch.as_tensor(samples.x).float(), "labels": torch.as_tensor(samples.y).long()}
 
 
 def of_sets(
     train: SampleSet, queries: SampleSet, build: Callable[[int], nn.Module], logits=by_position
 ) -> Problem:
-    """Of arrays."""
     return Problem(batch_of(train), batch_of(queries), build, logits, sets=(train, queries))
 
 

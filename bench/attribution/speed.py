@@ -6,8 +6,6 @@ length (of dense layers and convolutions only). Contenders take turns on one thr
 processor time counts.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable
@@ -60,12 +58,10 @@ CONTENDERS: dict[str, Callable] = {
 
 
 def first(batch: Batch, rows: torch.Tensor | slice) -> Batch:
-    """Some rows."""
     return {name: t[rows] for name, t in batch.items()}
 
 
 def rates(whole: Callable[[], Problem], n: int, options: Options) -> dict[str, object]:
-    """Samples a second of processor time."""
     torch.set_num_threads(1)
     problem = whole()
     sets = problem.sets
@@ -89,15 +85,13 @@ def rates(whole: Callable[[], Problem], n: int, options: Options) -> dict[str, o
     return {"n": n, "samples_a_second": best, "fastest_rival": fastest, "ratio": ratio}
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     ratios = [lines[f"attribution_speed/{name}"]["ratio"] for name in TASK.cases]
-    return [
-        Row(
-            "Per-sample loss gradients, ResNet-20 and tiny BERT, against the fastest of "
-            "torch.func, TRAK and kronfluence: samples a second",
-            "{:.1f} and {:.1f} times as many".format(*ratios),
-        )
-    ]
+    return Row(
+        "Per-sample loss gradients, ResNet-20 and tiny BERT, against the fastest of "
+        "torch.func, TRAK and kronfluence: samples a second",
+        "{:.1f} and {:.1f} times as many".format(*ratios),
+    )
 
 
 TASK = Task(

@@ -5,8 +5,6 @@ folder. The classifier then starts anew, from the same weights in every run; the
 and dropout.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache
@@ -33,7 +31,6 @@ def config(**settings):
 
 
 def sentences() -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Sentences and labels for training and for queries."""
     parts = []
     for name in ("train", "dev"):
         pairs = (line.split("\t") for line in lines_of("sst2", f"{name}.tsv"))
@@ -82,7 +79,6 @@ def trimmed(batch: Batch, generator: torch.Generator | None) -> Batch:
 
 
 def classifier(seed: int = 0) -> nn.Module:
-    """The network with its first weights."""
     from transformers import BertForSequenceClassification
 
     with torch.random.fork_rng():
@@ -116,7 +112,6 @@ def encoder() -> dict[str, Tensor]:
 
 
 def drawn():
-    """Training sentences, the others, and queries."""
     rng = np.random.default_rng(0)
     train, dev = sentences()
     order = rng.permutation(len(train))
@@ -127,7 +122,6 @@ def drawn():
 
 @cache
 def whole() -> Problem:
-    """All weights train."""
     train, _, queries = drawn()
     start = encoder()
 

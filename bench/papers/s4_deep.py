@@ -7,23 +7,21 @@ those suspects, by rankings that need trained networks. Intervals are of the mea
 of differences paired. The order was chosen on MNIST and another draw (lines "choose ...").
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import torch
+from bench.data import even_draw, idx_images, image_set
 from bench.frame import Case, Options, Row, Task
 from bench.networks import trained_on_all
-from bench.papers import s4_tasks
 from bench.stats import mean_half
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
 from datassay.act import purify, task_recipe, validation_score
 from datassay.collect import collect
-from datassay.data import SampleSet
+from datassay.data import SampleSet, add_label_noise
 from datassay.models import build_model
 from datassay.score import label_issues
 from datassay.train import Recipe, train_networks
@@ -96,7 +94,6 @@ RIVALS: dict[str, Callable[[str, SampleSet, int], np.ndarray]] = {
 
 
 def judged(network: str, train: SampleSet, keep: np.ndarray, test: SampleSet, seed: int) -> float:
-    """Mean test accuracy of networks trained on what is kept."""
     models = networks(network, train, 50 + seed, N_JUDGING)
     trained = trained_on_all(models, train, JUDGING, rows=np.sort(keep))
     return float(validation_score(trained, test).mean())
@@ -105,7 +102,9 @@ def judged(network: str, train: SampleSet, keep: np.ndarray, test: SampleSet, se
 def one(case: str, seed: int) -> tuple[dict[str, float], dict[str, list]]:
     """Accuracy by what is kept; number removed and share of them that was wrong."""
     network, noise, kind = SETS[case]
-    train, test = s4_tasks.idx_noisy("fashion_mnist", N, noise, kind, seed)
+    clean = even_draw("fashion_mnist", "train", N, seed, tuple(range(10)), "Fashion-MNIST")
+    train = add_label_noise(clean, noise, kind=kind, seed=seed)
+    test = image_set(*idx_images("fashion_mnist", "test"), train.name)
     wrong = np.zeros(N, bool) if train.true_y is None else train.true_y != train.y
     everyone, model = np.arange(N), build_model(network, train, seed=seed)
     removed = {"all samples": everyone[:0], "only right labels": np.flatnonzero(wrong)}
@@ -139,19 +138,17 @@ def measured(case: str, options: Options) -> dict[str, object]:
     }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     deep = lines["papers/s4_deep/mlp 30% pair"]
     names = ("all samples", OURS, "loss of five, as many", "confident learning, as many",
              "only right labels")  # fmt: skip
     values = [deep[f"accuracy, {name}"][0] for name in names]
-    return [
-        Row(
-            "Fashion-MNIST, 3000 samples, 30 % of each class labelled as the next, MLP(256): "
-            "accuracy before, after purification (loss ranking and confident learning, as many "
-            "removed; only right labels)",
-            "{:.3f}, {:.3f} ({:.3f}, {:.3f}; {:.3f})".format(*values),
-        )
-    ]
+    return Row(
+        "Fashion-MNIST, 3000 samples, 30 % of each class labelled as the next, MLP(256): "
+        "accuracy before, after purification (loss ranking and confident learning, as many "
+        "removed; only right labels)",
+        "{:.3f}, {:.3f} ({:.3f}, {:.3f}; {:.3f})".format(*values),
+    )
 
 
 TASK = Task(

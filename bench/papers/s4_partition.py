@@ -4,8 +4,6 @@ Test accuracy on routable mixtures beside the true blocks and one model, and whe
 work. Blocks of SD-2 and SD-3 beside what can be told: `truths/mixture.py`.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Iterator
@@ -111,16 +109,14 @@ def routing(options: Options) -> Lines:
     yield reported("SD-2 500/500, where no router can work", cases)
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     routed = lines["s4_partition/routable 500/500 classification"]
     values = [sum(x) / len(x) for x in (routed[k] for k in ("one_model", "ours", "true_blocks"))]
-    return [
-        Row(
-            "Two clashing blocks that the inputs tell apart: accuracy of one model, of found "
-            "blocks and router (true blocks)",
-            "{:.3f}, {:.3f} ({:.3f})".format(*values),
-        )
-    ]
+    return Row(
+        "Two clashing blocks that the inputs tell apart: accuracy of one model, of found "
+        "blocks and router (true blocks)",
+        "{:.3f}, {:.3f} ({:.3f})".format(*values),
+    )
 
 
 warnings.simplefilter("ignore", ConvergenceWarning)

@@ -5,26 +5,18 @@ One trace to 45 % removed a case and ranking; every stopping rule is then read o
 Five draws, or `--repeats`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from bench.data import even_draw
 from bench.frame import Case, Options, Row, Task
-from bench.papers import s4_tasks
 from bench.stats import interval
 
-from datassay.act import (
-    held_out_stop,
-    held_out_threshold,
-    inflection_stop,
-    purify,
-    validation_stop,
-)
-from datassay.data import SampleSet, sd_mixture
+from datassay.act import held_out_stop, held_out_threshold, inflection_stop, purify, validation_stop
+from datassay.data import SampleSet, add_label_noise, sd_mixture
 from datassay.models import linear, n_outputs
 
 Draw = Callable[[int], tuple[SampleSet, SampleSet, SampleSet | None]]
@@ -49,7 +41,14 @@ def mixture(*sizes: int) -> Draw:
 
 
 def digits(wrong: float) -> Draw:
-    return lambda seed: (*s4_tasks.digits_4_8(seed, 600, wrong), None)
+    """As paper_digits, drawn from MNIST's two parts, half of each digit, the truth kept."""
+
+    def drawn(seed: int) -> tuple[SampleSet, SampleSet, None]:
+        how = (600, seed, (4, 8), "MNIST 4 vs 8")
+        train, test = (even_draw("mnist", part, *how) for part in ("train", "test"))
+        return add_label_noise(train, wrong, seed=seed), test, None
+
+    return drawn
 
 
 THREE, TWO = ("auto", "fixed", "loss"), ("auto", "loss")
@@ -112,16 +111,14 @@ def measured(name: str, options: Options) -> Iterator[tuple[str, dict]]:
         }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     ours, loss = (lines[f"papers/s4_purify/sd2, fresh draws, {order}"] for order in TWO)
     values = [ours["start"], ours["accuracy_held_out"], loss["accuracy_held_out"], ours["peak"]]
-    return [
-        Row(
-            "SD-2, 30 % of the samples from another function: accuracy before, after purification "
-            "stopped without a clean set (loss ranking, best step)",
-            "{:.3f}, {:.3f} ({:.3f}, {:.3f})".format(*(value[0] for value in values)),
-        )
-    ]
+    return Row(
+        "SD-2, 30 % of the samples from another function: accuracy before, after purification "
+        "stopped without a clean set (loss ranking, best step)",
+        "{:.3f}, {:.3f} ({:.3f}, {:.3f})".format(*(value[0] for value in values)),
+    )
 
 
 TASK = Task(

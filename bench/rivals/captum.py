@@ -1,7 +1,5 @@
 """Captum's TracInCP."""
 
-from __future__ import annotations
-
 import tempfile
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Confident learning: what cleanlab says of labels, given class probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """dattri: per-sample gradients and its projections for CPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Kronfluence: EK-FAC of dense layers and convolutions, as its own examples set it up."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -101,7 +99,6 @@ def analysed(model: nn.Module, task: Any, train: Dataset, how: str, batch: int) 
 def effects(
     problem: Problem, model: nn.Module, damping: float | None = DEFAULT_DAMPING, task: Any = None
 ) -> np.ndarray:
-    """[n, m]."""
     from kronfluence.arguments import ScoreArguments
 
     train, queries = Rows(problem.train), Rows(problem.queries)

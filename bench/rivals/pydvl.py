@@ -1,7 +1,5 @@
 """PyDVL's exact Shapley values of a nearest-neighbour classifier."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bench.data import rows
@@ -9,7 +7,6 @@ from datassay.data import SampleSet
 
 
 def neighbour_shapley(train: SampleSet, test: SampleSet, count: int = 5) -> np.ndarray:
-    """[n], of each training sample on the test samples."""
     from pydvl.valuation import Dataset, KNNShapleyValuation
     from sklearn.neighbors import KNeighborsClassifier
 

@@ -1,7 +1,5 @@
 """TRAK, with its projections for CPUs, in float32."""
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from collections.abc import Callable

@@ -6,8 +6,6 @@ every engine in a fresh process, in turn, with as many threads a piece. Sizes an
 given: `--set n=15000 m=2500 projection=1000 outputs=averaged`. Needs the extra `ray`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal
@@ -19,7 +17,7 @@ import numpy as np
 from bench.data import folder
 from bench.frame import Case, Options, Row, Task
 from bench.run import fresh
-from bench.speed.scale import Stages
+from bench.stats import Stages
 
 import datassay as da
 from datassay.collect import choose_form, engine_named
@@ -175,16 +173,14 @@ def nodes(options: Options) -> dict[str, object]:
     }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     nodes, overhead = lines["cluster/nodes"], lines["cluster/overhead"]["overhead"]
-    return [
-        Row(
-            f"Two Ray nodes, {nodes['worker_kills']} workers and {nodes['node_kills']} node "
-            "killed; time beside this process alone: local processes, Ray",
-            f"{'bit-identical' if all(nodes['same_bits'].values()) else 'differs'}; "
-            f"{overhead['processes']:+.0%}, {overhead['ray']:+.0%}",
-        )
-    ]
+    return Row(
+        f"Two Ray nodes, {nodes['worker_kills']} workers and {nodes['node_kills']} node "
+        "killed; time beside this process alone: local processes, Ray",
+        f"{'bit-identical' if all(nodes['same_bits'].values()) else 'differs'}; "
+        f"{overhead['processes']:+.0%}, {overhead['ray']:+.0%}",
+    )
 
 
 TASK = Task(

@@ -4,8 +4,6 @@ Two fresh virtual environments, one with torch alone and one with this package, 
 constraints file; the size is that of site-packages.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +17,6 @@ CHECK = (
 
 
 def environment(folder: Path, package: str) -> tuple[Path, float]:
-    """Its interpreter, and the megabytes of its packages."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python, constraints = folder / "bin" / "python", HERE.parent / "constraints.txt"
     install = [python, "-m", "pip", "install", "-q", "-c", constraints, package]
@@ -38,10 +35,10 @@ def base_install(options: Options) -> dict[str, float]:
     return {"torch_megabytes": alone, "added_megabytes": ours - alone, "import_seconds": min(runs)}
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     base = lines["footprint/base install"]
     told = f"{base['added_megabytes']:.0f} MB; {base['import_seconds']:.2f} s"
-    return [Row("What the base install adds to torch; `import datassay`", told)]
+    return Row("What the base install adds to torch; `import datassay`", told)
 
 
 TASK = Task(

@@ -6,8 +6,6 @@ same run and multiplied by n, both on all threads and on one thread per core sid
 faster counts). float64 throughout, as published scores in float32 are wrong for small effects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ whatever else the machine does. The k-d tree, S0's choice, answers 200 queries o
 n/200. Needs datassay[neighbors]; OMP_NUM_THREADS=2.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial
@@ -67,16 +65,14 @@ def measured(source: Callable, options: Options) -> dict[str, object]:
     }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     near = lines["neighbors/fashion PCA"]
-    return [
-        Row(
-            "Weights by local variance, 60 000 samples x 64 columns, 20 neighbours, against "
-            "scikit-learn's brute force: exact; approximate (share of the neighbours found)",
-            f"{near['exact_times_faster'][0]:.1f}; {near['approximate_times_faster'][0]:.1f} times "
-            f"faster ({near['recall']:.2f})",
-        )
-    ]
+    return Row(
+        "Weights by local variance, 60 000 samples x 64 columns, 20 neighbours, against "
+        "scikit-learn's brute force: exact; approximate (share of the neighbours found)",
+        f"{near['exact_times_faster'][0]:.1f}; {near['approximate_times_faster'][0]:.1f} times "
+        f"faster ({near['recall']:.2f})",
+    )
 
 
 TASK = Task(

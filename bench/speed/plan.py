@@ -6,8 +6,6 @@ holds predicted and measured seconds and bytes of each step and in all, and thei
 be multiplied by: the geometric mean over the cases, a step. OMP_NUM_THREADS=2 on two idle cores.
 """
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from pathlib import Path
@@ -87,7 +85,6 @@ def of(name: str, work: Path):
 
 
 def planned(name: str, work: Path) -> dict:
-    """What the plan says of a case."""
     found, seconds, held = plan(*of(name, work)), {}, {}
     for step in found.steps:
         into = WITHIN.get(step.name, step.name)
@@ -98,7 +95,6 @@ def planned(name: str, work: Path) -> dict:
 
 
 def taken(name: str, work: Path) -> dict:
-    """What the run takes, from samples to page."""
     train, val, settings = of(name, work)
     steps = Steps()
     steps.lap("program")
@@ -111,7 +107,6 @@ def taken(name: str, work: Path) -> dict:
 
 
 def compared(name: str, options: Options) -> dict[str, object]:
-    """Plan a case and run it."""
     ours, theirs = (fresh(what, name, options.work)[0] for what in (planned, taken))
     totals = [sum(found["seconds"].values()) for found in (ours, theirs)]
 
@@ -140,14 +135,14 @@ def fit(options: Options) -> None:
         print(f"{step}: x {np.exp(np.mean(np.log(list(each.values())))):.2f}", each)
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     plans = [line for name, line in lines.items() if name.startswith("plan/")]
     ends = [
         f"{min(ratios):.2f} to {max(ratios):.2f}"
         for ratios in ([x[f"{what}_ratio"] for x in plans] for what in ("seconds", "peak"))
     ]
     what = f"Planned against measured, {len(plans)} cases: seconds, peak memory"
-    return [Row(what, ", ".join(ends))]
+    return Row(what, ", ".join(ends))
 
 
 TASK = Task(

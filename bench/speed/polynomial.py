@@ -8,8 +8,6 @@ chooses among the same number of ridges by the same leave-one-out errors, and Ri
 one given; ours on the same beside them.
 """
 
-from __future__ import annotations
-
 import time
 from functools import partial
 

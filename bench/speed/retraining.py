@@ -9,8 +9,6 @@ Run it without OMP_WAIT_POLICY=PASSIVE, which makes the loop's many small calls 
 slower, and on a quiet machine.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -121,16 +119,14 @@ def side_by_side(name: str, options: Options) -> Iterator[tuple[str, dict]]:
         }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     small, large = lines["retraining/64-32-32-10 n=50"], lines["retraining/784-1024-1 n=1000"]
-    return [
-        Row(
-            "Retraining many networks at once, against one after the other: 3466 parameters, "
-            "50 samples; MLP(1024), 1000 samples",
-            f"{small['ratio']:.0f} and {large['ratio']:.1f} times faster",
-            place=1,
-        )
-    ]
+    return Row(
+        "Retraining many networks at once, against one after the other: 3466 parameters, "
+        "50 samples; MLP(1024), 1000 samples",
+        f"{small['ratio']:.0f} and {large['ratio']:.1f} times faster",
+        place=1,
+    )
 
 
 TASK = Task(

@@ -6,8 +6,6 @@ model=cnn`. What `run` does beyond the scores is left out: retrained networks an
 predictions, which "auto" leaves out at these sizes. OMP_NUM_THREADS=2 on two idle cores.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,26 +14,13 @@ import numpy as np
 from bench.data import folder
 from bench.frame import Case, Options, Row, Task
 from bench.run import fresh
+from bench.stats import Stages
 
 from datassay.commands import RunSettings, run, write_results
 from datassay.data import SampleSet, load
 
 SIZES = (7500, 15_000, 30_000, 60_000)
 DEFAULTS = {"model": "mlp", "projection": 1787, "outputs": "averaged", "products": "auto"}
-
-
-class Stages:
-    """A progress callback that adds up the seconds between calls by the step that reported."""
-
-    def __init__(self):
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def __call__(self, step: str, done: int = 1, total: int = 1) -> None:
-        """The time since the last report belongs to this step."""
-        now = time.perf_counter()
-        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
-        self._last = now
 
 
 def samples(n: int) -> tuple[SampleSet, SampleSet]:
@@ -75,17 +60,15 @@ def growing(options: Options) -> Iterator[tuple[str, dict]]:
         yield "exponent", {"sizes": sizes, "seconds": seconds, "exponent": exponent, **given}
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     largest = lines["scale/fashion mlp n=60000"]
-    return [
-        Row(
-            "All of Fashion-MNIST, 60 000 x 10 outputs, 4096 features: information, label issues "
-            "and influence of every sample, files to page (time grows with n to the power)",
-            f"{largest['seconds']:.0f} s, {largest['peak_mib'] / 1024:.1f} GiB "
-            f"({lines['scale/exponent']['exponent']:.2f})",
-            headline=True,
-        )
-    ]
+    return Row(
+        "All of Fashion-MNIST, 60 000 x 10 outputs, 4096 features: information, label issues "
+        "and influence of every sample, files to page (time grows with n to the power)",
+        f"{largest['seconds']:.0f} s, {largest['peak_mib'] / 1024:.1f} GiB "
+        f"({lines['scale/exponent']['exponent']:.2f})",
+        headline=True,
+    )
 
 
 TASK = Task("all of Fashion-MNIST", {"sizes": Case(growing)}, lines="scale/", rows=rows)

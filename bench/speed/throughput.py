@@ -12,8 +12,6 @@ has no twin among the rivals. What a rival computes is not always the same: each
 Their dense projections for CPUs take minutes a batch and are left out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 import time
@@ -181,13 +179,13 @@ def measured(name: str, options: Options) -> dict[str, object]:
     }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     both = [lines[f"throughput/{name}"] for name in ("cnn", "mlp")]
     ratios = [f"{both[0][f'{w}_ratio']:.1f} and {both[1][f'{w}_ratio']:.1f} times faster"
               for w in ("scalar", "joint")]  # fmt: skip
     what = ("Per-sample Jacobians at equal p, CNN and MLP, against the fastest of torch.func, "
             "TRAK, dattri and kronfluence: one output; ten outputs")  # fmt: skip
-    return [Row(what, "; ".join(ratios))]
+    return Row(what, "; ".join(ratios))
 
 
 TASK = Task(

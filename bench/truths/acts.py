@@ -6,8 +6,6 @@ what helps most first, or within its interval, and do intervals hold the true ga
 only spoilt samples, in fifths; settings were chosen on digits, which is no case there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,15 +17,7 @@ from bench.frame import Case, Contender, Row, Task
 from bench.rivals import cleanlab
 
 import datassay as da
-from datassay.act import (
-    Action,
-    ActTable,
-    Networks,
-    compare_acts,
-    fifths,
-    predictions,
-    proposals,
-)
+from datassay.act import Action, ActTable, Networks, compare_acts, fifths, predictions, proposals
 from datassay.data import SampleSet
 from datassay.score import data_issues
 
@@ -256,18 +246,16 @@ FULL = {
 }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     acts = lines["acts/eight data sets"]
-    return [
-        Row(
-            f"Table of acts, eight data sets with a known fault or none, {acts['cells']} tables: "
-            "first is what helps most on right-labelled test samples, or its interval holds that "
-            "gain; clean data let be; intervals that hold the true gain",
-            f"{100 * acts['first_right']:.0f} %; {100 * acts['clean_let_be']:.0f} %; "
-            f"{100 * acts['intervals_held']:.0f} % of {acts['intervals']}",
-            headline=True,
-        )
-    ]
+    return Row(
+        f"Table of acts, eight data sets with a known fault or none, {acts['cells']} tables: "
+        "first is what helps most on right-labelled test samples, or its interval holds that "
+        "gain; clean data let be; intervals that hold the true gain",
+        f"{100 * acts['first_right']:.0f} %; {100 * acts['clean_let_be']:.0f} %; "
+        f"{100 * acts['intervals_held']:.0f} % of {acts['intervals']}",
+        headline=True,
+    )
 
 
 TASK = Task(

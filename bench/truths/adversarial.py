@@ -4,17 +4,13 @@ The step is the fast gradient sign method's against another network than any con
 a score against which inputs were moved.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 from bench import data, detectors
+from bench.data import Given
 from bench.frame import Case, Task
 from bench.networks import trained
 
-from datassay.act import auroc
 from datassay.data import SampleSet, add_adversarial
 from datassay.models import build_model
 from datassay.train import Recipe
@@ -24,33 +20,21 @@ SHARE = 0.1
 STEPS = {"digits": 0.5, "synthetic": 0.7, "breast_cancer": 0.7}
 
 
-@dataclass(frozen=True)
-class Attacked:
-    """Samples, and which inputs were moved."""
-
-    given: SampleSet
-    moved: np.ndarray
-
-
-def attacked(samples: SampleSet, epsilon: float, seed: int) -> Attacked:
+def attacked(samples: SampleSet, epsilon: float, seed: int) -> Given:
     """By a network of its own."""
     start = build_model("mlp:width=64", samples, seed=5000 + seed)
     network = trained(start, samples, Recipe(steps=400), seed)
     found = add_adversarial(samples, network, SHARE, epsilon=epsilon, seed=seed)
-    return Attacked(found.samples, found.replaced)
+    return Given(found.samples, found.replaced)
 
 
-def small(name: str, n: int, seed: int) -> Attacked:
+def small(name: str, n: int, seed: int) -> Given:
     return attacked(data.split(name, n, seed)[0], STEPS[name], seed)
 
 
-def pictures(name: str, seed: int) -> Attacked:
+def pictures(name: str, seed: int) -> Given:
     drawn = data.small_images(name, 3000, seed)
     return attacked(drawn, 0.1 * float(drawn.x.max()), seed)
-
-
-def judge(task: Attacked, answer: np.ndarray, seed: int) -> dict[str, float]:
-    return {"AUROC": auroc(task.moved, answer)}
 
 
 TASK = Task(
@@ -63,5 +47,5 @@ TASK = Task(
         "Fashion-MNIST": Case(partial(pictures, "fashion_mnist")),
     },
     contenders=detectors.finders(),
-    judge=judge,
+    judge=detectors.judge,
 )

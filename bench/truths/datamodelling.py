@@ -6,8 +6,6 @@ seeds; the bound is how well as many other networks of the same halves repeat it
 texts and language models: `attribution/halves.py`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 
@@ -70,7 +68,6 @@ def made(name: str, n: int, network: str, recipe: Recipe, seed: int) -> Halves:
 
 
 def _margins(models, train, queries, halves, recipe, seed) -> np.ndarray:
-    """[S, m]."""
     networks = train_networks(models, train, torch.as_tensor(halves), recipe, seed=seed)
     labels = torch.as_tensor(queries.y)
     outputs = networks.outputs(torch.as_tensor(queries.x).float())

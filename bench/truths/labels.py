@@ -6,13 +6,12 @@ are shipped are asked what is flagged, of all and of the rarest class; the fewer
 five-fold probabilities of a trained head.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from bench import data, detectors, noise
+from bench.data import Given
 from bench.frame import Case, Contender, Row, Task
 from bench.rivals import cleanlab, pydvl
 
@@ -33,14 +32,6 @@ MODELS = {"logistic": detectors.logistic, "trees": detectors.trees}
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """Samples as a contender sees them, and which labels are wrong."""
-
-    given: SampleSet
-    wrong: np.ndarray
-
-
-@dataclass(frozen=True)
 class Flags:
     """A score [n] and what is flagged [n] by the contender's own cut."""
 
@@ -48,39 +39,39 @@ class Flags:
     flagged: np.ndarray
 
 
-def hidden(noisy: SampleSet) -> Labelled:
+def hidden(noisy: SampleSet) -> Given:
     """Without the truth."""
-    return Labelled(replace(noisy, true_y=None), noisy.y != noisy.true_y)
+    return Given(replace(noisy, true_y=None), noisy.y != noisy.true_y)
 
 
-def small(name: str, n: int, spoil, seed: int) -> Labelled:
+def small(name: str, n: int, spoil, seed: int) -> Given:
     return hidden(spoil(data.split(name, n, seed)[0], seed))
 
 
-def large(draw, seed: int) -> Labelled:
+def large(draw, seed: int) -> Given:
     return hidden(draw(seed))
 
 
-def ours(task: Labelled, seed: int) -> Flags:
+def ours(task: Given, seed: int) -> Flags:
     found = detectors.as_run_asks(task.given, seed)[1]
     return Flags(found.score, found.is_issue)
 
 
-def confident(model: str, name: str, task: Labelled, seed: int) -> Flags:
+def confident(model: str, name: str, task: Given, seed: int) -> Flags:
     """Cleanlab's score and cut of a model's five-fold probabilities."""
     y, found = task.given.y, MODELS[model](task.given, seed)
     return Flags(cleanlab.score(y, found, name), cleanlab.flagged(y, found))
 
 
-def shapley(task: Labelled, seed: int) -> np.ndarray:
+def shapley(task: Given, seed: int) -> np.ndarray:
     """Minus the values of pyDVL's nearest-neighbour Shapley, five neighbours, of the set itself."""
     return -pydvl.neighbour_shapley(task.given, task.given)
 
 
-def judge(task: Labelled, answer: np.ndarray | Flags, seed: int) -> dict[str, float]:
+def judge(task: Given, answer: np.ndarray | Flags, seed: int) -> dict[str, float]:
     score = answer.score if isinstance(answer, Flags) else answer
-    if task.wrong.any():
-        return {"AUROC": auroc(task.wrong, score)}
+    if task.marked.any():
+        return {"AUROC": auroc(task.marked, score)}
     if not isinstance(answer, Flags):
         return {}
     y = task.given.y

@@ -7,8 +7,6 @@ cases "as loaded", with the weights judged too; "attribution/leave one out, digi
 on single queries of a network trained on cross-entropy (S1 Table 1: Pearson 0.993, MNIST 4 vs 9).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 

@@ -3,8 +3,6 @@
 The number of rules is given to everybody. The bound assigns by models of the true parts.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +29,6 @@ def two_rules(seed: int) -> SampleSet:
 
 
 def two_lines(seed: int) -> SampleSet:
-    """Two regressions, mixed."""
     rng = np.random.default_rng((seed, 18))
     x, which = rng.normal(size=(600, 6)), rng.integers(0, 2, 600)
     y = (x * rng.normal(size=(2, 6))[which]).sum(1) + 0.2 * rng.normal(size=600)

@@ -5,15 +5,13 @@ learns from them; the gain is its accuracy on right-labelled test samples less t
 all. The bound keeps the right labels.
 """
 
-from __future__ import annotations
-
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from bench import data, detectors
-from bench.data import rows
+from bench.data import Given, rows
 from bench.frame import Case, Contender, Task
 from bench.rivals import cleanlab
 from sklearn.linear_model import LogisticRegressionCV
@@ -23,80 +21,70 @@ import datassay as da
 from datassay.data import SampleSet, sd_mixture
 
 
-@dataclass(frozen=True)
-class Spoilt:
-    """Samples as given, which labels are wrong, and right-labelled test samples."""
-
-    given: SampleSet
-    wrong: np.ndarray
-    test: SampleSet
-
-
-def digits(fraction: float, seed: int) -> Spoilt:
+def digits(fraction: float, seed: int) -> Given:
     """4 against 8, as in S4, of scikit-learn's digits."""
     train, test = data.split("digits", 240, seed, (4, 8))
     return spoilt(train, test, fraction, seed)
 
 
-def images(name: str, fraction: float, seed: int) -> Spoilt:
+def images(name: str, fraction: float, seed: int) -> Given:
     """Two classes of 14 x 14 images, 600 samples."""
     return spoilt(*data.split(name, 600, seed, (4, 8)), fraction, seed)
 
 
-def spoilt(train: SampleSet, test: SampleSet, fraction: float, seed: int) -> Spoilt:
+def spoilt(train: SampleSet, test: SampleSet, fraction: float, seed: int) -> Given:
     noisy = da.add_label_noise(train, fraction, seed=seed)
-    return Spoilt(replace(noisy, true_y=None), noisy.y != noisy.true_y, test)
+    return Given(replace(noisy, true_y=None), noisy.y != noisy.true_y, test)
 
 
-def table(name: str, n: int, fraction: float, seed: int) -> Spoilt:
+def table(name: str, n: int, fraction: float, seed: int) -> Given:
     return spoilt(*data.split(name, n, seed), fraction, seed)
 
 
-def letters(seed: int) -> Spoilt:
+def letters(seed: int) -> Given:
     """S4's SD-2: three samples in ten obey another rule."""
     mixed = sd_mixture((350, 150), seed=seed)
     test = sd_mixture((1000,), seed=9000 + seed)
     wrong = mixed.source != "function 1"
-    return Spoilt(replace(mixed, source=None, true_y=None), wrong, replace(test, source=None))
+    return Given(replace(mixed, source=None, true_y=None), wrong, replace(test, source=None))
 
 
-def everything(task: Spoilt, seed: int) -> np.ndarray:
+def everything(task: Given, seed: int) -> np.ndarray:
     return np.arange(len(task.given))
 
 
-def only_right(task: Spoilt, seed: int) -> np.ndarray:
-    return np.flatnonzero(~task.wrong)
+def only_right(task: Given, seed: int) -> np.ndarray:
+    return np.flatnonzero(~task.marked)
 
 
-def purified(order: str, task: Spoilt, seed: int) -> np.ndarray:
+def purified(order: str, task: Given, seed: int) -> np.ndarray:
     """The library's loop on a linear model, stopped by its held-out rule."""
     model = nn.Linear(rows(task.given).shape[1], task.given.n_classes)
     flat = replace(task.given, x=rows(task.given), kind="row")
     return da.purify(model, flat, order=order, seed=seed).keep
 
 
-def no_issues(task: Spoilt, seed: int) -> np.ndarray:
+def no_issues(task: Given, seed: int) -> np.ndarray:
     return np.flatnonzero(~detectors.as_run_asks(task.given, seed)[1].is_issue)
 
 
-def confident(task: Spoilt, seed: int) -> np.ndarray:
+def confident(task: Given, seed: int) -> np.ndarray:
     """Without what cleanlab flags, by a logistic regression's five folds."""
     found = detectors.logistic(task.given, seed)
     return np.flatnonzero(~cleanlab.flagged(task.given.y, found))
 
 
-def misfits(task: Spoilt, seed: int) -> np.ndarray:
+def misfits(task: Given, seed: int) -> np.ndarray:
     """Without what a logistic regression's five folds get wrong."""
     return np.flatnonzero(detectors.logistic(task.given, seed).argmax(1) == task.given.y)
 
 
-def fewer_at_random(task: Spoilt, seed: int) -> np.ndarray:
-    """A fifth less, at random."""
+def fewer_at_random(task: Given, seed: int) -> np.ndarray:
     n = len(task.given)
     return np.sort(np.random.default_rng((seed, 20)).permutation(n)[: round(0.8 * n)])
 
 
-def accuracy(task: Spoilt, keep: np.ndarray) -> float:
+def accuracy(task: Given, keep: np.ndarray) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegressionCV(Cs=np.logspace(-3, 2, 6), cv=3, max_iter=500)
@@ -104,7 +92,7 @@ def accuracy(task: Spoilt, keep: np.ndarray) -> float:
     return float((model.predict(rows(task.test)) == task.test.y).mean())
 
 
-def judge(task: Spoilt, answer: np.ndarray, seed: int) -> dict[str, float]:
+def judge(task: Given, answer: np.ndarray, seed: int) -> dict[str, float]:
     return {"gain": accuracy(task, answer) - accuracy(task, everything(task, seed))}
 
 

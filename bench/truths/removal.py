@@ -6,8 +6,6 @@ samples. "addition": the most valuable come first; the area above random, from 5
 by logistic regression on other, right-labelled samples; a tenth of the training labels is wrong.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial

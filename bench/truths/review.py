@@ -12,8 +12,6 @@ Noise: "uniform"; "pair" (each class to one other); "like" (classes that people 
 "human" (CIFAR-10N; of its wrong labels a random part is mended, so that one in twenty is left).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -142,17 +140,11 @@ def made(draw: partial, seed: int) -> Reviewed:
 
 @dataclass(frozen=True)
 class Review:
-    """One simulated review: what was found, and what was said before each batch.
+    """One simulated review: what was found, and what was said before each batch."""
 
-    Attributes:
-        found: errors seen after 1, 2, ... reviews.
-        said: at 0, 20, 40, ... decisions.
-        left: errors that were then left.
-    """
-
-    found: np.ndarray
-    said: list[Remaining]
-    left: list[int]
+    found: np.ndarray  # errors seen after 1, 2, ... reviews.
+    said: list[Remaining]  # at 0, 20, 40, ... decisions.
+    left: list[int]  # errors that were then left
 
 
 def learnt(one: Reviewed, reviews: int, slips: float, seed: int) -> Review:

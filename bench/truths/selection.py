@@ -6,8 +6,6 @@ are judged on right-labelled samples. What several contenders share is made with
 trained on all samples for the rivals, the linearisation and the label scores for ours.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -45,17 +43,11 @@ REPORTED_ON = {
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Samples with the labels that are given, and what is judged on.
+    """Samples with the labels that are given, and what is judged on."""
 
-    Attributes:
-        train: the truth about its labels is left out.
-        test: right-labelled samples.
-        seed: of everything drawn.
-    """
-
-    train: SampleSet
-    test: SampleSet
-    seed: int
+    train: SampleSet  # the truth about its labels is left out
+    test: SampleSet  # right-labelled samples
+    seed: int  # of everything drawn
 
     @cached_property
     def dynamics(self) -> rivals.Dynamics:
@@ -91,7 +83,6 @@ class Given:
 
 
 def made(name: str, n: int, is_noisy: bool, seed: int) -> Given:
-    """The task of a case."""
     whole, n_test = _samples(name, n, seed)
     order = np.random.default_rng((seed, 9)).permutation(len(whole))
     train, test = (whole.subset(np.sort(part)) for part in (order[n_test:], order[:n_test]))

@@ -6,8 +6,6 @@ Every ranking keeps classes in proportion to the given labels, as the papers' ow
 their class-balanced variants do; without that the hardest-first rankings lose more.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 
@@ -28,18 +26,14 @@ TURN = 0.2  # keep rate from which Sorscher's prototypes keep the hardest
 
 @dataclass(frozen=True, eq=False)
 class Dynamics:
-    """What networks said of the training samples while they learned from all of them.
+    """What networks said of the training samples while they learned from all of them."""
 
-    Attributes:
-        probability: [networks, epochs, n, k], when a batch held the sample; the last incomplete
-            batch of an epoch is left out, and its samples keep what was said an epoch before.
-        embedding: [n, width], last hidden layer of the first network when trained.
-        y: [n], the given labels.
-    """
-
+    # [networks, epochs, n, k], when a batch held the sample; the last incomplete batch of an epoch
+    # is left out, and its samples keep what was said an epoch before
     probability: Float[np.ndarray, "s e n k"]
+    # [n, width], last hidden layer of the first network when trained
     embedding: Float[np.ndarray, "n width"]
-    y: Int[np.ndarray, " n"]
+    y: Int[np.ndarray, " n"]  # [n], the given labels
 
     @property
     def margin(self) -> Float[np.ndarray, "s e n"]:

@@ -4,31 +4,19 @@ Two classes are made of several; of one part hardly any samples are there. AUROC
 membership of that part.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from bench import data, detectors
-from bench.data import sample_set
+from bench.data import Given, sample_set
 from bench.frame import Case, Task
 
-from datassay.act import auroc
 from datassay.data import SampleSet
 
 SHARE = 0.01
 
 
-@dataclass(frozen=True)
-class Hidden:
-    """Samples, and which are of the part that nobody labelled."""
-
-    given: SampleSet
-    rare: np.ndarray
-
-
-def merged(samples: SampleSet, rare: int, upper: tuple[int, ...], n: int, seed: int) -> Hidden:
+def merged(samples: SampleSet, rare: int, upper: tuple[int, ...], n: int, seed: int) -> Given:
     """N samples of two classes, those in `upper` and the others; `rare` has SHARE of them."""
     rng = np.random.default_rng((seed, 15))
     few = rng.permutation(np.flatnonzero(samples.y == rare))[: max(3, round(SHARE * n))]
@@ -36,14 +24,14 @@ def merged(samples: SampleSet, rare: int, upper: tuple[int, ...], n: int, seed: 
     rows = rng.permutation(np.concatenate([few, many]))
     y = np.isin(samples.y[rows], upper).astype(int)
     x = samples.x.reshape(len(samples), -1)[rows]
-    return Hidden(sample_set(x, y, samples.name or "merged"), samples.y[rows] == rare)
+    return Given(sample_set(x, y, samples.name or "merged"), samples.y[rows] == rare)
 
 
-def digits(rare: int, upper: tuple[int, ...], seed: int) -> Hidden:
+def digits(rare: int, upper: tuple[int, ...], seed: int) -> Given:
     return merged(data.split("digits", 1700, seed)[0], rare, upper, 800, seed)
 
 
-def blobs(seed: int) -> Hidden:
+def blobs(seed: int) -> Given:
     """Six clusters in eight columns, three a class; one of them rare."""
     rng = np.random.default_rng((seed, 16))
     y = rng.integers(0, 6, 4000)
@@ -51,12 +39,8 @@ def blobs(seed: int) -> Hidden:
     return merged(sample_set(x, y, "blobs"), 4, (1, 3, 4), 800, seed)
 
 
-def pictures(name: str, rare: int, upper: tuple[int, ...], seed: int) -> Hidden:
+def pictures(name: str, rare: int, upper: tuple[int, ...], seed: int) -> Given:
     return merged(data.small_images(name, 8000, seed), rare, upper, 3000, seed)
-
-
-def judge(task: Hidden, answer: np.ndarray, seed: int) -> dict[str, float]:
-    return {"AUROC": auroc(task.rare, answer)}
 
 
 EVEN = (0, 2, 4, 6, 8)
@@ -71,5 +55,5 @@ TASK = Task(
         "Fashion-MNIST, few sandals": Case(partial(pictures, "fashion_mnist", 5, (5, 7, 8, 9))),
     },
     contenders=detectors.finders(),
-    judge=judge,
+    judge=detectors.judge,
 )

@@ -10,8 +10,6 @@ only=NUMBER`. "store files" damages 20 000 files of stores in process, "writers"
 make one new store at once, 50 times. tests/attack runs a part.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
@@ -81,7 +79,6 @@ def attacked(kinds: dict[str, float], options: Options) -> Iterator[tuple[str, d
 
 
 def one(kind: str, number: int, options: Options) -> dict:
-    """Draw and run one case."""
     from helpers.attack.attempt import LIMIT
     from helpers.attack.case import empty, tried
 
@@ -123,18 +120,16 @@ def written_at_once(options: Options) -> Iterator[tuple[str, dict]]:
     yield "attack/writers", {"rounds": rounds, "failed": failed, "ended": counts}
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     attack, damage, writers = (
         lines[name] for name in ("attack", "attack/stores", "attack/writers")
     )
-    return [
-        Row(
-            f"{attack['cases']} hostile files, options, networks, stores, disks, signals, pages; "
-            f"{damage['damages']} damages to stores; {writers['rounds']} rounds of 4 first runs on "
-            "one store: data lost, other scores without a word, tracebacks or hangs",
-            f"{sum(attack['failed'].values())}; {damage['failed']}; {writers['failed']}",
-        )
-    ]
+    return Row(
+        f"{attack['cases']} hostile files, options, networks, stores, disks, signals, pages; "
+        f"{damage['damages']} damages to stores; {writers['rounds']} rounds of 4 first runs on "
+        "one store: data lost, other scores without a word, tracebacks or hangs",
+        f"{sum(attack['failed'].values())}; {damage['failed']}; {writers['failed']}",
+    )
 
 
 TASK = Task(

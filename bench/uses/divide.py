@@ -5,8 +5,6 @@ samples; "published" training is S4's: Adam 1e-3, batches of 64 in order, no pen
 is 0.1 or for 1000 epochs.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 
@@ -110,17 +108,15 @@ def speed(options: Options) -> Iterator[tuple[str, dict]]:
         }  # fmt: skip
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     ranks = [lines[f"divide/fidelity ridge {r} damping 0.01"]["spearman_adjoint_lowest_seed"]
              for r in (0.01, 0.001)]  # fmt: skip
     fastest = min(lines[f"divide/speed seed {seed}"]["ratio_adjoint"] for seed in range(SEEDS))
-    return [
-        Row(
-            "What each removal does to the variance of influence, against exact leave-one-out "
-            "(ridge 0.01, 0.001): Spearman, lowest of 3 seeds; against one Newton step a sample",
-            f"{ranks[0]:.3f}, {ranks[1]:.3f}; {fastest:.0f} times faster",
-        )
-    ]
+    return Row(
+        "What each removal does to the variance of influence, against exact leave-one-out "
+        "(ridge 0.01, 0.001): Spearman, lowest of 3 seeds; against one Newton step a sample",
+        f"{ranks[0]:.3f}, {ranks[1]:.3f}; {fastest:.0f} times faster",
+    )
 
 
 TASK = Task(

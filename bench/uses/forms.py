@@ -7,8 +7,6 @@ scores and mean influence, with 95 % intervals. "products": 7500 samples, 400 co
 averaged features with products in float32 and bfloat16 against float64.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Five seeds each; value and seconds are those of seed 0, the range is that of all seeds.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from bench.frame import Case, Options, Row, Task
@@ -16,7 +14,6 @@ WHOLE = {"pde-discovery": ("data", "forms", *LAWS), "simulated-laws": LAWS}
 
 
 def measured(name: str, options: Options) -> dict[str, object]:
-    """Run one experiment with every seed."""
     from datassay_lab import chosen, run_lab
 
     found = [

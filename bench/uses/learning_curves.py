@@ -7,8 +7,6 @@ the same read along the other axis: the samples needed for the score that those 
 Eight users a set and model, or `--repeats`; fits are kept in --work.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
@@ -134,18 +132,16 @@ def every(options: Options) -> Iterator[tuple[str, dict]]:
     yield "all", summary([line for pair in pairs for line in of_users(*pair, options)[0]])
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     curves = lines["learning_curves/all"]
     holds = ", ".join(f"{100 * share:.0f}" for share in curves["holds_0.9"])
     apart = ", ".join(f"{np.exp(w):.1f}" for w in curves["log_width_0.9"])
-    return [
-        Row(
-            f"{curves['curves']} learning curves of digits, MNIST and Fashion-MNIST, extrapolated: "
-            "share in % whose 90 % interval held at about 2, 4 and 8 times the samples; ends of "
-            "the error's interval apart by a factor",
-            f"{holds}; {apart}",
-        )
-    ]
+    return Row(
+        f"{curves['curves']} learning curves of digits, MNIST and Fashion-MNIST, extrapolated: "
+        "share in % whose 90 % interval held at about 2, 4 and 8 times the samples; ends of "
+        "the error's interval apart by a factor",
+        f"{holds}; {apart}",
+    )
 
 
 TASK = Task(

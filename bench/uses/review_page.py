@@ -4,9 +4,6 @@ Fashion-MNIST is scored first, which takes minutes, unless `--set run=FOLDER` na
 Chromium and its driver.
 """
 
-from __future__ import annotations
-
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 from bench.data import folder
-from bench.frame import Case, Options, Row, Task
+from bench.frame import HERE, Case, Options, Row, Task
+
+sys.path.insert(0, str(HERE.parent / "tests"))
 
 KEYS = 120
-FLAGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-dev-shm-usage".split()
 # From the key's own time stamp to the frame in which the next sample is drawn, picture and all.
 WATCH = """
 window.answers = [];
@@ -51,19 +49,6 @@ document.querySelector("[data-part=stage]").focus();
 """
 
 
-def browser(profile: str):
-    """Headless Chromium."""
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,1000"):
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    driver.set_script_timeout(60)
-    return driver
-
-
 def press(driver, key: str) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
@@ -90,6 +75,8 @@ def opened(driver, url: str) -> float:
 
 def used(run: Path) -> dict[str, object]:
     """Seconds to open, milliseconds a key."""
+    from helpers.browser import resize, started
+
     call = [sys.executable, "-m", "datassay", "view", str(run), "--no-browser"]
     with tempfile.TemporaryDirectory() as profile, subprocess.Popen(
         call, stdout=subprocess.PIPE, text=True
@@ -97,19 +84,20 @@ def used(run: Path) -> dict[str, object]:
         assert server.stdout is not None
         begun = time.perf_counter()
         url = next(line for line in server.stdout if line.startswith("http")).strip()
-        started = time.perf_counter() - begun
-        driver = browser(profile)
+        took = time.perf_counter() - begun
         try:
-            seconds = [opened(driver, url) for _ in range(5)]
-            driver.execute_script(SHOW_ALL)
-            by_key = answers(driver, ["k", "r", "u"] * (KEYS // 3), grid=False)
-            opened(driver, url)
-            driver.execute_script(SHOW_ALL)
-            press(driver, "g")
-            in_grid = answers(driver, ["k", "n", "n"] * (KEYS // 3), grid=True)
-            n = driver.execute_script("return document.querySelector('.tile').ariaSetSize")
+            with started(profile) as driver:
+                resize(driver, 1280, 1000)
+                driver.set_script_timeout(60)
+                seconds = [opened(driver, url) for _ in range(5)]
+                driver.execute_script(SHOW_ALL)
+                by_key = answers(driver, ["k", "r", "u"] * (KEYS // 3), grid=False)
+                opened(driver, url)
+                driver.execute_script(SHOW_ALL)
+                press(driver, "g")
+                in_grid = answers(driver, ["k", "n", "n"] * (KEYS // 3), grid=True)
+                n = driver.execute_script("return document.querySelector('.tile').ariaSetSize")
         finally:
-            driver.quit()
             server.terminate()
     found = {
         f"{name}_{what}_ms": value
@@ -118,7 +106,7 @@ def used(run: Path) -> dict[str, object]:
                             ("slowest", times.max()))
     }  # fmt: skip
     return {"n": int(n), "keys": len(by_key) + len(in_grid), "opened_seconds": min(seconds),
-            "opened_slowest": max(seconds), **found, "server_start_seconds": started}  # fmt: skip
+            "opened_slowest": max(seconds), **found, "server_start_seconds": took}  # fmt: skip
 
 
 def measured(options: Options) -> dict[str, object]:
@@ -136,18 +124,16 @@ def measured(options: Options) -> dict[str, object]:
         decisions.unlink(missing_ok=True)
 
 
-def rows(lines: dict[str, dict]) -> list[Row]:
+def rows(lines: dict[str, dict]) -> Row:
     page = lines["review_page"]
     keys = [f"{page[f'{how}_median_ms']:.0f} and {page[f'{how}_95_ms']:.0f} ms"
             for how in ("key", "grid")]  # fmt: skip
-    return [
-        Row(
-            f"A review of {page['n']:,} images in Chromium: page open; a key's answer, median and "
-            "95 %, one sample at a time and in a grid",
-            f"{page['opened_seconds']:.2f} s; {keys[0]}; {keys[1]}",
-            headline=True,
-        )
-    ]
+    return Row(
+        f"A review of {page['n']:,} images in Chromium: page open; a key's answer, median and "
+        "95 %, one sample at a time and in a grid",
+        f"{page['opened_seconds']:.2f} s; {keys[0]}; {keys[1]}",
+        headline=True,
+    )
 
 
 TASK = Task("a review's page in a browser", {"review_page": Case(measured)}, rows=rows)

@@ -6,8 +6,6 @@ learning; "copies": planted exact and near duplicates; "outliers": skewed regres
 errors; "half": half of the samples kept, a tree retrained; "seconds": 12 000 and 200 000 x 11.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys
@@ -152,7 +150,6 @@ def copies(name: str, options: Options) -> Iterator[tuple[str, dict]]:
 
 
 def move_one_number(twins, inputs: list[str], draw: np.random.Generator) -> None:
-    """Change one number of each row by 3 %."""
     numbers = [c for c in inputs if twins[c].dtype.kind in "if"]
     twins[numbers] = twins[numbers].astype(float)
     for row in range(len(twins)):

@@ -21,24 +21,12 @@ Sets = tuple[SampleSet, SampleSet]
 # Network and form: every kind of form, and every kind of network.
 FORMS = {
     "joint": ("mlp", {"outputs": "joint"}),
-    "averaged": ("mlp", {"outputs": "averaged"}),
     "joint features": ("mlp", {"outputs": "joint", "projection": 40}),
     "mixed features": ("mlp", {"outputs": "mixed", "projection": 15}),
-    "float32 products": (
-        "mlp",
-        {"outputs": "mixed", "projection": 15, "products": "float32"},
-    ),
+    "float32 products": ("mlp", {"outputs": "mixed", "projection": 15, "products": "float32"}),
     "logistic": ("logistic", {}),
 }
-NETWORKS = {"joint": ("lenet5", {"outputs": "joint"}), "averaged": ("cnn", {"outputs": "averaged"})}
-
-
-FAMILIES = ("digits", "wine", "diabetes", "moons", "iris", "mixed columns", "images")
-
-
-def forms_of(family: str) -> dict:
-    """Form → network and settings of `collect`."""
-    return NETWORKS if family == "images" else FORMS
+NETWORKS = {"averaged": ("cnn", {"outputs": "averaged"})}
 
 
 def samples(family: str, n: int = 300) -> Sets:

@@ -1,7 +1,5 @@
 """An action as a newcomer would add it: one module, and an entry point that names it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from datassay.act import Action, ActionKind, removal

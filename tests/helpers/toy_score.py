@@ -1,7 +1,5 @@
 """A score as a newcomer would add it: one module, and an entry point that names it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from datassay.results import Tabular, column, result, sample_ids

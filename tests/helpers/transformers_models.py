@@ -5,7 +5,6 @@ import warnings
 
 import pytest
 import torch
-from torch import nn
 
 WORDS, LONGEST = 40, 7
 SIZES = {
@@ -62,20 +61,6 @@ def t5_config(tf):
         relative_attention_num_buckets=6, relative_attention_max_distance=8, pad_token_id=0,
         decoder_start_token_id=0,
     )  # fmt: skip
-
-
-class T5Classifier(nn.Module):
-    """An encoder with a head of the user's own."""
-
-    def __init__(self, tf):
-        super().__init__()
-        self.encoder, self.head = tf.T5EncoderModel(t5_config(tf)), nn.Linear(8, 2)
-
-    def forward(self, input_ids, attention_mask=None):
-        states = self.encoder(input_ids, attention_mask=attention_mask).last_hidden_state
-        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        mask = mask[..., None].to(states)
-        return self.head((states * mask).sum(1) / mask.sum(1))
 
 
 def vit(tf):

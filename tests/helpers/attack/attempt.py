@@ -3,8 +3,6 @@
 The parent imports everything once and never computes, so that a child starts in milliseconds.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal
@@ -23,19 +21,12 @@ STATUSES = {0, 2, 128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGHUP
 
 @dataclass(frozen=True)
 class Attempt:
-    """How a piece of work ended.
+    """How a piece of work ended."""
 
-    Attributes:
-        status: exit status, or minus the signal that ended it; None: it hung.
-        out: what it printed to stdout.
-        err: to stderr.
-        seconds: that it took.
-    """
-
-    status: int | None
-    out: str
-    err: str
-    seconds: float
+    status: int | None  # exit status, or minus the signal that ended it; None: it hung
+    out: str  # what it printed to stdout
+    err: str  # to stderr
+    seconds: float  # that it took
 
 
 def attempt(

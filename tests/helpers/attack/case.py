@@ -1,7 +1,5 @@
 """One case of the attack: what is done, and what must hold afterwards."""
 
-from __future__ import annotations
-
 import csv
 import os
 import pickle
@@ -20,23 +18,15 @@ from helpers.attack.attempt import Attempt, attempt, verdict
 
 @dataclass(frozen=True)
 class Case:
-    """A piece of work and how its end is judged.
+    """A piece of work and how its end is judged."""
 
-    Attributes:
-        name: what was done, in a few words.
-        work: in a child, in the case's folder.
-        judge: what is wrong with its results, or None; asked where how it ended is in order.
-        expected: statuses that are right beside the usual ones.
-        before: in the child, before the work.
-        during: in the parent, of the child's process id.
-    """
-
-    name: str
-    work: Callable[[], object]
+    name: str  # what was done, in a few words
+    work: Callable[[], object]  # in a child, in the case's folder
+    # what is wrong with its results, or None; asked where how it ended is in order
     judge: Callable[[Attempt], str | None] = lambda ended: None
-    expected: frozenset[int] = frozenset()
-    before: Callable[[], object] = lambda: None
-    during: Callable[[int], object] = lambda pid: None
+    expected: frozenset[int] = frozenset()  # statuses that are right beside the usual ones
+    before: Callable[[], object] = lambda: None  # in the child, before the work
+    during: Callable[[int], object] = lambda pid: None  # in the parent, of the child's process id
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:

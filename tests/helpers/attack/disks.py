@@ -1,7 +1,5 @@
 """Full disks, closed streams, folders of other users, and files that are not ours."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import random

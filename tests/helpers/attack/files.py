@@ -1,7 +1,5 @@
 """Archives, IDX files and images: damaged, odd or hostile. What loads must be what is in them."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

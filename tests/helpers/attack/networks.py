@@ -1,7 +1,5 @@
 """Networks and weights that fit badly: each gives scores or one line, and no code is run."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Command lines that no one should type: every option of every command with absurd values."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

@@ -1,7 +1,5 @@
 """Scripts in whatever a user names: pages in a real browser, every figure hovered, none runs."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """Runs that are ended at a random moment: old results or new ones, and the same bits afterwards."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

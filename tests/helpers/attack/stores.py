@@ -1,7 +1,5 @@
 """Stores that were damaged, mixed up or planted: the same scores again, or one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

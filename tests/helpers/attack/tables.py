@@ -1,7 +1,5 @@
 """Tables as they come: one thing changed, or many. What loads must be what the file says."""
 
-from __future__ import annotations
-
 import csv
 import io
 import pickle

@@ -4,8 +4,6 @@
 one statement: a pure function with a frozen result, and its plots.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from datassay.face import face

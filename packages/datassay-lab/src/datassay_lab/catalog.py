@@ -1,18 +1,13 @@
 """Table of contents: the chapters of the course and their experiments, from course.toml."""
 
-from __future__ import annotations
-
 import difflib
 import tomllib
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from datassay.errors import SettingError
-from datassay_lab.experiment import Experiment, Plot
-
-R = TypeVar("R")
+from datassay_lab.experiment import Experiment
 
 
 def _read() -> dict[str, tuple[Experiment, ...]]:
@@ -40,17 +35,7 @@ def experiments() -> Iterator[tuple[str, Experiment]]:
 
 
 def experiment(name: str) -> Experiment:
-    """Experiment by name.
-
-    Args:
-        name: as `datassay lab` lists it.
-
-    Returns:
-        The experiment.
-
-    Raises:
-        SettingError: no experiment has that name.
-    """
+    """Experiment by name, as `datassay lab` lists it; SettingError where none has it."""
     known = {e.name: e for _, e in experiments()}
     if name not in known:
         near = difflib.get_close_matches(name, known, 3, 0.6)
@@ -60,15 +45,3 @@ def experiment(name: str) -> Experiment:
             f"{hint}"
         )
     return known[name]
-
-
-def titled(draw: Callable[[R], tuple[Any, ...]]) -> Callable[[R], tuple[Plot, ...]]:
-    """A function NAME_plots that draws figures, and their titles and texts from course.toml."""
-
-    @wraps(draw)
-    def plots(result: R) -> tuple[Plot, ...]:
-        texts = experiment(draw.__name__.removesuffix("_plots").replace("_", "-")).figures
-        drawn = zip(draw(result), texts, strict=True)
-        return tuple(Plot(title, f, text, bool(wide)) for f, (title, text, *wide) in drawn)
-
-    return plots

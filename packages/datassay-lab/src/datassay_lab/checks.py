@@ -1,15 +1,14 @@
-"""Rules of experiments' parameters, each beside its parameter: `Annotated[int, whole(2)] = 40`."""
-
-from __future__ import annotations
+"""What is checked: the statement, by one number; parameters, `Annotated[int, whole(2)] = 40`."""
 
 import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral, Real
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from typing import Any, Literal, ParamSpec, TypeVar, get_type_hints
 
+from datassay import rules
 from datassay.errors import SettingError
 
 P = ParamSpec("P")
@@ -18,92 +17,78 @@ Rule = Callable[[str, Any], None]
 """Takes a parameter's name and value; raises SettingError."""
 
 
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement of theory and measurement: one number with a limit."""
+
+    what: str  # what the number measures, with its unit; no full stop
+    value: float  # the number in this run
+    limit: float  # limit that it must keep for the statement to hold
+    # "at most" for errors, "at least" for correlations, shares and margins
+    kind: Literal["at most", "at least"] = "at most"
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value keeps the limit; False for NaN."""
+        return self.value <= self.limit if self.kind == "at most" else self.value >= self.limit
+
+
 def checked(run: Callable[P, R]) -> Callable[P, R]:
-    """A function of keywords whose parameters keep the rules in their annotations.
-
-    Args:
-        run: the function; all its parameters have defaults.
-
-    Returns:
-        The same function, which raises SettingError where a value breaks its rule.
-    """
+    """A function of keywords that refuses values that break the rules in their annotations."""
     hints = get_type_hints(run, include_extras=True)
-    rules = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    asked = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     defaults = {name: p.default for name, p in inspect.signature(run).parameters.items()}
 
     @functools.wraps(run)
     def function(*args: P.args, **given: P.kwargs) -> R:
         for name, value in (defaults | given).items():
-            for rule in rules.get(name, ()):
+            for rule in asked.get(name, ()):
                 rule(name, value)
         return run(*args, **given)
 
     return function
 
 
-def check_count(name: str, value: object, least: int = 1) -> None:
-    """Raise SettingError unless a value is a whole number, at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise SettingError(f"{name} must be a whole number >= {least}; got {value!r}.")
-
-
-def check_positive(name: str, value: object, below: float = math.inf) -> None:
-    """Raise SettingError unless a value is a number in (0, below)."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < below:
-        end = f" and < {below:g}" if below < math.inf else " and finite"
-        raise SettingError(f"{name} must be a number > 0{end}; got {value!r}.")
-
-
-def check_sizes(name: str, values: Sequence[float], least: float, count: int = 2) -> None:
-    """Raise SettingError unless values increase from `least` or more and are `count` or more."""
-    increasing = all(a < b for a, b in pairwise(values))
-    if len(values) < count or not increasing or not values[0] >= least:
-        raise SettingError(
-            f"{name} must be {count} or more increasing numbers >= {least:g}; "
-            f"got {tuple(values)!r}."
-        )
-
-
 def whole(least: int = 1) -> Rule:
     """Rule: a whole number, at least `least`."""
-    return lambda name, value: check_count(name, value, least)
+    return lambda name, value: rules.whole(name, value, least)
 
 
 def positive(below: float = math.inf) -> Rule:
     """Rule: a number in (0, below)."""
-    return lambda name, value: check_positive(name, value, below)
+    if below == math.inf:
+        return lambda name, value: rules.positive(name, value, finite=True)
+    return lambda name, value: rules.within(name, value, 0, below, "()")
 
 
 def rising(least: float, count: int = 2) -> Rule:
     """Rule: a sweep of `count` numbers or more that increase from `least` or more."""
-    return lambda name, values: check_sizes(name, values, least, count)
+
+    def rule(name: str, values: Sequence[float]) -> None:
+        holds = all(a < b for a, b in pairwise(values)) and len(values) >= count
+        said = f"be {count} or more increasing numbers >= {least:g}"
+        rules.require(holds and values[0] >= least, name, said, tuple(values))
+
+    return rule
 
 
 def rising_whole(least: int, count: int = 2) -> Rule:
     """Rule: as `rising`, of whole numbers."""
 
     def rule(name: str, values: Sequence[float]) -> None:
-        check_sizes(name, values, least, count)
+        rising(least, count)(name, values)
         for value in values:
-            check_count(f"each of {name}", value, least)
+            rules.whole(f"each of {name}", value, least)
 
     return rule
 
 
 def one_of(allowed: Sequence[str]) -> Rule:
     """Rule: one of the words allowed."""
-
-    def rule(name: str, value: object) -> None:
-        if value not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
-
-    return rule
+    return lambda name, value: rules.one_of(name, value, allowed)
 
 
-def share(name: str, value: float) -> None:
-    """Rule: above 0 and at most 1."""
-    if not 0 < value <= 1:
-        raise SettingError(f"{name} must be above 0 and at most 1; got {value!r}.")
+share: Rule = rules.fraction
 
 
 def refuse_if(wrong: object, message: str) -> None:

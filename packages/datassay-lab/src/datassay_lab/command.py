@@ -1,7 +1,5 @@
 """`datassay lab`: lists the experiments, or runs some."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +47,7 @@ class Lab(Command):
             hint = "Run one: datassay lab NAME --out DIR; all on one page: datassay lab all"
             out_console.print(_catalog_table(), "", hint, sep="\n", highlight=False)
 
-    def show(self, findings: Any, settings: Any, page: Page, path: Path) -> None:
+    def show(self, findings: Any, settings: Any, page: "Page", path: Path) -> None:
         """Print a short table and the page in short, or the records as JSON."""
         from datassay.commands import rows_table
         from datassay.report import standard_json
@@ -66,7 +64,7 @@ class Lab(Command):
             raise typer.Exit(1)
 
 
-def _catalog_table() -> Table:
+def _catalog_table() -> "Table":
     """Every experiment with its statement, by chapter."""
     from rich.table import Table
     from rich.text import Text

@@ -1,17 +1,19 @@
 """Lab figures: measurements as marks or full lines, theory as dashed lines over them."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from datassay.report import BLUE, GREY, INK, SKY, VERMILION, log_ticks, style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+R = TypeVar("R")
 Values = Sequence[float] | np.ndarray
 Figures = tuple[Any, ...]
 """Plotly figures, in the order of their titles in course.toml."""
@@ -22,7 +24,34 @@ SIGNED = ((0, "#004a77"), (0.25, "#4f9fcc"), (0.5, "#ffffff"), (0.75, "#ee9a5a")
 GREY_SCALE = ((0, "#ffffff"), (1, "#1f2933"))
 
 
-def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> Figure:
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One figure."""
+
+    title: str  # title above the figure; a few words
+    figure: "Figure"  # plotly figure with axes and units; theory dashed over measurements
+    text: str  # alt text
+    wide: bool = False  # whether it takes the full width of the page
+
+    def __post_init__(self) -> None:
+        finish(self.figure)
+
+
+def titled(draw: Callable[[R], tuple[Any, ...]]) -> Callable[[R], tuple[Plot, ...]]:
+    """A function NAME_plots that draws figures, and their titles and texts from course.toml."""
+
+    @wraps(draw)
+    def plots(result: R) -> tuple[Plot, ...]:
+        from datassay_lab.catalog import experiment
+
+        texts = experiment(draw.__name__.removesuffix("_plots").replace("_", "-")).figures
+        drawn = zip(draw(result), texts, strict=True)
+        return tuple(Plot(title, f, text, bool(wide)) for f, (title, text, *wide) in drawn)
+
+    return plots
+
+
+def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> "Figure":
     """Empty figure in the style of the pages; titles with units, log is "", "x", "y" or "xy"."""
     import plotly.graph_objects as go
 
@@ -35,7 +64,7 @@ def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> Fig
 
 
 def measured(
-    figure: Figure,
+    figure: "Figure",
     x: Values,
     y: Values,
     name: str,
@@ -44,17 +73,9 @@ def measured(
     mode: str = "lines+markers",
     spread: np.ndarray | None = None,
 ) -> None:
-    """Add measured lines.
-
-    Args:
-        figure: changed in place.
-        x: [m].
-        y: [m]; or [r, m], r lines of one entry in the legend.
-        name: entry in the legend; "" leaves it out.
-        place: index of the colour in COLOURS.
-        mode: "lines", "markers" or "lines+markers".
-        spread: [m], half the length of error bars.
-    """
+    """Add measured lines, [m] against [m] or [r, m]: r lines of one entry in the legend."""
+    # name: "" leaves it out of the legend. place: of the colour. mode: "lines", "markers" or both.
+    # spread: [m], half the length of error bars.
     colour = COLOURS[place % len(COLOURS)]
     for repeat, values in enumerate(np.atleast_2d(np.asarray(y, float))):
         label, kept = "" if repeat else name, _kept(len(x))
@@ -68,14 +89,14 @@ def measured(
 
 
 def theory(
-    figure: Figure, x: Values, y: Values, name: str = "theory", *, colour: str = INK
+    figure: "Figure", x: Values, y: Values, name: str = "theory", *, colour: str = INK
 ) -> None:
     """Add a line of theory, [m] against [m], dashed; "" leaves out the legend."""
     line = {"color": colour, "width": 2, "dash": "dash"}
     figure.add_scatter(**_line(x, y, name), mode="lines", line=line)
 
 
-def finish(figure: Figure) -> None:
+def finish(figure: "Figure") -> None:
     """Set powers of ten as ticks of logarithmic axes, where no others are set."""
     traces: Any = figure.data
     for letter in "xy":
@@ -95,20 +116,10 @@ def pictures(
     signed: bool = False,
     shared: bool = True,
     side: int = 170,
-) -> Figure:
-    """Small images side by side, row 0 on top.
-
-    Args:
-        images: [m, H, W].
-        titles: [m], above each.
-        columns: images per row.
-        signed: blue below 0, white at 0, orange above; otherwise white to black.
-        shared: one scale for all images; otherwise each has its own.
-        side: height of one row in pixels.
-
-    Returns:
-        The figure.
-    """
+) -> "Figure":
+    """Small images [m, H, W] side by side, row 0 on top, a title above each."""
+    # signed: blue below 0, white at 0, orange above; otherwise white to black. shared: one scale
+    # for all images; otherwise each has its own. side: height of one row in pixels.
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
@@ -140,6 +151,29 @@ def pictures(
     figure.update_annotations(font_size=12)
     margin = {"l": 8, "r": 8, "t": 36, "b": 8}
     figure.update_layout(height=rows * side + 44, showlegend=False, margin=margin)
+    return figure
+
+
+MORE_COLOURS = (*COLOURS, "#7a5230", "#2f4f4f")
+
+
+def latent_map(
+    codes: Float[np.ndarray, "n 2"], labels: Int[np.ndarray, " n"], x_title: str, y_title: str
+) -> "Figure":
+    """Codes of labelled samples: one colour per class, its name at its median."""
+    figure = axes(x_title, y_title, height=430)
+    for label in np.unique(labels):
+        x, y = codes[labels == label].T
+        colour = MORE_COLOURS[int(label) % len(MORE_COLOURS)]
+        figure.add_scatter(
+            x=x, y=y, mode="markers", marker={"color": colour, "size": 5, "opacity": 0.65},
+            name=str(label), showlegend=False,
+            hovertemplate="%{x:.3g}, %{y:.3g}<extra>class " + str(label) + "</extra>",
+        )  # fmt: skip
+        figure.add_annotation(
+            x=float(np.median(x)), y=float(np.median(y)), text=f"<b>{label}</b>", showarrow=False,
+            font={"size": 17, "color": INK}, bgcolor="rgba(255,255,255,0.75)",
+        )  # fmt: skip
     return figure
 
 

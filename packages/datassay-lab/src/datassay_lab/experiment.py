@@ -1,84 +1,28 @@
 """Experiment: a statement, its measurement, and one number that decides whether it holds."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from datassay.errors import SettingError
-from datassay_lab.curves import finish
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from datassay_lab.curves import Plot
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """Agreement of theory and measurement: one number with a limit.
-
-    Attributes:
-        what: what the number measures, with its unit; no full stop.
-        value: the number in this run.
-        limit: limit that it must keep for the statement to hold.
-        kind: "at most" for errors, "at least" for correlations, shares and margins.
-    """
-
-    what: str
-    value: float
-    limit: float
-    kind: Literal["at most", "at least"] = "at most"
-
-    @property
-    def holds(self) -> bool:
-        """Whether the value keeps the limit; False for NaN."""
-        return self.value <= self.limit if self.kind == "at most" else self.value >= self.limit
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """One figure.
-
-    Attributes:
-        title: title above the figure; a few words.
-        figure: plotly figure with axes and units; theory dashed over measurements.
-        text: alt text.
-        wide: whether it takes the full width of the page.
-    """
-
-    title: str
-    figure: Figure
-    text: str
-    wide: bool = False
-
-    def __post_init__(self) -> None:
-        finish(self.figure)
-
-
-@dataclass(frozen=True, slots=True)
 class Experiment:
-    """One statement of the course, as a runnable experiment; its texts are those of course.toml.
+    """One statement of the course, as a runnable experiment; its texts are those of course.toml."""
 
-    Attributes:
-        name: name on the command line: that of its function, with hyphens.
-        statement: the statement, in one sentence.
-        formula: its equations, one per line, in Unicode.
-        look_for: what the figures show when the statement holds, and what breaks it.
-        source: class of S2 and original paper.
-        module: dotted name of the module with its function, and one that draws its figures.
-        figures: (title, alt text) of each figure, and "wide" where it takes the page's width.
-    """
-
-    name: str
-    statement: str
-    formula: str
-    look_for: str
-    source: str
-    module: str
+    name: str  # name on the command line: that of its function, with hyphens
+    statement: str  # the statement, in one sentence
+    formula: str  # its equations, one per line, in Unicode
+    look_for: str  # what the figures show when the statement holds, and what breaks it
+    source: str  # class of S2 and original paper
+    module: str  # dotted name of the module with its function, and one that draws its figures
+    # (title, alt text) of each figure, and "wide" where it takes the page's width
     figures: Sequence[Sequence[str]] = ()
 
     @property
@@ -102,17 +46,8 @@ class Experiment:
         return {n: p.default for n, p in signature.parameters.items() if n != "progress"}
 
     def parsed(self, texts: Iterable[str]) -> dict[str, Any]:
-        """Parse parameters written as text.
-
-        Args:
-            texts: "name=value" each; several numbers are separated by commas.
-
-        Returns:
-            Name → value of the default's type.
-
-        Raises:
-            SettingError: the parameter does not exist, or the value has another type.
-        """
+        """Values of NAME=VALUE texts, in the type of the default; else SettingError."""
+        # Several numbers are separated by commas.
         known, values = self.defaults, {}
         for text in texts:
             name, equals, value = text.partition("=")

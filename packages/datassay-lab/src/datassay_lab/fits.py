@@ -1,8 +1,6 @@
-"""Sweeps, fitted exponents, relative errors; digits, and networks fitted by full batches."""
+"""Sweeps, exponents, errors; digits and the groups of their pixels; networks fitted to arrays."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -10,8 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from datassay.data import load
-from datassay.progress import Progress
+from datassay.data import SampleSet, load
+from datassay.models import seeded
+from datassay.progress import Progress, silent
+from datassay.train import Recipe, taken_network, train_networks
 
 T = TypeVar("T")
 
@@ -66,3 +66,54 @@ def fit_by_lbfgs(
         return value
 
     optimizer.step(loss)
+
+
+GROUPS = ("shifts", "rotations")
+
+
+def pixel_orders(group: str, side: int) -> Int[np.ndarray, "G p"]:
+    """Permutation of the pixels by each member of the group: (gx) = x[order]."""
+    # The identity is first. As matrices the members are orthogonal, and their inverses are members.
+    # group: "shifts", all side² cyclic ones in the order of their rows, then columns, or
+    # "rotations", by 0, 90, 180 and 270 degrees. side: of the image in pixels; p = side².
+    grid = np.arange(side * side).reshape(side, side)
+    if group == "rotations":
+        return np.array([np.rot90(grid, k).ravel() for k in range(4)])
+    shifts = ((down, right) for down in range(side) for right in range(side))
+    return np.array([np.roll(grid, shift, axis=(0, 1)).ravel() for shift in shifts])
+
+
+def trained(
+    build: Callable[[], nn.Module],
+    images: Float[np.ndarray, "n H W"],
+    labels: Int[np.ndarray, " n"],
+    recipe: Recipe,
+    *,
+    seed: int,
+    progress: Progress = silent,
+) -> nn.Module:
+    """Train a network from random initial weights."""
+    # build: makes the network, [n, 1, H, W] → [n, classes]. labels: 0 to classes − 1, each
+    # present. recipe: optimiser, steps, batch size and loss. seed: of the initial weights and the
+    # order of batches. progress: called with the updates done.
+    names = tuple(str(c) for c in range(int(labels.max()) + 1))
+    n = len(labels)
+    samples = SampleSet(images[:, None].astype(np.float32), labels, np.arange(n), names, "image")
+    with seeded(seed):
+        model = build()
+    everything = torch.arange(n)[None]
+    networks = train_networks([model], samples, everything, recipe, seed=seed, progress=progress)
+    return taken_network(model, networks).eval().requires_grad_(False)
+
+
+def outputs(model: nn.Module, images: Float[np.ndarray, "n H W"]) -> Float[np.ndarray, "n k"]:
+    """Logits of a network."""
+    with torch.no_grad():
+        return model(torch.tensor(images[:, None], dtype=torch.float32)).numpy()
+
+
+def accuracy(
+    model: nn.Module, images: Float[np.ndarray, "n H W"], labels: Int[np.ndarray, " n"]
+) -> float:
+    """Share of images whose largest logit is their label's."""
+    return float((outputs(model, images).argmax(axis=1) == labels).mean())

@@ -1,7 +1,5 @@
 """The job of `datassay lab`: run experiments in turn; finished ones are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +20,10 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class LabFindings:
-    """Experiments that were run.
+    """Experiments that were run."""
 
-    Attributes:
-        records: in the order of the course.
-        facts: what was run, name to value, in the order to show.
-    """
-
-    records: tuple[Record, ...]
-    facts: dict[str, str]
+    records: tuple[Record, ...]  # in the order of the course
+    facts: dict[str, str]  # what was run, name to value, in the order to show
 
 
 def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
@@ -110,14 +103,13 @@ def run_lab(
             # A record's files are checked before the experiment, not after it.
             check_writable(out / e.name, FILES, overwrite=overwrite)
             try:
-                report = _named(e.name, progress)
+
+                def report(step: str, done: int, total: int, name: str = e.name) -> None:
+                    progress(f"{name}: {step}", done, total)
+
                 record = run_experiment(e, parameters, out, report, overwrite=overwrite)
             except SettingError as error:
                 if len(asked) == 1:
                     raise
                 record = Record(e.name, e.defaults, problem=str(error))
         yield record
-
-
-def _named(name: str, progress: Progress) -> Progress:
-    return lambda step, done, total: progress(f"{name}: {step}", done, total)

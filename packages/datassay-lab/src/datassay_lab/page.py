@@ -1,7 +1,5 @@
 """The page of the lab: every experiment that was asked for, chapter by chapter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from datassay.report import Figure, Page, Partial, Row, Section, count, number, standard_json
@@ -32,12 +30,15 @@ METHOD = (
 def page(findings: LabFindings) -> Page:
     """Everything that the experiments show."""
     records, alone = findings.records, len(findings.records) == 1
+    held, ran = sum(r.holds for r in records), sum(r.agreement is not None for r in records)
     overview = Partial("overview.html", {"columns": COLUMNS, "rows": _rows(records)})
     measures = (f"Measured: {r.agreement.what}." for r in records if r.agreement)
     return Page(
         brand="datassay lab · why networks learn what they learn",
         title=records[0].name if alone else "The lab",
-        lead=_lead(records),
+        lead=f"One statement of the course: {_verdict(records[0])} in this run"
+        if alone
+        else f"{count(len(records), 'experiment')}: {held} of {ran} statements hold in this run",
         facts=findings.facts,
         warnings=tuple(f"{r.name}: {r.problem}" for r in records if r.problem),
         sections=(
@@ -111,14 +112,6 @@ def _verdict(record: Record) -> str:
     if record.agreement is None:
         return "not run"
     return "holds" if record.holds else "does not hold"
-
-
-def _lead(records: Sequence[Record]) -> str:
-    held = sum(r.holds for r in records)
-    ran = sum(r.agreement is not None for r in records)
-    if len(records) == 1:
-        return f"One statement of the course: {_verdict(records[0])} in this run"
-    return f"{count(len(records), 'experiment')}: {held} of {ran} statements hold in this run"
 
 
 def _value(value: object) -> str:

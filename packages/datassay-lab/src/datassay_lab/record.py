@@ -1,7 +1,5 @@
 """Record of one experiment: run it, keep it in its folder, read it back."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json
@@ -18,7 +16,8 @@ import numpy as np
 
 from datassay.progress import Progress, silent
 from datassay.report import standard_json, write_pages
-from datassay_lab.experiment import Agreement, Experiment
+from datassay_lab.checks import Agreement
+from datassay_lab.experiment import Experiment
 
 # Entry of the summary: digest of the others and of the figures.
 SEAL = "seal"
@@ -38,27 +37,18 @@ class KeptPlot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Outcome of one experiment.
+    """Outcome of one experiment."""
 
-    Attributes:
-        name: name of the experiment.
-        parameters: all parameters, as used.
-        agreement: the number that decides whether it holds; None where it could not run.
-        seconds: run time.
-        digest: hash of code, parameters and versions; equal digests give equal results.
-        values: numbers, texts and small arrays of the result.
-        plots: its figures.
-        problem: why it could not run, or "".
-    """
-
-    name: str
-    parameters: dict[str, Any]
+    name: str  # name of the experiment
+    parameters: dict[str, Any]  # all parameters, as used
+    # the number that decides whether it holds; None where it could not run
     agreement: Agreement | None = None
-    seconds: float = 0.0
-    digest: str = ""
+    seconds: float = 0.0  # run time
+    digest: str = ""  # hash of code, parameters and versions; equal digests give equal results
+    # numbers, texts and small arrays of the result
     values: dict[str, Any] = field(default_factory=dict)
-    plots: tuple[KeptPlot, ...] = ()
-    problem: str = ""
+    plots: tuple[KeptPlot, ...] = ()  # its figures
+    problem: str = ""  # why it could not run, or ""
 
     @property
     def holds(self) -> bool:

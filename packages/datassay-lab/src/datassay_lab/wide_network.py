@@ -1,7 +1,5 @@
 """Shallow ReLU network in neural tangent parametrisation: kernel and training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """k small layers make 2ᵏ linear pieces; one layer needs as many units."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,10 +11,8 @@ from torch import nn
 from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe, train_networks
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.wide_network import regression
 
 GRID = 512  # points of [0, 1]: 8 a piece at most depth
@@ -89,13 +85,21 @@ def depth_compositionality(
     refuse_if(not 0 < slope <= 2, f"slope must be a number in (0, 2]; got {slope!r}.")
     x = (np.arange(GRID) + 0.5) / GRID
     depths = range(1, max_depth + 1)
-    targets = np.array([_composed(x, slope, k) for k in depths])
+    composed = [x]
+    for _ in depths:
+        composed.append(slope * np.minimum(composed[-1], 1 - composed[-1]))
+    targets = np.array(composed[1:])
     built = np.array([_outputs(_deep(slope, k), x) for k in depths])
-    pieces = np.array([_pieces(_deep(slope, k)) for k in depths], float)
+    # Runs of equal slope over the grid's cells, whose ends are multiples of 1/512.
+    ends = np.arange(GRID + 1) / GRID
+    slopes = np.diff([_outputs(_deep(slope, k), ends) for k in depths]) * GRID
+    pieces = 1.0 + (np.abs(np.diff(slopes)) > 1e-6).sum(axis=1)
     fewest = [_fewest_pieces(x, y, 2**MOST_DEPTH) for y in targets]
     count = min(max_depth, TRAINED_DEPTH)
     errors = np.empty((2, count))
-    kinds = _kinds()
+    # (width, depth) of the deep network and of the shallow one with as many parameters: 3 a unit,
+    # and the output's bias.
+    kinds = ((DEEP, DEEP_LAYERS), ((_size(DEEP, DEEP_LAYERS) - 1) // 3, 1))
     for cell in np.ndindex(errors.shape):
         done = (cell[0] * count + cell[1]) * steps
         part = part_of(progress, "train networks", done, errors.size * steps)
@@ -130,12 +134,6 @@ def depth_compositionality_plots(result: DepthCompositionality) -> Figures:
     return units, error
 
 
-def _composed(x: np.ndarray, slope: float, k: int) -> np.ndarray:
-    for _ in range(k):
-        x = slope * np.minimum(x, 1 - x)
-    return x
-
-
 def _deep(slope: float, k: int) -> nn.Module:
     """Two units in each of k layers, where each layer reads the tent off the one before."""
     tent, half = [slope, -2 * slope], [0.0, -0.5]
@@ -153,12 +151,6 @@ def _deep(slope: float, k: int) -> nn.Module:
 def _outputs(model: nn.Module, x: np.ndarray) -> Float[np.ndarray, " n"]:
     with torch.no_grad():
         return model(torch.from_numpy(x)[:, None])[:, 0].numpy()
-
-
-def _pieces(model: nn.Module) -> int:
-    """Runs of equal slope over the grid's cells, whose ends are multiples of 1/512."""
-    slopes = np.diff(_outputs(model, np.arange(GRID + 1) / GRID)) * GRID
-    return 1 + int((np.abs(np.diff(slopes)) > 1e-6).sum())
 
 
 def _fewest_pieces(x: np.ndarray, y: np.ndarray, most: int) -> int:
@@ -184,14 +176,6 @@ def _line_costs(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "start end"]:
     cost = vy - np.where(vx > 1e-12, cxy**2 / np.maximum(vx, 1e-12), 0)
     later = np.tri(len(x), dtype=bool).T
     return np.where(later, cost.clip(0), np.inf)
-
-
-def _kinds() -> tuple[tuple[int, int], tuple[int, int]]:
-    """(width, depth) of the deep network and of the shallow one with as many parameters."""
-    return (DEEP, DEEP_LAYERS), (
-        (_size(DEEP, DEEP_LAYERS) - 1) // 3,
-        1,
-    )  # 3 a unit, and the output's bias
 
 
 def _size(width: int, depth: int) -> int:

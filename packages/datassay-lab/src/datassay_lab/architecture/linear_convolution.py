@@ -1,7 +1,5 @@
 """Convolution makes gradient descent prefer predictors that are sparse in Fourier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,10 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, part_of, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import spread_counts
 
 MARKS = 40  # updates at which the predictors are kept, at most
@@ -81,7 +77,7 @@ def linear_convolution(
     Gunasekar, Lee, Soudry and Srebro (2018), Theorems 1 and 2. Deviates: normalised steps; the
     paper's constant ones need exponentially many.
     """
-    check_count("size", size, n_samples + 1)
+    whole(n_samples + 1)("size", size)
     rng = np.random.default_rng(seed)
     signed = rng.normal(size=(n_samples, size)) * rng.choice([-1.0, 1.0], (n_samples, 1))  # y x
     expected = [max_margin(signed, fourier=fourier) for fourier in (False, True)]

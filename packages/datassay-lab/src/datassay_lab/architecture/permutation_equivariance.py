@@ -1,7 +1,5 @@
 """A linear layer commutes with all permutations exactly when it is λI + γ11ᵀ."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Annotated
@@ -12,10 +10,8 @@ from jaxtyping import Float
 
 from datassay.models import PermutationEquivariant, seeded
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
 from datassay_lab.fits import relative_error
 
 # Below 3 every circulant has the form; 8! = 40320 matrices still average within a second.
@@ -82,7 +78,9 @@ def permutation_equivariance(
     )
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=(size, size))
-    every = _group(size, group)
+    every = (np.arange(size)[:, None] + np.arange(size)) % size
+    if group == "all":
+        every = np.array(list(permutations(range(size))))
     average = _mean_conjugate(theta, every)
     shared = (theta.sum() - np.trace(theta)) / (size * (size - 1))
     expected = (np.trace(theta) / size - shared) * np.eye(size) + shared
@@ -93,10 +91,12 @@ def permutation_equivariance(
     distance = np.sqrt(np.square(spread).sum(axis=(2, 3)).mean(axis=1))
     layer, dense = _layer_errors(rng, size, channels)
     progress("permute the layer's inputs", 2, 2)
+    # As many matrices commute with the group as the trace of the averaging projection.
+    fixed = (every == np.arange(size)).sum(axis=1)
     return PermutationEquivariance(
         theta, average, expected, relative_error(average, expected), layer, dense,
-        _commutant(every), counts.astype(float), distance / np.linalg.norm(theta - average),
-        counts**-0.5,
+        round(float(np.square(fixed).mean())), counts.astype(float),
+        distance / np.linalg.norm(theta - average), counts**-0.5,
     )  # fmt: skip
 
 
@@ -111,20 +111,8 @@ def permutation_equivariance_plots(result: PermutationEquivariance) -> Figures:
     return pictures(images, titles, columns=3, signed=True), figure
 
 
-def _group(size: int, group: str) -> np.ndarray:
-    if group == "all":
-        return np.array(list(permutations(range(size))))
-    return (np.arange(size)[:, None] + np.arange(size)) % size
-
-
 def _mean_conjugate(theta: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "M M"]:
     return theta[group[:, :, None], group[:, None, :]].mean(axis=0)
-
-
-def _commutant(group: np.ndarray) -> int:
-    """How many matrices commute with the group: the trace of the averaging projection."""
-    fixed = (group == np.arange(group.shape[1])).sum(axis=1)
-    return round(float(np.square(fixed).mean()))
 
 
 def _layer_errors(rng: np.random.Generator, size: int, channels: int) -> tuple[float, float]:

@@ -1,7 +1,5 @@
 """Circular convolution commutes with shifts; padding, stride and rotation break that."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,10 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
 from datassay_lab.fits import digit_images, relative_error
 
 
@@ -90,7 +86,10 @@ def shift_equivariance(
     strided = [_network(m, filters, "circular", stride=2).mean(axis=(2, 3)) for m in moved]
     progress("shifts", 1, 2)
     angles = np.linspace(0, 90, n_angles)
-    round_filters = [_isotropic(f) for f in filters]
+    # Corners and edges averaged: every rotation by 90 degrees leaves the filters as they are.
+    round_filters = [
+        torch.stack([torch.rot90(f, k, (2, 3)) for k in range(4)]).mean(dim=0) for f in filters
+    ]
     turned = [_rotation_error(x, a, filters) for a in angles]
     isotropic = [_rotation_error(x, a, round_filters) for a in angles]
     progress("rotations", 2, 2)
@@ -127,11 +126,6 @@ def shift_equivariance_plots(result: ShiftEquivariance) -> Figures:
 
 def _filters(rng: np.random.Generator, n_out: int, n_in: int) -> Float[np.ndarray, "o i 3 3"]:
     return rng.normal(size=(n_out, n_in, 3, 3)) / np.sqrt(9 * n_in)
-
-
-def _isotropic(filters: Tensor) -> Float[Tensor, "o i 3 3"]:
-    """Corners and edges averaged: every rotation by 90 degrees leaves the filter as it is."""
-    return torch.stack([torch.rot90(filters, k, (2, 3)) for k in range(4)]).mean(dim=0)
 
 
 def _network(

@@ -1,7 +1,5 @@
 """Test error is bias² plus variance plus noise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,9 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import checked, one_of, positive, rising, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, checked, one_of, positive, rising, whole
+from datassay_lab.curves import Plot, axes, measured, theory
 from datassay_lab.fits import tracked
 
 TARGETS = ("fresh", "training")
@@ -87,12 +84,13 @@ def bias_variance(
     rng = np.random.default_rng(seed)
     x = np.linspace(0, 1, n_samples)
     features = np.exp(-((x[:, None] - np.linspace(0, 1, n_features)) ** 2) / 2 / 0.1**2)
+    u, s, _ = np.linalg.svd(features, full_matrices=False)
     h, half = np.sin(2 * np.pi * x), draws // 2
     t = h + noise * rng.normal(size=(draws, n_samples))
     tested = h + noise * rng.normal(size=(draws, n_samples)) if targets == "fresh" else t
     error, parts, expected, fits = [], [], [], []
     for penalty in tracked(penalties, progress, "bias and variance"):
-        smoother = _smoother(features, penalty)
+        smoother = (u * (s**2 / (s**2 + penalty))) @ u.T  # S of f = S t
         f = t @ smoother.T
         middle = f[:half].mean(axis=0)
         parts.append([((middle - h) ** 2).mean(), ((f[:half] - middle) ** 2).mean()])
@@ -132,9 +130,3 @@ def _fits(result: BiasVariance, which: int, title: str) -> Plot:
     theory(figure, result.x, result.target, "h(x)")
     penalty = result.penalties[-which]
     return Plot(title, figure, f"Eight fits at penalty {penalty:g} around the dashed target")
-
-
-def _smoother(features: np.ndarray, penalty: float) -> Float[np.ndarray, "n n"]:
-    """S of f = S t."""
-    u, s, _ = np.linalg.svd(features, full_matrices=False)
-    return (u * (s**2 / (s**2 + penalty))) @ u.T

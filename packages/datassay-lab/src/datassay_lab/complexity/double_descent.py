@@ -1,7 +1,5 @@
 """Test error peaks where features are as many as samples, and falls again beyond."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,10 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_sizes, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 
 N_TEST = 500
 PENALTIES = np.geomspace(1e-4, 1e4, 33)  # tried by the tuned ridge, in units of p / n
@@ -94,7 +90,7 @@ def double_descent(
     which p are used: (1 − p/D + σ²)(1 + p/(n − p − 1)) for p < n − 1, p/D (1 − n/p) + (1 − p/D +
     σ²)(1 + n/(p − n − 1)) for p > n + 1, infinite between.
     """
-    check_sizes("ratios", ratios, 1 / n_samples, count=3)
+    rising(1 / n_samples, count=3)("ratios", ratios)
     refuse_if(not penalty >= 0, f"penalty must be a number >= 0; got {penalty!r}.")
     rng = np.random.default_rng(seed)
     counts = np.round(np.array(ratios) * n_samples).astype(int)

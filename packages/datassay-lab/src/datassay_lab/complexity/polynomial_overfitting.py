@@ -1,7 +1,5 @@
 """A polynomial of as many coefficients as samples fits the noise; a small penalty tames it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,10 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, positive, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 if TYPE_CHECKING:
@@ -76,7 +72,7 @@ def polynomial_overfitting(
     which is Table 1.1 of Bishop (2006); his noise is 0.3, his penalties e⁻¹⁸ and 1. Deviates: the
     error is averaged over many draws, the test error over fresh noise in closed form.
     """
-    check_count("n_samples", n_samples, degrees[-1] + 1)
+    whole(degrees[-1] + 1)("n_samples", n_samples)
     rng = np.random.default_rng(seed)
     x, top = np.linspace(0, 1, n_samples), degrees[-1]
     rows, grid = (np.vander(points, top + 1, increasing=True) for points in (x, GRID))
@@ -118,7 +114,7 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> Figures:
     return fits, _errors(result, degrees), size
 
 
-def _errors(result: PolynomialOverfitting, degrees: np.ndarray) -> Figure:
+def _errors(result: PolynomialOverfitting, degrees: np.ndarray) -> "Figure":
     error = axes("degree", "root mean square error", log="y")
     # At degree n − 1 the samples are hit: what is left of the error is rounding.
     train = np.median(result.train_error, axis=0)

@@ -1,7 +1,5 @@
 """A linear autoencoder learns the principal subspace, and a curved one loses less."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,12 +12,9 @@ from datassay.data import SampleSet, load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe, taken_network, train_networks
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, refuse_if, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, refuse_if, rising_whole, whole
+from datassay_lab.curves import Figures, axes, latent_map, measured, pictures, theory, titled
 from datassay_lab.fits import fit_by_lbfgs, tracked
-from datassay_lab.generative.latent_map import latent_map
 
 HIDDEN = 128
 SHOWN = 6
@@ -95,7 +90,9 @@ def autoencoder(
         curved = _curved(x, size, steps, seed)
         returned = [x_new @ subspace.T @ subspace, _through(linear, x_new), _through(curved, x_new)]
         lost.append([float(((out - x_new) ** 2).sum(1).mean()) for out in returned])
-        angles.append(_sine(subspace, linear.state_dict()["1.weight"].numpy()))
+        learnt = np.linalg.qr(linear.state_dict()["1.weight"].numpy())[0]
+        # What is left of the learnt directions outside the subspace: exact for small angles, too.
+        angles.append(float(np.linalg.norm(learnt - subspace.T @ (subspace @ learnt), 2)))
         back = [out[:SHOWN] for out in returned] if size < 10 or not back else back
         codes = _through(curved[: len(curved) // 2], x_new) if not place else codes
     shown = np.array([x_new[:SHOWN], *back]) + mean
@@ -151,9 +148,3 @@ def _curved(x: Float[np.ndarray, "n d"], size: int, steps: int, seed: int) -> nn
 def _through(network: nn.Module, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
     with torch.no_grad():
         return network(torch.tensor(x)).numpy()
-
-
-def _sine(subspace: Float[np.ndarray, "k d"], decoder: Float[np.ndarray, "d k"]) -> float:
-    learnt = np.linalg.qr(decoder)[0]
-    # What is left of the learnt directions outside the subspace: exact for small angles, too.
-    return float(np.linalg.norm(learnt - subspace.T @ (subspace @ learnt), 2))

@@ -1,7 +1,5 @@
 """The best discriminator is p / (p + q), and its value is 2 JS(p ‖ q) − 2 ln 2."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,12 +10,10 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, whole
+from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
-from datassay_lab.generative.gan_training import tanh_network, value
+from datassay_lab.generative.gan import tanh_network, value
 
 # Name → the two densities, each a mixture of normals: (weight, centre, width).
 PAIRS = {

@@ -1,7 +1,5 @@
 """Gradients flow through z = μ + σε, and the bound they raise stays below log p(x)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,25 +7,14 @@ from typing import Annotated
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from datassay.data import load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, whole
+from datassay_lab.curves import Figures, axes, latent_map, measured, pictures, theory, titled
 from datassay_lab.fits import relative_error, spread_counts
-from datassay_lab.generative.latent_map import latent_map
-from datassay_lab.generative.variational_bound import (
-    CODES,
-    Variational,
-    evidence,
-    importance_bound,
-    kl_to_standard,
-    lower_bound,
-)
 
 BATCH = 64
 CHECKS = 12
@@ -38,6 +25,92 @@ STEP = 1e-4
 GRID = 10
 # A digit's pixels, and those of its frame in the pictures.
 SIDE, FRAME = 8, 1
+
+
+HIDDEN = 64
+CODES = 2
+# Quadrature over the plane of codes: the prior's mass outside ±6 is below 1e-8.
+GRID_END, GRID_POINTS = 6.0, 97
+
+
+class Variational(nn.Module):
+    """Encoder to means and log variances of two codes, decoder to logits of the pixels."""
+
+    def __init__(self, n_pixels: int) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(
+            nn.Linear(n_pixels, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2 * CODES)
+        )
+        # Smooth, so that the exact bound can be differentiated by differences.
+        self.decoder = nn.Sequential(
+            nn.Linear(CODES, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.Tanh(),
+            nn.Linear(HIDDEN, n_pixels),
+        )  # fmt: skip
+
+    def encode(self, x: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
+        """Mean [n, 2] and log variance [n, 2] of the codes of each image."""
+        mean, log_variance = self.encoder(x).chunk(2, -1)
+        return mean, log_variance
+
+    def log_likelihood(self, x: Float[Tensor, "... d"], z: Float[Tensor, "... 2"]) -> Tensor:
+        """Log p(x | z), nats, of images with pixels 0 and 1."""
+        logits = self.decoder(z)
+        return (x * logits - nn.functional.softplus(logits)).sum(-1)
+
+
+def kl_to_standard(mean: Float[Tensor, "... k"], log_variance: Float[Tensor, "... k"]) -> Tensor:
+    """KL(N(μ, σ²) ‖ N(0, I)) = ½ Σ (μ² + σ² − 1 − ln σ²)."""
+    # mean: μ. log_variance: ln σ².
+    return 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum(-1)
+
+
+def log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Log density of N(μ, σ²) at z, its axes independent."""
+    # mean: μ, [..., k]. log_variance: ln σ², [..., k].
+    square = (z - mean) ** 2 / log_variance.exp()
+    return -0.5 * (square + log_variance + torch.log(torch.tensor(2 * torch.pi))).sum(-1)
+
+
+def lower_bound(
+    model: Variational,
+    x: Float[Tensor, "n d"],
+    noise: Float[Tensor, "m n 2"],
+    *,
+    trick: bool = True,
+    beta: float = 1.0,
+) -> Float[Tensor, " n"]:
+    """ELBO of each image, E_q log p(x | z) − β KL(q ‖ p), the expectation over draws."""
+    # noise: ε, [m, n, 2], standard normal. trick: whether gradients flow through z = μ + σε;
+    # without, the sample is a constant. beta: weight of the KL term; 1 is the bound.
+    # Source: Kingma and Welling (2014).
+    mean, log_variance = model.encode(x)
+    z = mean + (log_variance / 2).exp() * noise
+    z = z if trick else z.detach()
+    return model.log_likelihood(x, z).mean(0) - beta * kl_to_standard(mean, log_variance)
+
+
+def importance_bound(
+    model: Variational, x: Float[Tensor, "n d"], noise: Float[Tensor, "m n 2"]
+) -> Float[Tensor, " n"]:
+    """Log of the mean of m importance weights p(x, z) / q(z | x), a tighter bound of log p(x)."""
+    # noise: ε, [m, n, 2].
+    # Source: Burda, Grosse and Salakhutdinov (2016).
+    mean, log_variance = model.encode(x)
+    z = mean + (log_variance / 2).exp() * noise
+    zero = torch.zeros_like(z)
+    weights = model.log_likelihood(x, z) + log_normal(z, zero, zero)
+    weights = weights - log_normal(z, mean, log_variance)
+    return weights.logsumexp(0) - torch.log(torch.tensor(float(len(noise))))
+
+
+def evidence(model: Variational, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """Log p(x) = log ∫ p(x | z) p(z) dz, summed over a grid of codes."""
+    axis = torch.linspace(-GRID_END, GRID_END, GRID_POINTS, dtype=x.dtype)
+    z = torch.cartesian_prod(axis, axis)
+    logits = model.decoder(z)  # [g, d]
+    joint = x @ logits.T - nn.functional.softplus(logits).sum(-1)
+    joint = joint + log_normal(z, torch.zeros_like(z), torch.zeros_like(z))
+    return joint.logsumexp(-1) + 2 * torch.log(axis[1] - axis[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +172,8 @@ def variational_autoencoder(
         that p(x | z) is a probability. Two codes, so that log p(x) can be summed on a grid.
     """
     train, held_out = load("digits")
-    x, x_new = (torch.tensor(_black_and_white(part.x)) for part in (train, held_out))
+    sets = (part.x.reshape(len(part), -1) > 0.5 for part in (train, held_out))
+    x, x_new = (torch.tensor(part).double() for part in sets)
     generator = torch.Generator().manual_seed(seed)
     with seeded(seed):
         model = Variational(x.shape[1]).double()
@@ -107,7 +181,11 @@ def variational_autoencoder(
     curves = []
     for step in _training(model, x, steps, generator, trick, beta):
         if step in checks:
-            curves.append(_bounds(model, x_new, generator))
+            with torch.no_grad():
+                bound = lower_bound(model, x_new, _normal(generator, DRAWS, len(x_new)))
+                weighted = importance_bound(model, x_new, _normal(generator, WEIGHTS, len(x_new)))
+                three = (bound, weighted, evidence(model, x_new))
+            curves.append(tuple(float(part.mean()) for part in three))
             progress("training", step, steps)
     compared = x_new[:n_digits]
     noise = _normal(generator, draws, len(compared))
@@ -144,10 +222,6 @@ def variational_autoencoder_plots(result: VariationalAutoencoder) -> Figures:
     return bounds, gradients, codes, images
 
 
-def _black_and_white(x: np.ndarray) -> Float[np.ndarray, "n d"]:
-    return (np.asarray(x).reshape(len(x), -1) > 0.5).astype(float)
-
-
 def _normal(generator: torch.Generator, draws: int, n: int) -> Float[Tensor, "m n 2"]:
     return torch.randn(draws, n, CODES, generator=generator, dtype=torch.float64)
 
@@ -164,15 +238,6 @@ def _training(
         (-lower_bound(model, batch, noise, trick=trick, beta=beta).mean()).backward()
         optimizer.step()
         yield step
-
-
-def _bounds(
-    model: Variational, x: Tensor, generator: torch.Generator
-) -> tuple[float, float, float]:
-    with torch.no_grad():
-        bound = lower_bound(model, x, _normal(generator, DRAWS, len(x))).mean()
-        weighted = importance_bound(model, x, _normal(generator, WEIGHTS, len(x))).mean()
-        return float(bound), float(weighted), float(evidence(model, x).mean())
 
 
 def _drawn_gradients(

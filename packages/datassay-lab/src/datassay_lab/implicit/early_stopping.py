@@ -1,7 +1,5 @@
 """Stopping descent after τ steps of size ε acts like weight decay with α ≈ 1 / (τ ε)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,10 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, positive, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent, tracked
 
 # Ali, Kolter and Tibshirani (2019), Theorem 2: risk of gradient flow at t over ridge at 1/t.
@@ -88,7 +84,7 @@ def early_stopping(
     (so τ ε λ ≪ 1), where both fits are still near 0; over the whole path it is a rule of thumb
     within a factor, as tested here. The risk's bound is for gradient flow.
     """
-    check_count("n_samples", n_samples, n_features + 1)
+    whole(n_features + 1)("n_samples", n_samples)
     hessian, moment, truth = _problem(n_features, n_samples, noise, seed)
     values, vectors = np.linalg.eigh(hessian)
     values, vectors = values[::-1].copy(), vectors[:, ::-1]

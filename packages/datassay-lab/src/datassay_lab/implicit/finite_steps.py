@@ -1,7 +1,5 @@
 """Descent with steps ε follows the flow of C + (ε/4)‖∇C‖² more closely than that of C."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,9 +9,8 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import Plot, axes, measured, theory
 from datassay_lab.fits import exponent
 
 # Imaginary step of the exact directional derivative: its square underflows beside any weight.

@@ -1,7 +1,5 @@
 """Descent on factors of a matrix from a small start finds low rank, deeper factors more so."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,9 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import Plot, axes, measured, theory
 from datassay_lab.fits import tracked
 
 # Below 2 / λ₁ of the loss at its minimum for up to 5 factors, as the target has norm 1.
@@ -94,9 +91,11 @@ def matrix_completion(
     for target, mask in tracked(zip(targets, seen, strict=True), progress, "nuclear norm"):
         nuclear.append(_least_nuclear_norm(cvxpy, target.numpy(), mask.numpy()))
     convex = torch.from_numpy(np.stack(nuclear))
-    products = []
+    products, draw = [], {"generator": generator, "dtype": torch.float64}
     for depth in range(2, deepest + 1):
-        factors = _start(depth, size, start, len(targets), generator)
+        scale = start ** (1 / depth) / size**0.5
+        drawn = (torch.randn(size, size, **draw) for _ in range(depth))
+        factors = [scale * one.repeat(len(targets), 1, 1) for one in drawn]
         products.append(_descend(factors, targets, seen, steps, progress))
     estimates = torch.stack(products)  # [l, matrices · c, d, d]
     _check_finite(estimates)
@@ -154,14 +153,6 @@ def _problems(
     seen = order[:, None] < torch.tensor(observed)[:, None]
     targets = whole[:, None].expand(-1, len(observed), -1, -1)
     return targets.reshape(-1, size, size).clone(), seen.double().reshape(-1, size, size)
-
-
-def _start(
-    depth: int, size: int, start: float, many: int, generator: torch.Generator
-) -> list[Float[Tensor, "b d d"]]:
-    scale = start ** (1 / depth) / size**0.5
-    draw = {"generator": generator, "dtype": torch.float64}
-    return [scale * torch.randn(size, size, **draw).repeat(many, 1, 1) for _ in range(depth)]
 
 
 def _descend(

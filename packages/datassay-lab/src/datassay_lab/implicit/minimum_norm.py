@@ -1,7 +1,5 @@
 """Gradient descent from zero ends at the solution of least norm; a start adds its null space."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,10 +8,8 @@ import torch
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, one_of, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, rising, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 KEPT = 200  # moments of the paths that are kept
@@ -70,7 +66,7 @@ def minimum_norm(
     Source: S2 class 3, "Regression: minimum norm solution with GD". S2 writes "m ≫ n" for
     A ∈ R^{m×n} with more parameters than data; it must be n ≫ m, or A Aᵀ has no inverse. Exact.
     """
-    check_count("n_unknowns", n_unknowns, n_equations + 1)
+    whole(n_equations + 1)("n_unknowns", n_unknowns)
     rng = np.random.default_rng(seed)
     a = rng.normal(size=(n_equations, n_unknowns)) / np.sqrt(n_unknowns)
     b = rng.normal(size=n_equations)

@@ -1,7 +1,5 @@
 """Trained to the end, a wide network's weights have moved by O(1/√m) of their length."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,14 +7,11 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent, tracked
 from datassay_lab.wide_network import (
     SCALINGS,
-    LimitKernels,
     limit_kernels,
     sphere_samples,
     train_watched,
@@ -98,10 +93,17 @@ def lazy_training(
         model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling=kind)
         eta = rate * (width if kind == "mean field" else 1)
         run = train_watched(model, x, y, rate=eta, looks=np.array([0, steps]))
-        movement[cell] = _movement(model.state_dict(), run.networks.state)
+        start, end = model.state_dict(), run.networks.state
+        names = [name for name in start if name.endswith("weight")]
+        moved = sum(float((end[name][0] - start[name]).square().sum()) for name in names)
+        size = sum(float(start[name].square().sum()) for name in names)
+        movement[cell] = (moved / size) ** 0.5
         loss[cell] = ((run.outputs[-1] - y) ** 2).sum() / (y**2).sum()
     sizes = np.array(widths, float)
-    length = np.sqrt(_expected_square(limit, y, rate, steps))
+    # E rᵀ A r over f₀ of covariance K₁: yᵀ A y + tr A K₁
+    values, vectors = np.linalg.eigh(limit.tangent)
+    along = (vectors.T @ y) ** 2 + np.einsum("ni,nm,mi->i", vectors, limit.outputs, vectors)
+    length = np.sqrt(float((1 - (1 - rate * values) ** steps) ** 2 / values @ along))
     predicted = length / np.sqrt(sizes * (n_inputs + 1))
     return LazyTraining(sizes, movement, loss, predicted, scaling)
 
@@ -115,17 +117,3 @@ def lazy_training_plots(result: LazyTraining) -> Figures:
         measured(figure, result.widths, values, name, place=place, mode="markers")
     theory(figure, result.widths, result.predicted, "linearised network, ∝ m<sup>−1/2</sup>")
     return (figure,)
-
-
-def _movement(start: dict, end: dict) -> float:
-    names = [name for name in start if name.endswith("weight")]
-    moved = sum(float((end[name][0] - start[name]).square().sum()) for name in names)
-    return (moved / sum(float(start[name].square().sum()) for name in names)) ** 0.5
-
-
-def _expected_square(limit: LimitKernels, y: np.ndarray, rate: float, steps: int) -> float:
-    """E rᵀ A r over f₀ of covariance K₁: yᵀ A y + tr A K₁."""
-    values, vectors = np.linalg.eigh(limit.tangent)
-    share = (1 - (1 - rate * values) ** steps) ** 2 / values
-    along = (vectors.T @ y) ** 2 + np.einsum("ni,nm,mi->i", vectors, limit.outputs, vectors)
-    return float(share @ along)

@@ -1,7 +1,5 @@
 """The wider the network, the closer its training stays to that of its linearisation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,9 +9,8 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.score import Dynamics, filter_values
-from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
+from datassay_lab.curves import Plot, axes, measured, theory
 from datassay_lab.fits import exponent
 from datassay_lab.wide_network import (
     SCALINGS,

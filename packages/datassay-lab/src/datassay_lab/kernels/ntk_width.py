@@ -1,7 +1,5 @@
 """The tangent kernel of a network of width m is within O(1/√m) of its limit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,17 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent, relative_error, tracked
-from datassay_lab.wide_network import (
-    OUTPUT_WEIGHTS,
-    limit_kernels,
-    tangent_kernel,
-    wide_network,
-)
+from datassay_lab.wide_network import OUTPUT_WEIGHTS, limit_kernels, tangent_kernel, wide_network
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +80,11 @@ def ntk_width(
         errors[cell] = relative_error(tangent_kernel(model, x)[0], limit.tangent)
     sizes = np.array(widths, float)
     predicted = np.sqrt(limit.variance.sum() / sizes) / np.linalg.norm(limit.tangent)
-    cosines, fan = _fan(n_inputs)
+    # Cosines from 1 to −1, and unit vectors that have them with the first.
+    angles = np.linspace(0, np.pi, 121)
+    fan = np.zeros((len(angles), n_inputs))
+    fan[:, 0], fan[:, 1] = np.cos(angles), np.sin(angles)
+    cosines = fan[:, 0].copy()
     models = (
         wide_network(n_inputs, width, seed, output_weights=output_weights)
         for width in (widths[0], widths[-1])
@@ -112,11 +107,3 @@ def ntk_width_plots(result: NtkWidth) -> Figures:
     measured(shape, result.cosines, result.wide, f"m = {result.widths[-1]:g}", mode="lines")
     theory(shape, result.cosines, result.profile, "m → ∞")
     return error, shape
-
-
-def _fan(n_inputs: int) -> tuple[np.ndarray, Float[np.ndarray, "c d"]]:
-    """Cosines from 1 to −1, and unit vectors that have them with the first."""
-    angles = np.linspace(0, np.pi, 121)
-    fan = np.zeros((len(angles), n_inputs))
-    fan[:, 0], fan[:, 1] = np.cos(angles), np.sin(angles)
-    return fan[:, 0].copy(), fan

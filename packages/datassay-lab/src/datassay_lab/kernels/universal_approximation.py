@@ -1,7 +1,5 @@
 """One hidden layer approximates a continuous function as well as it has units."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,18 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import (
-    check_count,
-    check_positive,
-    checked,
-    one_of,
-    rising,
-    rising_whole,
-    whole,
-)
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, positive, rising, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent
 
 # Discriminatory (Cybenko) is what no polynomial is: sums of squares z² stay quadratic.
@@ -90,8 +78,8 @@ def universal_approximation(
     chosen for f, ours are drawn at the scale s of the bump and only v is fitted, so our errors can
     only be larger than those of the best network.
     """
-    check_count("n_points", n_points, 2 * units[-1])
-    check_positive("widths[-1]", widths[-1], 10.0)
+    whole(2 * units[-1])("n_points", n_points)
+    positive(10.0)("widths[-1]", widths[-1])
     rng = np.random.default_rng(seed)
     spans = np.array(widths[::-1], float)
     points = rng.random((2 * n_points, n_inputs))
@@ -108,7 +96,9 @@ def universal_approximation(
             errors[:, b, u] += _errors(ACTIVATIONS[activation](z), bumps[b], n_points)
             progress("least squares", done := done + 1, all_fits)
     size = np.sqrt((bumps**2).mean(axis=1))
-    bound = 2 * math.sqrt(n_inputs) / 2 * _mean_length(n_inputs) / spans
+    half = n_inputs / 2
+    length = math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))  # E|ω|, N(0, I)
+    bound = 2 * math.sqrt(n_inputs) / 2 * length / spans
     return UniversalApproximation(
         spans, np.array(units, float), errors[0] / repeats, errors[1] / repeats, size, bound
     )
@@ -143,8 +133,3 @@ def _errors(hidden: np.ndarray, f: np.ndarray, n_fit: int) -> Float[np.ndarray, 
     v = np.linalg.lstsq(hidden[:n_fit], f[:n_fit], rcond=CUTOFF)[0]
     error = hidden[n_fit:] @ v - f[n_fit:]
     return np.array([np.abs(error).max(), np.sqrt((error**2).mean())])
-
-
-def _mean_length(n: int) -> float:
-    """E|ω| of ω ~ N(0, I_n)."""
-    return math.sqrt(2) * math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2))

@@ -1,7 +1,5 @@
 """A law read off a trained network's derivatives instead of the data's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,14 +12,11 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import fit_by_lbfgs
-from datassay_lab.laws.law_figures import law_table
 from datassay_lab.laws.pde_simulation import Solution, burgers
-from datassay_lab.laws.sparse_law import law_text, sparsest
+from datassay_lab.laws.sparse_law import law_table, law_text, sparsest
 
 # Of the first layer: tanh units drawn as usual are too flat for a field with several waves.
 FIRST_LAYER_SCALE = 3.0
@@ -129,7 +124,8 @@ def network_dictionary(
             laws.append(text)
         progress("systems", place + 1, len(SYSTEMS))
     known = wave()
-    exact = _wave_acceleration(known)[:, len(known.t) // 2]
+    k, values = np.fft.fftfreq(64, 1 / 64)[:, None], known.values[..., 0]
+    exact = np.real(np.fft.ifft(-(k**2) * np.fft.fft(values, axis=0), axis=0))[:, len(known.t) // 2]
     return NetworkDictionary(
         tuple(SYSTEMS), ROUTES, np.array(errors).reshape(-1, 2), np.array(right).reshape(-1, 2),
         tuple(laws), np.array(fits), noise, known.x, exact, slices[1][0], slices[1][1],
@@ -156,11 +152,6 @@ def _modes(moves: Callable[[int, np.ndarray, float], np.ndarray]) -> Solution:
     modes = ((1.0, 1, 0.0), (0.7, 2, 0.5), (0.4, 3, 1.0))  # amplitude, wave number, phase
     u = sum(a * np.sin(k * x + p)[:, None] * moves(k, t, p) for a, k, p in modes)
     return Solution(x, t, np.asarray(u)[..., None])
-
-
-def _wave_acceleration(solution: Solution) -> Float[np.ndarray, "n m"]:
-    k = np.fft.fftfreq(64, 1 / 64)[:, None]
-    return np.real(np.fft.ifft(-(k**2) * np.fft.fft(solution.values[..., 0], axis=0), axis=0))
 
 
 def _places(solution: Solution) -> tuple[Float[Tensor, "s 2"], Float[np.ndarray, " 2"]]:

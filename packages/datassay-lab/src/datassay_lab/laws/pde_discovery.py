@@ -1,7 +1,5 @@
 """Sparse regression over a dictionary of derivatives finds the law that made the data."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +9,19 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import checked, positive, refuse_if, whole
-from datassay_lab.curves import pictures
-from datassay_lab.experiment import Agreement, Plot
-from datassay_lab.laws.law_figures import error_bars, field_picture, law_table
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
+from datassay_lab.curves import Plot, pictures
 from datassay_lab.laws.pde_simulation import Solution, burgers, kdv, kuramoto_sivashinsky
-from datassay_lab.laws.sparse_law import KnownLaw, differences, discovered_law, noisy, weak_form
+from datassay_lab.laws.sparse_law import (
+    KnownLaw,
+    differences,
+    discovered_law,
+    error_bars,
+    field_picture,
+    law_table,
+    noisy,
+    weak_form,
+)
 
 LAWS = (
     KnownLaw(

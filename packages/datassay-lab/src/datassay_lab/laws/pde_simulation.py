@@ -4,8 +4,6 @@ The linear part of each equation is solved exactly in Fourier space, so what the
 lack in accuracy is far below the errors of the laws that are found from them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -125,7 +123,11 @@ def navier_stokes(*, n: int = 64, m: int = 101, reynolds: float = 100.0) -> Solu
         return -kept * np.fft.fft2(u * next(slopes) + v * next(slopes))
 
     places = tuple(np.meshgrid(x, x, indexing="ij"))
-    start = np.sum([strength * _vortex(places, at) for at, strength in VORTICES], 0)
+    vortices = [  # periodic, and near 0 exp(−d²/2)
+        strength * np.exp(sum(np.cos(x - c) - 1 for x, c in zip(places, at, strict=True)))
+        for at, strength in VORTICES
+    ]
+    start = np.sum(vortices, 0)
     t = np.linspace(0, 10, m)
     states = exponential_steps(-square / reynolds + 0j, carried, start - start.mean(), t, 6)
     vorticity = np.real(states)
@@ -213,11 +215,6 @@ def complex_solution(
 ) -> Solution:
     """A complex field as two real ones."""
     return Solution(x, t, np.stack([np.real(u.T), np.imag(u.T)], -1))
-
-
-def _vortex(places: tuple[np.ndarray, ...], at: tuple[float, float]) -> np.ndarray:
-    # Periodic, and near 0 exp(−d²/2).
-    return np.exp(sum(np.cos(x - c) - 1 for x, c in zip(places, at, strict=True)))
 
 
 def _phi(z: np.ndarray) -> tuple[np.ndarray, ...]:

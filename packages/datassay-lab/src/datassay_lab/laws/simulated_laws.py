@@ -1,7 +1,5 @@
 """The sparse regression finds laws of several fields, too: quantum waves, a spiral and a flow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,18 +7,23 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, positive, whole
-from datassay_lab.curves import Figures, pictures
-from datassay_lab.experiment import Agreement
-from datassay_lab.laws.law_figures import error_bars, field_picture, law_table
+from datassay_lab.checks import Agreement, checked, positive, whole
+from datassay_lab.curves import Figures, pictures, titled
 from datassay_lab.laws.pde_simulation import (
     navier_stokes,
     nonlinear_schrodinger,
     reaction_diffusion,
     schrodinger,
 )
-from datassay_lab.laws.sparse_law import KnownLaw, discovered_law, noisy, weak_form
+from datassay_lab.laws.sparse_law import (
+    KnownLaw,
+    discovered_law,
+    error_bars,
+    field_picture,
+    law_table,
+    noisy,
+    weak_form,
+)
 
 # Of u = real and v = imaginary part; of both reacting substances in the third; of the vorticity,
 # the velocities known, in the last.

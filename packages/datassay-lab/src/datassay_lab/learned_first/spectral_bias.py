@@ -1,7 +1,5 @@
 """A deep network learns the low frequencies of a target before the high ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,10 +11,8 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, one_of, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, positive, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.wide_network import regression, spread_steps, tangent_kernel, watch
 
 INPUTS = ("coordinate", "waves")
@@ -89,7 +85,7 @@ def spectral_bias(
     frequencies 5, 10, …, 50, 200 samples, 6 layers of 256 units and 80 000 steps. The prediction
     is that of the tangent kernel under plain descent; Adam is faster on small eigenvalues.
     """
-    check_count("n_samples", n_samples, 4 * n_frequencies)
+    whole(4 * n_frequencies)("n_samples", n_samples)
     rng = np.random.default_rng(seed)
     k = np.arange(1, n_frequencies + 1)
     angles = 2 * np.pi * np.outer(np.arange(n_samples) / n_samples, k)  # [n, k]
@@ -103,11 +99,18 @@ def spectral_bias(
     for repeat in range(repeats):
         y = np.sin(angles + rng.uniform(0, 2 * np.pi, n_frequencies)).sum(axis=1)
         model = _network(x.shape[1], width, depth, int(rng.integers(2**31)))
-        rates += _rates(tangent_kernel(model, x)[0], angles) / repeats
+        # Mean of qᵀΘq over the cosine and the sine of each frequency, |q| = 1.
+        kernel, waves = tangent_kernel(model, x)[0], (np.cos(angles), np.sin(angles))
+        each = [np.einsum("nk,nm,mk->k", w, kernel, w) / (w**2).sum(axis=0) for w in waves]
+        rates += np.mean(each, axis=0) / repeats
         part = part_of(progress, "train networks", repeat * steps, repeats * steps)
         outputs = watch(model, regression(x, y), recipe, looks, progress=part).outputs
         amplitudes[repeat] = 2 / n_samples * np.abs(np.fft.rfft(outputs, axis=1))[:, k]
-    times = np.array([_times(a, looks + 1) for a in amplitudes])
+    # First step from which on half of each amplitude is reached and kept.
+    short = amplitudes < LEARNED
+    last = amplitudes.shape[1] - 1 - short[:, ::-1].argmax(axis=1)  # the last look where it is not
+    last = np.where(short.any(axis=1), last, -1)
+    times = np.append(looks + 1, 2 * (looks[-1] + 1))[last + 1].astype(float)
     scale = np.exp((np.log(times).mean(axis=0) + np.log(rates)).mean())
     mean = np.exp(np.log(amplitudes.clip(1e-6)).mean(axis=0))
     return SpectralBias(k.astype(float), looks + 1.0, mean, times, scale / rates)
@@ -135,18 +138,3 @@ def spectral_bias_plots(result: SpectralBias) -> Figures:
 def _network(n_inputs: int, width: int, depth: int, seed: int) -> nn.Module:
     with seeded(seed):
         return mlp((n_inputs,), 1, width, depth)
-
-
-def _rates(kernel: np.ndarray, angles: np.ndarray) -> Float[np.ndarray, " k"]:
-    """Mean of qᵀΘq over the cosine and the sine of each frequency, |q| = 1."""
-    waves = (np.cos(angles), np.sin(angles))
-    rates = [np.einsum("nk,nm,mk->k", w, kernel, w) / (w**2).sum(axis=0) for w in waves]
-    return np.mean(rates, axis=0)
-
-
-def _times(amplitudes: np.ndarray, steps: np.ndarray) -> Float[np.ndarray, " k"]:
-    """First step from which on half of each amplitude is reached and kept."""
-    short = amplitudes < LEARNED
-    last = len(steps) - 1 - short[::-1].argmax(axis=0)  # the last look at which it is not
-    last = np.where(short.any(axis=0), last, -1)
-    return np.append(steps, 2 * steps[-1])[last + 1].astype(float)

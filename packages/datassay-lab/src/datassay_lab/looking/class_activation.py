@@ -1,7 +1,5 @@
 """A class activation map splits a logit over the image: where the network looks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,12 +11,9 @@ from torch import nn
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
-from datassay_lab.fits import digit_images
-from datassay_lab.looking.image_training import trained
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
+from datassay_lab.fits import digit_images, trained
 
 DIGIT = 8  # pixels
 CELL = 2  # pixels a side that one place of the map covers

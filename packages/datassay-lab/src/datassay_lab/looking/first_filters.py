@@ -1,7 +1,5 @@
 """First-layer filters take up the structure of the images that train them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -14,12 +12,9 @@ from torch import nn
 from datassay.models import seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
-from datassay_lab.fits import digit_images
-from datassay_lab.looking.image_training import accuracy, trained
+from datassay_lab.checks import Agreement, checked, positive, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
+from datassay_lab.fits import accuracy, digit_images, trained
 
 SIDE = 8  # of the digits, pixels
 SHOWN = 6

@@ -1,7 +1,5 @@
 """A learned mask over Fourier coefficients finds the few that a classifier needs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,12 +11,9 @@ from torch import Tensor, nn
 from datassay.models import mlp
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
-from datassay_lab.fits import digit_images
-from datassay_lab.looking.image_training import accuracy, trained
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
+from datassay_lab.fits import accuracy, digit_images, trained
 
 SIDE = 8  # of the digits, pixels
 TRAINED, MASKED = 900, 400  # digits that fit the network, and the mask; the others test

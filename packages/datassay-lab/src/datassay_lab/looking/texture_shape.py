@@ -1,7 +1,5 @@
 """A convolutional network decides by texture unless texture is made useless."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,11 +10,9 @@ from torch import nn
 from datassay.progress import Progress, part_of, silent
 from datassay.report import BLUE, VERMILION
 from datassay.train import Recipe
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, whole
-from datassay_lab.curves import Figures, axes, pictures, theory
-from datassay_lab.experiment import Agreement
-from datassay_lab.looking.image_training import accuracy, outputs, trained
+from datassay_lab.checks import Agreement, checked, one_of, whole
+from datassay_lab.curves import Figures, axes, pictures, theory, titled
+from datassay_lab.fits import accuracy, outputs, trained
 
 SIDE = 24  # of the images, pixels
 SHAPES = ("disc", "square", "triangle", "cross")

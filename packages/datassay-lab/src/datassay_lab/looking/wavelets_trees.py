@@ -1,7 +1,5 @@
 """Haar wavelets and a small tree: an interpretable baseline for images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -12,12 +10,9 @@ from jaxtyping import Float
 from datassay.models import mlp
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
-from datassay_lab.fits import digit_images, tracked
-from datassay_lab.looking.image_training import accuracy, trained
+from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
+from datassay_lab.fits import accuracy, digit_images, tracked, trained
 
 SIDE = 8  # of the digits, pixels
 TRAINED = 1200  # digits that fit trees and network; the others test
@@ -84,7 +79,9 @@ def wavelets_trees(
     x = images.reshape(len(images), -1)
     coefficients = x @ transform.T
     norms = np.square(x).sum(axis=1)
-    network = _network_accuracy(images, labels, seed)
+    build, recipe = partial(mlp, (1, SIDE, SIDE), 10, width=64), Recipe(lr=2e-3, steps=600)
+    model = trained(build, images[:TRAINED], labels[:TRAINED], recipe, seed=seed)
+    network = accuracy(model, images[TRAINED:], labels[TRAINED:])
     scores = []
     for draw in tracked(range(draws), progress, "trees"):
         order = np.arange(len(x)) if draw == 0 else rng.permutation(len(x))
@@ -132,13 +129,6 @@ def wavelets_trees_plots(result: WaveletsTrees) -> Figures:
     theory(energy, [1, 64], [1, 1], "all (Parseval)")
     shown = pictures(result.wavelets, result.names, columns=SHOWN, signed=True, shared=False)
     return figure, energy, shown
-
-
-def _network_accuracy(images: np.ndarray, labels: np.ndarray, seed: int) -> float:
-    build = partial(mlp, (1, SIDE, SIDE), 10, width=64)
-    recipe = Recipe(lr=2e-3, steps=600)
-    model = trained(build, images[:TRAINED], labels[:TRAINED], recipe, seed=seed)
-    return accuracy(model, images[TRAINED:], labels[TRAINED:])
 
 
 def _tree_scores(

@@ -1,7 +1,5 @@
 """Adversarial training: robustness, its cost, and its closed form for a linear unit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,10 +13,8 @@ from torch.nn.functional import softplus
 from datassay.data import SampleSet, load
 from datassay.models import linear, mlp, seeded
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, positive, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, one_of, positive, refuse_if, rising, whole
+from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
 from datassay_lab.fits import relative_error, tracked
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
@@ -92,12 +88,14 @@ def adversarial_training(
         _train(unit, train, attacked, steps, learning_rate)
         _train(exact, train, _closed_form(size), steps, learning_rate)
         _train(network, train, attacked, steps, learning_rate)
+        margins = (held_out[1] * unit(held_out[0])[:, 0]).detach().numpy()
+        norm = np.abs(_weights(unit)).sum()
         rows.append((
             _accuracies(unit, held_out, attacks, attack),
-            _predicted(unit, held_out, attacks),
+            [float((margins > size * norm).mean()) for size in attacks],
             _accuracies(network, held_out, attacks, attack),
             relative_error(_weights(unit), _weights(exact)),
-            float(np.abs(_weights(unit)).sum()),
+            float(norm),
         ))
     columns = [np.array(part) for part in zip(*rows, strict=True)]
     return AdversarialTraining(np.array(trained, float), np.array(attacks, float), *columns)
@@ -180,14 +178,6 @@ def _accuracies(
         float((y * model(_worse(model, x, y, size, attack))[:, 0] > 0).double().mean())
         for size in attacks
     ]
-
-
-def _predicted(
-    unit: nn.Module, data: tuple[Tensor, Tensor], attacks: tuple[float, ...]
-) -> list[float]:
-    x, y = data
-    margins, norm = (y * unit(x)[:, 0]).detach().numpy(), np.abs(_weights(unit)).sum()
-    return [float((margins > size * norm).mean()) for size in attacks]
 
 
 def _weights(unit: nn.Module) -> Float[np.ndarray, " d"]:

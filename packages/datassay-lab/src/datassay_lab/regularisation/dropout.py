@@ -1,7 +1,5 @@
 """Dropout averages an ensemble of masked networks, which scaled weights stand for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
@@ -12,10 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import relative_error
 
 MOST_MASKS = 2**20
@@ -83,7 +79,7 @@ def dropout(
     the masks and leaves open how they are averaged: only the geometric mean, and only with one
     layer of dropout below the softmax, is what the scaled network gives.
     """
-    check_count("n_samples", n_samples, n_features + 1)
+    whole(n_features + 1)("n_samples", n_samples)
     refuse_if(
         max(width * depth, n_features) > np.log2(MOST_MASKS),
         f"width · depth and n_features must be <= 20, for 2^20 masks at most; got "
@@ -91,7 +87,10 @@ def dropout(
     )
     rng = np.random.default_rng(seed)
     shrinking, ridge = _regression(rng, n_features, n_samples, keep, scale_weights)
-    x, labels = _three_groups(rng, n_samples)
+    labels = torch.arange(max(n_samples, ROWS)) % CLASSES
+    angle = 2 * np.pi * labels.numpy() / CLASSES
+    x = np.stack([np.cos(angle), np.sin(angle)], 1) + 0.8 * rng.normal(size=(len(labels), 2))
+    x = torch.from_numpy(x)
     ensembles = []
     for layers in range(1, depth + 1):
         generator = torch.Generator().manual_seed(1000 * seed + layers)
@@ -153,13 +152,6 @@ def _regression(
 
 def _all_masks(units: int) -> Float[np.ndarray, "masks units"]:
     return ((np.arange(2**units)[:, None] >> np.arange(units)) & 1).astype(float)
-
-
-def _three_groups(rng: np.random.Generator, n: int) -> tuple[Tensor, Tensor]:
-    labels = np.arange(max(n, ROWS)) % CLASSES
-    angle = 2 * np.pi * labels / CLASSES
-    x = np.stack([np.cos(angle), np.sin(angle)], 1) + 0.8 * rng.normal(size=(len(labels), 2))
-    return torch.from_numpy(x), torch.from_numpy(labels)
 
 
 def _train(

@@ -1,7 +1,5 @@
 """Gaussian noise on the inputs of a linear unit is the penalty Σ w_i² σ_i²."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,10 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, positive, rising, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, rising, rising_whole, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 # Quadrature nodes an input: exact for the noise of polynomials of degree 59.
@@ -86,7 +82,7 @@ def input_noise(
     complex nets?" is answered by Bishop (1995): to second order, with the slope in the place of
     the weights. Expectations of the network are by Gauss-Hermite quadrature, not by sampling.
     """
-    check_count("n_samples", n_samples, n_features + 1)
+    whole(n_features + 1)("n_samples", n_samples)
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_samples, n_features))
     y = x @ rng.choice((-1.0, 1.0), n_features) + 0.1 * rng.normal(size=n_samples)

@@ -1,7 +1,5 @@
 """Normalising the data rounds the loss surface: descent takes steps in proportion to κ."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +9,8 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.report import GREY
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, rising, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 if TYPE_CHECKING:
@@ -153,7 +149,7 @@ def _steps(
     return float(values[-1] / values[0]), float(taken)
 
 
-def _contours(hessian: Float[np.ndarray, "2 2"]) -> Figure:
+def _contours(hessian: Float[np.ndarray, "2 2"]) -> "Figure":
     values = np.linalg.eigvalsh(hessian)
     reach = 1.2
     grid = np.linspace(-reach, reach, GRID)

@@ -1,7 +1,5 @@
 """Weight decay shrinks the minimum along each eigenvector of the Hessian by λ / (λ + α)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,10 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_count, checked, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, rising, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 
@@ -60,7 +56,7 @@ def weight_decay(
     Cost: a · steps · d² multiplications; about a second.
     Source: S2 class 2, "Weight decay and hessian interpretation". Exact for a quadratic loss.
     """
-    check_count("n_samples", n_samples, n_features + 1)
+    whole(n_features + 1)("n_samples", n_samples)
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_samples, n_features)) * 2.0 ** (-np.arange(n_features) / 2)
     y = x @ rng.normal(size=n_features) + 0.1 * rng.normal(size=n_samples)

@@ -1,7 +1,5 @@
 """SGD with small batches ends in flatter places than full-batch descent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -16,9 +14,8 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe, TrainedNetworks, sample_losses, train_networks
-from datassay_lab.checks import checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import Plot, axes, measured, theory
 from datassay_lab.fits import tracked
 
 PROBES = 30  # random signs a trace: its relative error is about 2 %

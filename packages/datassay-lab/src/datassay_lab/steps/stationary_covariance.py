@@ -1,7 +1,5 @@
 """SGD at rest has the covariance of the Lyapunov equation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,9 +9,8 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.score import gradient_covariance, steady_state_covariance
-from datassay_lab.checks import check_count, check_positive, checked, rising, whole
-from datassay_lab.curves import axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, checked, positive, rising, whole
+from datassay_lab.curves import Plot, axes, measured, pictures, theory
 from datassay_lab.fits import relative_error, tracked
 
 # A run forgets its start within this many time constants of its slowest direction.
@@ -76,8 +73,8 @@ def stationary_covariance(
     of small steps: terms of order η are left out, which the exact fixed point of the second moments
     shows. Least squares has noise that grows away from the minimum; the fixed point has it too.
     """
-    check_count("n_samples", n_samples, n_features + 1)
-    check_positive("largest step size", step_sizes[-1], 1)
+    whole(n_features + 1)("n_samples", n_samples)
+    positive(1)("largest step size", step_sizes[-1])
     rng = np.random.default_rng(seed)
     x, residual, values = _problem(rng, n_features, n_samples)
     noise = gradient_covariance(torch.from_numpy(-(x * residual[:, None]).T))

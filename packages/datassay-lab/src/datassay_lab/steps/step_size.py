@@ -1,7 +1,5 @@
 """The step size of SGD sets a floor of the loss; schedules lower it, 2 / λ₁ is the edge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,10 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, positive, refuse_if, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
+from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent, spread_counts, tracked
 
 SCHEDULES = ("small", "large", "step decay", "cosine", "1/t")

@@ -1,7 +1,5 @@
 """Effect of the initialisation on the size of the signal, layer by layer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,9 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import checked, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, axes, measured, theory
-from datassay_lab.experiment import Agreement, Plot
+from datassay_lab.checks import Agreement, checked, refuse_if, rising, whole
+from datassay_lab.curves import COLOURS, Plot, axes, measured, theory
 from datassay_lab.fits import tracked
 
 Activation = Callable[[np.ndarray], np.ndarray]

@@ -1,7 +1,5 @@
 """Augmenting with full orbits makes the gradient equivariant: ∇L(gW) = g ∇L(W)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,12 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, share, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
-from datassay_lab.fits import digit_images, relative_error, tracked
-from datassay_lab.symmetry.orbits import GROUPS, pixel_orders
+from datassay_lab.checks import Agreement, checked, one_of, share, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.fits import GROUPS, digit_images, pixel_orders, relative_error, tracked
 
 SIDE = 8  # of the digits, pixels
 PARTS = (0.015, 0.06, 0.125, 0.25, 0.5, 0.75, 0.875, 1.0)  # of the orbit, to compare

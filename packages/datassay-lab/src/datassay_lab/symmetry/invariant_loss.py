@@ -1,7 +1,5 @@
 """An invariant loss has no slope along its symmetry."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,10 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import check_positive, checked, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory
-from datassay_lab.experiment import Agreement
+from datassay_lab.checks import Agreement, checked, positive, rising, whole
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent
 
 
@@ -75,26 +71,39 @@ def invariant_loss(
     The scale symmetry: Du, Hu and Lee (2018). Descent with steps ε drifts by
     ε² (‖∂L/∂w₁‖² − (∂L/∂w₂)²) a step, so by O(ε) after a fixed time.
     """
-    check_positive("largest of rates", rates[-1], below=time)
+    positive(time)("largest of rates", rates[-1])
     rng = np.random.default_rng(seed)
     x, y = rng.normal((0.75, 0.25), 0.5, (n_samples, 2)), rng.choice([-0.8, 0.8], n_samples)
     angles = sorted({*(2**k for k in range(9) if 2**k < n_angles), n_angles})
     starts = rng.normal(size=(10, 2))
     slopes = [max(_rotation_slope(w, x, y, q) for w in starts) for q in angles]
-    paths = [_descend_plane(starts[0], x, y, q) for q in (n_angles, 1)]
+    paths = [[starts[0]] for _ in (n_angles, 1)]
+    for path, q in zip(paths, (n_angles, 1), strict=True):
+        for _ in range(300):
+            path.append(path[-1] - 0.2 * _plane_gradient(path[-1], x, y, q))
     inputs = rng.normal(size=(n_samples, 5))
     target = np.sin(inputs[:, 0]) + 0.5 * inputs[:, 1]
     first, second = rng.normal(size=(width, 5)) / 5**0.5, rng.normal(size=width) / width**0.5
-    scale_slope = _scale_slope(first, second, inputs, target)
+    # Largest over the units; the symmetry moves (w₁, w₂) along (w₁, −w₂).
+    g1, g2 = _relu_gradients(first, second, inputs, target)
+    along = (g1 * first).sum(axis=1) - g2 * second
+    sizes = np.hypot(np.linalg.norm(g1, axis=1), g2)
+    lengths = np.hypot(np.linalg.norm(first, axis=1), second)
+    scale_slope = float((np.abs(along) / (sizes * lengths)).max())
     progress("slopes", 1, 1 + len(rates))
     drift = []
     for place, rate in enumerate(rates):
-        drift.append(_drift(first, second, inputs, target, rate, round(time / rate)))
+        w1, w2 = first.copy(), second.copy()
+        for _ in range(round(time / rate)):
+            g1, g2 = _relu_gradients(w1, w2, inputs, target)
+            w1, w2 = w1 - rate * g1, w2 - rate * g2
+        before = np.square(first).sum(axis=1) - second**2
+        drift.append(float(np.abs(np.square(w1).sum(axis=1) - w2**2 - before).max()))
         progress("descend", place + 2, 1 + len(rates))
     steps = np.array(rates, float)
     return InvariantLoss(
         np.array(angles, float), np.array(slopes), scale_slope, steps, np.array(drift),
-        exponent(steps, np.array(drift)), paths[0], paths[1],
+        exponent(steps, np.array(drift)), np.array(paths[0]), np.array(paths[1]),
     )  # fmt: skip
 
 
@@ -137,34 +146,9 @@ def _rotation_slope(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> floa
     return float(abs(gradient @ tangent) / np.linalg.norm(gradient) / np.linalg.norm(tangent))
 
 
-def _descend_plane(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> np.ndarray:
-    path = [w]
-    for _ in range(300):
-        path.append(path[-1] - 0.2 * _plane_gradient(path[-1], x, y, q))
-    return np.array(path)
-
-
 def _relu_gradients(
     first: np.ndarray, second: np.ndarray, x: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     hidden = np.maximum(x @ first.T, 0)
     error = (hidden @ second - y) / len(x)
     return (error[:, None] * (hidden > 0) * second).T @ x, hidden.T @ error
-
-
-def _scale_slope(first: np.ndarray, second: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
-    """Largest over the units; the symmetry moves (w₁, w₂) along (w₁, −w₂)."""
-    g1, g2 = _relu_gradients(first, second, x, y)
-    slope = (g1 * first).sum(axis=1) - g2 * second
-    sizes = np.hypot(np.linalg.norm(g1, axis=1), g2)
-    lengths = np.hypot(np.linalg.norm(first, axis=1), second)
-    return float((np.abs(slope) / (sizes * lengths)).max())
-
-
-def _drift(first, second, x: np.ndarray, y: np.ndarray, rate: float, steps: int) -> float:
-    w1, w2 = first.copy(), second.copy()
-    for _ in range(steps):
-        g1, g2 = _relu_gradients(w1, w2, x, y)
-        w1, w2 = w1 - rate * g1, w2 - rate * g2
-    before = np.square(first).sum(axis=1) - second**2
-    return float(np.abs(np.square(w1).sum(axis=1) - w2**2 - before).max())

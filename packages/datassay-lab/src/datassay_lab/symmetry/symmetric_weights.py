@@ -1,7 +1,5 @@
 """Symmetric weights stay symmetric under training with full orbits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,12 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.catalog import titled
-from datassay_lab.checks import checked, one_of, positive, share, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory
-from datassay_lab.experiment import Agreement
-from datassay_lab.fits import digit_images, tracked
-from datassay_lab.symmetry.orbits import GROUPS, pixel_orders
+from datassay_lab.checks import Agreement, checked, one_of, positive, share, whole
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
+from datassay_lab.fits import GROUPS, digit_images, pixel_orders, tracked
 
 SIDE = 8  # of the digits, pixels
 SHOWN = 5  # hidden units whose weights are drawn
