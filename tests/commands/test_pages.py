@@ -4,14 +4,13 @@ import base64
 import hashlib
 import json
 from dataclasses import replace
-from importlib import import_module
-from importlib.util import find_spec
 
 import pytest
 
-from datassay.commands.complexity.curve.job import run as run_curve
-from datassay.commands.complexity.settings import CurveSettings, TeacherSettings
-from datassay.commands.complexity.teachers.job import run as run_teachers
+from datassay.commands.app import COMMANDS
+from datassay.commands.complexity.command import CURVE, TEACHERS, CurveSettings, TeacherSettings
+from datassay.commands.complexity.curve import run as run_curve
+from datassay.commands.complexity.teachers import run as run_teachers
 from datassay.commands.sample.command import SampleSettings
 from datassay.commands.sample.job import run as run_sample
 from datassay.data.load import load
@@ -70,8 +69,10 @@ PAGES = {
     },
     "report": {"three runs": reported},
     "sample": {
-        name: lambda _, name=name: run_sample(
-            SampleSettings(name, n_initial=64, n_new=6, initial="grid", compare=0)
+        name: lambda _, name=name: replace(
+            run_sample(SampleSettings(name, n_initial=64, n_new=6, initial="grid", compare=0)),
+            name=EVIL,
+            inputs=(EVIL,) if name == "runge" else (EVIL, "b", "c"),
         )
         for name in ("runge", "bateman")
     },
@@ -83,14 +84,15 @@ PAGES = {
     },
 }
 
+PARTS = {c.name: c for c in COMMANDS} | {"complexity.curve": CURVE, "complexity.teachers": TEACHERS}
+
 
 @pytest.mark.parametrize(
     ("command", "name"), [(command, name) for command, some in PAGES.items() for name in some]
 )
 def test_a_page_is_whole_and_runs_nothing_of_the_users(command, name, tmp_path):
     findings = PAGES[command][name](tmp_path)
-    package = f"datassay.commands.{command}"
-    page = import_module(f"{package}.page").page(findings)
+    page, module = PARTS[command].part("page").page(findings), PARTS[command].part("files")
     html = render(page)
     seen = Elements(html)
     assert_asks_no_network(seen)
@@ -108,8 +110,6 @@ def test_a_page_is_whole_and_runs_nothing_of_the_users(command, name, tmp_path):
     anchors = {a["href"][1:] for a in seen.all("a") if a.get("href", "").startswith("#")}
     assert len(anchors) >= 4 and anchors <= {a.get("id") for a in seen.all("section")}
     # Its summary is standard JSON, and all files it names are written.
-    has_files = find_spec(f"{package}.files") is not None
-    module = import_module(f"{package}.{'files' if has_files else 'page'}")
     written = module.files(findings, page)
     json.loads(written["summary.json"], parse_constant=lambda word: pytest.fail(word))
     assert set(module.FILES) <= set(written) | {"index.html", "review.npz"}

@@ -1,15 +1,26 @@
-"""`datassay purify` and `datassay partition`: files, tables, exit codes, one line for bad input."""
+"""`datassay purify` and `datassay partition`: files, tables, pages, one line for bad input."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helpers.blocks import two_rules
+from datassay.commands.partition.division import gallery as surest_gallery
+from datassay.commands.partition.division import page as partition_page
+from datassay.commands.purify.job import before_and_after, foreign, majority_source
+from datassay.commands.purify.page import FILES as PURIFIED
+from datassay.commands.purify.page import files as purify_files
+from datassay.commands.purify.page import gallery as removed_gallery
+from datassay.commands.purify.page import page as purify_page
+from datassay.commands.purify.page import purified_table, trace_table
+from datassay.errors import DataError
+from datassay.report.html import render
+from helpers.blocks import NAMES, divided, purified, samples, two_rules
 from helpers.command_line import columns, listed, refusals, succeed, summary
+from helpers.findings import EVIL
 
-PURIFIED = ["index.html", "keep.parquet", "purified.parquet", "summary.json", "trace.parquet"]
-BLOCKS = ["blocks.parquet", "index.html", "summary.json"]
 QUICK = ["--blocks", 2, "--restarts", 1, "--gate", "off"]
 
 
@@ -35,29 +46,34 @@ TABLE = ["mixed.csv", "--target", "answer", "--ids", "key", "--source", "clinic"
 
 
 @pytest.fixture(scope="module")
-def purified(data, tmp_path_factory):
+def written(data, tmp_path_factory):
     """What one purification wrote and printed."""
     out = tmp_path_factory.mktemp("out") / "deep" / "purified"
     return out, succeed("purify", data / TABLE[0], *TABLE[1:], *STEP, "--beyond", 3, "--out", out)
 
 
-def test_purify_writes_its_files_and_names_the_page_last(purified):
-    out, result = purified
-    assert listed(out) == PURIFIED
+def test_purify_writes_its_files(written):
+    out, result = written
+    assert listed(out) == sorted([*PURIFIED, "index.html"])
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("samples removed", "precision of removal", "the same, ours alone", "held_out"):
         assert word in result.stdout
-    assert "purify: " in result.stderr
-    assert "rival: highest loss: " in result.stderr
-    told = summary(out)
+    assert "purify: " in result.stderr and "rival: highest loss: " in result.stderr
+    told, trace = summary(out), columns(out / "trace.parquet")
     assert told["rule"] == "held_out"
     assert told["stop"]["precision"] > 0.6  # 0.25 at random
     assert told["stop"]["majority"] > told["start"]["majority"] - 0.05
     assert told["rival"]["removed"] > 0
+    # The trace holds both rankings, and the steps beyond the stop.
+    assert list(dict.fromkeys(trace["ranking"])) == [told["order"], "loss"]
+    ours = np.array(trace["ranking"]) != "loss"
+    assert np.array(trace["is_kept"])[ours].sum() == told["counts"]["steps"] + 1
+    assert ours.sum() >= told["counts"]["steps"] + 1 + 3
+    assert np.array(trace["removed"])[ours].tolist() == list(range(0, 4 * ours.sum(), 4))
 
 
-def test_purified_samples_join_back_by_id(data, purified):
-    out, _ = purified
+def test_purified_samples_join_back_by_id(data, written):
+    out, _ = written
     table, kept = columns(out / "purified.parquet"), columns(out / "keep.parquet")
     assert list(table) == [
         "id", "removed", "step", "label", "class_name", "suggested_label", "source",
@@ -71,26 +87,6 @@ def test_purified_samples_join_back_by_id(data, purified):
     assert (np.array(table["step"])[gone] > 0).all()
     contradicted = np.array(table["suggested_label"]) != np.array(table["class_name"])
     assert contradicted[gone].mean() > 0.6 > contradicted.mean()
-
-
-def test_the_trace_holds_both_rankings_and_the_steps_beyond_the_stop(purified):
-    out, _ = purified
-    trace = columns(out / "trace.parquet")
-    told = summary(out)
-    assert list(dict.fromkeys(trace["ranking"])) == [told["order"], "loss"]
-    ours = np.array(trace["ranking"]) != "loss"
-    assert np.array(trace["is_kept"])[ours].sum() == told["counts"]["steps"] + 1
-    assert ours.sum() >= told["counts"]["steps"] + 1 + 3
-    assert np.array(trace["removed"])[ours].tolist() == list(range(0, 4 * ours.sum(), 4))
-
-
-def test_nothing_is_removed_from_a_pure_set(here):
-    result = succeed("purify", "pure.npz", *STEP, "--no-rival", "--out", "out")
-    assert "Leave out 0 of 128 samples" in result.stdout
-    assert not any(columns("out/purified.parquet")["removed"])
-    assert set(columns("out/trace.parquet")["ranking"]) == {"adjoint"}
-    assert "Nothing to remove" in Path("out/index.html").read_text()
-    assert summary()["advice"][0]["severity"] == "fine"
 
 
 def test_only_a_validation_part_of_the_users_own_decides_when_to_stop(here):
@@ -111,22 +107,15 @@ def test_purify_with_noise_knows_the_truth(here):
     assert told["stop"]["precision"] == wrong[np.array(table["removed"])].mean()
 
 
-@pytest.fixture(scope="module")
-def divided(data, tmp_path_factory):
-    """What one partition wrote and printed."""
-    out = tmp_path_factory.mktemp("out")
-    return out, succeed("partition", data / TABLE[0], *TABLE[1:], *QUICK, "--out", out)
-
-
-def test_partition_writes_its_files_and_names_the_page_last(divided):
-    out, result = divided
-    assert listed(out) == BLOCKS
-    assert result.stdout.splitlines()[-1] == str(out / "index.html")
+def test_partition_writes_its_files(data, here):
+    args = [data / TABLE[0], *TABLE[1:], *QUICK, "--out"]
+    result, out = succeed("partition", *args, "out"), here / "out"
+    assert listed(out) == ["blocks.parquet", "index.html", "summary.json"]
+    assert result.stdout.splitlines()[-1] == str(Path("out", "index.html"))
     for word in ("block 0", "together", "entropy", "held-out", "adjusted Rand", "true blocks"):
         assert word in result.stdout
-    table = columns(out / "blocks.parquet")
+    table, told = columns(out / "blocks.parquet"), summary(out)
     assert list(table) == ["id", "block", "responsibility", "label", "class_name", "source"]
-    told = summary(out)
     sizes = np.bincount(table["block"])
     assert told["sizes"] == sizes.tolist() == sorted(sizes, reverse=True)
     assert told["agreement"] > 0.8
@@ -134,16 +123,20 @@ def test_partition_writes_its_files_and_names_the_page_last(divided):
     assert told["sources"]["block 1"]["theirs"] == ((block == 1) & (source == "theirs")).sum()
     assert told["variance_together"] > max(told["variance"])
     assert min(table["responsibility"]) >= 0.5
+    succeed("partition", *args, "again")
+    assert columns("again/blocks.parquet") == table
 
 
-def test_partition_of_a_pure_set_finds_one_block(here):
+def test_a_pure_set_is_kept_and_one_block(here):
+    result = succeed("purify", "pure.npz", *STEP, "--no-rival", "--out", "out")
+    assert "Leave out 0 of 128 samples" in result.stdout
+    assert not any(columns("out/purified.parquet")["removed"])
+    assert set(columns("out/trace.parquet")["ranking"]) == {"adjoint"}
+    assert summary()["advice"][0]["headline"] == "Nothing to remove"
     args = ["--max-blocks", 2, "--restarts", 2, "--gate", "off", "--out", "out"]
-    result = succeed("partition", "pure.npz", *args)
-    assert "K = 1" in result.stdout
-    told = summary()
-    assert told["blocks"] == 1
-    assert told["agreement"] is None
-    assert "One block: no mixture found" in Path("out/index.html").read_text()
+    assert "K = 1" in succeed("partition", "pure.npz", *args).stdout
+    assert summary()["blocks"] == 1 and summary()["agreement"] is None
+    assert summary()["advice"][0]["headline"] == "One block: no mixture found"
 
 
 def test_both_take_a_regression(here):
@@ -159,34 +152,110 @@ def test_both_take_a_regression(here):
     assert summary()["agreement"] > 0.7
 
 
-def test_the_same_seed_gives_the_same_tables(here, purified, divided):
-    succeed("purify", *TABLE, *STEP, "--beyond", 3, "--no-rival", "--out", "out")
-    succeed("partition", *TABLE, *QUICK, "--out", "out")
-    for (out, _), name in ((purified, "purified.parquet"), (divided, "blocks.parquet")):
-        assert Path("out", name).read_bytes() == (out / name).read_bytes()
-
-
 test_bad_input_costs_one_line_and_writes_nothing = refusals({
     "purify": r"DATA must be given once",
     "partition nowhere": r"existing path; got 'nowhere'",
     "--model nope": r"model must be one of .*; got 'nope'",
-    "--order odd": r"order must be one of auto, .*; got 'odd'",
-    "--stop odd": r"stop must be one of auto, .*; got 'odd'",
-    "--ridge -1": r"ridge must be .*-1",
-    "--damping -1": r"damping must be .*-1",
-    "--step 0": r"step must be at least 1; got 0",
-    "--max-fraction 1": r"max_fraction must lie in \(0, 1\); got 1",
-    "--min-per-class 0": r"min_per_class must be at least 1; got 0",
-    "--beyond -1": r"beyond must be at least 0; got -1",
     "--noise-kind odd": r"'uniform' or 'pair'; got 'odd'",
     "purify same.npz": r"inputs must differ; all 48 samples are the same",
     "purify nan.npz": r"x must be finite; 1 of 60 .* position 7",
-    "partition same.npz": r"inputs must differ; all 48 samples",
     "partition pure.npz --blocks 50": r"n_blocks must leave .*Take at most 6",
     "partition pure.npz --blocks -1": r"n_blocks must be at least 1; got -1",
-    "partition pure.npz --blocks 0": r"n_blocks must be at least 1; got 0",
     "partition pure.npz --max-blocks 0": r"max_blocks must be at least 1; got 0",
-    "partition pure.npz --gate odd": r"gate must be 'auto', 'on' or 'off'; got 'odd'",
     "partition pure.npz --restarts 0": r"restarts must be at least 1; got 0",
     "partition pure.npz --model mlp:width=4": r"only one dense layer.*Freeze",
 }, "purify pure.npz")  # fmt: skip
+
+
+def test_purify_says_what_was_right():
+    findings = purified()
+    gone = findings.purification.removed
+    assert len(gone) > 10
+    hits = (findings.samples.source[gone] == f"{EVIL}theirs").mean()
+    first, truth, gain, *rest = purify_page(findings).advice
+    assert (first.severity, truth.severity) == ("act", "fine")
+    assert first.ids == tuple(findings.samples.ids[gone[:10]])
+    assert f"precision {hits:.2f}" in truth.sentence
+    score = findings.purification.trace.validation
+    assert f"from {score[0]:.3f} to {score[findings.purification.steps]:.3f}" in gain.sentence
+    assert rest[-1].kind == "contest"
+    assert f"against {findings.rival.trace.test[findings.rival.steps]:.3f}" in rest[-1].sentence
+
+
+def test_before_and_after_are_the_traces_own_points():
+    findings = purified()
+    start, stop, rival = before_and_after(findings)
+    assert start["removed"] == 0
+    assert np.isnan(start["precision"])
+    assert stop["variance"] == findings.purification.trace.variance[findings.purification.steps]
+    assert rival["removed"] == len(findings.rival.removed)
+    truth = foreign(findings)
+    assert majority_source(findings.samples) == "<u>ours"
+    assert majority_source(samples(minority=0.5)) == ""
+    assert majority_source(replace(findings.samples, source=None)) == ""
+    mask = findings.samples.source != "<u>ours"
+    assert (truth.mask == mask).all()
+    assert stop["recall"] == mask[findings.purification.removed].sum() / mask.sum()
+
+
+def test_removed_samples_are_shown_in_their_order():
+    findings = purified()
+    shown = removed_gallery(findings).cards
+    assert [card.id for card in shown] == list(findings.samples.ids[findings.purification.removed])
+    steps = purified_table(findings).to_pydict()["step"]
+    for rank, (card, i) in enumerate(zip(shown, findings.purification.removed, strict=True), 1):
+        assert card.figures[0][0] == f"no. {rank}, step {steps[i]}"
+        assert card.label == NAMES[findings.samples.y[i]]
+        assert (card.suggested == "") == (findings.chance[i] > 0.5)
+        assert (card.verdict == "") == (findings.samples.source[i] != "<u>ours")
+
+
+def test_without_a_rival_or_a_truth_nothing_is_made_up():
+    findings = replace(purified(rival=False), majority="")
+    page = render(purify_page(findings))
+    whole = {f.name: f.figure for f in purify_page(purified()).figures}
+    assert set(whole) == {"variance", "score", "surprise", "precision"}
+    stop = int(purified().purification.trace.removed[purified().purification.steps])
+    texts = {note.text for note in whole["surprise"].layout.annotations}
+    assert texts == {"threshold 1.39", "blind guess 0.69", f"stop: {stop}"}
+    assert {"by influence", "by loss, same rule"} <= {line.name for line in whole["variance"].data}
+    assert {f.name for f in purify_page(findings).figures} == {"variance", "score", "surprise"}
+    assert "by loss" not in page
+    assert "The truth is known" not in page
+    assert "removed in error" not in page
+    assert [a.kind for a in purify_page(findings).advice][:2] == ["foreign samples", "validation"]
+    assert set(trace_table(findings).to_pydict()["ranking"]) == {findings.purification.order}
+    files = purify_files(findings, purify_page(findings))
+    assert json.loads(files["summary.json"])["counts"]["known_foreign"] is None
+
+
+def test_other_samples_than_those_that_were_judged_are_refused():
+    findings, other = purified(), samples(100)
+    with pytest.raises(DataError, match="purification must have the samples' ids"):
+        replace(findings, samples=other)
+    with pytest.raises(DataError, match="Divide the same SampleSet"):
+        replace(divided(), samples=other)
+
+
+def test_partition_says_how_many_and_whether_inputs_tell():
+    findings = divided()
+    blocks, router, _, truth = partition_page(findings).advice
+    assert blocks.headline.startswith("2 blocks")
+    assert "the inputs do not tell" in router.headline.lower()
+    assert router.severity == "look"
+    assert f"index between blocks and sources is {findings.agreement:.2f}" in truth.sentence
+    routed = replace(findings, router=findings.router | {"is_informative": True, "gain": 0.4})
+    assert partition_page(routed).advice[1].severity == "act"
+
+
+def test_the_surest_samples_of_each_block_are_shown():
+    findings = divided()
+    shown = surest_gallery(findings).cards
+    place = {str(i): k for k, i in enumerate(findings.samples.ids)}
+    for block in range(2):
+        own = [card for card in shown if card.views == (str(block),)]
+        assert len(own) == 12
+        values = [card.keys["responsibility"] for card in own]
+        assert values == sorted(values, reverse=True)
+        others = set(np.flatnonzero(findings.partition.block == block)) - {place[c.id] for c in own}
+        assert max(findings.own_responsibility[list(others)]) <= values[-1]

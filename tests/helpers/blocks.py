@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from datassay.commands.partition.command import PartitionSettings
-from datassay.commands.partition.job import run as run_partition
+from datassay.commands.partition.division import run as run_partition
 from datassay.commands.purify.command import PurifySettings
 from datassay.commands.purify.job import run as run_purify
 from datassay.data.samples import SampleSet

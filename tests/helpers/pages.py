@@ -1,5 +1,7 @@
 """A parser of our pages."""
 
+import html
+import re
 from html.parser import HTMLParser
 
 # All that a page of ours is made of.
@@ -46,3 +48,8 @@ def assert_policy(seen):
     assert all(a["href"] == "data:," for a in seen.all("link"))
     policy = next(a for a in seen.all("meta") if "http-equiv" in a)
     assert policy["content"].startswith("default-src 'none'")
+
+
+def snippet(page):
+    """The first lines of code that a page shows."""
+    return html.unescape(re.search(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL)[1])

@@ -7,7 +7,7 @@ import numpy as np
 
 from datassay.act.weigh.gain import Boundary, WeightGain
 from datassay.act.weigh.weights import weights_of_variance
-from datassay.commands.weigh.findings import WeighFindings
+from datassay.commands.weigh.job import WeighFindings
 from datassay.score.neighbors.local_variance import local_variance
 from helpers import blocks
 

@@ -14,8 +14,8 @@ from datassay.polynomial.surrogate import (
     FORMAT,
     Surrogate,
     SurrogateScores,
+    empty_surrogate,
     load_surrogate,
-    sample_monomials,
     save_surrogate,
     score_each,
 )
@@ -92,13 +92,17 @@ def images(shape, kind: Kind = "image"):
     return SampleSet(np.zeros((2, *shape)), np.array([0, 1]), np.arange(2), ("a", "b"), kind)
 
 
+def monomials_of(*args):
+    return empty_surrogate(*args).polynomial.monomials
+
+
 def test_products_fit_the_samples():
-    assert sample_monomials(images((1, 4, 5)), 2, 3).image_shape == (4, 5)
-    assert sample_monomials(images((4, 5)), 1, None).image_shape == (4, 5)
-    colours = sample_monomials(images((3, 2, 2)), 2, None)
+    assert monomials_of(images((1, 4, 5)), 2, 3).image_shape == (4, 5)
+    assert monomials_of(images((4, 5)), 1, None).image_shape == (4, 5)
+    colours = monomials_of(images((3, 2, 2)), 2, None)
     assert (colours.n_inputs, colours.image_shape) == (12, None)
     with pytest.raises(SettingError, match=r"Make colour images grey"):
-        sample_monomials(images((3, 4, 4)), 2, 3)
+        monomials_of(images((3, 4, 4)), 2, 3)
 
 
 def test_scores_are_accuracy_and_r2():
@@ -114,9 +118,9 @@ def test_scores_are_accuracy_and_r2():
 def test_differences_are_paired():
     each = np.array([[1, 0, 0, 1], [1, 1, 0, 1.0]])
     scores = SurrogateScores(("a", "b"), each, np.zeros(2), 4, (1, 2), "accuracy")
-    change, half = scores.difference(0)
-    assert change == 0.25
-    found = mean_interval(each[1] - each[0], 1.0)
-    assert half == found.half and scores.verdict(0) == found.verdict
+    ahead, found = scores.ahead_of(0), mean_interval(each[1] - each[0], 1.0)
+    assert ahead.gain == 0.25
+    assert ahead.half == found.half and ahead.verdict == found.verdict
     # Models that agree everywhere: two imagined samples differ.
-    assert scores.difference(1) == (0.0, pytest.approx(3.182 / 24**0.5, abs=1e-3))
+    assert scores.ahead_of(1).gain == 0
+    assert scores.ahead_of(1).half == pytest.approx(3.182 / 24**0.5, abs=1e-3)

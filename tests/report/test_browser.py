@@ -9,7 +9,7 @@ import pytest
 
 from datassay.commands.explain.page import harmful
 from datassay.commands.explain.page import page as explain_page
-from datassay.commands.partition.page import page as partition_page
+from datassay.commands.partition.division import page as partition_page
 from datassay.commands.polynomial.page import page as polynomial_page
 from datassay.commands.purify.page import page as purify_page
 from datassay.commands.report.page import page as report_page

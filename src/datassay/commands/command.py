@@ -5,7 +5,8 @@ A command's package holds `command.py` with a COMMAND, and modules that are impo
 `page(results)`, which gives a Page, FILES, and `files(results, page)`, which gives the tables,
 texts and other files beside it (or these two in `files.py`). A job may also have
 `check_settings(settings, only_plan=)`, which refuses before anything is loaded, and
-`plan_lines(train, val, settings)`, printed by --plan. Options are read off the settings' fields.
+`plan_lines(train, val, settings)`, printed by --plan. A command that is short has all of it in one
+module instead. Options are read off the settings' fields.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Command:
         name: as it is typed.
         help: what it does, what it writes, and examples.
         settings: dataclass of what its job can be told.
-        home: dotted name of the package with `job` and `page`.
+        home: dotted name of the package with `job` and `page`, or of one module with both.
         out: folder of its results unless told otherwise.
         inputs: further dataclasses whose fields are options: which samples, what is spoiled.
         order: its place in `datassay --help`.
@@ -153,7 +154,10 @@ class Command:
             return load_sets(inputs, backbone, given.get("queries"))
 
     def part(self, name: str) -> Any:
-        """A module of the command's package: "job", "page" or "files"."""
+        """Where its "job", "page" or "files" are: modules of its package, or one module for all."""
+        home = import_module(self.home)
+        if not hasattr(home, "__path__"):
+            return home
         if name == "files" and find_spec(f"{self.home}.files") is None:
             name = "page"
         return import_module(f"{self.home}.{name}")

@@ -162,12 +162,15 @@ def number_or(text: str, word: str, name: str) -> float | str:
         raise SettingError(f"{name} must be a number or {word!r}; got {text!r}.") from error
 
 
-def whole_auto_or_none(text: str, name: str, kind: str = "a whole number") -> int | str | None:
-    """A whole number, "auto", or None for "none"; anything else is a SettingError."""
-    if text in {"auto", "none"}:
+def whole_auto_or_none(
+    text: str, name: str, kind: str = "a whole number", *, auto: bool = True
+) -> Any:
+    """A whole number, "auto" where it may be, or None for "none"; else a SettingError."""
+    if text == "none" or (auto and text == "auto"):
         return None if text == "none" else "auto"
     if not text.isdecimal() or len(text) > 15:
-        raise SettingError(f"{name} must be 'auto', 'none' or {kind}; got {text[:60]!r}.")
+        words = "'auto', 'none'" if auto else "'none'"
+        raise SettingError(f"{name} must be {words} or {kind}; got {text[:60]!r}.")
     return int(text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ from safetensors.numpy import save
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
 from datassay.models.user_code import brief
-from datassay.polynomial.model import Polynomial
+from datassay.polynomial.model import CHUNK, Polynomial
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.results import result
 from datassay.stats import Interval, mean_interval
 
 FORMAT = "datassay polynomial 1"
+N_TRAIN = 5000  # so many training samples say enough: a score of 2000 is known to a point
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 ARRAYS = ("terms", "scale", "coef", "center", "spread")
 
 
@@ -80,13 +83,72 @@ class Surrogate:
         """
         return self.polynomial.outputs(self.inputs(x))
 
+    @property
+    def input_names(self) -> list[str]:
+        """Each input: its column's name, or (row, column) of a pixel, from 0."""
+        monomials = self.polynomial.monomials
+        if monomials.image_shape is not None:
+            width = monomials.image_shape[1]
+            return [f"({i // width}, {i % width})" for i in range(monomials.n_inputs)]
+        return list(self.feature_names) or [f"x{i}" for i in range(monomials.n_inputs)]
 
-def sample_monomials(samples: SampleSet, degree: int, window: int | None) -> Monomials:
-    """All monomials, or those of a window where the samples are grey images."""
-    shape: tuple[int, ...] | None = grey_shape(samples)
+    @property
+    def term_names(self) -> list[str]:
+        """Each product: "1", "age", "age · height²"; of images "(4, 7) · (5, 7)", from 0."""
+        names, written = self.input_names, []
+        for term in self.polynomial.monomials.terms.tolist():
+            powers = Counter(i for i in term if i >= 0)
+            factors = (
+                names[i] + (str(power).translate(SUPERSCRIPTS) if power > 1 else "")
+                for i, power in powers.items()
+            )
+            written.append(" · ".join(factors) or "1")
+        return written
+
+    def degree_spread(self, x: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "k q"]:
+        """Standard deviation over samples of what the products of each degree 1 to k add."""
+        monomials, coef, rows = self.polynomial.monomials, self.polynomial.coef, self.inputs(x)
+        spreads = []
+        for t in range(1, int(monomials.degree.max()) + 1):
+            keep = np.flatnonzero(monomials.degree == t)
+            parts = [
+                monomials.features(rows[i : i + CHUNK], keep=keep) @ coef[keep]
+                for i in range(0, len(rows), CHUNK)
+            ]
+            spreads.append(np.concatenate(parts).std(axis=0))
+        return np.stack(spreads)
+
+
+def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrogate:
+    """The surrogate before it is fitted: every coefficient is 0; columns of rows standardised."""
+    shape: tuple[int, ...] | None = grey_shape(train)
     if shape is None and window is not None:
-        shape = samples.input_shape  # no grey image: the window says so
-    return chosen_monomials(int(np.prod(samples.input_shape)), degree, window, shape)
+        shape = train.input_shape  # no grey image: the window says so
+    monomials = chosen_monomials(int(np.prod(train.input_shape)), degree, window, shape)
+    names, d = output_names(train), monomials.n_inputs
+    center, spread = np.zeros(d), np.ones(d)
+    if train.kind == "row":
+        rows = train.x.reshape(len(train), -1).astype(np.float64)
+        center, spread = rows.mean(axis=0), rows.std(axis=0)
+        spread[spread == 0] = 1.0
+    zero = Polynomial(monomials, np.zeros((monomials.n_features, len(names))))
+    columns = train.feature_names if len(train.feature_names) == d else ()
+    return Surrogate(zero, center, spread, names, columns, train.is_classification)
+
+
+def output_names(samples: SampleSet) -> tuple[str, ...]:
+    """One a class or target."""
+    if samples.is_classification:
+        return samples.class_names
+    k = output_targets(samples).shape[1]
+    return ("target",) if k == 1 else tuple(f"target {j}" for j in range(k))
+
+
+def output_targets(samples: SampleSet) -> Float[np.ndarray, "n q"]:
+    """A one at each sample's class and zeros elsewhere, or the targets."""
+    if samples.is_classification:
+        return np.eye(samples.n_classes)[samples.y]
+    return samples.y.reshape(len(samples), -1)
 
 
 def grey_shape(samples: SampleSet) -> tuple[int, int] | None:
@@ -223,15 +285,34 @@ class SurrogateScores:
     n_features: tuple[int, ...]  # of each model, constant included
     metric: str  # "accuracy" or "R²"
 
-    def difference(self, other: int) -> tuple[float, float]:
-        """Mean score of ours minus another's, paired over samples, and half its 95 % interval."""
-        found = self._interval(other)
-        return found.gain, found.half
-
-    def verdict(self, other: int) -> str:
-        """On ours over another model: "better", "worse" or "no difference"."""
-        return self._interval(other).verdict
-
-    def _interval(self, other: int) -> Interval:
+    def ahead_of(self, other: int) -> Interval:
+        """Score of ours minus another's, paired over samples; infinitely wide for one sample."""
         unit = 1.0 if self.metric == "accuracy" else 0.0
         return mean_interval(self.each[-1] - self.each[other], unit)
+
+
+def surrogate_scores(
+    models: Mapping[str, Surrogate],
+    outputs: Mapping[str, Float[np.ndarray, "m q"]],
+    train: SampleSet,
+    val: SampleSet,
+    *,
+    seed: int,
+) -> SurrogateScores:
+    """Scores of a constant, then of models from simple to ours with their validation `outputs`."""
+    rng = np.random.default_rng(seed)
+    some = train.subset(np.sort(rng.permutation(len(train))[:N_TRAIN]))
+    mean = output_targets(train).mean(axis=0)
+    constant = [np.tile(mean, (len(samples), 1)) for samples in (val, some)]
+    each, seen = [score_each(constant[0], val)], [score_each(constant[1], some).mean()]
+    for name, model in models.items():
+        each.append(score_each(outputs[name], val))
+        seen.append(score_each(model.outputs(some.x), some).mean())
+    return SurrogateScores(
+        names=("the commonest class" if train.is_classification else "the mean", *models),
+        each=np.stack(each),
+        train=np.array(seen),
+        n_train=len(some),
+        n_features=(1, *(model.polynomial.monomials.n_features for model in models.values())),
+        metric="accuracy" if train.is_classification else "R²",
+    )

@@ -1,23 +1,28 @@
-"""`datassay polynomial`: files, tables, exit codes, one line for bad input."""
+"""`datassay polynomial`: files, tables, page, exit codes, one line for bad input."""
 
+import base64
+import io
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 
+from datassay.commands.polynomial.job import chosen_samples
+from datassay.commands.polynomial.page import FILES, explained_cards, files
+from datassay.commands.polynomial.page import page as page_of
 from datassay.data.load import load
 from datassay.polynomial.surrogate import load_surrogate
+from datassay.report.drawing import heat_image, heat_limit
+from datassay.report.page import Partial, Table
+from helpers.blocks import NAMES
 from helpers.command_line import columns, invoke, listed, refusals, succeed, summary
-
-FILES = [
-    "coefficients.parquet",
-    "index.html",
-    "polynomial.safetensors",
-    "predictions.parquet",
-    "summary.json",
-]
+from helpers.pages import snippet
+from helpers.polynomials import surrogate_findings
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +53,13 @@ def fitted(data, tmp_path_factory):
     return out, succeed("polynomial", data / "images.npz", "--out", out)
 
 
-def test_it_writes_its_files_and_names_the_page_last(fitted):
+def test_predictions_are_those_of_the_model_file(data, fitted):
     out, result = fitted
-    assert listed(out) == FILES
+    assert listed(out) == sorted([*FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("this", "linear", "commonest", "95 %", "ridge", "675: products"):
         assert word in result.stdout
     assert "images with noise: " in result.stderr
-
-
-def test_predictions_are_those_of_the_model_file(data, fitted):
-    out, _ = fitted
     _, val = load(data / "images.npz")
     table = columns(out / "predictions.parquet")
     outputs = load_surrogate(out / "polynomial.safetensors").outputs(val.x)
@@ -124,15 +125,6 @@ def test_the_batched_fit_has_curves(here):
     assert "How the batches add up" in Path("out/index.html").read_text()
 
 
-def test_a_store_changes_nothing(here):
-    files = []
-    for store in ([], ["--store", "sums"], ["--store", "sums"]):
-        succeed("polynomial", "numbers.npz", *store, "--out", "out")
-        files.append(Path("out/polynomial.safetensors").read_bytes())
-    assert Path("sums").is_dir()
-    assert files[0] == files[1] == files[2]
-
-
 def test_a_model_file_is_scored_without_a_fit(here, fitted):
     file = fitted[0] / "polynomial.safetensors"
     succeed("polynomial", "images.npz", "--model", file, "--out", "out")
@@ -148,26 +140,20 @@ def test_a_model_file_is_scored_without_a_fit(here, fitted):
 def test_the_snippet_on_the_page_runs(data, fitted, monkeypatch, capsys):
     out, _ = fitted
     monkeypatch.chdir(out)
-    found = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", Path("index.html").read_text(), re.S)
-    code = found.group(1).replace("&#34;", '"').replace("&gt;", ">")
     own = {"x": load(data / "images.npz")[1].x}
-    exec(compile(code, "page", "exec"), own)
+    exec(compile(snippet(Path("index.html").read_text()), "page", "exec"), own)
     np.testing.assert_allclose(
         own["parts"].constant + own["parts"].shares[0].sum(0), own["outputs"][0], atol=1e-10
     )
 
 
-GOOD = ["polynomial", "images.npz"]
-BATCHED = [*GOOD, "--solver", "batched"]
 test_bad_input_costs_one_line_and_writes_nothing = refusals({
-    'polynomial': "DATA must be given once",
     '--degree 0': "degree must be at least 1; got 0",
     '--window 4': "window must be odd.*got 4",
-    '--window 9': "window must fit into the image of 8 x 8",
     '--window big': "window must be 'auto', 'none' or .*got 'big'",
     'polynomial numbers.npz --window 3': "image_shape must be rows",
     'polynomial colours.npz --window 3': "Make colour images grey",
-    '--solver odd': "solver must be one of exact, batched; got 'odd'",
+    '--solver odd': "solver must be 'exact' or 'batched'; got 'odd'",
     '--ridge -1': "ridge must be 'auto' or .* at least 0; got -1",
     '--ridge big': "ridge must be a number or 'auto'; got 'big'",
     '--precision odd': "precision must be one of .*got 'odd'",
@@ -176,6 +162,96 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--solver batched --batch-size 9 --store s': "store, ridge and",
     '--model m --store s': "model is scored as it is",
     '--model none': "none must be a file that datassay polynomial",
-    'polynomial constant.npz': "needs targets that differ; all 40 in y are",
     '--window none --degree 5': "500,000",
 }, 'polynomial images.npz')  # fmt: skip
+
+
+def table(findings, name):
+    """The rows of a table of the page; None where there is no such table."""
+    tables = {b.name: b for b in page_of(findings).blocks if isinstance(b, Table)}
+    return tables[name].rows if name in tables else None
+
+
+def maps(findings):
+    blocks = page_of(findings).blocks
+    return [b.context for b in blocks if isinstance(b, Partial) and b.template == "maps.html"]
+
+
+def test_heat_is_orange_above_blue_below_and_white_at_zero():
+    picture = heat_image(np.array([[-2.0, 0, 1, 9]]), 2.0)
+    data = base64.b64decode(picture.partition(",")[2])
+    below, zero, above, beyond = np.asarray(Image.open(io.BytesIO(data)))[0].astype(int)
+    assert zero.tolist() == [255, 255, 255]
+    assert below[2] > below[0] and above[0] > above[2]
+    assert beyond.tolist() == [152, 58, 0]
+    assert heat_limit(np.zeros(3)) == 1
+    assert heat_limit(np.r_[np.zeros(50), -np.arange(1.0, 102)]) == pytest.approx(100)
+
+
+def test_largest_coefficients_name_the_product():
+    rows = table(surrogate_findings("numbers"), "Coefficients")
+    assert [row.name for row in rows[:2]] == ["constant", "<b>a · c&d"]
+    assert len(rows) == 21
+    first, second = maps(surrogate_findings("image"))  # one picture a class instead
+    assert [name for name, _ in first["pictures"]] == list(NAMES[:2])
+    assert len(second["pictures"]) == 2 and maps(surrogate_findings("row")) == []
+    assert table(surrogate_findings("image"), "Coefficients") is None
+    assert surrogate_findings("image").surrogate.term_names[:2] == ["1", "(0, 0)"]
+
+
+def test_scores_and_advice_agree_with_the_summary():
+    findings = surrogate_findings("row")
+    summary = json.loads(files(findings, page_of(findings))["summary.json"])
+    right = (findings.outputs.argmax(1) == findings.validation.y).mean()
+    assert summary["models"][-1]["validation"] == pytest.approx(right)
+    assert table(findings, "Scores")[-1].cells[1] == f"{right:.3f}"
+    first = page_of(findings).advice[0]
+    assert first.severity == "fine"
+    assert f"{findings.scores.each[-2].mean():.3f}" in first.sentence
+    kinds = [a.kind for a in page_of(surrogate_findings("image")).advice]
+    assert kinds == ["score", "fit", "reading", "robustness"]
+
+
+def test_a_linear_fit_is_compared_with_a_constant():
+    findings = surrogate_findings("row", degree=1)
+    assert findings.scores.names == ("the commonest class", "this polynomial")
+    assert findings.scores.ahead_of(0).verdict == "no difference"
+    assert "Little is learned here" in page_of(findings).advice[0].sentence
+
+
+def test_cards_take_the_predicted_and_the_given_class_apart():
+    findings = surrogate_findings("row")
+    cards = explained_cards(findings)
+    assert [c["is_wrong"] for c in cards] == sorted((c["is_wrong"] for c in cards), reverse=True)
+    for e, card in enumerate(cards):
+        outputs = findings.outputs[findings.explained[e]]
+        said = findings.surrogate.output_names[outputs.argmax()]
+        assert card["caption"].startswith(f"predicted {said}")
+        assert (
+            card["caption"].endswith(f", given {NAMES[1 - outputs.argmax()]}") == card["is_wrong"]
+        )
+        assert card["panels"][0]["title"] == f"{said}, predicted"
+        assert len(card["panels"]) == 2
+        shown = card["panels"][0]["total"].partition(" = ")[2].replace("−", "-")
+        assert float(shown) == pytest.approx(outputs.max(), rel=1e-2)
+    by_column = explained_cards(surrogate_findings("numbers"))[0]["panels"][1]
+    assert by_column["title"] == "target, by column"
+
+
+def test_wrong_samples_come_first_then_each_class_in_turn():
+    margin = np.array([0.5, -0.1, 0.2, -0.9, 0.3, 0.4, 0.8])
+    y = np.array([0, 1, 2, 0, 0, 1, 2])
+    chosen = chosen_samples(margin, True, y, 12)
+    assert chosen[:2].tolist() == [3, 1]
+    assert set(y[chosen[2:5]]) == {0, 1, 2}
+    assert len(chosen_samples(margin, True, y, 3)) == 3
+    assert chosen_samples(margin, False, y, 4)[:2].tolist() == [3, 1]
+
+
+def test_the_end_of_the_path_is_told():
+    findings = surrogate_findings("numbers")
+    path = findings.fit.path
+    end = replace(findings.fit, path=replace(path, chosen=0), ridge=float(path.ridge[0]))
+    warning = page_of(replace(findings, fit=end)).warnings[-1]
+    assert "the smallest ridge that was tried" in warning
+    assert "a smaller one may do better" in warning

@@ -1,6 +1,7 @@
-"""`datassay weigh`: files, tables, exit codes, one line for bad input."""
+"""`datassay weigh`: files, tables, page, exit codes, one line for bad input."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,20 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from datassay.act.weigh.methods import METHODS
+from datassay.act.weigh.weights import SampleWeights
+from datassay.commands.weigh.page import FILES, concentration, gallery
+from datassay.commands.weigh.page import page as page_of
+from datassay.errors import DataError
+from datassay.report.html import render
+from datassay.report.page import Table
+from datassay.report.wording import interval_text
+from datassay.score.neighbors.local_variance import local_variance
+from helpers.blocks import NAMES
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
+from helpers.pages import snippet
+from helpers.weighings import K, gain, samples, weighed
 
-FILES = ["index.html", "summary.json", "weights.parquet"]
 QUICK = ["--model", "mlp:width=8", "--seeds", 2, "--neighbors", 10]
 OWN = """
 import torch
@@ -53,23 +65,30 @@ TABLE = ["table.csv", "--target", "answer", "--ids", "key"]
 
 
 @pytest.fixture(scope="module")
-def weighed(data, tmp_path_factory):
+def written(data, tmp_path_factory):
     """What one weighting wrote and printed."""
     out = tmp_path_factory.mktemp("out") / "deep" / "weights"
     return out, succeed("weigh", data / TABLE[0], *TABLE[1:], *QUICK, "--out", out)
 
 
-def test_it_writes_its_files_and_names_the_page_last(weighed):
-    out, result = weighed
-    assert listed(out) == FILES
+def test_it_writes_its_files_and_names_the_page_last(written):
+    out, result = written
+    assert listed(out) == sorted([*FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("no weights", "local variance", "class-balanced", "95 % interval", "heaviest"):
         assert word in result.stdout
     assert "train with and without weights: " in result.stderr
+    said = summary(out)
+    names = [row["weighting"] for row in said["gain"]]
+    assert names == ["no weights", "local variance", "class-balanced"]
+    assert said["seeds"] == 2
+    assert said["neighbors"]["space"] == "the standardised inputs, 2 columns"
+    kinds = [told["kind"] for told in said["advice"]]
+    assert kinds == ["weights", "does it help", "labels", "contest"]
 
 
-def test_weights_join_back_by_id_and_have_mean_one(data, weighed):
-    out, _ = weighed
+def test_weights_join_back_by_id_and_have_mean_one(data, written):
+    out, _ = written
     table = columns(out / "weights.parquet")
     assert list(table) == [
         "id", "sample_weight", "local_variance", "label", "class_name", "neighbor_label",
@@ -92,20 +111,9 @@ def test_weights_join_back_by_id_and_have_mean_one(data, weighed):
     assert said["concentration"]["heaviest_share"] == pytest.approx(heaviest)
 
 
-def test_the_summary_says_whether_it_helps(weighed):
-    out, _ = weighed
-    said = summary(out)
-    names = [row["weighting"] for row in said["gain"]]
-    assert names == ["no weights", "local variance", "class-balanced"]
-    assert said["seeds"] == 2
-    assert said["neighbors"]["space"] == "the standardised inputs, 2 columns"
-    kinds = [told["kind"] for told in said["advice"]]
-    assert kinds == ["weights", "does it help", "labels", "contest"]
-
-
-def test_the_same_seed_gives_the_same_table(here, weighed):
+def test_the_same_seed_gives_the_same_table(here, written):
     succeed("weigh", *TABLE, *QUICK, "--seeds", 0, "--out", "out")  # trials change no weight
-    assert Path("out/weights.parquet").read_bytes() == (weighed[0] / "weights.parquet").read_bytes()
+    assert Path("out/weights.parquet").read_bytes() == (written[0] / "weights.parquet").read_bytes()
 
 
 def test_features_of_a_network_and_a_search(here):
@@ -119,22 +127,19 @@ def test_features_of_a_network_and_a_search(here):
     assert "last layer is trained afresh" in Path("out/index.html").read_text()
 
 
-@pytest.mark.parametrize("method", ["class_balanced", "self_paced", "active_bias"])
-def test_the_other_weightings(here, method):
-    succeed("weigh", "classes.npz", *QUICK, "--method", method, "--seeds", 0, "--out", "out")
-    said = summary()
-    assert said["method"] == method
-    assert said["gain"] is None
-    assert np.mean(columns("out/weights.parquet")["sample_weight"]) == pytest.approx(1)
-    assert "Does it help" not in Path("out/index.html").read_text()
+OTHERS = {method: ["classes.npz", "--method", method] for method in METHODS} | {
+    "density": ["numbers.npz", "--density"]
+}
 
 
-def test_a_regression_with_density(here):
-    succeed("weigh", "numbers.npz", *QUICK, "--density", "--seeds", 0, "--out", "out")
-    table = columns("out/weights.parquet")
-    assert "neighbor_mean" in table
-    assert "class_name" not in table
-    assert summary()["settings"]["density_clip"] == 10
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_weightings(here, name):
+    succeed("weigh", *OTHERS[name], *QUICK, "--seeds", 0, "--out", "out")
+    said, table = summary(), columns("out/weights.parquet")
+    assert said["gain"] is None and np.mean(table["sample_weight"]) == pytest.approx(1)
+    assert said["method"] == ("local_variance" if name == "density" else name)
+    assert ("neighbor_mean" in table) != ("class_name" in table)
+    assert said["settings"].get("density_clip") == (10 if name == "density" else None)
 
 
 def test_noise_is_told_and_its_weight_known(here):
@@ -175,37 +180,29 @@ def test_the_snippet_on_the_page_runs(here, task):
     from datassay.data.load import load
 
     succeed("weigh", f"{task}.npz", *QUICK, "--seeds", 0, "--out", ".")
-    page = Path("index.html").read_text()
-    found = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL).group(1)
-    code = found.replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&")
     train, _ = load(f"{task}.npz")
     order = np.random.default_rng(0).permutation(len(train))
     own = {
         "ids": train.ids[order].tolist(),
         "x": torch.as_tensor(train.x[order]).float(),
-        "y": torch.as_tensor(train.y[order]).float() if task == "numbers" else train.y[order],
+        "y": torch.as_tensor(train.y[order]),
         "model": torch.nn.Linear(2, 2 if task == "classes" else 1),
         "estimator": LogisticRegression() if task == "classes" else Ridge(),
     }
-    own["y"] = torch.as_tensor(own["y"])
-    exec(compile(code, "page", "exec"), own)
+    own["y"] = own["y"].float() if task == "numbers" else own["y"]
+    exec(compile(snippet(Path("index.html").read_text()), "page", "exec"), own)
     table = columns("weights.parquet")
     assert own["w"].tolist() == pytest.approx(np.array(table["sample_weight"])[order], rel=1e-6)
     assert own["loss"].isfinite()
     assert len(list(own["loader"])) == 4
 
 
-GOOD = ["weigh", "classes.npz"]
 test_bad_input_costs_one_line_and_writes_nothing = refusals({
-    'weigh': "DATA must be given once",
-    'weigh nowhere': "existing path; got 'nowhere'",
     '--model nope': "model must be one of .*; got 'nope'",
     '--method odd': "method must be one of local_variance, .*got 'odd'",
     '--features odd': "features must be one of auto, .*got 'odd'",
     '--search odd': "search must be 'auto', .*got 'odd'",
     '--neighbors 96': "n_neighbors must be .* 96; got 96",
-    '--neighbors 1': "n_neighbors must be at least 2.*got 1",
-    '--max-ratio 0.5': "max_ratio must be a number of at least 1; got 0.5",
     '--seeds 1': "seeds 0 .* or at least 2; got 0 and 1",
     '--tune -1': "tune must be at least 0.*got -1",
     '--tune 3 --features inputs': "tune searches .*'inputs'",
@@ -216,3 +213,93 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--method active_bias --weights net.pt': "active_bias watches",
     '--weights none.pt': "none.pt must be a .safetensors file",
 }, 'weigh classes.npz')  # fmt: skip
+
+
+def test_agreement_and_doubt_by_hand():
+    found = weighed()
+    y = found.samples.y
+    x = found.samples.x
+    distance = ((x[:, None] - x[None]) ** 2).sum(2)
+    near = np.argsort(distance, 1, kind="stable")[:, 1:K]
+    share = (y[near] == y[:, None]).mean(1)
+    assert found.near.agreement == pytest.approx(share)
+    assert found.near.counts.sum(1).tolist() == [K - 1] * 160
+    assert (found.near.is_doubtful == (share < 0.2)).all()
+    theirs = found.samples.source != "<u>ours"
+    assert found.near.is_doubtful[theirs].mean() > 0.6
+    labels = next(a for a in page_of(found).advice if a.kind == "labels")
+    order = [i for i in found.order if found.near.is_doubtful[i]]
+    assert labels.ids == tuple(found.samples.ids[order[:10]])
+    assert labels.severity == "act"
+
+
+def test_targets_far_from_their_neighbours_are_doubtful():
+    found = weighed(regression=True)
+    y = found.samples.y.copy()
+    i = int(np.abs(found.samples.x[:, 0] - 1).argmin())
+    y[i] += 1000
+    train = replace(found.samples, y=y)
+    other = replace(found, samples=train, local=local_variance(train.x, y, K))
+    assert other.near.is_doubtful[i]
+    assert other.near.mean[i, 0] < 200
+    assert other.near.is_doubtful.sum() < 8
+
+
+@pytest.mark.parametrize(
+    ("change", "severity", "words"),
+    [
+        (0.05, "fine", "Training with the weights does better"),
+        (-0.05, "act", "Training with the weights does worse"),
+        (0.0, "look", "No difference is shown between"),
+    ],
+)
+def test_it_says_whether_the_weights_help(change, severity, words):
+    found = replace(weighed(), gain=gain((0.0, change)))
+    told = next(a for a in page_of(found).advice if a.kind == "does it help")
+    assert told.severity == severity
+    assert told.headline.startswith(words)
+    shown = found.gain.difference(1)
+    assert interval_text(*shown, "accuracy") in told.sentence
+    page = page_of(found)
+    assert "class-balanced weights, is left out" in render(page)
+    assert {f.name for f in page.figures} == {"weights", "share", "gain", "boundary"}
+    without = page_of(replace(found, gain=None, boundary=None))
+    assert {f.name for f in without.figures} == {"weights", "share"}
+
+
+def test_the_rival_is_told_honestly():
+    found = replace(weighed(), gain=gain((0.0, 0.01, 0.05)))
+    contest = page_of(found).advice[-1]
+    assert (contest.kind, contest.severity) == ("contest", "look")
+    assert "local variance does worse" in contest.sentence
+    rows = next(b for b in page_of(found).blocks if isinstance(b, Table)).rows
+    assert [row.name for row in rows] == ["no weights", "local variance", "class-balanced"]
+    assert rows[2].cells[-1] == "better"
+
+
+def test_the_heaviest_and_the_lightest_are_shown():
+    found = weighed()
+    shown = gallery(found).cards
+    heaviest = [c.id for c in shown if "heaviest" in c.views]
+    assert heaviest == [str(i) for i in found.samples.ids[found.order[:80]]]
+    lightest = {c.id for c in shown if "lightest" in c.views}
+    assert lightest == {str(i) for i in found.samples.ids[found.order[::-1][:48]]}
+    assert not lightest & set(heaviest)
+    first = shown[0]
+    counts = found.near.counts[found.order[0]]
+    assert all(f"{NAMES[c]} (×{counts[c]})" in first.figures[1][0] for c in range(2) if counts[c])
+
+
+def test_equal_weights_are_called_so():
+    found = weighed()
+    n = len(found.samples)
+    even = SampleWeights(np.full(n, 1 / n), found.samples.ids, "class_balanced")
+    found = replace(found, weights=even, gain=None, method="class-balanced")
+    assert page_of(found).advice[0].headline == "All weights are equal"
+    assert concentration(found)["effective"] == pytest.approx(n)
+    assert "mean 1" in render(page_of(found))
+
+
+def test_other_samples_than_those_weighed_are_refused():
+    with pytest.raises(DataError, match="Weigh the same SampleSet"):
+        replace(weighed(), samples=samples(100))

@@ -3,14 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from datassay.commands.bench.settings import ClaimSettings, TrustSettings
 from datassay.commands.command import Command, refuse_others
-from datassay.commands.inputs import DataInputs, PlanInputs
+from datassay.commands.inputs import (
+    MODEL,
+    MODEL_HELP,
+    SEED_HELP,
+    DataInputs,
+    PlanInputs,
+    whole_auto_or_none,
+)
+from datassay.data.settings import Loading
+from datassay.setting import setting
+from datassay.train.recipe import Recipe
 
 HOME = "datassay.commands.bench"
+
+
+@dataclass(frozen=True)
+class ClaimSettings:
+    """What the job can be told; every default is what `datassay bench` does."""
+
+    case: tuple[str, ...] = setting(
+        (),
+        "Without DATA: leave-one-out, retraining, fidelity, labels, weights or polynomial; may be "
+        "repeated.",
+        show="all",
+    )
+    seed: int = setting(Loading.seed, SEED_HELP)
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class TrustSettings:
+    """What the job can be told; every default is what `datassay bench DATA` does."""
+
+    model: str = setting(MODEL, MODEL_HELP)
+    weights: Path | None = setting(
+        None, ".safetensors or state dict that every training starts from (default: drawn anew)."
+    )
+    optimizer: str = setting(Recipe.optimizer, "That trains the networks: adam or sgd.")
+    lr: float = setting(Recipe.lr, "Its step size, of the mean loss of a batch.")
+    steps: int = setting(Recipe.steps, "Updates of a training.")
+    batch_size: int | None = setting(
+        Recipe.batch_size,
+        "Samples an update; none: all.",
+        read=lambda text: whole_auto_or_none(text, "batch-size", auto=False),
+    )
+    weight_decay: float = setting(Recipe.weight_decay, "Penalty towards the first weights.")
+    minutes: float = setting(3.0, "Of retraining; scores take their own time.")
+    halves: int | None = setting(
+        None, "Random halves of the samples to train on (default: what the minutes allow)."
+    )
+    n_queries: int = setting(
+        200, "Samples held out whose predictions are asked about, at most.", name="queries"
+    )
+    store: str | None = setting(
+        None, "Folder that keeps finished networks' results: the same command then goes on."
+    )
+    seed: int = setting(Loading.seed, SEED_HELP)
+    command: str = ""
+
+    @property
+    def recipe(self) -> Recipe:
+        """How the networks are trained."""
+        return Recipe(
+            self.optimizer, self.lr, self.steps, self.batch_size, weight_decay=self.weight_decay
+        )
 
 
 class _Bench(Command):
@@ -58,7 +120,6 @@ CLAIMS = Command(
     name=COMMAND.name, help="", settings=ClaimSettings, home=f"{HOME}.claims", out=COMMAND.out,
     inputs=(),
 )  # fmt: skip
-TRUST = Command(
-    name=COMMAND.name, help="", settings=TrustSettings, home=f"{HOME}.trust", out=COMMAND.out,
-    inputs=(DataInputs, PlanInputs),
-)  # fmt: skip
+TRUST = replace(
+    CLAIMS, settings=TrustSettings, home=f"{HOME}.trust", inputs=(DataInputs, PlanInputs)
+)

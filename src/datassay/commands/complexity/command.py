@@ -3,14 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from datassay.commands.command import Command, refuse_others
-from datassay.commands.complexity.settings import CurveSettings, TeacherSettings
-from datassay.commands.inputs import DataInputs
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs
+from datassay.complexity.settings import Curve, Recovery
+from datassay.errors import SettingError
+from datassay.setting import setting
 
 HOME = "datassay.commands.complexity"
+DIGITS, MOST_NUMBERS = 15, 1000
+STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
+
+
+def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
+    """Ascending numbers from "5,10,20", "5:40:5", or "5:40": at most `most`, evenly spaced."""
+    rule = f"{name} must be whole numbers from 1, as 5,10,20 or 5:40 or 5:40:5; got {text[:60]!r}."
+    ends = text.split(":")
+    parts = text.split(",") if len(ends) == 1 else ends
+    whole = (len(part) <= DIGITS and part.strip().isdecimal() and int(part) > 0 for part in parts)
+    if not all(whole) or len(ends) > 3:
+        raise SettingError(rule)
+    numbers = [int(part) for part in parts]
+    if len(ends) == 1:
+        return tuple(sorted(set(numbers)))
+    low, high = numbers[:2]
+    if high < low:
+        raise SettingError(rule)
+    if len(ends) == 3 and (high - low) // numbers[2] >= MOST_NUMBERS:
+        raise SettingError(f"{name} must be at most {MOST_NUMBERS:,} numbers; got {text}.")
+    if len(ends) == 3:
+        return tuple(range(low, high + 1, numbers[2]))
+    intervals = max(1, min(most - 1, high - low))
+    return tuple(sorted({round(low + k * (high - low) / intervals) for k in range(intervals + 1)}))
+
+
+@dataclass(frozen=True)
+class CurveSettings:
+    """What the job can be told; every default is what `datassay complexity DATA` does."""
+
+    model: str = setting(MODEL, f"{MODEL_HELP} Here also an estimator, sklearn.svm:SVC.")
+    accuracy: tuple[float, ...] = setting(
+        (), "Wanted (of a regression: R²); may be repeated.", show="half the present error"
+    )
+    sizes: tuple[int, ...] | None = setting(
+        Curve.sizes,
+        "Training samples to fit to, as 50,100,200,400.",
+        read=lambda text: whole_numbers(text, "sizes"),
+        show="eight, up to all",
+    )
+    repeats: int = setting(10, "Fits a size.")
+    store: str | None = setting(Curve.store, STORE_HELP)
+    seed: int = setting(Curve.seed, SEED_HELP)
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class TeacherSettings:
+    """What the job can be told; every default is what `datassay complexity --inputs …` does."""
+
+    inputs: tuple[int, ...] = setting(
+        (5,),
+        "Input dimensions d of teacher networks: 5:40 (eight values), 5:40:1 or 5,10,20.",
+        read=lambda text: whole_numbers(text, "inputs"),
+        show="",
+    )
+    width: tuple[int, ...] = setting(
+        (5,),
+        "Their widths m, written as --inputs; every d goes with every m.",
+        read=lambda text: whole_numbers(text, "width"),
+    )
+    teachers: int = setting(Recovery.n_teachers, "Teachers a size.")
+    students: int = setting(20, "Students a teacher and sample size.")
+    depth: int = setting(Recovery.depth, "Bisections after doubling.")
+    max_samples: int = setting(Recovery.max_samples, "Largest sample size tried.")
+    store: str | None = setting(Curve.store, STORE_HELP)
+    seed: int = setting(Recovery.seed, SEED_HELP)
+    command: str = ""
 
 
 class Complexity(Command):
@@ -55,7 +126,4 @@ COMMAND = Complexity(
 CURVE = Command(
     name=COMMAND.name, help="", settings=CurveSettings, home=f"{HOME}.curve", out=COMMAND.out
 )
-TEACHERS = Command(
-    name=COMMAND.name, help="", settings=TeacherSettings, home=f"{HOME}.teachers", out=COMMAND.out,
-    inputs=(),
-)  # fmt: skip
+TEACHERS = replace(CURVE, settings=TeacherSettings, home=f"{HOME}.teachers", inputs=())

@@ -47,7 +47,7 @@ COMMAND = Command(
       datassay partition table.parquet --target label --source clinic --max-blocks 3
     """,
     settings=PartitionSettings,
-    home="datassay.commands.partition",
+    home="datassay.commands.partition.division",
     out="blocks",
     order=30,
 )

@@ -9,35 +9,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from datassay.collect.curvature.output_loss import margins
+from datassay.collect.curvature.output_loss import margins, predicted_class
 from datassay.commands.facts import closing_facts, data_facts, file_digest
+from datassay.commands.frame import SampleFindings
 from datassay.commands.polynomial.command import PolynomialSettings
-from datassay.commands.polynomial.explained import N_RIGHT, N_WRONG, chosen_samples
-from datassay.commands.polynomial.findings import PolynomialFindings
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
-from datassay.polynomial.contributions import contributions
+from datassay.polynomial.contributions import Contributions, contributions
 from datassay.polynomial.fit import SOLVERS, PolynomialFit, fit_polynomial
-from datassay.polynomial.maps import coef_maps
-from datassay.polynomial.model import CHUNK, Polynomial
+from datassay.polynomial.maps import CoefMaps, coef_maps
 from datassay.polynomial.normal_equations import PRECISIONS
 from datassay.polynomial.surrogate import (
     Surrogate,
     SurrogateScores,
+    empty_surrogate,
     grey_shape,
     load_surrogate,
-    sample_monomials,
-    score_each,
+    output_names,
+    output_targets,
+    surrogate_scores,
 )
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
+from datassay.rules import at_least, one_of
 from datassay.score.compare.robustness import Robustness, robustness
 
-# So many training samples and corrupted images say enough; a score of 2000 is known to a point.
-N_TRAIN, N_CORRUPTED = 5000, 2000
+N_WRONG, N_RIGHT = 6, 6  # samples that are taken apart
+N_CORRUPTED = 2000
 SIGMAS = np.array([0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])
 AREAS = (0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25)  # shares of the image
 MOST_PARTS = 20_000_000  # values of the contributions that are held: 160 MB
@@ -46,52 +47,85 @@ LINEAR, OURS = "linear (degree 1)", "this polynomial"
 LINEAR_STEP = "linear model to compare with"
 
 
+@result
+class PolynomialFindings(SampleFindings):
+    """One surrogate; what is not of the training samples is in the order of the m validation ones.
+
+    Its predictions have no say in the fit.
+    """
+
+    surrogate: Surrogate
+    outputs: Float[np.ndarray, "m q"]
+    degree_spread: Float[np.ndarray, "k q"]  # see `Surrogate.degree_spread`
+    scores: SurrogateScores  # beside simpler models
+    explained: Int[np.ndarray, " e"]  # positions whose contributions are shown
+    parts: Contributions
+    fit: PolynomialFit | None = None  # None where it was read from a file
+    maps: CoefMaps | None = None  # None where the inputs are no grey images
+    # Under noise, then black patches; empty where the samples are no images in [0, 1] with classes.
+    robustness: tuple[Robustness, ...] = ()
+
+    @property
+    def predicted(self) -> Int[np.ndarray, " m"]:
+        """[m], the class of the largest output; of targets all 0."""
+        if self.samples.is_classification:
+            return predicted_class(self.outputs)
+        return np.zeros(len(self.outputs), np.int64)
+
+    @property
+    def margin(self) -> Float[np.ndarray, " m"]:
+        """[m], by how much the given label leads; of targets minus the largest absolute error."""
+        return margins(self.outputs, self.validation)
+
+    @property
+    def is_wrong(self) -> Bool[np.ndarray, " m"]:
+        """[m], whether another class is predicted; never of targets."""
+        if not self.samples.is_classification:
+            return np.zeros(len(self.outputs), bool)
+        return self.predicted != self.validation.y
+
+
 def run(
     train: SampleSet, val: SampleSet, settings: PolynomialSettings, progress: Progress = silent
 ) -> PolynomialFindings:
     """Everything `datassay polynomial` computes, without writing anything."""
-    started = time.perf_counter()
+    started, seed = time.perf_counter(), settings.seed
     check_against_samples(settings, train)
-    job, fit = _Job(train, val, settings, progress), None
-    if settings.model is None:
-        surrogate, fit = job.fitted()
-    else:
-        surrogate = job.read(settings.model)
-    outputs, linear = surrogate.outputs(val.x), job.linear(surrogate)
-    models = {OURS: surrogate} if linear is None else {LINEAR: linear, OURS: surrogate}
-    explained, polynomial = job.explained(outputs, surrogate), surrogate.polynomial
-    facts = _facts(train, val, surrogate, fit, settings)
-    return PolynomialFindings(
+    surrogate, fit = _fitted(train, val, settings, progress)
+    polynomial, models = surrogate.polynomial, {OURS: surrogate}
+    if polynomial.monomials.degree.max() > 1:  # the ridge fit of degree 1 tells what products add
+        linear = empty_surrogate(train, 1, None)
+        progress(LINEAR_STEP, 0, 1)
+        x, y = linear.inputs(train.x), output_targets(train)
+        simple = fit_polynomial(x, y, linear.polynomial.monomials, seed=seed)
+        progress(LINEAR_STEP, 1, 1)
+        models = {LINEAR: replace(linear, polynomial=simple.polynomial), OURS: surrogate}
+    said = {name: model.outputs(val.x) for name, model in models.items()}
+    most = min(N_WRONG + N_RIGHT, max(1, MOST_PARTS // polynomial.coef.size))
+    margin, classes = margins(said[OURS], val), val.is_classification
+    explained = chosen_samples(margin, classes, val.y, most, seed)
+    findings = PolynomialFindings(
         samples=train,
         validation=val,
         surrogate=surrogate,
-        outputs=outputs,
-        degree_spread=_degree_spread(surrogate, val),
-        scores=job.scores(models, outputs),
+        outputs=said[OURS],
+        degree_spread=surrogate.degree_spread(val.x[:N_CORRUPTED]),
+        scores=surrogate_scores(models, said, train, val, seed=seed),
         explained=explained,
         parts=contributions(polynomial, surrogate.inputs(val.x[explained])),
         fit=fit,
         maps=None if polynomial.monomials.image_shape is None else coef_maps(polynomial),
-        robustness=job.robustness(models),
-        facts=facts | closing_facts(started, settings.seed, settings.command),
-        warnings=_warnings(fit),
+        robustness=_robustness(val, models, seed, progress),
     )
+    closing = closing_facts(started, seed, settings.command)
+    return replace(findings, facts=_facts(findings, settings) | closing)
 
 
 def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> None:
-    """Refuse, before any work is done, what cannot be.
-
-    Raises:
-        SettingError: a setting is outside its rule, or two do not go together.
-    """
-    for name, value, allowed in (
-        ("solver", settings.solver, SOLVERS),
-        ("precision", settings.precision, PRECISIONS),
-    ):
-        if value not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
-    if settings.degree < 1:
-        raise SettingError(f"degree must be at least 1; got {settings.degree}.")
+    """Refuse, before any work is done, what cannot be."""
+    one_of("solver", settings.solver, SOLVERS)
+    one_of("precision", settings.precision, PRECISIONS)
+    at_least("degree", settings.degree, 1)
     ridge = settings.ridge
     if ridge != "auto" and (isinstance(ridge, str) or not 0 <= ridge < float("inf")):
         raise SettingError(f"ridge must be 'auto' or a number of at least 0; got {ridge!r}.")
@@ -104,8 +138,7 @@ def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> Non
             f"batch-size must be at least 2 and at most the {len(train):,} training samples; got "
             f"{settings.batch_size:,}."
         )
-    if settings.n_batches < 1:
-        raise SettingError(f"n-batches must be at least 1; got {settings.n_batches}.")
+    at_least("n-batches", settings.n_batches, 1)
     if settings.store is not None or settings.precision == "bfloat16" or ridge != "auto":
         raise SettingError(
             "store, ridge and bfloat16 are for the exact solver; got them with 'batched'. Leave "
@@ -113,203 +146,111 @@ def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> Non
         )
 
 
-@result
-class _Job:
-    """The samples and what to do with them."""
+def _fitted(
+    train: SampleSet, val: SampleSet, settings: PolynomialSettings, progress: Progress
+) -> tuple[Surrogate, PolynomialFit | None]:
+    """The polynomial that the settings ask for, or that of a file."""
+    if settings.model is not None:
+        return _read(settings.model, train), None
+    window = settings.window
+    if window == "auto":
+        shape = grey_shape(train)
+        window = None if shape is None else min(WINDOW, (min(shape) - 1) // 2 * 2 + 1)
+    assert not isinstance(window, str)
+    empty = empty_surrogate(train, settings.degree, window)
+    how: dict[str, Any] = {"ridge": settings.ridge, "store": settings.store}
+    if settings.solver == "batched":
+        how = {"n_batches": settings.n_batches, "batch_size": settings.batch_size}
+        how["val"] = (empty.inputs(val.x), output_targets(val))
+    fit = fit_polynomial(
+        empty.inputs(train.x), output_targets(train), empty.polynomial.monomials,
+        solver=settings.solver, precision=settings.precision, seed=settings.seed,
+        progress=progress, **how,
+    )  # fmt: skip
+    return replace(empty, polynomial=fit.polynomial), fit
 
-    train: SampleSet
-    val: SampleSet
-    settings: PolynomialSettings
-    progress: Progress
 
-    def fitted(self) -> tuple[Surrogate, PolynomialFit]:
-        """The polynomial that the settings ask for."""
-        settings = self.settings
-        empty = _empty(self.train, settings.degree, _window(settings, self.train))
-        val = (empty.inputs(self.val.x), _targets(self.val))
-        how: dict[str, Any] = {"ridge": settings.ridge, "store": settings.store}
-        if settings.solver == "batched":
-            how = {"n_batches": settings.n_batches, "batch_size": settings.batch_size, "val": val}
-        fit = fit_polynomial(
-            empty.inputs(self.train.x),
-            _targets(self.train),
-            empty.polynomial.monomials,
-            solver=settings.solver,
-            precision=settings.precision,
-            seed=settings.seed,
-            progress=self.progress,
-            **how,
+def _read(path: Path, train: SampleSet) -> Surrogate:
+    """The polynomial of a file, if it is one of these samples."""
+    surrogate = load_surrogate(path)
+    n_inputs = surrogate.polynomial.monomials.n_inputs
+    names, d = output_names(train), int(np.prod(train.input_shape))
+    if surrogate.output_names != names or n_inputs != d:
+        theirs, ours = (
+            ", ".join(one[:3]) + (f" and {len(one) - 3} more" if len(one) > 3 else "")
+            for one in (surrogate.output_names, names)
         )
-        return replace(empty, polynomial=fit.polynomial), fit
-
-    def read(self, path: Path) -> Surrogate:
-        """The polynomial of a file, if it is one of these samples."""
-        surrogate = load_surrogate(path)
-        n_inputs = surrogate.polynomial.monomials.n_inputs
-        names, d = _output_names(self.train), int(np.prod(self.train.input_shape))
-        if surrogate.output_names != names or n_inputs != d:
-            raise DataError(
-                f"the polynomial in {path} takes {n_inputs} values and says "
-                f"{_few(surrogate.output_names)}; the data have {d} and {_few(names)}. Give the "
-                "data that it was fitted to, or fit again."
-            )
-        return surrogate
-
-    def linear(self, ours: Surrogate) -> Surrogate | None:
-        """The ridge fit of degree 1, to see what products add."""
-        if ours.polynomial.monomials.degree.max() < 2:
-            return None
-        empty = _empty(self.train, 1, None)
-        self.progress(LINEAR_STEP, 0, 1)
-        x, y = empty.inputs(self.train.x), _targets(self.train)
-        fit = fit_polynomial(x, y, empty.polynomial.monomials, seed=self.settings.seed)
-        self.progress(LINEAR_STEP, 1, 1)
-        return replace(empty, polynomial=fit.polynomial)
-
-    def scores(
-        self, models: Mapping[str, Surrogate], outputs: Float[np.ndarray, "m q"]
-    ) -> SurrogateScores:
-        """Of a constant, of these models on validation and some training samples."""
-        rng = np.random.default_rng(self.settings.seed)
-        some = self.train.subset(np.sort(rng.permutation(len(self.train))[:N_TRAIN]))
-        mean = _targets(self.train).mean(axis=0)
-        constant = [np.tile(mean, (len(samples), 1)) for samples in (self.val, some)]
-        each, train = [score_each(constant[0], self.val)], [score_each(constant[1], some).mean()]
-        for name, model in models.items():
-            predicted = outputs if name == OURS else model.outputs(self.val.x)
-            each.append(score_each(predicted, self.val))
-            train.append(score_each(model.outputs(some.x), some).mean())
-        classes = self.train.is_classification
-        return SurrogateScores(
-            names=("the commonest class" if classes else "the mean", *models),
-            each=np.stack(each),
-            train=np.array(train),
-            n_train=len(some),
-            n_features=(1, *(m.polynomial.monomials.n_features for m in models.values())),
-            metric="accuracy" if classes else "R²",
+        raise DataError(
+            f"the polynomial in {path} takes {n_inputs} values and says {theirs}; the data have "
+            f"{d} and {ours}. Give the data that it was fitted to, or fit again."
         )
+    return surrogate
 
-    def explained(
-        self, outputs: Float[np.ndarray, "m q"], surrogate: Surrogate
-    ) -> Int[np.ndarray, " e"]:
-        """Positions of the validation samples to take apart."""
-        most = min(N_WRONG + N_RIGHT, max(1, MOST_PARTS // surrogate.polynomial.coef.size))
-        margin, classes = margins(outputs, self.val), self.val.is_classification
-        return chosen_samples(margin, classes, self.val.y, most, self.settings.seed)
 
-    def robustness(self, models: Mapping[str, Surrogate]) -> tuple[Robustness, ...]:
-        """Accuracy under noise and under patches, where there are images to corrupt."""
-        if not _is_corruptible(self.val):
-            return ()
-        rng = np.random.default_rng(self.settings.seed)
-        some = self.val.subset(np.sort(rng.permutation(len(self.val))[:N_CORRUPTED]))
-        x = some.x if some.x.dtype == np.float64 else some.x.astype(np.float32)
-        rows, columns = x.shape[-2:]
-        areas = np.unique(np.round(np.array(AREAS) * rows * columns))
-        predictors = {
-            name: lambda x, model=model: model.outputs(x).argmax(axis=1)
-            for name, model in models.items()
-        }
-        return tuple(
+def chosen_samples(
+    margin: np.ndarray, is_classification: bool, y: np.ndarray, most: int, seed: int = 0
+) -> Int[np.ndarray, " e"]:
+    """Which validation samples to explain, `most` at most.
+
+    Returns:
+        Up to 6 that are wrong, furthest off first (of targets: of largest error), then up to 6
+        others drawn at random, of as many classes as there is room for.
+    """
+    order = np.argsort(margin, kind="stable")
+    n_wrong = int((margin < 0).sum()) if is_classification else len(order)
+    first = order[: min(n_wrong, N_WRONG, (most + 1) // 2)]
+    rest = np.random.default_rng(seed).permutation(
+        order[n_wrong if is_classification else len(first) :]
+    )
+    if is_classification:  # one of each class, then a second of each, ...
+        turn = np.zeros(len(rest), int)
+        for c in np.unique(y[rest]):
+            turn[y[rest] == c] = np.arange(int((y[rest] == c).sum()))
+        rest = rest[np.argsort(turn, kind="stable")]
+    return np.concatenate([first, rest[: min(N_RIGHT, most - len(first))]]).astype(np.int64)
+
+
+def _robustness(
+    val: SampleSet, models: Mapping[str, Surrogate], seed: int, progress: Progress
+) -> tuple[Robustness, ...]:
+    """Accuracy under noise and under patches, where there are images of classes in [0, 1]."""
+    is_image = val.kind == "image" and val.x.ndim >= 3 and val.is_classification
+    if not (is_image and 0 <= float(val.x.min()) <= float(val.x.max()) <= 1):
+        return ()
+    rng = np.random.default_rng(seed)
+    some = val.subset(np.sort(rng.permutation(len(val))[:N_CORRUPTED]))
+    x = some.x if some.x.dtype == np.float64 else some.x.astype(np.float32)
+    areas = np.unique(np.round(np.array(AREAS) * np.prod(x.shape[-2:])))
+    predictors = {
+        name: lambda x, model=model: model.outputs(x).argmax(axis=1)
+        for name, model in models.items()
+    }
+    found = []
+    for corruption, levels in (("noise", SIGMAS), ("patches", areas)):
+
+        def report(_: str, done: int, total: int, step: str = f"images with {corruption}") -> None:
+            progress(step, done, total)
+
+        found.append(
             robustness(
-                predictors,
-                x,
-                some.y,
-                corruption=corruption,
-                levels=levels.tolist(),
-                draws=1,
-                seed=self.settings.seed,
-                progress=_named(self.progress, f"images with {corruption}"),
+                predictors, x, some.y, corruption=corruption, levels=levels.tolist(), draws=1,
+                seed=seed, progress=report,
             )
-            for corruption, levels in (("noise", SIGMAS), ("patches", areas))
-        )
+        )  # fmt: skip
+    return tuple(found)
 
 
-def _named(progress: Progress, step: str) -> Progress:
-    return lambda _step, done, total: progress(step, done, total)
-
-
-def _window(settings: PolynomialSettings, samples: SampleSet) -> int | None:
-    """Side of the square that covers the pixels of a product; None: all products."""
-    if settings.window == "auto":
-        shape = grey_shape(samples)
-        return None if shape is None else min(WINDOW, (min(shape) - 1) // 2 * 2 + 1)
-    assert not isinstance(settings.window, str)
-    return settings.window
-
-
-def _is_corruptible(samples: SampleSet) -> bool:
-    """Whether noise and patches have a meaning: images of classes with values in [0, 1]."""
-    x = samples.x
-    is_image = samples.kind == "image" and x.ndim >= 3 and samples.is_classification
-    return is_image and 0 <= float(x.min()) <= float(x.max()) <= 1
-
-
-def _empty(train: SampleSet, degree: int, window: int | None) -> Surrogate:
-    """The surrogate before it is fitted: every coefficient is 0."""
-    monomials, names = sample_monomials(train, degree, window), _output_names(train)
-    d = monomials.n_inputs
-    center, spread = np.zeros(d), np.ones(d)
-    if train.kind == "row":
-        rows = train.x.reshape(len(train), -1).astype(np.float64)
-        center, spread = rows.mean(axis=0), rows.std(axis=0)
-        spread[spread == 0] = 1.0
-    zero = Polynomial(monomials, np.zeros((monomials.n_features, len(names))))
-    columns = train.feature_names if len(train.feature_names) == d else ()
-    return Surrogate(zero, center, spread, names, columns, train.is_classification)
-
-
-def _output_names(samples: SampleSet) -> tuple[str, ...]:
-    if samples.is_classification:
-        return samples.class_names
-    k = _targets(samples).shape[1]
-    return ("target",) if k == 1 else tuple(f"target {j}" for j in range(k))
-
-
-def _targets(samples: SampleSet) -> Float[np.ndarray, "n q"]:
-    """A one at each sample's class and zeros elsewhere, or the targets."""
-    if samples.is_classification:
-        return np.eye(samples.n_classes)[samples.y]
-    return samples.y.reshape(len(samples), -1)
-
-
-def _few(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
-
-
-def _degree_spread(surrogate: Surrogate, val: SampleSet) -> Float[np.ndarray, "k q"]:
-    """How much the products of each degree vary over the validation samples."""
-    polynomial, degree = surrogate.polynomial, surrogate.polynomial.monomials.degree
-    x = surrogate.inputs(val.x[:N_CORRUPTED])
-    spreads = []
-    for t in range(1, int(degree.max()) + 1):
-        keep = np.flatnonzero(degree == t)
-        parts = [
-            polynomial.monomials.features(x[i : i + CHUNK], keep=keep) @ polynomial.coef[keep]
-            for i in range(0, len(x), CHUNK)
-        ]
-        spreads.append(np.concatenate(parts).std(axis=0))
-    return np.stack(spreads)
-
-
-def _facts(
-    train: SampleSet,
-    val: SampleSet,
-    surrogate: Surrogate,
-    fit: PolynomialFit | None,
-    settings: PolynomialSettings,
-) -> dict[str, str]:
-    monomials = surrogate.polynomial.monomials
+def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[str, str]:
+    monomials, fit = findings.surrogate.polynomial.monomials, findings.fit
     what = f"all products to degree {monomials.degree.max()}"
     if monomials.window is not None:
         size = f"{monomials.window} x {monomials.window}"
         what = f"products of up to {monomials.degree.max()} pixels in a {size} window"
     facts = {
-        **data_facts(train, val),
+        **data_facts(findings.samples, findings.validation),
         "Features": f"{monomials.n_features:,}: {what}",
         "Inputs": "columns minus their mean, over their standard deviation"
-        if train.kind == "row"
+        if findings.samples.kind == "row"
         else "as they are",
     }
     if fit is None:
@@ -322,20 +263,3 @@ def _facts(
         sizes = f"{count(settings.n_batches, 'batch', 'batches')} of {settings.batch_size:,}"
         facts["Fit"] = f"average over {sizes}"
     return facts
-
-
-def _warnings(fit: PolynomialFit | None) -> tuple[str, ...]:
-    notes = []
-    if fit is not None and fit.path is not None and len(fit.path.ridge) > 1:
-        end = {0: "smallest", len(fit.path.ridge) - 1: "largest"}.get(fit.path.chosen)
-        if end is not None:
-            notes.append(
-                f"the {end} ridge that was tried, {fit.ridge:.3g}, has the smallest error: a "
-                f"{'smaller' if end == 'smallest' else 'larger'} one may do better (--ridge)."
-            )
-    if fit is None:
-        notes.append(
-            "the polynomial was read from a file: where it was fitted to these validation samples, "
-            "its score here is too good."
-        )
-    return tuple(notes)

@@ -1,32 +1,48 @@
-"""The page of a purification: its figures, tables and cards; `text/purify.md.j2` says the rest."""
+"""The page and files of a purification; `text/purify.md.j2` says the rest."""
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from datassay.commands.purify import figures
-from datassay.commands.purify.files import FILES
+from datassay.act.purify.loop import Purification
+from datassay.act.purify.stopping import SMOOTHED
+from datassay.commands.frame import composed, sample_gallery, sample_table, table
 from datassay.commands.purify.job import Foreign, PurifyFindings, before_and_after, foreign
 from datassay.report.advice import N_CHECK_FIRST
-from datassay.report.compose import compose
-from datassay.report.drawing import MAX_CARDS, draw, sample_texts
-from datassay.report.page import Card, Gallery, Page, Row, Table, View
+from datassay.report.drawing import MAX_CARDS
+from datassay.report.page import Gallery, Page, Table, View
+from datassay.report.plots import chart, level, line, marks
+from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION
+from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, share
 from datassay.stats import interval
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {
+    "purified.parquet": "every sample's verdict",
+    "keep.parquet": "the ids to keep",
+    "trace.parquet": "the curves",
+    "summary.json": "the figures above",
+}
 # A class that loses this many times the share that the whole set loses is worth a look.
 UNEVEN = 2.0
+X_TITLE = "samples removed"
+OURS = {"loss": "by loss", "random": "at random", "label_issues": "by label issues"}
+Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, colour
 
 
 def page(findings: PurifyFindings) -> Page:
     """Everything that the command says."""
     samples, ours, truth = findings.samples, findings.purification, foreign(findings)
     start, stop, *_ = before_and_after(findings)
-    edges, threshold = ours.trace.removed, ours.threshold
+    edges = ours.trace.removed
     numbers = {
-        "findings": findings,
         "truth": truth,
         "start": start,
         "stop": stop,
@@ -36,32 +52,33 @@ def page(findings: PurifyFindings) -> Page:
         "n_foreign": 0 if truth is None else int(truth.mask.sum()),
         "base_rate": math.nan if truth is None else float(truth.mask.mean()),
         "first_surprise": float(np.nanmean(ours.trace.surprise[1:4])) if len(edges) > 1 else 0.0,
-        "worst": _worst_class(findings),
+        "worst": None,
         "contest": _contest(findings, truth),
         "batch": int(edges[1]) if len(edges) > 1 else max(1, len(samples) // 100),
-        "times": 2 if threshold < math.log(3 * max(1, samples.n_classes)) else 4,
+        "times": 2 if ours.threshold < math.log(3 * max(1, samples.n_classes)) else 4,
     }
+    lines = [(one, one.trace.variance, name, colour) for one, name, colour in _rankings(findings)]
+    values = np.concatenate([line[1] for line in lines])
+    variance = chart(X_TITLE, "variance of influence V (log scale)", log_y=values)
+    _draw_curves(variance, findings, lines, "V = %{y:.3g}")
+    lines = [(one, one.trace.validation, name, colour) for one, name, colour in _rankings(findings)]
+    if findings.majority:
+        lines.append((ours, ours.trace.test, f"by influence, {findings.majority} alone", SKY))
+    score = chart(X_TITLE, f"validation {findings.metric}")
+    _draw_curves(score, findings, lines, "%{y:.3f}")
     blocks = {
         "before": _compared(findings),
-        "variance": figures.variance_figure(findings),
-        "score": figures.score_figure(findings),
-        "surprise": figures.surprise_figure(findings),
-        "precision": None,
+        "variance": variance,
+        "score": score,
+        "surprise": _surprise_figure(findings),
+        "precision": _precision_figure(findings, truth) if truth and ours.steps else None,
         "gallery": gallery(findings),
-        "classes": _class_table(findings) if samples.is_classification else None,
+        "classes": None,
     }
-    if truth is not None and ours.steps:
-        blocks["precision"] = figures.precision_figure(findings, truth)
-    return compose(
-        "purify",
-        blocks,
-        numbers,
-        ids={"foreign samples": tuple(str(i) for i in ours.ids[ours.removed[:N_CHECK_FIRST]])},
-        facts=findings.facts,
-        warnings=samples.warnings + findings.warnings,
-        files=FILES,
-        columns=samples.columns,
-    )
+    if samples.is_classification:
+        blocks["classes"], numbers["worst"] = _classes(findings)
+    ids = tuple(str(i) for i in ours.ids[ours.removed[:N_CHECK_FIRST]])
+    return composed("purify", findings, blocks, numbers, FILES, ids={"foreign samples": ids})
 
 
 def _standard_error(findings: PurifyFindings, score: float) -> float:
@@ -69,21 +86,6 @@ def _standard_error(findings: PurifyFindings, score: float) -> float:
     if not findings.samples.is_classification:
         return 0.0
     return math.sqrt(score * (1 - score) / len(findings.validation))
-
-
-def _worst_class(findings: PurifyFindings) -> dict[str, object] | None:
-    """The class that gives up far more than its share, where there is one."""
-    samples = findings.samples
-    if not samples.is_classification:
-        return None
-    before, lost = findings.lost
-    part = lost / np.maximum(before, 1)
-    worst = int(part.argmax())
-    overall = len(findings.purification.removed) / len(samples)
-    if part[worst] < UNEVEN * overall or lost[worst] < N_CHECK_FIRST:
-        return None
-    name = samples.class_names[worst]
-    return {"name": name, "lost": lost[worst], "before": before[worst], "share": part[worst]}
 
 
 def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
@@ -111,43 +113,39 @@ def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, objec
 def _compared(findings: PurifyFindings) -> Table:
     """Start, our stop and the rival's: one row a figure that is known."""
     stops = before_and_after(findings)
-    named = {
-        "removed": "samples removed",
-        "variance": "V",
-        "loss": "mean training loss",
-        "validation": f"validation {findings.metric}",
-        "majority": f"the same, {findings.majority} alone",
-        "precision": "precision of removal",
-        "recall": "recall of removal",
-    }
     rows = [
-        Row(name, tuple(_cell(key, stop[key]) for stop in stops))
-        for key, name in named.items()
+        (name, *("–" if math.isnan(stop[key]) else written(stop[key]) for stop in stops))
+        for key, name, written in (
+            ("removed", "samples removed", "{:,}".format),
+            ("variance", "V", number),
+            ("loss", "mean training loss", number),
+            ("validation", f"validation {findings.metric}", "{:.3f}".format),
+            ("majority", f"the same, {findings.majority} alone", "{:.3f}".format),
+            ("precision", "precision of removal", "{:.3f}".format),
+            ("recall", "recall of removal", "{:.3f}".format),
+        )
         if any(math.isfinite(stop[key]) for stop in stops)
     ]
-    ours = figures.OURS.get(findings.purification.order, "by influence")
+    ours = OURS.get(findings.purification.order, "by influence")
     columns = ("", "all samples", ours, "by loss, same rule")[: len(stops) + 1]
-    return Table("Before and after", columns, tuple(rows), in_terminal=True)
+    return table("Before and after", columns, rows, in_terminal=True)
 
 
-def _cell(key: str, value: float) -> str:
-    if math.isnan(value):
-        return "–"
-    if key == "removed":
-        return f"{value:,}"
-    return number(value) if key in {"variance", "loss"} else f"{value:.3f}"
-
-
-def _class_table(findings: PurifyFindings) -> Table:
-    """Samples of each class that occurs, before and after."""
-    before, lost = findings.lost
-    rows = []
-    for c in np.flatnonzero(before):
-        gone = share(lost[c] / before[c])
-        cells = (f"{before[c]:,}", f"{lost[c]:,}", f"{before[c] - lost[c]:,}", gone)
-        rows.append(Row(findings.samples.class_names[c], cells))
+def _classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]:
+    """Each class that occurs, before and after; the one that gives up far more than its share."""
+    samples, removed = findings.samples, findings.purification.removed
+    names, n = samples.class_names, samples.n_classes
+    before, lost = np.bincount(samples.y, minlength=n), np.bincount(samples.y[removed], minlength=n)
+    part = lost / np.maximum(before, 1)
+    rows = [
+        (names[c], f"{before[c]:,}", f"{lost[c]:,}", f"{before[c] - lost[c]:,}", share(part[c]))
+        for c in np.flatnonzero(before)
+    ]
     columns = ("class", "before", "removed", "after", "share removed")
-    return Table("Classes before and after", columns, tuple(rows), wraps=False)
+    shown, c = table("Classes before and after", columns, rows, wraps=False), int(part.argmax())
+    if part[c] < UNEVEN * len(removed) / len(samples) or lost[c] < N_CHECK_FIRST:
+        return shown, None
+    return shown, {"name": names[c], "lost": lost[c], "before": before[c], "share": part[c]}
 
 
 def gallery(findings: PurifyFindings) -> Gallery:
@@ -155,54 +153,178 @@ def gallery(findings: PurifyFindings) -> Gallery:
     n, classes = len(findings.purification.removed), findings.samples.is_classification
     if not n:
         return Gallery((), note="No sample was removed.")
-    truth = foreign(findings)
+    truth, ours = foreign(findings), findings.purification
     views = (View("all", "all removed", sort="rank"),)
     if truth is not None:
         views += (View("right", truth.name), View("wrong", "removed in error"))
     drawn = "All of them" if n <= MAX_CARDS else f"The first {MAX_CARDS} of {n:,}"
     chance = ", and p the chance that it gives the label as it stands" * classes
-    return Gallery(
-        cards=_cards(findings, truth),
+    removed = ours.removed[:MAX_CARDS]
+    steps = np.searchsorted(ours.trace.removed, np.arange(len(removed)), side="right")
+    own = (
+        _card(findings, truth, *one) for one in zip(range(1, n + 1), removed, steps, strict=False)
+    )
+    return sample_gallery(
+        findings.samples,
+        removed,
+        own,
         views=views,
         sorts=(
             ("rank", "order of removal"),
             *[("chance", "chance of its label")] * classes,
             ("id", "id"),
         ),
-        class_names=findings.samples.class_names,
         note=f"{drawn}, in the order of removal. The arrow gives the label that the model fitted "
         f"to the kept samples prefers{chance}.",
         advice_view="all",
     )
 
 
-def _cards(findings: PurifyFindings, truth: Foreign | None) -> tuple[Card, ...]:
-    samples, ours = findings.samples, findings.purification
-    removed = ours.removed[:MAX_CARDS]
-    steps = np.searchsorted(ours.trace.removed, np.arange(len(removed)), side="right")
-    cards = []
-    for rank, (i, step, drawing) in enumerate(
-        zip(removed, steps, draw(samples, removed), strict=True), 1
-    ):
-        texts = sample_texts(samples, i)
-        suggested = label_text(samples.class_names, findings.predicted[i])
-        view = () if truth is None else ("right",) if truth.mask[i] else ("wrong",)
-        figures = ((f"no. {rank}, step {step}", "order of removal"),)
-        keys: dict[str, float] = {"rank": rank}
-        if samples.is_classification:
-            keys["chance"] = chance = float(findings.chance[i])
-            text = f"= {chance:.3f}" if chance >= 1e-3 else "< 0.001"
-            figures += ((f"p {text}", "chance of the given label"),)
-        cards.append(
-            Card(
-                **texts,
-                drawing=drawing,
-                suggested=suggested if suggested != texts["label"] else "",
-                source="" if samples.source is None else str(samples.source[i]),
-                figures=figures,
-                verdict="removed in error" if "wrong" in view else "",
-                views=("all", *view),
-                keys=keys,
-            )
+def _card(
+    findings: PurifyFindings, truth: Foreign | None, rank: int, i: int, step: int
+) -> dict[str, object]:
+    names = findings.samples.class_names
+    suggested = label_text(names, findings.predicted[i])
+    view = () if truth is None else ("right",) if truth.mask[i] else ("wrong",)
+    figures = ((f"no. {rank}, step {step}", "order of removal"),)
+    keys: dict[str, float] = {"rank": rank}
+    if names:
+        keys["chance"] = chance = float(findings.chance[i])
+        text = f"= {chance:.3f}" if chance >= 1e-3 else "< 0.001"
+        figures += ((f"p {text}", "chance of the given label"),)
+    return {
+        "suggested": suggested if suggested != label_text(names, findings.samples.y[i]) else "",
+        "figures": figures,
+        "verdict": "removed in error" if "wrong" in view else "",
+        "views": ("all", *view),
+        "keys": keys,
+    }
+
+
+def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
+    ours, rival = findings.purification, findings.rival
+    shown = [(ours, OURS.get(ours.order, "by influence"), BLUE)]
+    return shown if rival is None else [*shown, (rival, "by loss, same rule", VERMILION)]
+
+
+def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], value: str) -> None:
+    """Lines up to the stop, dotted beyond it, where nothing was removed for good."""
+    for purification, y, name, colour in lines:
+        x, stop = purification.trace.removed, purification.steps
+        mode = "lines" if stop else "lines+markers"
+        up_to, beyond = slice(stop + 1), slice(stop, None)
+        hover = f"%{{x}} removed: {value}"
+        line(figure, x[up_to], y[up_to], name, colour, hover, width=3, mode=mode, legendgroup=name)
+        if len(x) > stop + 1:
+            hover = f"%{{x}} removed, beyond the stop: {value}"
+            line(
+                figure, x[beyond], y[beyond], name, colour, hover, dash="dot", legendgroup=name,
+                showlegend=False,
+            )  # fmt: skip
+    _mark_stop(figure, findings)
+
+
+def _surprise_figure(findings: PurifyFindings) -> Figure:
+    """Each batch's labels under the model refitted without it; the threshold where it decided."""
+    ours = findings.purification
+    x, y, hover = ours.trace.removed[1:], ours.trace.surprise[1:], "%{y:.2f} nats<extra></extra>"
+    figure = chart(X_TITLE, "surprise of the batch, nats")
+    marks(figure, x, y, "one batch", GREY, f"batch up to %{{x}} removed: {hover}")
+    if len(y) >= SMOOTHED:
+        mean = np.convolve(y, np.ones(SMOOTHED) / SMOOTHED, mode="valid")
+        name, hover = f"mean of the last {SMOOTHED}", f"mean up to %{{x}} removed: {hover}"
+        line(figure, x[SMOOTHED - 1 :], mean, name, BLUE, hover, width=3)
+    if math.isfinite(ours.threshold):
+        _add_level(figure, ours.threshold, f"threshold {ours.threshold:.2f}", VERMILION, "dash")
+    if findings.samples.is_classification:
+        guess = math.log(findings.samples.n_classes)
+        _add_level(figure, guess, f"blind guess {guess:.2f}", GREY, "dot", side="bottom left")
+    _mark_stop(figure, findings)
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def _precision_figure(findings: PurifyFindings, truth: Foreign) -> Figure:
+    """How much of each batch up to the stop deserved removal, and of all batches so far."""
+    figure = chart(X_TITLE, "share rightly removed")
+    for one, name, colour in _rankings(findings):
+        edges = one.trace.removed[: one.steps + 1]
+        hits = np.concatenate([[0], np.cumsum(truth.mask[one.removed])])[edges]
+        if one is findings.purification:
+            hover = "batch up to %{x} removed: %{y:.0%}<extra></extra>"
+            marks(figure, edges[1:], np.diff(hits) / np.diff(edges), "one batch", GREY, hover)
+        if len(one.removed):
+            so_far, width = hits[1:] / edges[1:], 3 if colour == BLUE else 2
+            hover = "first %{x} removed: %{y:.1%}"
+            line(figure, edges[1:], so_far, f"so far, {name}", colour, hover, width=width)
+    base = float(truth.mask.mean())
+    _add_level(figure, base, f"at random {100 * base:.0f} %", INK, "dot")
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.04])
+    return figure
+
+
+def _mark_stop(figure: Figure, findings: PurifyFindings) -> None:
+    edges = findings.purification.trace.removed
+    stop = int(edges[findings.purification.steps])
+    side = "left" if stop < max(1, int(edges[-1])) / 2 else "right"
+    level(figure, x=stop, text=f"stop: {stop:,}", position="top", xanchor=side)
+
+
+def _add_level(
+    figure: Figure, y: float, text: str, colour: str, dash: str, *, side: str = "top left"
+) -> None:
+    level(figure, y=y, text=text, colour=colour, dash=dash, position=side, font_size=11.5)
+
+
+def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page: file name → table or text."""
+    ours = findings.purification
+    return {
+        "purified.parquet": purified_table(findings),
+        "keep.parquet": pa.table({"position": ours.keep, "id": column(ours.ids[ours.keep])}),
+        "trace.parquet": trace_table(findings),
+        "summary.json": _summary(findings, page),
+    }
+
+
+def purified_table(findings: PurifyFindings) -> pa.Table:
+    """Every sample's verdict: one row a sample; step 0 is kept."""
+    told = findings.purification.to_table()
+    suggested = labels(findings.samples, findings.predicted)
+    first = {name: told[name] for name in ("removed", "step")}
+    return sample_table(findings.samples, first, {"suggested_label": suggested})
+
+
+def trace_table(findings: PurifyFindings) -> pa.Table:
+    """One row a point: ranking, step, is_kept (up to the stop), then the trace."""
+    tables = []
+    for one, _, _ in _rankings(findings):
+        trace = one.trace.to_table()
+        steps = np.arange(trace.num_rows)
+        own = {"ranking": pa.array([one.order] * len(steps)), "step": pa.array(steps)}
+        own["is_kept"] = pa.array(steps <= one.steps)
+        tables.append(
+            pa.table({**own, **dict(zip(trace.column_names, trace.columns, strict=True))})
         )
-    return tuple(cards)
+    return pa.concat_tables(tables)
+
+
+def _summary(findings: PurifyFindings, page: Page) -> str:
+    ours, truth = findings.purification, foreign(findings)
+    return standard_json({
+        **page.head,
+        "counts": {
+            "train": len(findings.samples),
+            "validation": len(findings.validation),
+            "removed": len(ours.removed),
+            "kept": len(ours.keep),
+            "steps": ours.steps,
+            "known_foreign": None if truth is None else int(truth.mask.sum()),
+        },
+        "order": ours.order,
+        "rule": ours.rule,
+        "threshold": ours.threshold,
+        "metric": findings.metric,
+        "majority_source": findings.majority or None,
+        **dict(zip(("start", "stop", "rival"), before_and_after(findings), strict=False)),
+    })

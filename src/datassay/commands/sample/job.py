@@ -15,8 +15,8 @@ from datassay.act.sample.generalization_bound import bound_reductions, generaliz
 from datassay.act.sample.taylor import TaylorSample, taylor_index, taylor_sample
 from datassay.collect.curvature.derivatives import PointFunction, derivatives, point_function
 from datassay.commands.facts import closing_facts
+from datassay.commands.frame import Findings
 from datassay.commands.sample.command import SampleSettings
-from datassay.commands.sample.findings import TAYLOR, UNIFORM, Bounds, ErrorCurve, SamplingFindings
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.functions import FunctionProblem, function_problem
 from datassay.errors import SettingError
@@ -24,13 +24,15 @@ from datassay.models.build import build_model
 from datassay.models.reference import imported_reference
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
+from datassay.results import result
+from datassay.rules import at_least
 from datassay.train.recipe import Recipe
 
 RULE = "the function must be runge, tanh, bateman, bateman:M or package.module:function"
+UNIFORM, TAYLOR = "uniform", "Taylor-based"
 NETWORK = "mlp:width=32,depth=2"
 RECIPE = Recipe(lr=3e-3, steps=2000, batch_size=256, loss="mse")
 N_TEST, N_CURVE = 2000, 401
-REPEATS = "sample again with other seeds"
 
 # Beyond these the work takes days: points, derivatives, Gaussians, networks trained.
 MOST = {
@@ -42,11 +44,32 @@ MOST = {
 }
 
 
+@result
+class SamplingFindings(Findings):
+    """One sampling, and whether it helps."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    sample: TaylorSample
+    comparison: SamplingComparison | None = None  # of uniform and of Taylor-based points
+    # Of one input, where f may be asked for more: x [m], f [m, q] and Df [m] on a fine grid.
+    curve: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    # Of one input and output, at K = 0 and at the largest slope seen: the bound of the `initial`
+    # points and with more of either kind, what each of these takes away alone, `gain_uniform` and
+    # `gain_taylor`, and the points of `uniform`, `uniform_x`.
+    bounds: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def n_new(self) -> int:
+        """How many points were added."""
+        return int(self.sample.is_new.sum())
+
+
 def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindings:
     """Everything `datassay sample` computes, without writing anything."""
     started = time.perf_counter()
-    if settings.compare < 0:
-        raise SettingError(f"compare must be at least 0; got {settings.compare}.")
+    at_least("compare", settings.compare, 0)
     for name, most in MOST.items():
         if getattr(settings, name) > most:
             raise SettingError(f"{name} must be at most {most:,}; got {getattr(settings, name):,}.")
@@ -117,7 +140,7 @@ def _compared(
     for s in range(settings.compare):
         seed = settings.seed + s
         again = taylor_sample(f.function, sample.domain, seed=seed, **how) if s else sample
-        progress(REPEATS, s + 1, settings.compare)
+        progress("sample again with other seeds", s + 1, settings.compare)
         more = _uniform(sample.domain, settings.n_new, seed, 3)
         first = ~again.is_new
         taylor.append((again.x, again.y))
@@ -156,42 +179,29 @@ def _networks(sample: TaylorSample, settings: SampleSettings) -> list[nn.Module]
     return models
 
 
-def _curve(f: PointFunction, sample: TaylorSample) -> ErrorCurve:
+def _curve(f: PointFunction, sample: TaylorSample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x = np.linspace(sample.domain[0, 0], sample.domain[0, 1], N_CURVE)[:, None]
     _, tensors = derivatives(f, x, sample.order, method=sample.derivatives, bounds=sample.domain)
-    return ErrorCurve(x[:, 0], f(x), taylor_index(tensors, sample.epsilon))
+    return x[:, 0], f(x), taylor_index(tensors, sample.epsilon)
 
 
-def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[Bounds, ...]:
-    """At K = 0 and at the largest slope seen."""
+def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[dict[str, Any], ...]:
     n_new = int(sample.is_new.sum())
     n = len(sample.x) - n_new
     x = np.concatenate([sample.x, _uniform(sample.domain, n_new, sample.seed, 3)])
     _, (slope,) = derivatives(f, x, 1, method=sample.derivatives, bounds=sample.domain)
     x, slope = x[:, 0], slope[:, 0, 0]
-    taylor, uniform = np.arange(n + n_new), np.r_[:n, n + n_new : n + 2 * n_new]
-    lines = {"taylor": (x[taylor], slope[taylor]), "uniform": (x[uniform], slope[uniform])}
-    return tuple(_bounds_at(k, lines, n, sample) for k in (0.0, float(np.abs(slope).max())))
-
-
-def _bounds_at(
-    k: float, lines: dict[str, tuple[np.ndarray, np.ndarray]], n: int, sample: TaylorSample
-) -> Bounds:
-    (low, high), (x, slope) = sample.domain[0], lines["taylor"]
-    ends = (float(low), float(high))
-    whole = {m: generalization_bound(*line, ends, lipschitz=k) for m, line in lines.items()}
-    gain = {
-        m: bound_reductions(x[:n], slope[:n], points[n:], slopes[n:], ends, lipschitz=k)
-        for m, (points, slopes) in lines.items()
-    }
-    return Bounds(
-        initial=generalization_bound(x[:n], slope[:n], ends, lipschitz=k),
-        uniform=whole["uniform"],
-        taylor=whole["taylor"],
-        uniform_x=lines["uniform"][0],
-        gain_uniform=gain["uniform"],
-        gain_taylor=gain["taylor"],
-    )
+    kinds = {"taylor": np.arange(n + n_new), "uniform": np.r_[:n, n + n_new : n + 2 * n_new]}
+    first, ends = (x[:n], slope[:n]), (float(sample.domain[0, 0]), float(sample.domain[0, 1]))
+    found = []
+    for k in (0.0, float(np.abs(slope).max())):
+        one: dict[str, Any] = {"initial": generalization_bound(*first, ends, lipschitz=k)}
+        for name, at in kinds.items():
+            one[name] = generalization_bound(x[at], slope[at], ends, lipschitz=k)
+            new = (x[at][n:], slope[at][n:])
+            one[f"gain_{name}"] = bound_reductions(*first, *new, ends, lipschitz=k)
+        found.append(one | {"uniform_x": x[kinds["uniform"]]})
+    return tuple(found)
 
 
 def _facts(
@@ -202,7 +212,7 @@ def _facts(
         for name, (low, high) in zip(problem.inputs, sample.domain, strict=True)
     )
     k = len(sample.density.weight)
-    how = f"{sample.derivatives}{' (auto)' if settings.derivatives == 'auto' else ''}"
+    how = sample.derivatives + " (auto)" * (settings.derivatives == "auto")
     return {
         "Function": f"{problem.name}: {count(len(problem.inputs), 'input')}, "
         f"{count(sample.y.shape[1], 'output')}",

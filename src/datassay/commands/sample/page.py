@@ -1,56 +1,93 @@
-"""The page of a sampling: its tables; `text/sample.md.j2` says the rest."""
+"""The page and files of a sampling; `text/sample.md.j2` says the rest."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.commands.sample import figures
-from datassay.commands.sample.files import FILES
-from datassay.commands.sample.findings import SamplingFindings, Verdict, verdicts
-from datassay.report.advice import most_urgent_first
-from datassay.report.compose import compose
-from datassay.report.page import Page, Row, Table
+from datassay.act.sample.comparison import SamplingComparison
+from datassay.commands.frame import composed, table
+from datassay.commands.sample.job import TAYLOR, UNIFORM, SamplingFindings
+from datassay.report.page import Page, Table
+from datassay.report.plots import chart, level, line, marks
+from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain
+from datassay.report.tables import standard_json
 from datassay.report.wording import number
+from datassay.stats import BETTER, SAME, WORSE, mean_interval
+from datassay.store.outputs import Part
 
-# Below this share of draws inside the domain the density is mostly elsewhere.
-LOW_ACCEPTANCE = 0.2
-# Above this share of the highest order in Df, ε reaches further than the expansion.
-HIGH_ORDER = 0.5
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {
+    "samples.parquet": "every point, and which are new",
+    "samples.npz": "the points as x and y",
+    "summary.json": "the figures above",
+}
+TOLD = ("order", "epsilon", "derivatives", "acceptance", "tries")
+# What a verdict on the points says of an error.
+OUTCOMES = {BETTER: "lower", WORSE: "higher", SAME: "unclear"}
+# A side of a map has so many cells at most, and so many that a cell holds this many initial points.
+MOST_CELLS, POINTS_A_CELL = 24, 4
+OUTPUT_COLOURS = (INK, SKY, "#009e73")
 
 
 def page(findings: SamplingFindings) -> Page:
     """Everything that the command says."""
     sample, comparison = findings.sample, findings.comparison
-    numbers = {
-        "findings": findings,
+    numbers: dict[str, object] = {
         "n_components": len(sample.density.weight),
         "last_term": float(sample.terms[:, -1].sum() / sample.index.sum()),
-        "low_acceptance": LOW_ACCEPTANCE,
-        "high_order": HIGH_ORDER,
     }
     blocks: dict[str, object] = {"density": _mixture(findings)}
     if len(findings.inputs) > 1:
-        blocks |= {"index": figures.index_map(findings), "new": figures.new_map(findings)}
+        blocks |= _maps(findings)
     else:
-        blocks["function"] = figures.function_figure(findings)
+        blocks["function"] = _function_figure(findings)
     if comparison is not None:
         mean, largest = verdicts(comparison)
         numbers |= {"mean": mean, "largest": largest, "n_runs": comparison.largest.shape[1]}
-        blocks["errors"] = _errors((largest, mean))
-        blocks |= {n: figures.error_figure(comparison, n) for n in ("largest", "root_mean_square")}
+        rows = [_error_row(one) for one in (largest, mean)]
+        columns = ("error", "uniform", "Taylor-based", "change")
+        blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
+        blocks |= {n: _error_figure(comparison, n) for n in ("largest", "root_mean_square")}
     if findings.bounds:
-        blocks |= {"bound": figures.bound_figure(findings), "gain": figures.gain_figure(findings)}
+        blocks |= {"bound": _bound_figure(findings), "gain": _gain_figure(findings)}
         blocks["totals"] = _totals(findings)
-    page = compose(
-        "sample", blocks, numbers, facts=findings.facts, warnings=findings.warnings, files=FILES
-    )
-    return replace(page, advice=most_urgent_first(page.advice))
+    return composed("sample", findings, blocks, numbers, FILES, urgent_first=True)
+
+
+def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
+    """Root mean square, then largest error, under both designs.
+
+    Returns:
+        Mean and half interval of each, and of the `difference`, Taylor-based minus uniform run by
+        run as a share of the uniform mean; `outcome`: where its interval lies.
+    """
+    found = []
+    for name in ("root_mean_square", "largest"):
+        uniform, taylor = getattr(comparison, name)
+        change = (taylor - uniform) / (uniform.mean() or 1.0)
+        means = {"uniform": uniform, "taylor": taylor, "difference": change}
+        one: dict[str, Any] = {"error": name.replace("_", " ")}
+        for key, interval in ((key, mean_interval(values)) for key, values in means.items()):
+            one[key] = (interval.gain, interval.half)
+        verdict = mean_interval(-change).verdict
+        found.append(one | {"verdict": verdict, "outcome": OUTCOMES[verdict]})
+    return found
 
 
 def _interval(pair: tuple[float, float]) -> str:
     return f"{number(float(pair[0]))} ± {number(float(pair[1]))}"
+
+
+def _error_row(verdict: dict[str, Any]) -> tuple[str, ...]:
+    """An error under both designs, and the change run by run."""
+    change, half = (100 * value for value in verdict["difference"])
+    text = f"{change:+.1f} ± {half:.1f} %".replace("-", "−")
+    return verdict["error"], _interval(verdict["uniform"]), _interval(verdict["taylor"]), text
 
 
 def _mixture(findings: SamplingFindings) -> Table:
@@ -58,31 +95,192 @@ def _mixture(findings: SamplingFindings) -> Table:
     density, rows = findings.sample.density, []
     for place, k in enumerate(np.argsort(-density.weight, kind="stable"), 1):
         deviation = np.sqrt(np.diag(density.covariance[k]))
-        cells = [_interval(pair) for pair in zip(density.mean[k], deviation, strict=True)]
-        rows.append(Row(str(place), (f"{100 * density.weight[k]:.1f} %", *cells)))
-    columns = ("component", "share", *findings.inputs)
-    return Table("Density", columns, tuple(rows))
-
-
-def _errors(verdicts: tuple[Verdict, ...]) -> Table:
-    """Both errors under both designs, and the change run by run."""
-    rows = []
-    for verdict in verdicts:
-        change, half = (100 * value for value in verdict.difference)
-        cells = (_interval(verdict.uniform), _interval(verdict.taylor))
-        rows.append(Row(verdict.error, (*cells, f"{change:+.1f} ± {half:.1f} %".replace("-", "−"))))
-    columns = ("error", "uniform", "Taylor-based", "change")
-    return Table("Errors", columns, tuple(rows), in_terminal=True)
+        cells = map(_interval, zip(density.mean[k], deviation, strict=True))
+        rows.append((str(place), f"{100 * density.weight[k]:.1f} %", *cells))
+    return table("Density", ("component", "share", *findings.inputs), rows)
 
 
 def _totals(findings: SamplingFindings) -> Table:
     """The bound before and after, at both Lipschitz constants, and the mean gain of one point."""
     rows = []
     for bounds in findings.bounds:
-        totals = (bounds.initial.total, bounds.uniform.total, bounds.taylor.total)
-        k = number(bounds.initial.lipschitz)
-        rows.append(Row(f"bound, K = {k}", tuple(number(total) for total in totals)))
-        gains = (float(np.mean(g)) for g in (bounds.gain_uniform, bounds.gain_taylor))
-        rows.append(Row("lowered by a point alone, mean", ("–", *(number(g) for g in gains))))
+        totals = (number(bounds[name].total) for name in ("initial", "uniform", "taylor"))
+        rows.append((f"bound, K = {number(bounds['initial'].lipschitz)}", *totals))
+        gains = (number(float(np.mean(bounds[f"gain_{n}"]))) for n in ("uniform", "taylor"))
+        rows.append(("lowered by a point alone, mean", "–", *gains))
     columns = ("", "initial points", "and uniform ones", "and Taylor-based ones")
-    return Table("Bound", columns, tuple(rows))
+    return table("Bound", columns, rows)
+
+
+def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
+    """A row a point: inputs and outputs by name, is_new, and taylor_index, null for new points."""
+    sample, density, comparison = findings.sample, findings.sample.density, findings.comparison
+    samples: Any = sample.to_samples(findings.name)
+    compared = None
+    if comparison is not None:
+        compared = {
+            "designs": comparison.names,
+            "points": comparison.n_points,
+            "test_points": comparison.n_test,
+            "root_mean_square": comparison.root_mean_square,
+            "largest": comparison.largest,
+            "errors": verdicts(comparison),
+        }
+    bounds = [
+        {"lipschitz": bounds["initial"].lipschitz}
+        | {name: bounds[name].total for name in ("initial", "uniform", "taylor")}
+        for bounds in findings.bounds
+    ]
+    summary = {
+        "function": findings.name,
+        "inputs": findings.inputs,
+        "outputs": findings.outputs,
+        "domain": sample.domain,
+        "initial": len(sample.index),
+        "new": findings.n_new,
+        **{name: getattr(sample, name) for name in TOLD},
+        "mixture": {
+            "weight": density.weight,
+            "mean": density.mean,
+            "covariance": density.covariance,
+            "fitted_points": density.n_fitted,
+            "converged": density.converged,
+        },
+        "comparison": compared,
+        "bounds": bounds or None,
+    }
+    names = [*findings.inputs, *findings.outputs, "is_new", "taylor_index"]
+    return {
+        "samples.parquet": sample.to_table().rename_columns(names),
+        "samples.npz": partial(np.savez, x=samples.x, y=samples.y, source=samples.source),
+        "summary.json": standard_json(page.head | summary),
+    }
+
+
+def _function_figure(findings: SamplingFindings) -> Figure:
+    """F and Df, the new points on the axis and on f (S0 Fig. 4)."""
+    sample, curve = findings.sample, findings.curve
+    first, new = ~sample.is_new, sample.is_new
+    if curve is not None:
+        x, y, index = curve
+    else:  # lines through the initial points
+        order = np.argsort(sample.x[first, 0])
+        x, y, index = sample.x[first, 0][order], sample.y[first][order], sample.index[order]
+    figure = chart(plain(findings.inputs[0]), plain(", ".join(findings.outputs), 40))
+    line(
+        figure, x, index, "Df, right axis", BLUE, "x = %{x:.4g}: Df = %{y:.3g}<extra></extra>",
+        width=1.5, dash="dash", yaxis="y2", fill="tozeroy", fillcolor="rgba(0,114,178,.10)",
+    )  # fmt: skip
+    values = "x = %{x:.4g}: %{y:.4g}<extra></extra>"
+    for k, name in enumerate(findings.outputs[: len(OUTPUT_COLOURS)]):
+        line(figure, x, y[:, k], name, OUTPUT_COLOURS[k], values, limit=28)
+    shown = y[:, : len(OUTPUT_COLOURS)]
+    span = float(shown.max() - shown.min()) or 1.0
+    floor = float(shown.min()) - 0.09 * span
+    for inside, name, colour, symbol in (
+        (first, "initial points", GREY, "circle"), (new, "new points", VERMILION, "diamond"),
+    ):  # fmt: skip
+        place = sample.x[inside, 0], sample.y[inside, 0]
+        marks(figure, *place, name, colour, values, symbol=symbol, opacity=0.8)
+    strokes = np.full(int(new.sum()), floor)
+    look = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
+    marks(figure, sample.x[new, 0], strokes, "", VERMILION, **look)
+    figure.update_yaxes(range=[floor - 0.05 * span, float(shown.max()) + 0.07 * span])
+    right = {
+        "overlaying": "y", "side": "right", "title": {"text": "Df", "standoff": 8},
+        "tickmode": "auto", "showgrid": False, "zeroline": False, "nticks": 5,
+        "range": [0, 1.1 * float(index.max())], "tickcolor": QUIET, "ticks": "outside",
+        "exponentformat": "power", "automargin": True,
+    }  # fmt: skip
+    figure.update_layout(margin_r=64, yaxis2=right)
+    return figure
+
+
+def _maps(findings: SamplingFindings) -> dict[str, Figure]:
+    """Cells over two inputs: largest Df (S0 Fig. 5, 2a), and how many new points; or blank."""
+    sample = findings.sample
+    x, box = sample.x[~sample.is_new, :2], sample.domain[:2]
+    side = int(np.clip(np.sqrt(len(x) / POINTS_A_CELL), 2, MOST_CELLS))
+    edges = [np.linspace(low, high, side + 1) for low, high in box]
+    shares = (x - box[:, 0]) / (box[:, 1] - box[:, 0])
+    largest = np.full((side, side), -np.inf)
+    np.maximum.at(largest, tuple(np.minimum((shares * side).astype(int), side - 1).T), sample.index)
+    positive = largest > 0
+    logs = np.full(largest.shape, np.nan)
+    logs[positive] = np.log10(largest[positive])
+    bar, title = log_ticks(largest[positive]), "log Df"
+    if "tickvals" in bar:
+        bar["tickvals"], title = [float(np.log10(v)) for v in bar["tickvals"]], "Df"
+    texts = np.where(positive, np.vectorize("{:.3g}".format)(largest), "")
+    counts = np.histogram2d(*sample.x[sample.is_new, :2].T, bins=edges)[0]
+    blank, figures = np.where(counts > 0, counts, np.nan), {}
+    for name, unit, values, text, hover, look in (
+        ("index", title, logs, texts, "Df at most %{text}", bar),
+        ("new", "points", blank, counts.astype(int).astype(str), "%{text} new", {"nticks": 5}),
+    ):
+        figure = chart(plain(findings.inputs[0]), plain(findings.inputs[1]), margin_r=24)
+        look = {"title": {"text": unit, "side": "top"}, "thickness": 12, "outlinewidth": 0, **look}
+        figure.add_heatmap(
+            x=edges[0], y=edges[1], z=values.T, text=text.T, colorbar=look, hoverongaps=False,
+            hovertemplate=f"{hover}<extra></extra>",
+            colorscale=[[0, "#eef5fa"], [0.5, "#3aa0d8"], [1, "#00335a"]],
+        )  # fmt: skip
+        figure.update_yaxes(showgrid=False)
+        figures[name] = figure
+    return figures
+
+
+def _error_figure(comparison: SamplingComparison, which: str) -> Figure:
+    """The `which` error of every network by design, a line a run, with means and intervals."""
+    values = getattr(comparison, which)  # [2, S]
+    runs = values.shape[1]
+    aside = np.linspace(-0.08, 0.08, runs) if runs > 1 else np.zeros(1)
+    figure = chart("points learnt from", which.replace("_", " ") + " error", showlegend=False)
+    for s in range(runs):
+        line(
+            figure, aside[s] + np.arange(2), values[:, s], "", "rgba(138,148,160,.45)",
+            "%{y:.3g}", width=1, mode="lines+markers", marker={"color": GREY, "size": 7},
+        )  # fmt: skip
+    for d, (name, colour) in enumerate(zip(comparison.names, (BLUE, VERMILION), strict=True)):
+        found = mean_interval(values[d])
+        mean, half = found.gain, found.half
+        bar = {"array": [half if np.isfinite(half) else 0.0], "thickness": 2, "width": 7}
+        marks(
+            figure, [d + (0.2 if d else -0.2)], [mean], name, colour,
+            f"mean %{{y:.3g}} ± {half:.2g}<extra></extra>", size=11, symbol="square", error_y=bar,
+        )  # fmt: skip
+    names = [plain(name) for name in comparison.names]
+    figure.update_xaxes(tickvals=[0, 1], ticktext=names, range=[-0.5, 1.5])
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def _bound_figure(findings: SamplingFindings) -> Figure:
+    """What each cell adds to the bound at K = 0, before and after."""
+    figure, bounds = chart(plain(findings.inputs[0]), "bound of the cell"), findings.bounds[0]
+    area = {"fill": "tozeroy", "fillcolor": "rgba(138,148,160,.15)", "width": 1.5}
+    for name, bound, colour, look in (
+        ("initial points", bounds["initial"], GREY, area),
+        (f"and {UNIFORM} ones", bounds["uniform"], BLUE, {}),
+        (f"and {TAYLOR} ones", bounds["taylor"], VERMILION, {}),
+    ):
+        order = np.argsort(bound.cell[:, 0], kind="stable")
+        x, y = bound.cell[order].ravel(), np.repeat(bound.term[order], 2)
+        line(figure, x, y, name, colour, "x = %{x:.4g}: %{y:.3g}<extra></extra>", **look)
+    figure.update_yaxes(exponentformat="power", rangemode="tozero", nticks=6)
+    return figure
+
+
+def _gain_figure(findings: SamplingFindings) -> Figure:
+    """How much each added point takes from the bound, alone, at K = 0."""
+    bounds, new = findings.bounds[0], findings.sample.is_new
+    figure = chart(plain(findings.inputs[0]), "bound lowered by")
+    for name, x, y, colour, symbol in (
+        (UNIFORM, bounds["uniform_x"][new], bounds["gain_uniform"], BLUE, "circle"),
+        (TAYLOR, findings.sample.x[new, 0], bounds["gain_taylor"], VERMILION, "diamond"),
+    ):
+        hover = "x = %{x:.4g}: %{y:.3g}<extra></extra>"
+        marks(figure, x, y, name, colour, hover, size=8, symbol=symbol, opacity=0.8)
+    figure.update_yaxes(exponentformat="power", nticks=6)
+    level(figure, y=0, colour=GREY, dash=None, width=1)
+    return figure

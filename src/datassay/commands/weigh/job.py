@@ -6,13 +6,11 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from jaxtyping import Float, Int
 from torch import nn
 
-from datassay.act.weigh.features import (
-    standardized_inputs,
-    suits_inputs,
-    trained_network,
-)
+from datassay.act.weigh.doubt import NeighborTargets, neighbor_targets
+from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
 from datassay.act.weigh.gain import (
     Boundary,
     WeightGain,
@@ -33,15 +31,9 @@ from datassay.act.weigh.methods import (
 from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.search import WeightSearch, search_weights
 from datassay.act.weigh.weights import SampleWeights, check_ratios
-from datassay.commands.facts import (
-    closing_facts,
-    data_facts,
-    file_digest,
-    model_facts,
-    noise_facts,
-)
+from datassay.commands.facts import closing_facts, data_facts, file_digest, model_facts, noise_facts
+from datassay.commands.frame import SampleFindings, check_ids
 from datassay.commands.weigh.command import WeighSettings
-from datassay.commands.weigh.findings import WeighFindings
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
@@ -51,6 +43,7 @@ from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
+from datassay.rules import one_of, require
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 from datassay.score.neighbors.search import check_n_neighbors, check_search
 from datassay.train.history import PredictionHistory
@@ -59,6 +52,56 @@ from datassay.train.recipe import network_recipe
 FEATURES = ("auto", "inputs", "model")
 FEWEST_K, MOST_K = 5, 50
 TUNE_SEEDS = (0, 1, 2)
+HEAVIEST = 0.1
+
+
+@result
+class WeighFindings(SampleFindings):
+    """One weighting."""
+
+    weights: SampleWeights
+    local: LocalVariance
+    space: str  # where neighbours were searched, in words
+    # Whether that is what enters the network's last layer, and that layer alone was retrained.
+    in_last_layer: bool
+    gain: WeightGain | None  # scores with and without weights, where that was asked for
+    method: str  # this weighting's name in `gain`
+    boundary: Boundary | None = None  # of two columns and classes, where networks were trained
+    search: WeightSearch | None = None  # of k and m, where that was asked for
+
+    def __post_init__(self) -> None:
+        check_ids(self.samples, "Weigh", weights=self.weights)
+
+    @property
+    def sample_weight(self) -> Float[np.ndarray, " n"]:
+        """The weights with a mean of 1, as they are written and as estimators take them."""
+        return self.weights.weight * len(self.samples)
+
+    @property
+    def order(self) -> Int[np.ndarray, " n"]:
+        """Positions, heaviest first, ties in the samples' order."""
+        return np.argsort(-self.weights.weight, kind="stable")
+
+    @property
+    def heaviest(self) -> Int[np.ndarray, " tenth"]:
+        """Positions of the heaviest tenth, at least one sample."""
+        return self.order[: max(1, round(HEAVIEST * len(self.samples)))]
+
+    @property
+    def near(self) -> NeighborTargets:
+        """What the neighbours say of each sample."""
+        return neighbor_targets(self.samples, self.local.neighbors.index)
+
+
+@result
+class _Space:
+    """Where neighbours are searched, in words, and the network where one is needed."""
+
+    features: np.ndarray
+    words: str
+    watched: Watched
+    problem: HeadProblem | None = None
+    search: WeightSearch | None = None
 
 
 def run(
@@ -68,166 +111,94 @@ def run(
     started = time.perf_counter()
     check_against_samples(settings, train)
     settings = replace(settings, model=full_name(settings.model, train))
-    job = _Job.prepared(train, val, settings, progress)
-    settings = job.settings
+    space = _space(train, val, settings, progress)
+    if (found := space.search) is not None:
+        settings = replace(settings, n_neighbors=found.n_neighbors, max_ratio=found.max_ratio)
     progress("find neighbours", 0, 1)
-    local = local_variance(job.features, train.y, settings.n_neighbors, search=settings.search)
+    local = local_variance(space.features, train.y, settings.n_neighbors, search=settings.search)
     progress("find neighbours", 1, 1)
-    ours = job.weigh(settings.method, local)
-    gain, boundary = job.tried(local, ours) if settings.seeds else (None, None)
-    facts = _facts(train, val, job, local, ours)
-    facts |= closing_facts(started, settings.seed, settings.command)
-    return WeighFindings(
+
+    def weighed(method: str) -> SampleWeights:
+        return weigh(
+            method, train, local, space.watched, n_columns=space.features.shape[1],
+            max_ratio=settings.max_ratio, density=settings.density,
+        )  # fmt: skip
+
+    ours, gain, boundary = weighed(settings.method), None, None
+    if settings.seeds:
+        weightings = {METHODS[settings.method]: ours.weight}
+        if (rival := rival_of(settings.method, train)) is not None:
+            weightings[METHODS[rival]] = weighed(rival).weight
+        gain, boundary = _tried(train, val, settings, space.problem, weightings, progress)
+    weights = settings.weights
+    findings = WeighFindings(
         samples=train,
         validation=val,
         weights=ours,
         local=local,
-        space=job.space,
-        in_last_layer=job.problem is not None,
+        space=space.words,
+        in_last_layer=space.problem is not None,
         gain=gain,
         method=METHODS[settings.method],
         boundary=boundary,
-        search=job.search,
-        facts=facts,
-        warnings=_of_weights(train, settings),
+        search=found,
+        warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
     )
+    closing = closing_facts(started, settings.seed, settings.command)
+    return replace(findings, facts=_facts(findings, settings) | noise_facts(train) | closing)
 
 
 def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
     """Refuse, before any work is done, what cannot be."""
-    for name, value, allowed in (
-        ("method", settings.method, tuple(METHODS)),
-        ("features", settings.features, FEATURES),
-    ):
-        if value not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    method, is_local = settings.method, settings.method == "local_variance"
+    one_of("method", method, METHODS)
+    one_of("features", settings.features, FEATURES)
     check_n_neighbors(settings.n_neighbors, len(train))
     check_search(settings.search)
     check_ratios(settings.max_ratio)
-    if settings.tune < 0 or settings.seeds < 0 or settings.seeds == 1:
-        raise SettingError(
-            "tune must be at least 0, and seeds 0 (do not try the weights) or at least 2; got "
-            f"{settings.tune} and {settings.seeds}."
-        )
-    local = settings.method == "local_variance"
-    if settings.tune and (not local or settings.features == "inputs"):
-        raise SettingError(
-            "tune searches k and m of local variance by retraining a last layer; got method "
-            f"{settings.method!r}, features {settings.features!r}. Leave both out."
-        )
-    if settings.density and not local:
-        raise SettingError(
-            f"density corrects local variance only; got method {settings.method!r}. Leave it out."
-        )
-    if settings.method in NEEDS_CLASSES and not train.is_classification:
-        raise SettingError(
-            f"method {settings.method!r} needs classes; the targets are numbers. Take "
-            "local_variance."
-        )
-    if settings.method == "active_bias" and settings.weights is not None:
-        raise SettingError(
-            "active_bias watches the network while it is trained; with --weights it is not. Leave "
-            "them out."
-        )
-
-
-@result
-class _Job:
-    """What is known before the weights are: the network where one is needed, and features."""
-
-    train: SampleSet
-    val: SampleSet
-    settings: WeighSettings
-    progress: Progress
-    watched: Watched
-    problem: HeadProblem | None
-    features: np.ndarray
-    search: WeightSearch | None
-
-    @classmethod
-    def prepared(
-        cls, train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress
-    ) -> _Job:
-        inputs = settings.features == "inputs" or (
-            settings.features == "auto"
-            and suits_inputs(train)
-            and not settings.tune
-            and settings.weights is None
-        )
-        watched = Watched()
-        if not inputs or settings.method in NEEDS_NETWORK:
-            watched = _watched(train, settings, progress)
-        if inputs:
-            return cls(
-                train, val, settings, progress, watched, None, standardized_inputs(train), None
-            )
-        assert watched.model is not None
-        problem = head_problem(watched.model, train, val, progress=progress)
-        search = _tuned(watched.model, train, settings, progress) if settings.tune else None
-        if search is not None:
-            settings = replace(settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio)
-        features = problem.features.double().numpy()
-        return cls(train, val, settings, progress, watched, problem, features, search)
-
-    @property
-    def space(self) -> str:
-        """Where neighbours are searched, in words."""
-        if self.problem is None:
-            return f"the standardised inputs, {count(self.features.shape[1], 'column')}"
-        width = count(self.features.shape[1], "feature")
-        return f"what enters the network's last layer, {width}"
-
-    def weigh(self, method: str, local: LocalVariance) -> SampleWeights:
-        return weigh(
-            method,
-            self.train,
-            local,
-            self.watched,
-            n_columns=self.features.shape[1],
-            max_ratio=self.settings.max_ratio,
-            density=self.settings.density,
-        )
-
-    def tried(
-        self, local: LocalVariance, ours: SampleWeights
-    ) -> tuple[WeightGain, Boundary | None]:
-        """Scores with and without the weights, and with the usual rival's."""
-        settings = self.settings
-        weightings = {METHODS[settings.method]: ours.weight}
-        rival = rival_of(settings.method, self.train)
-        if rival is not None:
-            weightings[METHODS[rival]] = self.weigh(rival, local).weight
-        if self.problem is not None:
-            gain = head_gain(
-                self.problem,
-                self.val,
-                weightings,
-                n_seeds=settings.seeds,
-                seed=settings.seed,
-                progress=self.progress,
-            )
-            return gain, None
-        gain, networks = network_gain(
-            [_model(self.train, settings, s) for s in range(settings.seeds)],
-            self.train,
-            self.val,
-            weightings,
-            recipe=network_recipe(len(self.train)),
-            seed=settings.seed,
-            progress=self.progress,
-        )
-        pair = list(networks.values())[:2]
-        return gain, decision_boundary(self.train, pair) if in_the_plane(self.train) else None
+    tune, seeds, got = settings.tune, settings.seeds, f"got method {method!r}"
+    rule = "be at least 0, and seeds 0 (do not try the weights) or at least 2"
+    require(tune >= 0 and seeds >= 0 and seeds != 1, "tune", rule, f"{tune} and {seeds}")
+    for message, is_so in (
+        ("tune searches k and m of local variance by retraining a last layer; "
+         f"{got}, features {settings.features!r}. Leave both out.",
+         tune and (not is_local or settings.features == "inputs")),
+        (f"density corrects local variance only; {got}. Leave it out.",
+         settings.density and not is_local),
+        (f"method {method!r} needs classes; the targets are numbers. Take local_variance.",
+         method in NEEDS_CLASSES and not train.is_classification),
+        ("active_bias watches the network while it is trained; with --weights it is not. Leave "
+         "them out.", method == "active_bias" and settings.weights is not None),
+    ):  # fmt: skip
+        if is_so:
+            raise SettingError(message)
 
 
 def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
     return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + offset)
 
 
-def _of_weights(train: SampleSet, settings: WeighSettings) -> tuple[str, ...]:
-    if settings.weights is None:
-        return ()
-    return weights_choice(settings.weights, _model(train, settings))
+def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
+    is_free = settings.features == "auto" and not settings.tune and settings.weights is None
+    on_inputs = settings.features == "inputs" or (is_free and suits_inputs(train))
+    watched = Watched()
+    if not on_inputs or settings.method in NEEDS_NETWORK:
+        watched = _watched(train, settings, progress)
+    if on_inputs:
+        features = standardized_inputs(train)
+        width = count(features.shape[1], "column")
+        return _Space(features, f"the standardised inputs, {width}", watched)
+    assert watched.model is not None
+    problem, search = head_problem(watched.model, train, val, progress=progress), None
+    if settings.tune:
+        most = min(MOST_K, len(train) // 2)
+        search = search_weights(
+            watched.model, train, n_trials=settings.tune, n_neighbors=(min(FEWEST_K, most), most),
+            seeds=TUNE_SEEDS, search=settings.search, seed=settings.seed, progress=progress,
+        )  # fmt: skip
+    width = count(problem.features.shape[1], "feature")
+    words = f"what enters the network's last layer, {width}"
+    return _Space(problem.features.double().numpy(), words, watched, problem, search)
 
 
 def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
@@ -235,50 +206,51 @@ def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> W
     model = _model(train, settings)
     if settings.weights is not None:
         return Watched(model)
-    history = observe = None
-    if settings.method == "active_bias":
-        history = PredictionHistory(len(train))
-        observe = recorder(history, train)
+    history = PredictionHistory(len(train)) if settings.method == "active_bias" else None
+    observe = None if history is None else recorder(history, train)
     network = trained_network(model, train, seed=settings.seed, observe=observe, progress=progress)
     return Watched(network, history)
 
 
-def _tuned(
-    model: nn.Module, train: SampleSet, settings: WeighSettings, progress: Progress
-) -> WeightSearch:
-    most = min(MOST_K, len(train) // 2)
-    return search_weights(
-        model,
-        train,
-        n_trials=settings.tune,
-        n_neighbors=(min(FEWEST_K, most), most),
-        seeds=TUNE_SEEDS,
-        search=settings.search,
-        seed=settings.seed,
-        progress=progress,
+def _tried(
+    train: SampleSet,
+    val: SampleSet,
+    settings: WeighSettings,
+    problem: HeadProblem | None,
+    weightings: dict[str, np.ndarray],
+    progress: Progress,
+) -> tuple[WeightGain, Boundary | None]:
+    """Scores with and without the weights, and with the usual rival's."""
+    seeds, seed = settings.seeds, settings.seed
+    if problem is not None:
+        gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
+        return gain, None
+    starts, recipe = [_model(train, settings, s) for s in range(seeds)], network_recipe(len(train))
+    gain, networks = network_gain(
+        starts, train, val, weightings, recipe=recipe, seed=seed, progress=progress
     )
+    pair = list(networks.values())[:2]
+    return gain, decision_boundary(train, pair) if in_the_plane(train) else None
 
 
-def _facts(
-    train: SampleSet, val: SampleSet, job: _Job, local: LocalVariance, ours: SampleWeights
-) -> dict[str, str]:
-    settings = job.settings
-    near = local.neighbors
+def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
+    near, details = findings.local.neighbors, findings.weights.details
     recall = f", recall {near.recall:.3f}" if near.search == "approximate" else ""
     facts = {
-        **data_facts(train, val),
-        "Weights": METHODS[settings.method],
-        "Neighbours": f"k = {settings.n_neighbors} in {job.space} ({near.search} search{recall})",
+        **data_facts(findings.samples, findings.validation),
+        "Weights": findings.method,
+        "Neighbours": f"k = {settings.n_neighbors} in {findings.space} ({near.search} search"
+        f"{recall})",
     }
     if settings.method == "local_variance":
         facts["Largest weight"] = f"m = {settings.max_ratio:.3g} times the smallest possible"
         if settings.density:
-            facts["Density"] = f"divided out, {ours.details['density_clipped']:,} samples clipped"
-    if job.search is not None:
+            facts["Density"] = f"divided out, {details['density_clipped']:,} samples clipped"
+    if findings.search is not None:
         facts["Search"] = f"{count(settings.tune, 'trial')} of k and m"
-    if settings.seeds or job.problem is not None:
-        file = settings.weights
-        digest = "" if file is None else file_digest(file_and_place(file)[0])
-        came = "" if file is None else f", weights of {file.name}, {digest}"
+    if settings.seeds or findings.in_last_layer:
+        came = ""
+        if (file := settings.weights) is not None:
+            came = f", weights of {file.name}, {file_digest(file_and_place(file)[0])}"
         facts |= model_facts(settings.model, f"{settings.model}{came}")
-    return facts | noise_facts(train)
+    return facts

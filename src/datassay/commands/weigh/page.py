@@ -1,32 +1,36 @@
-"""The page of a weighting: its tables and cards; `text/weigh.md.j2` says the rest."""
+"""The page and files of a weighting; `text/weigh.md.j2` says the rest."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from datassay.act.weigh.gain import WeightGain
-from datassay.commands.weigh import figures
-from datassay.commands.weigh.files import FILES
-from datassay.commands.weigh.findings import (
-    FAR,
-    WeighFindings,
-    agreement,
-    concentration,
-    doubtful,
-    neighbor_counts,
-    neighbor_mean,
-)
-from datassay.data.samples import wrong_labels
+from datassay.act.weigh.doubt import FAR, NeighborTargets
+from datassay.act.weigh.gain import Boundary, WeightGain
+from datassay.commands.frame import change_cells, composed, sample_gallery, sample_table, table
+from datassay.commands.weigh.job import WeighFindings
+from datassay.data.samples import SampleSet, wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
-from datassay.report.compose import compose
-from datassay.report.drawing import draw, sample_texts
-from datassay.report.page import Card, Gallery, Page, Row, Table, View
-from datassay.report.wording import label_text, number, share, signed
+from datassay.report.page import Gallery, Page, Table, View
+from datassay.report.plots import chart, histogram, level, line, marks
+from datassay.report.style import BLUE, GREY, INK, RULE, VERMILION, plain
+from datassay.report.tables import column, labels, standard_json
+from datassay.report.wording import label_text, number, percent, share
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {"weights.parquet": "every sample's weight", "summary.json": "the figures above"}
 N_HEAVIEST, N_LIGHTEST, N_DOUBTFUL = 144, 48, 96
 CLASSES_SHOWN = 3
+N_BINS = 40
+MAX_POINTS = 3000
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
+HEAT = [[0, "#d6dde5"], [0.5, "#e69f00"], [1, "#b84300"]]
 # Doubtful labels are worth a look where they make up this much of the heaviest tenth, or of all
 # samples (clean sets measured: up to 1.3 %; ten per cent wrong labels: 8.6 % and more), and are to
 # be acted on from twice as much on. With two classes the heaviest, half of whose neighbours have
@@ -37,8 +41,8 @@ NOTABLE_HEAVY, NOTABLE = 0.05, 0.03
 def page(findings: WeighFindings) -> Page:
     """Everything that the command says."""
     samples, gain, weight = findings.samples, findings.gain, findings.sample_weight
-    heavy, order, bad = findings.heaviest, findings.order, doubtful(findings)
-    wrong = wrong_labels(samples)
+    heavy, order, bad = findings.heaviest, findings.order, findings.near.is_doubtful
+    wrong, uneven = wrong_labels(samples), concentration(findings)
     overall, among = float(bad.mean()), float(bad[heavy].mean())
     doubts = {
         "n": int(bad.sum()),
@@ -54,8 +58,7 @@ def page(findings: WeighFindings) -> Page:
         known = {"n": int(wrong.sum()), "heavy": wrong[heavy].mean(), "all": wrong.mean()}
         known["weight"] = float(weight[wrong].mean()) if wrong.any() else 0.0
     numbers = {
-        "findings": findings,
-        "uneven": concentration(findings),
+        "uneven": uneven,
         "all_equal": np.ptp(findings.weights.weight) == 0,
         "tenth": len(heavy),
         "k": findings.local.neighbors.index.shape[1],
@@ -68,82 +71,99 @@ def page(findings: WeighFindings) -> Page:
         "named": {findings.method, *(() if gain is None else gain.names)},
     }
     blocks = {
-        "weights": figures.weight_figure(findings),
-        "share": figures.share_figure(findings),
+        "weights": _weight_figure(findings),
+        "share": _share_figure(findings, uneven["heaviest_share"]),
         "classes": _class_table(findings) if samples.is_classification else None,
         "gallery": gallery(findings),
     }
     if gain is not None:
-        blocks |= {"table": _gain_table(gain), "gain": figures.gain_figure(gain)}
+        blocks |= {"table": _gain_table(gain), "gain": _gain_figure(gain)}
     if findings.boundary is not None:
-        blocks["boundary"] = figures.boundary_figure(findings, findings.boundary)
+        blocks["boundary"] = _boundary_figure(findings, findings.boundary)
     first = tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]])
-    page = compose(
-        "weigh",
-        blocks,
-        numbers,
-        ids={"labels": first if doubts["is_notable"] else ()},
-        facts=findings.facts,
-        warnings=samples.warnings + findings.warnings,
-        files=FILES,
-        columns=samples.columns,
-    )
+    ids = {"labels": first if doubts["is_notable"] else ()}
+    page = composed("weigh", findings, blocks, numbers, FILES, ids=ids)
     answer = tuple(f"{one.headline}." for one in page.advice if one.kind != "contest")
     return replace(page, answer=answer)
 
 
+def concentration(findings: WeighFindings) -> dict[str, float]:
+    """How uneven weights are.
+
+    Returns:
+        `heaviest_share` of the weight, on the heaviest tenth of the samples; `effective`
+        (Σ w)² / Σ w², samples; `ratio` of the largest weight to the smallest, infinite where some
+        are 0; `constant`: samples whose neighbours all share their target.
+    """
+    weight = findings.weights.weight
+    least = float(weight.min())
+    return {
+        "heaviest_share": float(weight[findings.heaviest].sum() / weight.sum()),
+        "effective": float(weight.sum() ** 2 / np.square(weight).sum()),
+        "ratio": float(weight.max()) / least if least else float("inf"),
+        "constant": int((findings.local.variance == 0).sum()),
+    }
+
+
 def _gain_table(gain: WeightGain) -> Table:
     """Scores with and without weights, a row a weighting."""
-    unit = ", points" if gain.metric == "accuracy" else ""
-    rows = []
+    unit, rows = ", points" if gain.metric == "accuracy" else "", []
     for i, name in enumerate(gain.names):
-        change, half = gain.difference(i)
-        cells = (f"{gain.score[:, i].mean():.3f}", "–", "–", "–")
-        if i:
-            low, high = (signed(change + s * half, gain.metric) for s in (-1, 1))
-            interval = f"{low} to {high}"
-            cells = (cells[0], signed(change, gain.metric), interval, gain.verdict(i))
-        rows.append(Row(name, cells))
+        cells = (*change_cells(*gain.difference(i), gain.metric), gain.verdict(i))
+        rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "–––")))
     columns = ("weights", gain.metric, f"change{unit}", "95 % interval", "verdict")
-    return Table("Scores with and without weights", columns, tuple(rows), in_terminal=True)
+    return table("Scores with and without weights", columns, rows, in_terminal=True)
 
 
 def _class_table(findings: WeighFindings) -> Table:
     """What each class that occurs holds of samples and of weight."""
-    samples, weight, bad = findings.samples, findings.sample_weight, doubtful(findings)
-    constant = findings.local.variance == 0
-    rows = []
+    samples, weight, bad = findings.samples, findings.sample_weight, findings.near.is_doubtful
+    constant, rows = findings.local.variance == 0, []
     for c in np.unique(samples.y):
         own = samples.y == c
-        cells = (
+        rows.append((
+            samples.class_names[c],
             f"{own.sum():,}",
             share(own.mean()),
             share(weight[own].sum() / weight.sum()),
             number(float(weight[own].mean())),
             share(constant[own].mean()),
             f"{(bad & own).sum():,}",
-        )
-        rows.append(Row(samples.class_names[c], cells))
+        ))
     columns = (
         "class", "samples", "share of samples", "share of weight", "mean weight", "variance 0",
         "doubtful",
     )  # fmt: skip
-    return Table("Weight by class", columns, tuple(rows))
+    return table("Weight by class", columns, rows)
 
 
 def gallery(findings: WeighFindings) -> Gallery:
     """144 of the heaviest samples, 48 of the lightest, 96 of the doubtful; heaviest first."""
-    order, bad = findings.order, doubtful(findings)
-    classes = findings.samples.is_classification
+    samples, order, near = findings.samples, findings.order, findings.near
+    bad, weight = near.is_doubtful, findings.sample_weight
     views = {
         "heaviest": order[: min(N_HEAVIEST, (len(order) + 1) // 2)],
         "lightest": order[::-1][: min(N_LIGHTEST, len(order) // 2)],
         "doubtful": order[bad[order]][:N_DOUBTFUL],
     }
     shown = order[np.isin(order, np.concatenate(list(views.values())))]
-    agree = (("agreement", "neighbours of its label"),) if classes else ()
-    return Gallery(
-        cards=_cards(findings, shown, views, bad),
+    more = (
+        {
+            "figures": (
+                (f"w {number(float(weight[i]))}", "sample weight, mean 1"),
+                (f"neighbours {_neighbors(samples, near, i)}", ""),
+            ),
+            "verdict": "doubtful" if bad[i] else "",
+            "views": tuple(name for name, positions in views.items() if i in positions),
+            "keys": {"weight": float(weight[i]), "agreement": float(near.agreement[i])},
+        }
+        for i in shown
+    )
+    agree = (("agreement", "neighbours of its label"),) if samples.is_classification else ()
+    return sample_gallery(
+        samples,
+        shown,
+        more,
         views=tuple(
             View(name, name, sort="weight", descending=name != "lightest")
             for name, positions in views.items()
@@ -151,70 +171,193 @@ def gallery(findings: WeighFindings) -> Gallery:
         ),
         sorts=(("weight", "weight"), *agree, ("id", "id")),
         descending=True,
-        class_names=findings.samples.class_names,
         note=_note(findings),
         advice_view="doubtful",
     )
 
 
-def _cards(
-    findings: WeighFindings, shown: np.ndarray, views: dict[str, np.ndarray], bad: np.ndarray
-) -> tuple[Card, ...]:
-    samples = findings.samples
-    near, shares = _neighbors(findings, shown)
-    weight = findings.sample_weight
-    cards = []
-    for k, (i, drawing) in enumerate(zip(shown, draw(samples, shown), strict=True)):
-        figures = ((f"w {number(float(weight[i]))}", "sample weight, mean 1"), (near[k], ""))
-        cards.append(
-            Card(
-                **sample_texts(samples, i),
-                drawing=drawing,
-                source="" if samples.source is None else str(samples.source[i]),
-                figures=figures,
-                verdict="doubtful" if bad[i] else "",
-                views=tuple(name for name, positions in views.items() if i in positions),
-                keys={"weight": float(weight[i]), "agreement": float(shares[k])},
-            )
-        )
-    return tuple(cards)
-
-
-def _neighbors(findings: WeighFindings, shown: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The neighbours in words, and the share of them with the sample's own label."""
-    samples = findings.samples
+def _neighbors(samples: SampleSet, near: NeighborTargets, i: int) -> str:
+    """The neighbours of a sample in words."""
     if not samples.is_classification:
-        mean = neighbor_mean(findings)
-        y = samples.y.reshape(len(samples), -1)
-        spread = y[findings.others[shown]].std(1)
-        one = y.shape[1] == 1
-        texts = [
-            f"neighbours {number(float(m[0]))} ± {number(float(s[0]))}"
-            if one
-            else f"neighbours {label_text((), m)}"
-            for m, s in zip(mean[shown], spread, strict=True)
-        ]
-        return texts, np.zeros(len(shown))
-    counts = neighbor_counts(findings)[shown]
-    texts = []
-    for row in counts:
-        top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
-        more = int((row > 0).sum()) - len(top)
-        named = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
-        texts.append(f"neighbours {named}{f', {more} more' if more else ''}")
-    return texts, agreement(findings)[shown]
+        mean, spread = near.mean[i], near.spread[i]
+        if len(mean) > 1:
+            return label_text((), mean)
+        return f"{number(float(mean[0]))} ± {number(float(spread[0]))}"
+    row = near.counts[i]
+    top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
+    more = int((row > 0).sum()) - len(top)
+    named = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
+    return f"{named}{f', {more} more' if more else ''}"
 
 
 def _note(findings: WeighFindings) -> str:
     n, k = len(findings.samples), findings.local.neighbors.index.shape[1]
-    tenth = share(len(findings.heaviest) / n)
     doubt = (
         "the neighbours agree on another label than the sample's own"
         if findings.samples.is_classification
         else f"the target is more than {FAR:g} standard deviations from its neighbours' mean"
     )
-    note = (
+    return (
         f"w is the weight (mean 1), with the labels of the {k - 1} nearest other samples. The "
-        f"heaviest {tenth} are {len(findings.heaviest):,} samples"
+        f"heaviest {share(len(findings.heaviest) / n)} are {len(findings.heaviest):,} samples"
+    ) + (f"; doubtful: {doubt}." if findings.near.is_doubtful.any() else ".")
+
+
+def files(findings: WeighFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    return {"weights.parquet": weight_table(findings), "summary.json": _summary(findings, page)}
+
+
+def weight_table(findings: WeighFindings) -> pa.Table:
+    """Every sample's weight (mean 1) and local variance, and what its neighbours say."""
+    samples, near = findings.samples, findings.near
+    first = {
+        "sample_weight": findings.sample_weight,
+        "local_variance": findings.local.variance,
+    }
+    if samples.is_classification:
+        more = {"neighbor_label": labels(samples, near.counts.argmax(1))}
+        more["neighbor_agreement"] = pa.array(near.agreement)
+    else:
+        more = {"neighbor_mean": column(near.mean.reshape(samples.y.shape))}
+    return sample_table(samples, first, {**more, "is_doubtful": pa.array(near.is_doubtful)})
+
+
+def _summary(findings: WeighFindings, page: Page) -> str:
+    samples, bad, heavy = findings.samples, findings.near.is_doubtful, findings.heaviest
+    gain, search, wrong = findings.gain, findings.search, wrong_labels(findings.samples)
+    near = findings.local.neighbors
+    tuned = None
+    if search is not None:
+        tuned = {name: getattr(search, name) for name in ("n_neighbors", "max_ratio", "score")}
+        tuned |= {"no_weights": search.uniform, "metric": search.metric}
+        tuned["trials"] = search.trials.to_pylist()
+    return standard_json({
+        **page.head,
+        "counts": {
+            "train": len(samples),
+            "validation": len(findings.validation),
+            "heaviest": len(heavy),
+            "doubtful": int(bad.sum()),
+            "known_label_errors": None if wrong is None else int(wrong.sum()),
+        },
+        "method": findings.weights.method,
+        "sample_weight_mean": 1.0,
+        "settings": dict(findings.weights.details),
+        "neighbors": {
+            "k": near.index.shape[1],
+            "space": findings.space,
+            "search": near.search,
+            "recall": near.recall,
+        },
+        "concentration": concentration(findings),
+        "doubtful_share": {"heaviest": float(bad[heavy].mean()), "all": float(bad.mean())},
+        "metric": None if gain is None else gain.metric,
+        "seeds": 0 if gain is None else gain.score.shape[0],
+        "gain": None if gain is None else gain.to_table().to_pylist(),
+        "search": tuned,
+    })
+
+
+def _weight_figure(findings: WeighFindings) -> Figure:
+    """Histogram of the weights with doubtful samples apart; counts on a logarithmic axis."""
+    weight, bad = findings.sample_weight, findings.near.is_doubtful
+    low, high = float(weight.min()), float(weight.max())
+    if high - low <= 1e-9 * high:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, N_BINS + 1)
+    figure = chart(
+        "sample weight", "samples (log scale)", barmode="overlay", showlegend=bool(bad.any())
     )
-    return note + (f"; doubtful: {doubt}." if doubtful(findings).any() else ".")
+    hover = "weight about %{x:.3g}: %{y:,}"
+    histogram(figure, weight, edges, "all samples", BLUE, hover)
+    if bad.any():
+        name = "contradicted by their neighbours"
+        histogram(figure, weight[bad], edges, name, VERMILION, hover)
+    level(figure, x=1)
+    figure.add_annotation(
+        x=1, y=1, yref="paper", yanchor="bottom", xanchor="left", text="mean 1", showarrow=False
+    )
+    figure.update_yaxes(type="log", dtick=1)
+    return figure
+
+
+def _share_figure(findings: WeighFindings, part: float) -> Figure:
+    """Share of the weight that the heaviest samples hold; uniform weights are its diagonal."""
+    weight = np.sort(findings.weights.weight)[::-1]
+    n = len(weight)
+    sizes = np.unique(np.linspace(0, n, min(n, 200) + 1).round().astype(int))
+    held = np.concatenate([[0], np.cumsum(weight)]) / weight.sum()
+    figure = chart("share of the samples, heaviest first", "share of the weight", margin_r=26)
+    line(figure, [0, 1], [0, 1], "no weights", GREY, width=1.5, dash="dot")
+    hover = "heaviest %{x:.1%}: %{y:.1%} of the weight<extra></extra>"
+    line(figure, sizes / n, held[sizes], findings.method, BLUE, hover, width=3)
+    tenth = len(findings.heaviest) / n
+    marks(
+        figure, [tenth], [part], size=9, mode="markers+text", textposition="middle right",
+        text=[f"{percent(round(tenth, 2))} hold {percent(round(part, 2))}"], showlegend=False,
+    )  # fmt: skip
+    figure.update_xaxes(tickformat=".0%", range=[0, 1], dtick=0.25)
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.03])
+    return figure
+
+
+def _gain_figure(gain: WeightGain) -> Figure:
+    """The change of score under each weighting: a dot a seed, the mean with its interval."""
+    points = gain.metric == "accuracy"
+    unit, n = 100 if points else 1, len(gain.names) - 1
+    title = "change of accuracy, points" if points else f"change of {gain.metric}"
+    figure = chart(title, height=120 + 64 * n, showlegend=False)
+    for i, name in enumerate(gain.names[1:], 1):
+        mean, half = (unit * v for v in gain.difference(i))
+        seeds = unit * (gain.score[:, i] - gain.score[:, 0])
+        colour = BLUE if i == 1 else GREY
+        values, counts = np.unique(seeds.round(9), return_counts=True)
+        height, hover = np.full(len(values), n + 1 - i) + 0.28, "%{x:+.3g} (seeds: %{customdata})"
+        marks(
+            figure, values, height, name, colour, hover, size=8 * np.sqrt(counts), opacity=0.45,
+            customdata=counts, legendgroup=name,
+        )  # fmt: skip
+        hover, bar = f"mean %{{x:+.3g}} ± {half:.3g}", half if math.isfinite(half) else 0
+        marks(
+            figure, [mean], [n + 1 - i], name, colour, hover, size=12, symbol="diamond",
+            error_x={"array": [bar], "thickness": 2.5}, legendgroup=name,
+        )  # fmt: skip
+    level(figure, x=0)
+    labels = [plain(name) for name in gain.names[1:]]
+    figure.update_yaxes(
+        tickvals=list(range(n, 0, -1)), ticktext=labels, range=[0.6, n + 0.6], showgrid=False
+    )
+    return figure
+
+
+def _boundary_figure(findings: WeighFindings, boundary: Boundary) -> Figure:
+    """Samples coloured by weight, and where networks with and without weights change their mind."""
+    samples, weight = findings.samples, findings.sample_weight
+    names = [plain(n) for n in samples.feature_names] or ["x0", "x1"]
+    figure = chart(names[0], names[1], height=460)
+    lines = (("boundary without weights", GREY, "dot"), ("boundary with weights", BLUE, "solid"))
+    for lead, (name, colour, dash) in zip(boundary.lead, lines, strict=True):
+        for surface in lead[:1] if len(lead) == 2 else lead:
+            figure.add_contour(
+                x=boundary.horizontal.round(4), y=boundary.vertical.round(4), z=surface.round(3),
+                contours={"start": 0, "end": 0, "size": 1, "coloring": "none"},
+                line={"color": colour, "width": 3, "dash": dash},
+                showscale=False, hoverinfo="skip", showlegend=False,
+            )  # fmt: skip
+        line(figure, [None], [None], name, colour, width=3, dash=dash)
+    # The heaviest are drawn last, on top; of very many samples a random part stands for all.
+    shown = findings.order[::-1]
+    if len(shown) > MAX_POINTS:
+        shown = shown[np.sort(np.random.default_rng(0).permutation(len(shown))[:MAX_POINTS])]
+    for c, name in enumerate(samples.class_names):
+        own = shown[samples.y[shown] == c]
+        look = {"color": weight[own], "coloraxis": "coloraxis", "size": 7}
+        look |= {"symbol": SYMBOLS[c % len(SYMBOLS)], "line": {"width": 0.5, "color": "#ffffff"}}
+        hover = "weight %{marker.color:.3g}"
+        x, y = samples.x[own, 0], samples.x[own, 1]
+        marks(figure, x, y, name, INK, hover, limit=28, marker=look)
+    bar = {"title": {"text": "weight"}, "thickness": 12, "outlinewidth": 0}
+    figure.update_layout(coloraxis={"colorscale": HEAT, "colorbar": bar})
+    figure.update_yaxes(gridcolor=RULE)
+    return figure

@@ -1,4 +1,4 @@
-"""What the library claims, on data it brings along: each against the plain way to the same figure.
+"""`datassay bench`: what the library claims, each against the plain way to the same figure.
 
 A case does the same work twice, ours and the rival's in turns, and compares the two answers: a
 ratio of times says nothing where the results differ.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import cross_val_predict
@@ -24,18 +26,33 @@ from torch import nn
 from datassay.act.remove.rivals import auroc
 from datassay.act.weigh.weights import sample_weights
 from datassay.collect.collection import collect
+from datassay.collect.curvature.output_loss import margins
 from datassay.collect.linearization import Linearization
+from datassay.commands.bench.command import ClaimSettings
+from datassay.commands.frame import Findings, table
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
+from datassay.data.settings import check_seed
+from datassay.machine import machine_name, matrix_rate
 from datassay.models.build import build_model
 from datassay.polynomial.fit import fit_polynomial
 from datassay.polynomial.monomials import local_monomials
+from datassay.progress import Progress, silent
+from datassay.report.page import Page, Section, Text
+from datassay.report.tables import standard_json
+from datassay.report.wording import count, number
+from datassay.results import result
+from datassay.rules import require
 from datassay.score.compare.retraining_check import retraining_check
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
+from datassay.train.learner import rows_of
 from datassay.train.retrain import retrain
 
+FILES = {"bench.parquet": "every case", "summary.json": "the figures above"}
+COLUMNS = ("case", "ours, s", "plain, s", "times as fast", "answers")
+LIBRARIES = ("datassay", "torch", "numpy", "scipy", "scikit-learn")
 TURNS = 3
 FEW = 3  # of the removals that the rival is timed on
 DESCENT: dict[str, Any] = {"lr": 0.05, "steps": 300}
@@ -44,25 +61,15 @@ N_POINTS, N_COLUMNS, N_NEIGHBORS, RATIO = 20_000, 64, 20, 40
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One claim, measured.
+    """One claim, measured."""
 
-    Attributes:
-        what: our work, with its size.
-        rival: what it was compared with.
-        seconds: ours.
-        rival_seconds: the rival's; where it did a part of the work, times the whole over the part.
-        figure: what the answers were compared by; differences are shares of the largest value.
-        value: ours, or how far both agree.
-        rival_value: the rival's; None where `value` says how far both agree.
-    """
-
-    what: str
-    rival: str
+    what: str  # our work, with its size
+    rival: str  # what it was compared with
     seconds: float
-    rival_seconds: float
-    figure: str
-    value: float
-    rival_value: float | None = None
+    rival_seconds: float  # where it did a part of the work, times the whole over the part
+    figure: str  # what answers were compared by; differences are shares of the largest value
+    value: float  # ours, or how far both agree
+    rival_value: float | None = None  # None where `value` says how far both agree
 
     @property
     def ratio(self) -> float:
@@ -70,26 +77,54 @@ class Measured:
         return self.rival_seconds / self.seconds
 
 
+@result
+class BenchFindings(Findings):
+    """What was measured, in the order the cases ran; the facts say on what."""
+
+    cases: dict[str, Measured]
+
+
+def in_turns(
+    ours: Callable[[], Any], theirs: Callable[[], Any], turns: int = TURNS, part: float = 1
+) -> tuple[Any, Any, tuple[float, float]]:
+    """Two calls one after the other, again and again, so that a busy machine slows both.
+
+    Returns:
+        The answers of the last turn, and the seconds of the quickest; the rival's over `part`, of
+        the work that it did.
+    """
+    seconds: list[list[float]] = []
+    answers: list[Any] = []
+    for _ in range(turns):
+        answers, took = [], []
+        for call in (ours, theirs):
+            start = time.perf_counter()
+            answers.append(call())
+            took.append(time.perf_counter() - start)
+        seconds.append(took)
+    best = np.min(seconds, axis=0)
+    return answers[0], answers[1], (float(best[0]), float(best[1]) / part)
+
+
+def _apart(ours: np.ndarray, theirs: np.ndarray) -> tuple[str, float]:
+    return "largest difference", float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+
+
 def removals(seed: int) -> Measured:
     """All leave-one-outs in closed form, against one decomposition without each sample."""
     train, val = load("breast_cancer", seed=seed)
     lin = collect(build_model("mlp:width=256", train, seed=seed), train, val)
     flow_time = leave_one_out(lin).run.time
-    ours, theirs = in_turns(
+    ours, theirs, seconds = in_turns(
         lambda: leave_one_out(replace(lin)),  # a new one, so that its kernel is decomposed again
         lambda: [without_one(lin, flow_time, i) for i in range(FEW)],
+        part=FEW / len(train),
     )
     whole = trained(lin.kernel, lin.val_kernel, lin.targets - lin.outputs, flow_time)
-    change = np.array([float((whole - part).square().sum()) for part in theirs.answer])
-    apart = np.abs(ours.answer.prediction_change[:FEW] - change).max() / change.max()
-    return Measured(
-        f"{len(train)} leave-one-outs, MLP(256)",
-        "a decomposition of the kernel without each sample",
-        ours.seconds,
-        theirs.seconds * len(train) / FEW,
-        "largest difference",
-        float(apart),
-    )
+    change = np.array([float((whole - part).square().sum()) for part in theirs])
+    rival = "a decomposition of the kernel without each sample"
+    apart = _apart(ours.prediction_change[:FEW], change)
+    return Measured(f"{len(train)} leave-one-outs, MLP(256)", rival, *seconds, *apart)
 
 
 def without_one(lin: Linearization, flow_time: float, i: int) -> torch.Tensor:
@@ -112,20 +147,14 @@ def retraining(seed: int) -> Measured:
     """Networks without one sample each, side by side, against one after the other."""
     train, _ = load("wine", seed=seed)
     model, some = build_model("mlp:width=32,depth=2", train, seed=seed), range(40)
-    ours, theirs = in_turns(
+    ours, theirs, seconds = in_turns(
         lambda: retrain(model, train, loss="mse", removed=some, **DESCENT),
         lambda: [descend(model, train, i) for i in range(FEW)],
+        part=FEW / len(some),
     )
-    real = np.stack([output.numpy() for output in theirs.answer])
-    apart = np.abs(ours.answer.outputs_without[:FEW] - real).max() / np.abs(real).max()
-    return Measured(
-        f"{len(some)} networks of 2 x 32 units retrained, {DESCENT['steps']} updates",
-        "a loop in PyTorch",
-        ours.seconds,
-        theirs.seconds * len(some) / FEW,
-        "largest difference",
-        float(apart),
-    )
+    apart = _apart(ours.outputs_without[:FEW], np.stack([output.numpy() for output in theirs]))
+    what = f"{len(some)} networks of 2 x 32 units retrained, {DESCENT['steps']} updates"
+    return Measured(what, "a loop in PyTorch", *seconds, *apart)
 
 
 def descend(model: nn.Module, train: SampleSet, left_out: int) -> torch.Tensor:
@@ -148,18 +177,18 @@ def fidelity(seed: int) -> Measured:
     model = build_model("mlp:width=256", train, seed=seed)
     some = np.random.default_rng(seed).choice(len(train), 20, replace=False)
     recipe = {**DESCENT, "reduction": "mean"}
-    ours, theirs = in_turns(
+    ours, theirs, seconds = in_turns(
         lambda: leave_one_out(collect(model, train, val), dynamics="descent", **recipe),
         lambda: retrain(model, train, val, loss="mse", removed=some, **recipe),
         turns=1,
+        part=(len(some) + 1) / len(train),
     )
     return Measured(
         f"what each of {len(train)} removals changes, linearised MLP(256), kernel included",
         f"really retraining without each, measured on {len(some)}",
-        ours.seconds,
-        theirs.seconds * len(train) / (len(some) + 1),
+        *seconds,
         "Pearson correlation",
-        retraining_check(ours.answer, theirs.answer).pearson,
+        retraining_check(ours, theirs).pearson,
     )
 
 
@@ -169,7 +198,7 @@ def labels(seed: int) -> Measured:
     noisy = add_label_noise(train, 0.3, kind="pair", seed=seed)
     wrong = noisy.y != noisy.true_y
     model = build_model("mlp", noisy, seed=seed)
-    ours, theirs = in_turns(
+    ours, theirs, seconds = in_turns(
         lambda: label_issues(collect(model, noisy)).score,
         lambda: cross_validated_margin(noisy),
         turns=1,
@@ -177,22 +206,19 @@ def labels(seed: int) -> Measured:
     return Measured(
         f"{int(wrong.sum())} wrong labels of {len(noisy):,} digits, class pairs",
         "5-fold logistic regression",
-        ours.seconds,
-        theirs.seconds,
+        *seconds,
         "AUROC",
-        auroc(wrong, ours.answer),
-        auroc(wrong, theirs.answer),
+        auroc(wrong, ours),
+        auroc(wrong, theirs),
     )
 
 
 def cross_validated_margin(samples: SampleSet) -> np.ndarray:
     """Minus the margin of the given label, from folds that did not hold the sample."""
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-    x = samples.x.reshape(len(samples), -1)
-    p = np.asarray(cross_val_predict(model, x, samples.y, method="predict_proba"))
-    given = p[np.arange(len(samples)), samples.y]
-    p[np.arange(len(samples)), samples.y] = -1
-    return p.max(1) - given
+    x = rows_of(samples, None)
+    chance = cross_val_predict(model, x, samples.y, method="predict_proba")
+    return -margins(np.asarray(chance), samples)
 
 
 def weights(seed: int) -> Measured:
@@ -200,18 +226,12 @@ def weights(seed: int) -> Measured:
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(N_POINTS, N_COLUMNS))
     y = (x @ draw.normal(size=(N_COLUMNS, 10))).argmax(1)
-    ours, theirs = in_turns(
+    ours, theirs, seconds = in_turns(
         lambda: sample_weights(x, y, N_NEIGHBORS, RATIO, search="exact").weight,
         lambda: brute_weights(x, y, N_NEIGHBORS, RATIO),
     )
-    return Measured(
-        f"weights of {N_POINTS:,} samples x {N_COLUMNS} columns, {N_NEIGHBORS} neighbours",
-        "scikit-learn's brute force",
-        ours.seconds,
-        theirs.seconds,
-        "largest difference",
-        float(np.abs(ours.answer - theirs.answer).max() / theirs.answer.max()),
-    )
+    what = f"weights of {N_POINTS:,} samples x {N_COLUMNS} columns, {N_NEIGHBORS} neighbours"
+    return Measured(what, "scikit-learn's brute force", *seconds, *_apart(ours, theirs))
 
 
 def brute_weights(x: np.ndarray, y: np.ndarray, n_neighbors: int, ratio: float) -> np.ndarray:
@@ -226,20 +246,19 @@ def brute_weights(x: np.ndarray, y: np.ndarray, n_neighbors: int, ratio: float) 
 def polynomial(seed: int) -> Measured:
     """A local polynomial of degree 2 with its ridge by leave-one-out, against RidgeCV."""
     train, val = load("digits", seed=seed)
-    x, x_val = (part.x.reshape(len(part), -1).astype(float) for part in (train, val))
+    x, x_val = rows_of(train), rows_of(val)
     terms, one_hot = local_monomials((8, 8)), np.eye(10)[train.y]
     features, val_features = terms.features(x), terms.features(x_val)
-    ours, theirs = in_turns(
+    ours, theirs, seconds = in_turns(
         lambda: fit_polynomial(x, one_hot, terms),
         lambda: RidgeCV(np.logspace(-2, 4, 13)).fit(features, one_hot),
     )
-    right = ours.answer.polynomial.outputs(x_val).argmax(1) == val.y
-    rival_right = theirs.answer.predict(val_features).argmax(1) == val.y
+    right = ours.polynomial.outputs(x_val).argmax(1) == val.y
+    rival_right = theirs.predict(val_features).argmax(1) == val.y
     return Measured(
         f"polynomial of {terms.n_features:,} features on {len(train):,} digits, ridge chosen",
         "scikit-learn's RidgeCV, 13 ridges",
-        ours.seconds,
-        theirs.seconds,
+        *seconds,
         "accuracy",
         float(right.mean()),
         float(rival_right.mean()),
@@ -256,31 +275,53 @@ CASES: dict[str, Callable[[int], Measured]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """What a call gave, and its seconds.
+def run(settings: ClaimSettings, progress: Progress = silent) -> BenchFindings:
+    """Measure cases one after the other."""
+    check_seed(settings.seed)
+    unknown = [name for name in settings.case if name not in CASES]
+    rule, got = f"be one of {', '.join(CASES)}", ", ".join(map(repr, unknown))
+    require(not unknown, "a case", rule, got)
+    chosen, cases = list(dict.fromkeys(settings.case or CASES)), {}
+    for done, name in enumerate(chosen):
+        progress("measure", done, len(chosen))
+        cases[name] = CASES[name](settings.seed)
+    progress("measure", len(chosen), len(chosen))
+    rates = {name: matrix_rate(getattr(torch, name)) for name in ("float32", "float64")}
+    facts = {
+        "Machine": machine_name(),
+        "Threads": str(torch.get_num_threads()),
+        "Matrix products": ", ".join(f"{rate / 1e9:.0f} GF/s {k}" for k, rate in rates.items()),
+        "Versions": ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
+        "Seed": str(settings.seed),
+        "Command": settings.command,
+    }
+    return BenchFindings(cases, facts=facts)
 
-    Attributes:
-        answer: of the last turn.
-        seconds: of the quickest.
-    """
 
-    answer: Any
-    seconds: float
+def page(findings: BenchFindings) -> Page:
+    """Seconds beside the rival's, and how the answers compare."""
+    rows = []
+    for name, one in findings.cases.items():
+        answers = f"{one.figure} {number(one.value)}"
+        if one.rival_value is not None:
+            answers += f" against {number(one.rival_value)}"
+        rows.append((name, *map(number, (one.seconds, one.rival_seconds, one.ratio)), answers))
+    cases = tuple(f"{name}: {m.what}, against {m.rival}" for name, m in findings.cases.items())
+    facts = (f"{name}: {value}" for name, value in findings.facts.items() if name != "Command")
+    blocks = (table("Cases", COLUMNS, rows, in_terminal=True), *map(Text, cases))
+    return Page(
+        brand="datassay bench · what the library claims, measured here",
+        title="The library against the plain way",
+        lead=f"{count(len(rows), 'case')}, each done twice and the answers compared",
+        facts=findings.facts,
+        sections=(Section("cases", "Cases", "Cases", blocks),),
+        files=FILES,
+        answer=(*cases, *facts),
+    )
 
 
-def in_turns(
-    ours: Callable[[], Any], theirs: Callable[[], Any], turns: int = TURNS
-) -> tuple[Timed, Timed]:
-    """Time two calls one after the other, again and again, so that a busy machine slows both."""
-    seconds: list[list[float]] = []
-    answers: list[Any] = []
-    for _ in range(turns):
-        answers, took = [], []
-        for call in (ours, theirs):
-            start = time.perf_counter()
-            answers.append(call())
-            took.append(time.perf_counter() - start)
-        seconds.append(took)
-    best = np.min(seconds, axis=0)
-    return Timed(answers[0], float(best[0])), Timed(answers[1], float(best[1]))
+def files(findings: BenchFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    rows = [{"case": k, **asdict(m), "ratio": m.ratio} for k, m in findings.cases.items()]
+    summary = standard_json({**page.head, "cases": rows})
+    return {"bench.parquet": pa.Table.from_pylist(rows), "summary.json": summary}

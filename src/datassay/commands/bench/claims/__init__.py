@@ -1,1 +1,0 @@
-"""`datassay bench` without data: the library's claims."""

@@ -1,0 +1,273 @@
+"""`datassay bench DATA`: score, retrain on halves, compare; `text/trust.md.j2` says the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.commands.bench.command import TrustSettings
+from datassay.commands.facts import closing_facts, data_facts, model_facts
+from datassay.commands.frame import SampleFindings, composed, table
+from datassay.data.samples import SampleSet
+from datassay.data.settings import check_seed
+from datassay.errors import SettingError
+from datassay.models.build import build_model
+from datassay.models.estimators import checked_estimator, is_estimator, named_estimator
+from datassay.models.names import full_name
+from datassay.models.reference import is_reference
+from datassay.models.weights import weights_choice
+from datassay.progress import Progress, silent
+from datassay.report.page import Page
+from datassay.report.plots import chart, level, marks
+from datassay.report.style import BLUE, GREY, VERMILION
+from datassay.report.tables import standard_json
+from datassay.report.wording import count, number, percent
+from datassay.results import result
+from datassay.rules import at_least, within
+from datassay.score.compare.halves import FEWEST, MOST, retrained_halves
+from datassay.score.compare.scores import standard_scores
+from datassay.score.compare.trust import (
+    CARE,
+    DISTRUST,
+    ENOUGH,
+    LITTLE,
+    LOWEST_CEILING,
+    PREDICTIONS,
+    SAMPLES,
+    TRUST,
+    TrustCheck,
+    trust_check,
+)
+from datassay.setting import default_of
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {"bench.parquet": "every score", "summary.json": "the figures above"}
+# Halves and updates of the two short studies that a plan times.
+SHORT, TIMED = 4, (5, 30)
+MOST_HALVES, MOST_STEPS, MOST_MINUTES = 10_000, 1_000_000, 1e6
+COLUMNS = ("score", "correlation", "of the ceiling", "ahead of free scores", "verdict")
+# Question → its name among the blocks, and its title.
+ASKED = {
+    PREDICTIONS: ("predictions", "Which samples caused a prediction"),
+    SAMPLES: ("samples", "Which samples matter by themselves"),
+}
+COLOURS = {TRUST: BLUE, CARE: "#b8860b", DISTRUST: VERMILION}
+FREE = "free"
+Rows = list[dict[str, Any]]  # one a score, as `TrustCheck.to_table` has it
+
+
+@result
+class TrustFindings(SampleFindings):
+    """A trust check; `validation` are the queries, held out, whose predictions were asked about."""
+
+    model: str  # as the user named it
+    check: TrustCheck
+    fit: float  # accuracy of the trained networks on the queries, or R²
+    seconds: float  # of retraining
+
+
+def run(
+    train: SampleSet, val: SampleSet, settings: TrustSettings, progress: Progress = silent
+) -> TrustFindings:
+    """Everything `datassay bench DATA` computes, without writing anything."""
+    started = time.perf_counter()
+    check_settings(settings)
+    settings = replace(settings, model=full_name(settings.model, train))
+    make, queries = model_of(train, settings), some_of(val, settings)
+    scores = standard_scores(
+        make, train, queries, recipe=settings.recipe, seed=settings.seed, progress=progress
+    )
+    halves = retrained_halves(
+        make, train, queries, recipe=settings.recipe, halves=settings.halves,
+        seconds=60 * settings.minutes, seed=settings.seed, store=settings.store, progress=progress,
+    )  # fmt: skip
+    check = trust_check(halves, scores, seed=settings.seed)
+    findings = TrustFindings(train, queries, settings.model, check, scores.fit, halves.seconds)
+    fit = percent(round(findings.fit, 3)) + " of the queries right"
+    facts = {
+        **data_facts(train, queries),
+        "Fit": fit if train.is_classification else f"R² {number(findings.fit)} on the queries",
+        "Retraining": f"{check.n_halves} random halves, two fits each, in "
+        f"{findings.seconds:.0f} s; --halves {check.n_halves} repeats them",
+        **_model_facts(make, settings),
+        **closing_facts(started, settings.seed, settings.command),
+    }
+    choice = () if settings.weights is None else weights_choice(settings.weights, make(0))
+    return replace(findings, facts=facts, warnings=choice)
+
+
+def check_settings(settings: TrustSettings, *, only_plan: bool = False) -> None:
+    """Refuse, before anything is loaded, what cannot be."""
+    check_seed(settings.seed)
+    within("minutes", settings.minutes, 0, MOST_MINUTES, "(]")
+    if settings.halves is not None:
+        why = ", so that intervals mean something"
+        within("halves", settings.halves, FEWEST, MOST_HALVES, why=why)
+    within("steps", settings.steps, 1, MOST_STEPS)
+    at_least("queries", settings.n_queries, 2)
+
+
+def model_of(train: SampleSet, settings: TrustSettings) -> Any:
+    """From a seed to the user's network at its first weights; or their estimator."""
+    own = named_estimator(settings.model) if is_reference(settings.model) else None
+    if own is None:
+        return lambda seed: build_model(settings.model, train, weights=settings.weights, seed=seed)
+    for name in ("weights", "optimizer", "lr", "steps", "batch_size", "weight_decay"):
+        if getattr(settings, name) != default_of(TrustSettings, name):
+            raise SettingError(
+                f"{name.replace('_', '-')} is of networks; {settings.model} is a scikit-learn "
+                "estimator. Leave it out."
+            )
+    return checked_estimator(own, is_classification=train.is_classification)
+
+
+def some_of(val: SampleSet, settings: TrustSettings) -> SampleSet:
+    """The queries: held-out samples, drawn where there are more than are asked about."""
+    if len(val) <= settings.n_queries:
+        return val
+    drawn = np.random.default_rng(settings.seed).permutation(len(val))[: settings.n_queries]
+    return val.subset(np.sort(drawn))
+
+
+def plan_lines(train: SampleSet, val: SampleSet, settings: TrustSettings) -> list[str]:
+    """What `run` would train, by the time of some updates, or of some fits."""
+    settings = replace(settings, model=full_name(settings.model, train))
+    make, queries, recipe = model_of(train, settings), some_of(val, settings), settings.recipe
+    took = [
+        retrained_halves(
+            make, train, queries, recipe=replace(recipe, steps=steps), halves=SHORT
+        ).seconds
+        for steps in (1, *TIMED)  # the first call also starts the libraries
+    ]
+    update = max(0.0, took[2] - took[1]) / (TIMED[1] - TIMED[0])
+    more = 0 if is_estimator(make) else recipe.steps - TIMED[0]
+    each = (took[1] + update * more) / SHORT
+    halves = settings.halves or int(np.clip(60 * settings.minutes / each, FEWEST, MOST))
+    return [
+        f"{count(halves, 'half', 'halves')} of {len(train):,} samples, two fits each: "
+        f"{count(2 * halves, 'fit')} beside those on all samples.",
+        f"About {each:.2g} s a half, {each * halves:.0f} s in all; at least {FEWEST} halves are "
+        "fitted. Scores come on top. Nothing was run.",
+    ]
+
+
+def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
+    if is_estimator(make):
+        return model_facts(settings.model, f"{type(make).__name__}, fitted anew") | {
+            "Scores": "labels are judged by your model; effects, information and left-out loss are "
+            "of the default network, linearised, as in datassay run"
+        }
+    recipe = settings.recipe
+    batch = "all samples" if recipe.batch_size is None else f"{recipe.batch_size} samples"
+    start = "drawn anew" if settings.weights is None else f"those of {settings.weights.name}"
+    return model_facts(settings.model, f"{settings.model}, first weights {start}") | {
+        "Training": f"{recipe.optimizer}, step size {recipe.lr:g}, {recipe.steps:,} updates of "
+        f"{batch}, weight decay {recipe.weight_decay:g}",
+    }
+
+
+def page(findings: TrustFindings) -> Page:
+    """The answer, the scores of both questions, and how they were judged."""
+    check, rows = findings.check, findings.check.to_table().to_pylist()
+    ours = [row for row in rows if not row["trivial"]]
+    refused = (r for r in ours if r["verdict"] == DISTRUST and r["question"] == PREDICTIONS)
+    answers: dict[str, str] = {}
+    numbers = {
+        "answers": answers,
+        "questions": dict(ASKED.values()),
+        "refused": _listed(refused),
+        "beaten": _listed(row for row in ours if row["ahead_high"] < 0),
+        "enough": ENOUGH,
+        "little": LITTLE,
+        "lowest_ceiling": LOWEST_CEILING,
+    }
+    blocks: dict[str, object] = {}
+    for question, (name, title) in ASKED.items():
+        some = [row for row in rows if row["question"] == question]
+        if some:
+            answers[name] = answer(check, question)
+        blocks[name] = _correlation_figure(some, question == PREDICTIONS)
+        blocks[f"table_{name}"] = table(title, COLUMNS, map(_row, some), in_terminal=True)
+    return composed("trust", findings, blocks, numbers, FILES)
+
+
+def answer(check: TrustCheck, question: str) -> str:
+    """The best score of a question, beside what costs nothing and the ceiling, in a sentence."""
+    rows = [row for row in check.to_table().to_pylist() if row["question"] == question]
+    best = max((row for row in rows if not row["trivial"]), key=lambda row: row["correlation"])
+    free = sorted((row for row in rows if row["trivial"]), key=lambda row: -row["correlation"])
+    beside = ", ".join(f"{row['score']} {_interval(row)}" for row in free)
+    text = (
+        f"{ASKED[question][1]}: {best['verdict']}. {best['score'].capitalize()} predicts "
+        f"retraining with correlation {_interval(best)}; free scores: {beside}"
+    )
+    if question == PREDICTIONS:
+        ceiling = check.ceiling
+        text += f"; the ceiling is {ceiling.value:.2f} ({ceiling.low:.2f} to {ceiling.high:.2f})"
+    if free and not best["ahead_low"] > 0:
+        better = "better" if best["ahead_high"] < 0 else "as well"
+        text += f". {free[0]['score'].capitalize()} does {better}"
+    return f"{text}."
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    share = row["correlation"] / row["ceiling"] if row["ceiling"] else np.nan
+    ahead = "{ahead:+.2f} ({ahead_low:+.2f} to {ahead_high:+.2f})".format(**row).replace("-", "−")
+    own = "free itself" if row["trivial"] else ahead
+    return row["score"], _interval(row), number(share), own, row["verdict"]
+
+
+def _interval(row: dict[str, Any]) -> str:
+    value = row["correlation"]
+    half = max(row["high"] - value, value - row["low"])  # one end may be cut at 1
+    return f"{value:.2f} ± {half:.2f}".replace("-", "−")
+
+
+def _listed(rows: Iterable[dict[str, Any]]) -> str:
+    """The scores' names, which may hold commas, in quotes where there are several."""
+    names = [row["score"] for row in rows]
+    return ", ".join(f"“{name}”" for name in names) if len(names) > 1 else "".join(names)
+
+
+def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
+    """One mark a score of a question; the ceiling as a line."""
+    rows = rows[::-1]
+    figure = chart("correlation with retraining", height=130 + 34 * len(rows), showlegend=True)
+    for group, colour in (*COLOURS.items(), (FREE, GREY)):
+        here = [r for r in rows if group == (FREE if r["trivial"] else r["verdict"])]
+        if not here:
+            continue
+        value, low, high = (np.array([r[k] for r in here]) for k in ("correlation", "low", "high"))
+        bar = {"type": "data", "symmetric": False, "color": colour, "thickness": 2}
+        bar |= {"array": high - value, "arrayminus": value - low}
+        hover, which = "%{y}: %{x:.3f}<extra></extra>", [r["score"] for r in here]
+        marks(figure, value, which, group, colour, hover, size=11, error_x=bar)
+    if has_ceiling and rows:
+        level(figure, x=rows[0]["ceiling"], text="ceiling", position="top")
+    figure.update_yaxes(categoryorder="array", categoryarray=[row["score"] for row in rows])
+    least = min(0.0, float(np.nanmin([row["low"] for row in rows])))
+    figure.update_xaxes(range=[least - 0.03, 1.03], showgrid=True)
+    return figure
+
+
+def files(findings: TrustFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    check, table = findings.check, findings.check.to_table()
+    smooth = check.smoothness
+    summary = standard_json({
+        **page.head,
+        "scores": table.to_pylist(),
+        "ceiling": asdict(check.ceiling),
+        "reliability": asdict(check.reliability),
+        "halves": check.n_halves,
+        "queries": check.n_queries,
+        "smoothness": smooth and {**smooth.means, "agreement": smooth.agreement},
+    })
+    return {"bench.parquet": table, "summary.json": summary}

@@ -1,1 +1,0 @@
-"""`datassay bench DATA`: whether scores predict retraining."""

@@ -1,0 +1,341 @@
+"""`datassay complexity DATA`: measure a learning curve, extrapolate it, and say where it leads.
+
+`text/curve.md.j2` says what the page says.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.commands.complexity.command import CurveSettings
+from datassay.commands.facts import closing_facts, data_facts, model_facts
+from datassay.commands.frame import SampleFindings, composed, table
+from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve
+from datassay.complexity.needed_samples import (
+    Extrapolation,
+    Forecast,
+    NeededSamples,
+    extrapolate,
+    forecast,
+)
+from datassay.data.samples import SampleSet
+from datassay.models.names import full_name
+from datassay.progress import Progress, silent
+from datassay.report.page import Page, Table
+from datassay.report.plots import chart, level, line, marks
+from datassay.report.style import BLUE, GREY, INK, VERMILION, log_ticks
+from datassay.report.tables import standard_json
+from datassay.report.wording import count, number, share
+from datassay.results import result
+from datassay.rules import within
+from datassay.train.learner import named_learner
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {"fits.parquet": "the score of every fit", "summary.json": "the figures above"}
+MOST_REPEATS = 10_000
+# As far as the intervals were checked against more data (bench/uses/learning_curves.py).
+CHECKED = 8
+AHEAD = (1, 2, 4, 8)
+# How far the figures reach, in times the samples there are.
+FARTHEST = 64
+POINTS = 120
+# Below this share of the error that twice the samples remove they are hardly worth it.
+SMALL_GAIN = 0.1
+
+
+@result
+class CurveFindings(SampleFindings):
+    """A learning curve and where it leads."""
+
+    model: str  # as the user named it
+    extrapolation: Extrapolation
+    blind: Extrapolation  # the same without resampling the validation samples
+    needed: tuple[NeededSamples, ...]  # for each score asked about, ascending
+    # The largest size predicted from the smaller ones; None where there are too few.
+    forecast: Forecast | None
+
+    @property
+    def n(self) -> int:
+        """The largest size that was measured."""
+        return int(self.extrapolation.curve.sizes[-1])
+
+    @property
+    def repeats(self) -> int:
+        """Fits a size."""
+        return self.extrapolation.curve.errors.shape[1]
+
+    @property
+    def interval(self) -> str:
+        """What the intervals are called: "90 % interval"."""
+        return f"{100 * self.extrapolation.level:.0f} % interval"
+
+    @property
+    def now(self) -> float:
+        """The mean score of the fits to the largest size."""
+        return float(self.extrapolation.curve.score[-1].mean())
+
+    @property
+    def validation_share(self) -> float:
+        """Of the interval's width at the largest size, what the validation samples account for."""
+        n = np.array([float(self.n)])
+        whole, blind = (np.ptp(e.score(n)[[0, 2], 0]) for e in (self.extrapolation, self.blind))
+        return float(1 - blind / whole) if whole > 0 else 0.0
+
+
+def run(
+    train: SampleSet, val: SampleSet, settings: CurveSettings, progress: Progress = silent
+) -> CurveFindings:
+    """Everything `datassay complexity DATA` computes, without writing anything."""
+    started = time.perf_counter()
+    check_settings(settings)
+    settings = replace(settings, model=full_name(settings.model, train))
+    learner = named_learner(settings.model, train, repeats=settings.repeats, seed=settings.seed)
+    curve = accuracy_curve(
+        learner, train, val,
+        sizes=settings.sizes, seed=settings.seed, store=settings.store, progress=progress,
+    )  # fmt: skip
+    step = "fit laws to resampled curves"
+    progress(step, 0, 3)
+    extrapolation = extrapolate(curve, seed=settings.seed)
+    progress(step, 1, 3)
+    blind = extrapolate(curve, resample_validation=False, seed=settings.seed)
+    progress(step, 2, 3)
+    checked = forecast(curve, seed=settings.seed)
+    progress(step, 3, 3)
+    wanted = settings.accuracy or _default_scores(curve)
+    needed = tuple(extrapolation.needed(score) for score in sorted(set(wanted)))
+    findings = CurveFindings(train, val, settings.model, extrapolation, blind, needed, checked)
+    sizes = ", ".join(f"{n:,}" for n in curve.sizes)
+    facts = {
+        **data_facts(train, val),
+        **model_facts(settings.model, settings.model),
+        "Sizes": f"{sizes}, {count(findings.repeats, 'fit')} each",
+        "Score now": f"{findings.metric} {number(findings.now)} with {findings.n:,} samples",
+        "Wanted": ", ".join(f"{n.score:g}" for n in needed),
+        **closing_facts(started, settings.seed, settings.command),
+    }
+    return replace(findings, facts=facts)
+
+
+def check_settings(settings: CurveSettings, *, only_plan: bool = False) -> None:
+    """Refuse, before any work is done, a setting outside its rule."""
+    for score in settings.accuracy:
+        within("accuracy", score, 0, 1, "()", why=", as 0.95 for 95 %")
+    within("repeats", settings.repeats, 2, MOST_REPEATS, why=", so that the noise is known")
+
+
+def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:
+    """Half of the present error, in two leading digits; all right already: one error in 1000."""
+    error = float(curve.errors[-1].mean()) / 2
+    if not 0 < error < 1:
+        return (0.999,) if error <= 0 else (0.5,)
+    digits = 1 - math.floor(math.log10(error))
+    return (round(1 - error, digits),)
+
+
+def page(findings: CurveFindings) -> Page:
+    """Everything that the command says of a learning curve."""
+    numbers = {
+        "samples": samples,
+        "span": span,
+        # No upper end, and a median beyond what intervals were checked to: it says too much.
+        "vague": lambda one: math.isinf(one.high) and one.median > CHECKED * findings.n,
+        "twice": _twice(findings),
+        "checked": CHECKED,
+    }
+    blocks = {
+        "score": _score_figure(findings),
+        "error": _error_figure(findings),
+        "needed": _needed(findings),
+        "expected": _ahead(findings),
+        "measured": _measured(findings),
+    }
+    page = composed("curve", findings, blocks, numbers, FILES, urgent_first=True)
+    return replace(page, answer=tuple(f"{one.headline}." for one in page.advice))
+
+
+def samples(n: float) -> str:
+    """A number of samples that is no more exact than it can be: "2,300", for infinity "never"."""
+    if not math.isfinite(n):
+        return "never"
+    if n >= 1e9:
+        return "over a billion"
+    digits = max(0, math.floor(math.log10(max(n, 1))) - 1)
+    return f"{max(1, round(n / 10**digits)) * 10**digits:,}"
+
+
+def span(one: NeededSamples) -> str:
+    """The interval in words: "1,500 to 8,000", or without an upper end "at least 1,500"."""
+    if not math.isfinite(one.low):
+        return "no number of samples"
+    if not math.isfinite(one.high):
+        return f"at least {samples(one.low)}"
+    return f"{samples(one.low)} to {samples(one.high)}"
+
+
+def _twice(findings: CurveFindings) -> dict[str, Any]:
+    """What twice the samples bring: the interval, in points or in R², and whether it is little."""
+    n = np.array([1.0, 2.0]) * findings.n
+    errors = findings.extrapolation.draws.errors(n)
+    gain = np.quantile(errors[:, 0] - errors[:, 1], [0.05, 0.5, 0.95])
+    in_points = findings.metric == "accuracy"
+    texts = [f"{100 * g:.1f}" if in_points else f"{g:.3f}" for g in gain]
+    return dict(zip(("low", "middle", "high"), texts, strict=True)) | {
+        "unit": "points of accuracy" if in_points else "of R²",
+        "is_small": gain[1] < SMALL_GAIN * np.median(errors[:, 0]),
+    }
+
+
+def _needed(findings: CurveFindings) -> Table:
+    """What each wanted score needs: median, interval, share of draws that never reach it."""
+    rows = []
+    for one in findings.needed:
+        median = samples(one.median) if math.isfinite(one.median) else "not in most draws"
+        rows.append((f"{one.score:g}", median, span(one), f"{share(1 - one.reached_by)} of draws"))
+    columns = (findings.metric, "samples needed", findings.interval, "never reached in")
+    return table("Samples needed", columns, rows, in_terminal=True)
+
+
+def _ahead(findings: CurveFindings) -> Table:
+    """The score expected of once to eight times the samples, and of infinitely many."""
+    n = np.array(AHEAD, np.float64) * findings.n
+    scores = [*findings.extrapolation.score(n).T, findings.extrapolation.ceiling]
+    names = [*(f"{x:,.0f}" for x in n), "as many as you like"]
+    rows = [
+        (name, number(median), f"{number(low)} to {number(high)}")
+        for name, (low, median, high) in zip(names, scores, strict=True)
+    ]
+    columns = ("training samples", f"{findings.metric} expected", findings.interval)
+    return table("Expected scores", columns, rows, in_terminal=True)
+
+
+def _measured(findings: CurveFindings) -> Table:
+    """Mean score of each size, standard deviation between fits, and the law of the mean."""
+    curve = findings.extrapolation.curve
+    law = 1 - findings.extrapolation.law.errors(curve.sizes.astype(np.float64))[0]
+    rows = [
+        (f"{n:,}", *(number(float(v)) for v in (s.mean(), s.std(ddof=1), p)))
+        for n, s, p in zip(curve.sizes, curve.score, law, strict=True)
+    ]
+    columns = ("training samples", f"mean {findings.metric}", "± between fits",
+               "power law of the mean")  # fmt: skip
+    return table("Measured scores", columns, rows)
+
+
+def _score_figure(findings: CurveFindings) -> Figure:
+    """Score of every fit, the median law with its interval, the scores wanted."""
+    curve, metric = findings.extrapolation.curve, findings.metric
+    figure, n = _chart(findings, metric)
+    low, median, high = findings.extrapolation.score(n)
+    _band(figure, n, low, high, findings.interval)
+    hover = f"%{{x:,.0f}} samples: {metric} %{{y:.3f}}<extra></extra>"
+    line(figure, n, median, "law, median", BLUE, hover, width=2.5)
+    every = np.repeat(curve.sizes, curve.score.shape[1])
+    marks(figure, every, curve.score.ravel(), "one fit", GREY, size=5, opacity=0.5)
+    hover = hover.replace(",.0f", ",")
+    means = curve.score.mean(1)
+    marks(figure, curve.sizes, means, "mean of the fits", INK, hover, size=8, symbol="diamond")
+    for i, one in enumerate(findings.needed):
+        ends, height = [curve.sizes[0], n[-1]], [one.score] * 2
+        look = {"width": 1.5, "dash": "dash", "showlegend": i == 0}
+        line(figure, ends, height, "wanted", VERMILION, **look)
+        _mark_needed(figure, one, float(n[-1]))
+    floor = float(min(low[0], curve.score.min()))
+    top = float(max(high.max(), curve.score.max(), *(one.score for one in findings.needed)))
+    room = 0.04 * (top - floor)
+    figure.update_yaxes(range=[max(floor - room, -0.5), min(top + room, 1.005)])
+    return figure
+
+
+def _error_figure(findings: CurveFindings) -> Figure:
+    """1 − score on two logarithmic axes, where a power law without floor is straight."""
+    curve, law = findings.extrapolation.curve, findings.extrapolation.law
+    figure, n = _chart(findings, f"1 − {findings.metric} (log scale)")
+    low, median, high = np.maximum(1 - findings.extrapolation.score(n), 1e-5)
+    _band(figure, n, high, low, findings.interval)
+    hover = "%{x:,.0f} samples: error %{y:.3g}<extra></extra>"
+    line(figure, n, median, "law, median", BLUE, hover, width=2.5)
+    every = np.geomspace(curve.sizes[0], n[-1], POINTS)
+    errors = np.maximum(law.errors(every)[0], 1e-5)
+    line(figure, every, errors, "power law of the mean", INK, hover, width=1.5, dash="dot")
+    mean = 1 - curve.score.mean(1)
+    shown = mean > 0
+    hover, look = hover.replace(",.0f", ","), {"size": 8, "symbol": "diamond"}
+    marks(figure, curve.sizes[shown], mean[shown], "mean of the fits", INK, hover, **look)
+    figure.update_yaxes(type="log", **log_ticks(np.concatenate([high, low, mean[shown]])))
+    return figure
+
+
+def _chart(findings: CurveFindings, y_title: str) -> tuple[Figure, np.ndarray]:
+    """An empty chart over sizes, the largest measured one marked; and where laws are drawn."""
+    # As far as the wanted scores need, 8 to 64 times the samples there are.
+    far = [v for one in findings.needed for v in (one.median, one.high) if np.isfinite(v)]
+    least, most = AHEAD[-1] * findings.n, FARTHEST * findings.n
+    reach = float(np.clip(1.3 * max(far, default=0), least, most))
+    n = np.geomspace(findings.extrapolation.covers, reach, POINTS)
+    ends = np.array([0.9 * float(findings.extrapolation.curve.sizes[0]), float(n[-1])])
+    figure = chart("training samples (log scale)", y_title, log_x=ends, height=420)
+    figure.update_xaxes(range=np.log10(ends).tolist())
+    level(figure, x=findings.n, colour=GREY, dash="dot", width=1)
+    return figure, n
+
+
+def _band(figure: Figure, n: np.ndarray, low: np.ndarray, high: np.ndarray, name: str) -> None:
+    x, y = np.r_[n, n[::-1]], np.r_[low, high[::-1]]
+    area = {"fill": "toself", "fillcolor": "rgba(0,114,178,.16)", "width": 0}
+    line(figure, x, y, name, BLUE, **area)
+
+
+def _mark_needed(figure: Figure, one: NeededSamples, end: float) -> None:
+    """The interval of the number needed, as a bar on the line of the score wanted."""
+    if not np.isfinite(one.low) or one.low >= end:
+        return
+    ends: list[float] = [one.low, min(one.high, end)]
+    hidden: Any = {"showlegend": False}
+    line(figure, ends, [one.score] * 2, "", VERMILION, width=5, opacity=0.55, **hidden)
+    if one.median < end:
+        look = {"color": VERMILION, "size": 11, "line": {"color": "white", "width": 1.5}}
+        hover = "%{y}: %{x:,.0f} samples"
+        marks(figure, [one.median], [one.score], "", VERMILION, hover, marker=look, **hidden)
+
+
+def files(findings: CurveFindings, page: Page) -> dict[str, pa.Table | str]:
+    """Every fit as a table; the summary, where infinite numbers of samples are null."""
+    ahead = np.array(AHEAD, np.float64) * findings.n
+    names = ("low", "median", "high")
+    extrapolation, forecast = findings.extrapolation, findings.forecast
+    curve, law = extrapolation.curve, extrapolation.law
+    summary = standard_json({
+        **page.head,
+        "metric": findings.metric,
+        "level": extrapolation.level,
+        "needed": [asdict(one) for one in findings.needed],
+        "expected": [
+            {"samples": n, **dict(zip(names, one, strict=True))}
+            for n, one in zip(ahead, extrapolation.score(ahead).T, strict=True)
+        ],
+        "ceiling": dict(zip(names, extrapolation.ceiling, strict=True)),
+        "law": {
+            "equation": "error(n) = floor + drop (n/reference)^(-exponent)",
+            "floor": law.floor[0],
+            "drop": law.drop[0],
+            "exponent": law.exponent[0],
+            "reference": law.reference,
+        },
+        "start": curve.start,
+        "forecast": None if forecast is None else asdict(forecast) | {"holds": forecast.holds},
+        "validation_share": findings.validation_share,
+        "sizes": [
+            {"samples": n, "mean": s.mean(), "std": s.std(ddof=1)}
+            for n, s in zip(curve.sizes, curve.score, strict=True)
+        ],
+    })
+    return {"fits.parquet": curve.to_table(), "summary.json": summary}

@@ -1,0 +1,129 @@
+"""What commands about one thing share: their findings, and the page, table and cards of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.report.advice import most_urgent_first
+from datassay.report.compose import compose
+from datassay.report.drawing import draw, sample_texts
+from datassay.report.page import Card, Gallery, Page, Row, Table
+from datassay.report.tables import column, labels
+from datassay.report.wording import signed
+from datassay.results import result
+
+
+@result
+class Findings:
+    """What a job found out.
+
+    Attributes:
+        facts: what was run and on what, name to value, in the order to show.
+        warnings: what the reader must know before trusting the figures.
+    """
+
+    facts: dict[str, str] = field(default_factory=dict, kw_only=True)
+    warnings: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+@result
+class SampleFindings(Findings):
+    """What a job found out about training samples, in their order.
+
+    Attributes:
+        samples: the n training samples.
+        validation: what is measured on; decides nothing unless a rule says so.
+    """
+
+    samples: SampleSet
+    validation: SampleSet
+
+    @property
+    def metric(self) -> str:
+        """What scores are: "accuracy" or "R²"."""
+        return "accuracy" if self.samples.is_classification else "R²"
+
+
+def check_ids(samples: SampleSet, verb: str, **results: Any) -> None:
+    """Refuse results of other samples than those that the report shows."""
+    for name, one in results.items():
+        if one is not None and not np.array_equal(one.ids, samples.ids):
+            raise DataError(
+                f"{name} must have the samples' ids in the samples' order; they differ. "
+                f"{verb} the same SampleSet that the report shows."
+            )
+
+
+def composed(
+    template: str,
+    findings: Findings,
+    blocks: Mapping[str, Any],
+    numbers: Mapping[str, object],
+    files: Mapping[str, str],
+    *,
+    ids: Mapping[str, tuple[str, ...]] | None = None,
+    urgent_first: bool = False,
+) -> Page:
+    """The page of findings: what its template says, under the facts and warnings of all pages."""
+    samples = findings.samples if isinstance(findings, SampleFindings) else None
+    page = compose(
+        template,
+        blocks,
+        {"findings": findings, **numbers},
+        ids=ids,
+        facts=findings.facts,
+        warnings=(*(samples.warnings if samples else ()), *findings.warnings),
+        files=files,
+        columns=samples.columns if samples else (),
+    )
+    return replace(page, advice=most_urgent_first(page.advice)) if urgent_first else page
+
+
+def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **look: Any) -> Table:
+    """A table of a page; each row begins with its heading."""
+    lines = tuple(Row(first, tuple(cells)) for first, *cells in rows)
+    return Table(name, tuple(columns), lines, **look)
+
+
+def change_cells(change: float, half: float, metric: str) -> tuple[str, str]:
+    """A change of score and its interval, as tables show them."""
+    low, high = (signed(change + s * half, metric) for s in (-1, 1))
+    return signed(change, metric), f"{low} to {high}"
+
+
+def sample_table(
+    samples: SampleSet,
+    first: Mapping[str, Any],
+    more: Mapping[str, Any] | None = None,
+    *,
+    truth: bool = True,
+) -> pa.Table:
+    """One row a sample: id, `first`, label and class, `more`, then truth and source where known."""
+    columns = {"id": column(samples.ids), **first, "label": column(samples.y)}
+    if samples.is_classification:
+        columns["class_name"] = labels(samples, samples.y)
+    columns |= more or {}
+    if truth and samples.true_y is not None:
+        columns["true_label"] = labels(samples, samples.true_y)
+    if samples.source is not None:
+        columns["source"] = column(samples.source)
+    return pa.table(columns)
+
+
+def sample_gallery(
+    samples: SampleSet, positions: np.ndarray, more: Iterable[Mapping[str, Any]], **look: Any
+) -> Gallery:
+    """A gallery with a card a position, each with further fields of its own."""
+    source = [""] * len(samples) if samples.source is None else samples.source
+    cards = (
+        Card(**sample_texts(samples, i), drawing=drawing, source=str(source[i]), **own)
+        for i, drawing, own in zip(positions, draw(samples, positions), more, strict=True)
+    )
+    return Gallery(cards=tuple(cards), class_names=samples.class_names, **look)
