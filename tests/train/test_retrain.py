@@ -15,6 +15,9 @@ from datassay.train.retrain import retrain
 RUN = {"lr": 0.05, "steps": 30}
 
 
+THREE = SampleSet(np.eye(6, dtype=np.float32), np.arange(6) % 3, np.arange(6), ("a", "b", "c"))
+
+
 def samples(n=12, k=2, seed=0, shape=(5,)):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, *shape)).astype(np.float32)
@@ -180,6 +183,16 @@ def test_a_store_of_something_else_is_refused(tmp_path):
         ({"precision": "float16"}, SettingError, "precision must be 'float32' or 'float64'"),
         ({"model": network().requires_grad_(False)}, ModelError, "parameter; every one is frozen"),
         ({"val": samples(shape=(4,))}, DataError, "must have inputs of one shape"),
+        # One output beside three classes would be broadcast against them in silence.
+        *(
+            (
+                {"train": THREE, "model": nn.Linear(6, k), "loss": loss},
+                ModelError,
+                f"must have 3 outputs, one a class; got {k}",
+            )
+            for loss in ("mse", "cross_entropy")
+            for k in (1, 2, 4)
+        ),
     ],
 )
 def test_refusals(given, error, message):
