@@ -25,27 +25,27 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 7_600,  # 5 900
-    "models": 2_150,  # 1 900
-    "store": 1_600,  # 1 600
-    "collect": 7_550,  # 6 800
-    "train": 2_850,  # 2 600
-    "stats.py": 300,  # 300
-    "score": 16_450,  # 15 800
-    "act": 8_350,  # 7 000
-    "polynomial complexity lm estimators": 7_800,  # 8 000
-    "commands": 15_750,  # 10 800
+    "data": 6_350,  # 5 900
+    "models": 1_900,  # 1 900
+    "store": 1_500,  # 1 600
+    "collect": 6_850,  # 6 800
+    "train": 2_600,  # 2 600
+    "stats.py": 250,  # 300
+    "score": 15_300,  # 15 800
+    "act": 7_100,  # 7 000
+    "polynomial complexity lm estimators": 7_450,  # 8 000
+    "commands": 12_800,  # 10 800
     # Everything in the folder, templates of any kind counted.
-    "report": 6_300,  # 5 200
+    "report": 5_900,  # 5 200
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 73_700,  # 66 000
+    "src/datassay": 65_000,  # 66 000
     "packages/datassay-exports/src": 460,  # tools that few people need
-    "packages/datassay-lab/src": 9_600,  # 9 000
-    "bench": 10_750,  # 9 500
-    "tests packages/*/tests": 45_900,  # 32 000
+    "packages/datassay-lab/src": 9_050,  # 9 000
+    "bench": 10_050,  # 9 500
+    "tests packages/*/tests": 40_300,  # 32 000
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
-SHELLS_SHARE = 0.435  # 1/3
+SHELLS_SHARE = 0.41  # 1/3
 SERVING = ("commands", "report", "setting.py")
 CORE = ("score", "act", "collect", "train", "data", "models", "polynomial", "complexity", "lm")
 
