@@ -1,6 +1,7 @@
 """What is kept: lines of results.jsonl, and cells of quick.jsonl and full.jsonl."""
 
 import json
+import os
 import platform
 import subprocess
 import time
@@ -13,7 +14,6 @@ import numpy as np
 import torch
 
 from bench.stats import interval
-from datassay.machine import machine_name
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
@@ -38,6 +38,18 @@ def record(bench: str, *, keep: bool = True, **figures: object) -> None:
         }  # fmt: skip
         append(RESULTS, line)
     print(bench, plain, flush=True)
+
+
+def machine_name() -> str:
+    """Architecture, processor and number of cores."""
+    processor = platform.processor()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                processor = line.partition(":")[2].strip()
+                break
+    return f"{platform.machine()}, {processor or 'unknown processor'}, {os.cpu_count()} cores"
 
 
 def latest() -> dict[str, dict]:

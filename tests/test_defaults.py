@@ -129,8 +129,8 @@ STEPS_OF = {
     **dict.fromkeys(("CurveSettings", "TeacherSettings"), ("complexity",)),
     "PolynomialSettings": ("polynomial",),
     "KeepSettings": ("act.remove",),
-    **dict.fromkeys(("DataInputs", "NoiseInputs", "AdversarialInputs", "ClaimSettings",
-                     "TrustSettings", "LabSettings", "ApplySettings"), ("data",)),
+    **dict.fromkeys(("DataInputs", "NoiseInputs", "AdversarialInputs", "TrustSettings",
+                     "LabSettings", "ApplySettings"), ("data",)),
     **dict.fromkeys(("ExplainSettings", "IndexSettings", "PlanInputs", "ExportSettings",
                      "ReportSettings", "ViewSettings"), ()),
 }  # fmt: skip

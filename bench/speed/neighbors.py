@@ -17,7 +17,6 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
 from datassay.act import sample_weights
-from datassay.commands import brute_weights
 
 K, RATIO, N, COLUMNS = 20, 40, 60_000, 64
 TREE_QUERIES = 200
@@ -34,6 +33,15 @@ def gaussian() -> tuple[np.ndarray, np.ndarray]:
     return x, (x @ draw.normal(size=(COLUMNS, 10))).argmax(1)
 
 
+def brute_weights(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The same weights from scikit-learn's brute force, written as one would."""
+    search = NearestNeighbors(n_neighbors=K, algorithm="brute", n_jobs=-1).fit(x)
+    neighbors = search.kneighbors(x, return_distance=False)
+    variance = np.eye(int(y.max()) + 1)[y][neighbors].var(1).sum(1)
+    weight = 1 + (RATIO - 1) * variance / variance.max()
+    return weight / weight.sum()
+
+
 def timed(call: Callable) -> tuple:
     start = time.perf_counter(), time.process_time()
     found = call()
@@ -45,7 +53,7 @@ def measured(source: Callable, options: Options) -> dict[str, object]:
     calls = {
         "exact": lambda: sample_weights(x, y, K, RATIO, search="exact"),
         "approximate": lambda: sample_weights(x, y, K, RATIO, search="approximate"),
-        "brute": lambda: brute_weights(x, y, K, RATIO),
+        "brute": lambda: brute_weights(x, y),
     }
     found, seconds = {}, {}
     for _ in range(options.repeats or 3):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -85,15 +84,3 @@ def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1)
         call()
         seconds.append(time.perf_counter() - start)
     return min(seconds)
-
-
-def machine_name() -> str:
-    """Architecture, processor and number of cores."""
-    processor = platform.processor()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                processor = line.partition(":")[2].strip()
-                break
-    return f"{platform.machine()}, {processor or 'unknown processor'}, {os.cpu_count()} cores"

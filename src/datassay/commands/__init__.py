@@ -9,7 +9,6 @@ from datassay.face import face
 if TYPE_CHECKING:
     from datassay.commands.app import app as app
     from datassay.commands.app import main as main
-    from datassay.commands.bench.claims import brute_weights as brute_weights
     from datassay.commands.command import Command as Command
     from datassay.commands.facts import seed_facts as seed_facts
     from datassay.commands.run.command import write_results as write_results

@@ -1,82 +1,8 @@
-"""`datassay bench`: both sides of a claim agree; of DATA files, page, plan, one line an error."""
+"""`datassay bench`: files, page, plan, one line an error."""
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
-import torch
 
-import datassay.commands.bench.claims as claims
-from datassay.commands.bench.claims import CASES, Measured, in_turns
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
-
-FIGURES = {
-    "leave-one-out": (0, 1e-9),
-    "retraining": (0, 1e-5),
-    "fidelity": (0.98, 1.0),
-    "labels": (0.95, 1.0),
-    "weights": (0, 1e-12),
-    "polynomial": (0.95, 1.0),
-}
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    monkeypatch.setattr(claims, "N_POINTS", 500)
-    monkeypatch.setattr(claims, "DESCENT", {"lr": 0.05, "steps": 100})
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_both_sides_agree(name):
-    measured = CASES[name](1)
-    low, high = FIGURES[name]  # every case has a bound
-    assert low <= measured.value <= high
-    assert measured.seconds > 0
-    assert measured.ratio == measured.rival_seconds / measured.seconds
-    if measured.rival_value is not None:
-        assert measured.value > measured.rival_value - 0.01
-
-
-def test_a_wrong_answer_shows(monkeypatch):
-    plain = claims.trained
-    monkeypatch.setattr(claims, "trained", lambda *a: plain(*a[:3], 1.01 * a[3]))
-    assert CASES["leave-one-out"](0).value > 1e-4
-
-
-def test_the_brute_force_is_the_flow_it_claims_to_be():
-    rows = torch.randn(6, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    residual, t = torch.arange(6.0, dtype=torch.float64)[:, None], 0.3
-    kernel = rows @ rows.T
-    moved = torch.zeros_like(residual)
-    for _ in range(20_000):  # the same flow by small steps of the outputs
-        moved += t / 20_000 * kernel @ (residual - moved)
-    outputs = claims.trained(kernel, kernel, residual, t)
-    np.testing.assert_allclose(outputs, moved, rtol=1e-3, atol=1e-3)
-
-
-def test_the_quickest_turn_counts_and_the_calls_alternate():
-    calls = []
-    call = lambda name, answer: lambda: calls.append(name) or answer  # noqa: E731
-    *answers, (ours, theirs) = in_turns(call("a", 1), call("b", 2), turns=2, part=0.5)
-    assert calls == ["a", "b", "a", "b"]
-    assert answers == [1, 2]
-    assert 0 <= ours < 1 and 0 <= theirs < 2
-
-
-def test_files_and_table(tmp_path, monkeypatch):
-    done = Measured("a polynomial", "RidgeCV", 1.0, 2.5, "accuracy", 0.98, 0.97)
-    monkeypatch.setitem(CASES, "polynomial", lambda seed: replace(done, value=0.9 + seed / 100))
-    args = ["--case", "polynomial", "--case", "retraining", "--seed", 2, "--out", tmp_path]
-    result, table = succeed("bench", *args), columns(tmp_path / "bench.parquet")
-    assert table["case"] == ["polynomial", "retraining"]
-    assert table["value"][0] == 0.92 and table["ratio"][0] == 2.5
-    assert table["rival_value"] == [0.97, None]
-    told = summary(tmp_path)
-    assert told["facts"]["Seed"] == "2"
-    assert [case["what"] for case in told["cases"]] == table["what"]
-    assert "0.920 against 0.970" in words(result) + (tmp_path / "index.html").read_text()
-    assert result.stdout.split()[-1].endswith("index.html")
-
 
 SHORT = ["--model", "mlp:width=8", "--steps", 60, "--lr", 0.01, "--halves", 20]
 NETWORK = """
@@ -145,11 +71,11 @@ def test_a_plan_runs_nothing(tmp_path):
 
 
 test_bad_input_costs_one_line_and_writes_nothing = refusals({
-    "bench --case nope": "a case must be one of leave-one-out, .*; got 'nope'",
-    "bench --seed -1": "seed must be an integer",
-    "bench --lr 0.1": "lr needs DATA",
-    "bench --plan": "plan needs DATA",
-    "--case labels": "case is measured without DATA",
+    "bench": "DATA must be given once, .* python -m bench runs the development suite",
+    "bench --plan --lr 0.1": "DATA must be given once",
+    "--data wine": "DATA must be given once",
+    "--case labels": "No such option: --case",
+    "--seed -1": "seed must be an integer",
     "--halves 3": r"halves must lie in \[20, .*got 3",
     "--steps 0": "steps must lie in .*got 0",
     "--minutes 0": "minutes must lie in .*got 0",

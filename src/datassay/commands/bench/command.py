@@ -1,13 +1,13 @@
-"""`datassay bench`: the library's claims, or whether its scores hold for the user's own data."""
+"""`datassay bench`: whether scores hold for the user's own data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from datassay.commands.command import Command, refuse_others
+from datassay.commands.command import Command
 from datassay.commands.inputs import (
     MODEL,
     MODEL_HELP,
@@ -17,24 +17,9 @@ from datassay.commands.inputs import (
     whole_auto_or_none,
 )
 from datassay.data.settings import Loading
+from datassay.errors import SettingError
 from datassay.setting import setting
 from datassay.train.recipe import Recipe
-
-HOME = "datassay.commands.bench"
-
-
-@dataclass(frozen=True)
-class ClaimSettings:
-    """What the job can be told; every default is what `datassay bench` does."""
-
-    case: tuple[str, ...] = setting(
-        (),
-        "Without DATA: leave-one-out, retraining, fidelity, labels, weights or polynomial; may be "
-        "repeated.",
-        show="all",
-    )
-    seed: int = setting(Loading.seed, SEED_HELP)
-    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,27 +61,24 @@ class TrustSettings:
 
 
 class _Bench(Command):
-    """DATA asks whether scores hold for them; without, the library's claims are measured."""
+    """Says, where no DATA are given, what else has its name."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Choose by the data, and refuse options of the other mode."""
+        """Refuse first that no DATA are given."""
         if given.get("data") is None and given.get("data_option") is None:
-            for others in (TrustSettings, DataInputs, PlanInputs):
-                refuse_others(given, others, (ClaimSettings,), "needs DATA to check")
-            CLAIMS.start(given, out)
-        else:
-            mode = (TrustSettings, DataInputs, PlanInputs)
-            refuse_others(given, ClaimSettings, mode, "is measured without DATA")
-            TRUST.start(given, out)
+            raise SettingError(
+                "DATA must be given once, as an argument or as --data; see --help. In a clone of "
+                "the repository, python -m bench runs the development suite."
+            )
+        super().start(given, out)
 
 
 COMMAND = _Bench(
     name="bench",
-    help="""Check on your data whether scores predict retraining; or measure the library's claims.
+    help="""Check on your data whether scores predict retraining.
 
-    With DATA: trains networks on random halves of the samples and says how well each score
-    predicts them, beside loss alone and the ceiling: trust, with care, or do not trust. Minutes.
-    Without: six cases, each against the plain way; about 15 seconds on two cores. Writes
+    Trains networks on random halves of the samples and says how well each score predicts them,
+    beside loss alone and the ceiling: trust, with care, or do not trust. Minutes. Writes
     bench.parquet, summary.json and one page.
 
     Examples:
@@ -105,21 +87,9 @@ COMMAND = _Bench(
       datassay bench table.csv --target label --model my.py:network --lr 0.01 --minutes 5
 
       datassay bench photos/ --model cnn --halves 50 --store kept
-
-      datassay bench
-
-      datassay bench --case leave-one-out --case labels --seed 1 --out measured
     """,
     settings=TrustSettings,
-    inputs=(ClaimSettings, DataInputs, PlanInputs),
-    home=HOME,
+    home="datassay.commands.bench.trust",
     out="bench",
-    order=100,
-)
-CLAIMS = Command(
-    name=COMMAND.name, help="", settings=ClaimSettings, home=f"{HOME}.claims", out=COMMAND.out,
-    inputs=(),
-)  # fmt: skip
-TRUST = replace(
-    CLAIMS, settings=TrustSettings, home=f"{HOME}.trust", inputs=(DataInputs, PlanInputs)
+    inputs=(DataInputs, PlanInputs),
 )
