@@ -27,6 +27,7 @@ RUN = (README, *sorted((DOCS / "howto").glob("*.md")), DOCS / "methods.md")
 
 
 @pytest.mark.parametrize("snippet", snippets(*RUN)[1:])
+@pytest.mark.slow
 def test_snippet_runs(snippet, request, capsys):
     if "datassay_lab" in snippet:
         pytest.importorskip("datassay_lab")  # a package of its own

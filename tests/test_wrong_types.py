@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 # A process of its own: here beartype would refuse these before the library does.
 SCRIPT = """
 import datassay as da
@@ -64,6 +66,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 def test_one_clear_line():
     command = [sys.executable, "-c", SCRIPT.format(calls=list(CALLS))]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -74,6 +74,7 @@ class Scaled(torch.nn.Module):
         return self.factor * self.network(x)
 
 
+@pytest.mark.slow
 def test_networks_of_a_script_travel_with_their_code(processes):
     _, train, val = problem()
     expected = collect(Scaled(2.0), train, val, projection=9)

@@ -104,6 +104,7 @@ print(json.dumps(code_fingerprint(Net())))
 
 
 @pytest.mark.parametrize("way", ["file", "exec"])
+@pytest.mark.slow
 def test_other_processes_agree(edited, way):
     path = os.pathsep.join([str(edited.folder), *sys.path])
     for hashes in ("0", "1"):

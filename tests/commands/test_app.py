@@ -401,6 +401,7 @@ def command(*args, **popen):
     )
 
 
+@pytest.mark.slow
 def test_interrupting_leaves_earlier_results(here):
     out = here / "out"
     planted(out, FILES)

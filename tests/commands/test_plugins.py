@@ -44,6 +44,7 @@ def test_the_example_of_the_documentation_installs_and_runs(tmp_path):
     assert bad.returncode == 2 and bad.stderr.count("Error: ") == 1
 
 
+@pytest.mark.slow
 def test_the_score_of_the_documentation_installs_and_runs(tmp_path):
     score = PAGE.split("## A score")[1]
     (code,) = re.findall(r"```py\n(.*?)```", score, re.S)[:1]

@@ -65,6 +65,7 @@ class Reversed(LogisticRegression):
         return self.classes_[self.predict_proba(X).argmax(1)]
 
 
+@pytest.mark.slow
 def test_columns_of_own_models_and_routers_are_read_by_classes_():
     train = routable_mixture((250, 250), n_classes=3, n_features=6, seed=0)
     plain, reverse = (

@@ -1,6 +1,7 @@
 """Odd but legal inputs: every score is finite, or one line says why there is none."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def check_all(train, val, network, form, run):
     weight_decay=st.sampled_from((0.0, 0.0, 1e-3)),
     steps=st.sampled_from((1, 7, 10_000)),
 )
+@pytest.mark.slow
 def test_finite_or_one_line(problem, network, form, **run):
     try:
         check_all(*sets_of(**problem), network, form, run)

@@ -206,9 +206,19 @@ EACH = {
 }
 
 
+# Those that train networks for seconds; their parameters are checked in every run.
+LONG = {"autoencoder", "variational-autoencoder", "gan", "optimal-discriminator", "texture-shape"}
+LONG |= {"flat-minima", "fourier-mask"}
+
+
 def pytest_generate_tests(metafunc):
     for fixture in EACH.keys() & set(metafunc.fixturenames):
-        metafunc.parametrize(fixture, EACH[fixture], ids=[case[0] for case in EACH[fixture]])
+        slow = LONG if fixture in {"smaller", "broken"} else ()
+        cases = [
+            pytest.param(case, id=case[0], marks=[pytest.mark.slow] * (case[0] in slow))
+            for case in EACH[fixture]
+        ]
+        metafunc.parametrize(fixture, cases)
 
 
 @cache

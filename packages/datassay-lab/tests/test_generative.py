@@ -8,6 +8,8 @@ from datassay.data import load
 from datassay_lab.generative import variational_autoencoder as bounds
 from datassay_lab.generative.gan import best_value, gan, value
 
+pytestmark = pytest.mark.slow
+
 
 def test_linear_autoencoder_learns_the_principal_subspace_and_a_curved_one_loses_less(small):
     from sklearn.decomposition import PCA

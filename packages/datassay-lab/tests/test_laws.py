@@ -141,6 +141,7 @@ def test_terms_read_as_one_writes_them():
     assert readable("v_22") == "v_yy"
 
 
+@pytest.mark.slow
 def test_pde_discovery_finds_all_three(monkeypatch):
     monkeypatch.delenv("DATASSAY_DATA", raising=False)
     discovery = pde_discovery(n_windows=300, seed=2)
@@ -180,6 +181,7 @@ def test_simulated_laws_finds_both_fields_of_each():
     assert len(seen.figure.data) == 4
 
 
+@pytest.mark.slow
 def test_simulated_laws_finds_the_spiral_and_loses_it_at_a_higher_price(monkeypatch):
     monkeypatch.setattr("datassay_lab.laws.simulated_laws.LAWS", SYSTEMS[2:3])
     result = simulated_laws(n_windows=200)
@@ -187,6 +189,7 @@ def test_simulated_laws_finds_the_spiral_and_loses_it_at_a_higher_price(monkeypa
     assert not simulated_laws(n_windows=200, weight=0.01).agreement.holds
 
 
+@pytest.mark.slow
 def test_windows_are_drawn_by_the_seed_and_leave_the_global_generator_alone(monkeypatch):
     small = replace(SYSTEMS[1], simulate=lambda: simulation.nonlinear_schrodinger(n=64, m=101))
     monkeypatch.setattr("datassay_lab.laws.simulated_laws.LAWS", (small,))
@@ -204,6 +207,7 @@ def two_systems(monkeypatch):
     monkeypatch.setattr(networks, "SYSTEMS", systems)
 
 
+@pytest.mark.slow
 def test_network_dictionary_finds_what_differences_do_not(two_systems):
     state = torch.get_rng_state()
     result = network_dictionary(iterations=500, seed=1)

@@ -64,6 +64,7 @@ def test_smoothness_is_a_correlation_of_neighbours():
     assert _smoothness(filters)[0] == pytest.approx(np.corrcoef(np.array(pairs).T)[0, 1])
 
 
+@pytest.mark.slow
 def test_random_textures_move_a_network_to_shapes(small):
     result = small("texture-shape")
     assert result.texture[1] > 0.9  # small patches cannot see a shape

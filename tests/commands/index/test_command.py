@@ -199,6 +199,7 @@ def test_what_does_not_fit_between_index_and_data_is_told(here, file, options, t
     assert len(columns("out/samples.parquet")["id"]) == 90
 
 
+@pytest.mark.slow
 def test_a_killed_one_goes_on_with_the_same_bits(here, monkeypatch):
     """Killed by the system, in a process of its own, while rows are kept."""
     monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
