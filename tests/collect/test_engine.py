@@ -35,6 +35,7 @@ def processes():
     return engine_named("processes", workers=2)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_bits_write_into_a_store_and_read_from_it(
     processes, tmp_path, monkeypatch
 ):

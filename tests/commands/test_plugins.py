@@ -33,6 +33,7 @@ def datassay(folder, *arguments):
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_documentation_installs_and_runs(tmp_path):
     (code,) = re.findall(r"```py\n(.*?)```", PAGE.split("## A command")[1], re.S)[:1]
     (entry,) = re.findall(r'```toml\n\[project.entry-points.(".*?)```', PAGE, re.S)[:1]

@@ -197,6 +197,7 @@ def test_bad_settings():
     ("kind", "rate", "form", "least"),
     [("uniform", 0.1, "one rate", 0.998), ("pair", 0.3, "one target a class", 0.998)],
 )
+@pytest.mark.slow
 def test_digits_reach_the_measured_figures(kind, rate, form, least):
     """bench/truths/labels.py: AUROC 1.000 at 10 % uniform noise and at 30 % class pairs."""
     train, _ = load("digits")

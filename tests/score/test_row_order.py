@@ -15,6 +15,7 @@ CASES = (
 
 
 @pytest.mark.parametrize(("family", "form"), CASES, ids=[family for family, _ in CASES])
+@pytest.mark.slow
 def test_float64_scores_do_not_depend_on_the_order(family, form):
     found = differences(samples(family, 50), lambda sets: all_scores(sets, form))
     # Of eigenvalues that almost meet, rounding mixes the modes a little.

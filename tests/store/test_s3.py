@@ -31,6 +31,7 @@ def bucket(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.slow
 def test_written_read_damaged_and_mended_on_s3(bucket):
     store = full(bucket)
     check_all_there(opened(bucket))

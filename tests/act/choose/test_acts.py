@@ -129,6 +129,7 @@ def test_the_screen_is_the_ridge_fit_of_the_changed_samples():
     assert closed.score(act, train) == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_mending_labels_that_flip_one_way_gains_what_it_does_on_right_labels():
     train, _ = one_way(500, 0, wrong=0.45)
     held_out, true = one_way(800, 1, wrong=0.45)

@@ -30,6 +30,7 @@ def found(iris):
     return run(iris, None, RunSettings(model=NEIGHBORS, curve_seeds=2, attribution="none"))
 
 
+@pytest.mark.slow
 def test_the_users_model_judges_the_labels(iris, found):
     own = da.label_issues(iris, model=KNeighborsClassifier())
     np.testing.assert_array_equal(found.issues.score, own.score)
@@ -41,6 +42,7 @@ def test_the_users_model_judges_the_labels(iris, found):
     assert found.acts.n_parts == 5 and found.acts.n_held_out == len(iris)
 
 
+@pytest.mark.slow
 def test_the_users_model_is_retrained(iris, found):
     """The definition at one point: fitted to what is kept of each fifth's rest."""
     ranking = "lowest information first"
@@ -52,6 +54,7 @@ def test_the_users_model_is_retrained(iris, found):
     assert "KNeighborsClassifier, fitted anew" in found.facts["Retraining"]
 
 
+@pytest.mark.slow
 def test_the_page_tells_who_judged(found):
     told = dict(page(found).method)["Held out"]
     assert "KNeighborsClassifier, 5-fold cross-validation: a fit that has not seen" in told
