@@ -92,28 +92,6 @@ class BlockPlan(Tabular):
         return self.peak_bytes <= self.free_bytes
 
 
-def seconds(self) -> float:
-    """Expected on this machine."""
-    return self.pilot + seconds_of(self.work)
-
-
-class MeasuredPlan(Tabular):
-    """What the plans of an influence and of an index share.
-
-    Attributes:
-        peak_bytes: most memory at once, beyond the program and its samples.
-        free_bytes: memory that is free.
-    """
-
-    peak_bytes: float
-    free_bytes: float
-
-    @property
-    def fits(self) -> bool:
-        """Whether the memory that it needs is free."""
-        return self.peak_bytes <= self.free_bytes
-
-
 def added(*works: Mapping[str, float], times: float = 1.0) -> dict[str, float]:
     """The work of several parts together, done so many times."""
     kinds = dict.fromkeys(kind for work in works for kind in work)

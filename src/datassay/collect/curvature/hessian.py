@@ -142,17 +142,6 @@ def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "c
     return _flat(gradients)
 
 
-def mean_gradient(objective: LossAt) -> Float[Tensor, " d"]:
-    """Gradient ∇L of the mean loss of all samples, [d]; two passes over them."""
-    rows = max(1, ACTIVATION_VALUES // objective.activations)
-    total = torch.zeros_like(flat_weights(objective))
-    for x, y in zip(objective.x.split(rows), objective.y.split(rows), strict=True):
-        with _vectorized():
-            slope = grad(partial(_mean_loss, objective, x=x, y=y))(objective.weights)
-        total += torch.cat([part.flatten() for part in slope.values()]) * (len(x) / len(objective))
-    return total
-
-
 def flat_weights(objective: LossAt) -> Float[Tensor, " d"]:
     """The weights that train, flat, in the order of `named_parameters`."""
     return torch.cat([w.flatten() for w in objective.weights.values()])
