@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -93,11 +92,3 @@ def resnet20() -> nn.Module:
     network.load_state_dict(known)
     layer.load_state_dict(last)
     return nn.Sequential(network, layer).eval()
-
-
-def resnet20_features(samples: SampleSet) -> SampleSet:
-    """The samples as its 64 features, in place of a network pretrained on ImageNet."""
-    network = resnet20().get_submodule("0")
-    with torch.no_grad():
-        rows = torch.cat([network(part) for part in torch.as_tensor(samples.x).split(256)])
-    return replace(samples, x=rows.numpy(), kind="row")

@@ -13,6 +13,7 @@ import pytest
 from datassay.commands import Command
 from datassay.errors import SettingError
 from helpers.command_line import assert_one_error_line, invoke
+from helpers.distributions import distribution
 
 PAGE = (Path(__file__).parents[2] / "docs/howto/plugins.md").read_text("utf-8")
 
@@ -20,10 +21,7 @@ PAGE = (Path(__file__).parents[2] / "docs/howto/plugins.md").read_text("utf-8")
 def installed(folder, module, code, entry):
     """A distribution in a folder: its module and what its installation would leave beside it."""
     (folder / f"{module}.py").write_text(code, encoding="utf-8")
-    info = folder / f"{module}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(entry.replace('"', ""))
+    distribution(folder, module, entry.replace('"', ""))
 
 
 def datassay(folder, *arguments):

@@ -15,7 +15,7 @@ import numpy as np
 
 from datassay.errors import SettingError
 from datassay.plan import PlanStep
-from datassay.plugins import plugins
+from datassay.plugins import checked_plugins
 from datassay.progress import Progress, silent
 from datassay.results import columns_of, table_of
 
@@ -155,19 +155,7 @@ def scores() -> tuple[Score, ...]:
 def further_scores() -> tuple[Score, ...]:
     """The scores that other distributions add, in the order of their entry points' names."""
     names = [import_module(f"datassay.score.{name}").SCORE.name for name in BUILT_IN]
-    for name, one in plugins("scores").items():
-        if not isinstance(one, Score):
-            raise SettingError(
-                f"the entry point {name} of datassay.scores must name a Score; it names a "
-                f"{type(one).__name__}. Update or uninstall the package that adds it."
-            )
-        if one.name in names:
-            raise SettingError(
-                f"a score must have a name of its own; the entry point {name} of datassay.scores "
-                f"adds another {one.name}. Update or uninstall the package that adds it."
-            )
-        names.append(one.name)
-    return tuple(plugins("scores").values())
+    return tuple(checked_plugins("scores", Score, names))
 
 
 def score_steps(sizes: Sizes) -> list[PlanStep]:

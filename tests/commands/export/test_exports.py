@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from datassay.act.review.label_studio import read_label_studio
+from datassay.commands.export.material import Export
 from datassay.results import meaning_of
 from helpers.command_line import assert_one_error_line, invoke, listed, succeed
 from helpers.exported import EVIL, data, export, runs, size_of
@@ -145,3 +146,15 @@ def test_several_targets_go_only_where_they_fit(tmp_path):
     succeed("score", tmp_path / "two.npz", "--model", "linear", "--out", tmp_path / "run")
     result = invoke("export", tmp_path / "run", "--to", "datalab", "--out", tmp_path / "out")
     assert_one_error_line(result, "datalab must have one label a sample")
+
+
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        ("text", "mine of datassay.exports must name an Export; it names a str"),
+        (Export("datalab", "", print), "an export must have a name of its own; .* another datalab"),
+    ],
+)
+def test_an_export_of_another_package_replaces_none_of_ours(monkeypatch, added, said):
+    monkeypatch.setattr("datassay.plugins.plugins", lambda group: {"mine": added})
+    assert_one_error_line(invoke("export", runs() / "table", "--to", "datalab"), said)

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from datassay.act.choose.action import action_kinds, most_fits
-from datassay.commands.app import app
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError
 from datassay.plugins import plugins
+from helpers.command_line import succeed
+from helpers.distributions import distribution
 
 FEW = ("few.npz", "--model", "linear", "--curve-seeds", "2")
 
@@ -23,14 +23,7 @@ def add(tmp_path, monkeypatch):
     # The console reads COLUMNS once, when it is made: whichever test came first decided.
     monkeypatch.setattr(out_console, "_width", 200)
 
-    def install(target):
-        info = tmp_path / "thin-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: thin\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[datassay.actions]\nthin = {target}\n")
-        plugins.cache_clear()
-
-    yield install
+    yield lambda target: distribution(tmp_path, "thin", f"[datassay.actions]\nthin = {target}\n")
     plugins.cache_clear()
 
 
@@ -42,19 +35,14 @@ def test_an_action_of_one_module_is_everywhere(add, tmp_path):
     x = np.random.default_rng(0).normal(size=(130, 2))
     np.savez("few.npz", x=x, y=(x[:, 0] > 0).astype(int))
 
-    def datassay(*args):
-        done = CliRunner().invoke(app, list(args))
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    shown = datassay("run", *FEW, "--budget", "5", "--out", "out")
+    shown = succeed("run", *FEW, "--budget", "5", "--out", "out").output
     assert "Thin out" in shown
     assert "Thin out" in (tmp_path / "out" / "index.html").read_text()
     actions = json.loads((tmp_path / "out" / "summary.json").read_text())["acts"]["acts"]
     (row,) = (one for one in actions if one["kind"] == "thin")
     assert row["words"] == "Thin out" and row["control_words"] == "as many at random"
-    assert "thin: Every tenth sample is left out." in datassay("run", "--help")
-    plan = datassay("run", *FEW, "--plan")
+    assert "thin: Every tenth sample is left out." in succeed("run", "--help").output
+    plan = succeed("run", *FEW, "--plan").output
     assert f"about {most_fits() * 10} networks, 5 held-out parts" in " ".join(plan.split())
 
 

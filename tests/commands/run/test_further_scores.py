@@ -12,15 +12,12 @@ from datassay.errors import SettingError
 from datassay.plugins import plugins
 from datassay.results import Meaning, meaning_of
 from datassay.score.registry import further_scores, scores
+from helpers.distributions import distribution
 
 
 def install(path, name, target):
     """A distribution with one entry point of `datassay.scores`, on the path."""
-    info = path / f"{name}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[datassay.scores]\n{name} = {target}\n")
-    plugins.cache_clear()
+    distribution(path, name, f"[datassay.scores]\n{name} = {target}\n")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from datassay.errors import DataError
 from datassay.plugins import plugins
 from helpers.command_line import assert_one_error_line, invoke, succeed
 from helpers.decided import decided
+from helpers.distributions import distribution
 
 ROWS = [f"{i * 5 % 11} ; {i * i % 7} ; {'ab'[i % 2]}" for i in range(30)]
 
@@ -31,14 +32,11 @@ def installed(tmp_path, monkeypatch):
     modules = []
 
     def install(module, code, entries):
-        about = tmp_path / "site" / f"{module}-1.0.dist-info"
-        about.mkdir(parents=True)
-        (about.parent / f"{module}.py").write_text(code)
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text(f"[datassay.formats]\n{entries}\n")
-        monkeypatch.syspath_prepend(about.parent)
+        site = tmp_path / "site"
+        distribution(site, module, f"[datassay.formats]\n{entries}\n")
+        (site / f"{module}.py").write_text(code)
+        monkeypatch.syspath_prepend(site)
         importlib.invalidate_caches()
-        plugins.cache_clear()
         modules.append(module)
 
     yield install

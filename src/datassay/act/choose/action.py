@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.plugins import plugins
+from datassay.plugins import checked_plugins
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
@@ -282,20 +282,7 @@ def action_kinds() -> dict[str, ActionKind]:
     """All kinds of actions by name: the built-in ones, then those of other distributions."""
     own = (import_module(f"datassay.act.actions.{name}").ACTION for name in BUILT_IN)
     kinds = {one.name: one for one in own}
-    for name, one in plugins("actions").items():
-        if not isinstance(one, ActionKind):
-            raise SettingError(
-                f"the entry point {name} of datassay.actions must name an ActionKind; it names a "
-                f"{type(one).__name__}. Update or uninstall the package that adds it."
-            )
-        if one.name in kinds:
-            raise SettingError(
-                f"an action must have a name of its own; the entry point {name} of "
-                f"datassay.actions adds another {one.name}. Update or uninstall the package that "
-                "adds it."
-            )
-        kinds[one.name] = one
-    return kinds
+    return kinds | {one.name: one for one in checked_plugins("actions", ActionKind, kinds)}
 
 
 def most_fits() -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from datassay.commands.command import Command, read
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError
-from datassay.plugins import plugin_names, plugins
+from datassay.plugins import checked_plugins, plugin_names
 from datassay.setting import setting
 
 if TYPE_CHECKING:
@@ -41,9 +41,11 @@ class ExportSettings:
 
 def exports() -> dict[str, Export]:
     """The tools by name: a module of this folder each, then those of other packages."""
+    from datassay.commands.export.material import Export
+
     modules = (import_module(f"{__package__}.{name}") for name in OWN)
     own = {module.EXPORT.name: module.EXPORT for module in modules}
-    return own | {export.name: export for export in plugins("exports").values()}
+    return own | {export.name: export for export in checked_plugins("exports", Export, own)}
 
 
 class _Export(Command):
