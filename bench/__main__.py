@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("what", nargs="*", help=f"{', '.join(MODES)}, or nothing; then tasks")
     parser.add_argument("--cases", nargs="+", default=["*"], help="patterns of their names")
     parser.add_argument("--contenders", default="*", help="a pattern of their names")
-    kinds = ("ours", "trivial", "rival", "bound", "all")
+    kinds = ("ours", "trivial", "baseline", "bound", "all")
     parser.add_argument("--kind", choices=kinds, help="only these contenders")
     parser.add_argument("--repeats", type=int, help="seeds a cell (default: as the task has it)")
     parser.add_argument("--seed", type=int, default=0, help="the first of the seeds")

@@ -267,7 +267,7 @@ def finders() -> dict[str, Contender]:
     kinds = {
         "ours": {"information": information, "label issues": issues},
         "trivial": TRIVIAL,
-        "rival": {
+        "baseline": {
             "area under the margin": area_under_margin,
             "isolation forest": isolation_forest,
             "local outlier factor": local_outlier_factor,

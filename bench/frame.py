@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 # Where contenders meet; those in front have quick cases.
 TRUTHS = (
     *("leave_one_out", "datamodelling", "labels", "removal", "selection", "purification"),
-    *("subclass", "adversarial", "mixture", "weights", "acts"),
+    *("subclass", "adversarial", "mixture", "weights", "actions"),
     *("review", "attribution/halves", "attribution/wrong_labels", "attribution/inserted_texts"),
 )
 FOLDERS = ("truths", "attribution", "speed", "uses", "papers")
@@ -40,7 +40,7 @@ class Contender:
     """Who is asked."""
 
     ask: Callable[[Any, int], Any]  # (problem, seed) → answer, as the task's `judge` takes it
-    kind: str = "rival"  # "ours", "trivial", "rival" or "bound": what nobody can pass
+    kind: str = "baseline"  # "ours", "trivial", "rival" or "bound": what nobody can pass
     needs: str = ""  # a package without which it is left out
 
 
@@ -48,14 +48,14 @@ class Row(NamedTuple):
     """One measured line of the tables.
 
     `headline` marks those that the README shows; `bench` names the file where it is not the task's
-    own; rows of a higher `place` stand at the end of their section.
+    own; rows of a higher `order` stand at the end of their section.
     """
 
     what: str
     measured: str
     headline: bool = False
     bench: str = ""
-    place: int = 0
+    order: int = 0
 
 
 @dataclass(frozen=True)

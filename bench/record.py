@@ -18,7 +18,8 @@ from bench.stats import interval
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
 LIBRARIES = ("datassay", "torch", "numpy", "scipy", "scikit-learn")
-RIVALS = ("cleanlab", "captum", "dattri", "kronfluence", "traker", "pyDVL")
+EARLIER = {("truth", "acts"): "actions", ("kind", "rival"): "baseline"}
+PACKAGES = ("cleanlab", "captum", "dattri", "kronfluence", "traker", "pyDVL")
 
 
 def record(bench: str, *, keep: bool = True, **figures: object) -> None:
@@ -82,7 +83,7 @@ def commit() -> str:
     return head.strip() + ("+changes" if changed else "")
 
 
-def versions(names: Sequence[str] = (*LIBRARIES, *RIVALS)) -> dict[str, str]:
+def versions(names: Sequence[str] = (*LIBRARIES, *PACKAGES)) -> dict[str, str]:
     found = {}
     for name in names:
         try:
@@ -125,10 +126,16 @@ class Cell:
         return self.truth, self.case, self.contender
 
 
+def cell_lines(file: Path) -> list[dict]:
+    """The lines of a file of cells; those of earlier versions under the names of today."""
+    return [{k: EARLIER.get((k, v), v) if isinstance(v, str) else v for k, v in line.items()}
+            for line in read(file)]  # fmt: skip
+
+
 def keep(found: Sequence[Cell], size: str, seed: int) -> None:
     """Write the cells into the recorded file, each in the place of its last record."""
     file = HERE / f"{size}.jsonl"
-    lines = {(x["truth"], x["case"], x["contender"]): x for x in read(file)}
+    lines = {(x["truth"], x["case"], x["contender"]): x for x in cell_lines(file)}
     stamp = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "seed": seed}
     for cell in found:
         lines[cell.key] = {
@@ -144,7 +151,7 @@ def keep(found: Sequence[Cell], size: str, seed: int) -> None:
 
 def kept(size: str) -> list[Cell]:
     names = Cell.__dataclass_fields__
-    lines = read(HERE / f"{size}.jsonl")
+    lines = cell_lines(HERE / f"{size}.jsonl")
     return [Cell(**{k: v for k, v in line.items() if k in names}) for line in lines]
 
 

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from bench.frame import Contender, Options, Task, chosen, task_named
-from bench.record import Cell, append, read, record
+from bench.record import Cell, append, cell_lines, record
 from bench.stats import memory, new_peak
 
 LIMIT = 1800  # seconds that one contender may take of one problem
@@ -68,7 +68,7 @@ def ask(size: str, names: Sequence[str], args: Namespace) -> list[Cell]:
         kind=args.kind, repeats=args.repeats,
     )  # fmt: skip
     log = None if args.work is None else args.work / f"{size}.jsonl"
-    lines = [] if log is None else read(log)
+    lines = [] if log is None else cell_lines(log)
     done = {(x["truth"], x["case"], x["seed"], x["contender"]): x for x in lines}
     missing = [replace(job, contenders=who) for job in todo if (who := _unanswered(job, done))]
     started = time.perf_counter()

@@ -21,7 +21,7 @@ SECTIONS = {
         "leave_one_out", "papers/s1_table1", "attribution/halves", "attribution/inserted_texts",
         "attribution/wrong_labels", "attribution/speed", "attribution/trust", "speed/retraining",
     ),
-    "Label errors": ("acts", "labels", "review", "uses/review_page"),
+    "Label errors": ("actions", "labels", "review", "uses/review_page"),
     "Tables as they come": ("uses/tables",),
     "A smaller training set": ("selection",),
     "Mixed data": ("uses/divide", "papers/s4_purify", "papers/s4_deep", "papers/s4_partition"),
@@ -48,7 +48,7 @@ def sections() -> dict[str, list[Row]]:
             for told in [task_named(name).rows(lines)]
             for row in ([told] if isinstance(told, Row) else told)
         ]
-        found[heading] = sorted(rows, key=lambda row: row.place)
+        found[heading] = sorted(rows, key=lambda row: row.order)
     return found
 
 

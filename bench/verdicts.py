@@ -15,19 +15,19 @@ VERDICTS = ("first", "level", "behind", "one seed")
 
 
 @dataclass(frozen=True)
-class Place:
+class Comparison:
     """Ours beside the best other in one case and figure."""
 
     truth: str
     case: str
     figure: str
     ours: tuple[str, float]  # the best of ours by name, and its mean
-    rival: tuple[str, float]  # the best of the others by name, bounds left out, and its mean
+    baseline: tuple[str, float]  # the best of the others by name, bounds left out, and its mean
     lead: tuple[float, float, float]  # mean paired lead of ours and the ends of its 95 % interval
     verdict: str  # "first", "level" (the interval holds 0), "behind", or "one seed": no interval
 
 
-def places(found: Sequence[Cell]) -> list[Place]:
+def comparisons(found: Sequence[Cell]) -> list[Comparison]:
     """A place a case and figure that ours and a rival have answered."""
     groups: dict[tuple, list[Cell]] = {}
     for cell in found:
@@ -38,7 +38,7 @@ def places(found: Sequence[Cell]) -> list[Place]:
         full = max(len(c.figures[figure]) for c in some)
         some = [c for c in some if len(c.figures[figure]) == full and _finite(c.figures[figure])]
         ours = [c for c in some if c.kind == "ours"]
-        others = [c for c in some if c.kind in {"trivial", "rival"}]
+        others = [c for c in some if c.kind in {"trivial", "baseline"}]
         if not ours or not others:
             continue
         own, best = (max(part, key=lambda c: np.mean(c.figures[figure])) for part in (ours, others))
@@ -46,7 +46,7 @@ def places(found: Sequence[Cell]) -> list[Place]:
         verdict = "level" if lead[1] <= 0 <= lead[2] else "first" if lead[0] > 0 else "behind"
         verdict = verdict if np.isfinite(lead[1]) else "one seed"
         means = [(c.contender, float(np.mean(c.figures[figure]))) for c in (own, best)]
-        given.append(Place(truth, case, figure, means[0], means[1], lead, verdict))
+        given.append(Comparison(truth, case, figure, means[0], means[1], lead, verdict))
     return given
 
 
@@ -56,11 +56,11 @@ def _finite(values: Sequence[float | None]) -> bool:
 
 def verdicts(found: Sequence[Cell]) -> Iterator[str]:
     """The table in the terminal, then who is first how often."""
-    given = places(found)
+    given = comparisons(found)
     for p in given:
         lead = f"{p.lead[0]:+.4f} [{p.lead[1]:+.4f}, {p.lead[2]:+.4f}]"
         yield (f"{p.verdict:6} {p.truth}, {p.case}, {p.figure}: {p.ours[0]} {p.ours[1]:.4f}, "
-               f"{p.rival[0]} {p.rival[1]:.4f}, lead {lead}")  # fmt: skip
+               f"{p.baseline[0]} {p.baseline[1]:.4f}, lead {lead}")  # fmt: skip
     for cell in found:
         if cell.missing:
             yield f"missing {', '.join(cell.key)}: {cell.missing}"
@@ -116,13 +116,13 @@ def _wide(values: Sequence[float]) -> tuple[float, float]:
 def rows(found: Sequence[Cell], size: str) -> list[Row]:
     """A row a truth for README and docs: how often ours is first or level, and by how much."""
     command = "python -m bench" if size == "quick" else "python -m bench full"
-    given, shown = places(found), []
+    given, shown = comparisons(found), []
     for name in TRUTHS:
         own = [p for p in given if p.truth == name]
         if not own:
             continue
         counts = {v: sum(p.verdict == v for p in own) for v in VERDICTS}
-        means = [np.mean([p.ours[1] for p in own]), np.mean([p.rival[1] for p in own])]
+        means = [np.mean([p.ours[1] for p in own]), np.mean([p.baseline[1] for p in own])]
         told = ", ".join(f"{v} {n}" for v, n in counts.items() if n or v != VERDICTS[-1])
         measure = task_named(name).measure
         what = f"{measure[0].upper()}{measure[1:]}; {len(own)} figures"
@@ -135,7 +135,7 @@ def details(found: Sequence[Cell]) -> Iterator[str]:
     """Markdown: every case and figure, best of ours, best rival, the bound, and the paired lead."""
     yield "| truth, case | ours | best other | bound | lead, 95 % interval | |"
     yield "|---|---|---|---|---|---|"
-    for p in places(found):
+    for p in comparisons(found):
         bound = [
             c.figures[p.figure] for c in found
             if (c.truth, c.case, c.kind) == (p.truth, p.case, "bound") and p.figure in c.figures
@@ -143,7 +143,7 @@ def details(found: Sequence[Cell]) -> Iterator[str]:
         limit = f"{np.mean(bound):.3f}" if bound else ""
         what = f"{p.truth.replace('_', ' ')}: {p.case}, {p.figure}"
         ends = f" [{p.lead[1]:+.3f}, {p.lead[2]:+.3f}]" if np.isfinite(p.lead[1]) else ""
-        both = " | ".join(f"{name} {value:.3f}" for name, value in (p.ours, p.rival))
+        both = " | ".join(f"{name} {value:.3f}" for name, value in (p.ours, p.baseline))
         yield f"| {what} | {both} | {limit} | {p.lead[0]:+.3f}{ends} | {p.verdict} |"
 
 

@@ -23,13 +23,13 @@ from bench.attribution import halves, inserted_texts, problems, trust, wrong_lab
 from bench.frame import TRUTHS, Case, Options, Task, every_task, task_named
 from bench.record import RESULTS, Cell, kept, read
 from bench.truths import review, selection
-from bench.truths import selection_rivals as rivals
+from bench.truths import selection_baselines as rivals
 
 OTHER_SEED = 1000  # of `python -m bench check --seed`, as CONTRIBUTING.md has it
 TASKS = {name: task_named(name) for name in TRUTHS}
 QUICK = [
     (name, case)
-    for name in ("labels", "subclass", "mixture", "purification", "removal", "weights", "acts")
+    for name in ("labels", "subclass", "mixture", "purification", "removal", "weights", "actions")
     for case, how in TASKS[name].cases.items()
     if how.quick
 ]
@@ -44,7 +44,7 @@ def test_settings_were_chosen_elsewhere_and_ours_meets_the_trivial(name):
         both = [seeds for data, seeds in judged_by.items() if case.lower().startswith(data.lower())]
         assert not any(both), f"{case}: chosen on {both} and judged by them"
     kinds = {contender.kind for contender in task.contenders.values()}
-    assert {"ours", "trivial"} <= kinds <= {"ours", "trivial", "rival", "bound"}
+    assert {"ours", "trivial"} <= kinds <= {"ours", "trivial", "baseline", "bound"}
     assert task.repeats >= (3 if any(case.quick for case in task.cases.values()) else 1)
 
 
@@ -100,20 +100,24 @@ def made(contender, kind, values, **more):
     [([0.9, 0.91, 0.92], "first"), ([0.8, 0.85, 0.7], "level"), ([0.5, 0.51, 0.52], "behind")],
 )
 def test_a_verdict_is_the_paired_interval(values, verdict):
-    rival = [0.78, 0.80, 0.79]
-    found = [made("a", "ours", values), made("b", "rival", rival), made("c", "bound", [1, 1, 1])]
-    (place,) = verdicts.places([*found, made("missed two seeds", "rival", [1.0])])
-    lead = np.subtract(values, rival)
+    baseline = [0.78, 0.80, 0.79]
+    found = [
+        made("a", "ours", values),
+        made("b", "baseline", baseline),
+        made("c", "bound", [1, 1, 1]),
+    ]
+    (place,) = verdicts.comparisons([*found, made("missed two seeds", "baseline", [1.0])])
+    lead = np.subtract(values, baseline)
     half = student.ppf(0.975, 2) * lead.std(ddof=1) / np.sqrt(3)
     assert place.lead == pytest.approx((lead.mean(), lead.mean() - half, lead.mean() + half))
-    assert (place.verdict, place.rival[0]) == (verdict, "b")
+    assert (place.verdict, place.baseline[0]) == (verdict, "b")
 
 
 def test_one_seed_is_no_verdict_and_what_is_not_finite_is_said_and_not_recorded():
-    found = [made("a", "ours", [0.9]), made("b", "rival", [0.5])]
-    assert [place.verdict for place in verdicts.places(found)] == ["one seed"]
-    found = [made("a", "ours", [0.9, 0.8]), made("b", "rival", [0.8, float("nan")])]
-    assert verdicts.places(found) == []
+    found = [made("a", "ours", [0.9]), made("b", "baseline", [0.5])]
+    assert [place.verdict for place in verdicts.comparisons(found)] == ["one seed"]
+    found = [made("a", "ours", [0.9, 0.8]), made("b", "baseline", [0.8, float("nan")])]
+    assert verdicts.comparisons(found) == []
     assert "not compared: labels, case, b: a figure is not finite" in list(verdicts.verdicts(found))
     assert not [said for said in verdicts.verdicts(kept("quick")) if "not compared" in said]
 
@@ -225,10 +229,10 @@ def test_noise_is_where_it_is_said_to_be():
     assert np.sort(pairs)[-20:].sum() > 0.5 * wrong.sum()
 
 
-@pytest.mark.parametrize("rival", ["neighbours", "area_under_margin", "final_loss", "margin"])
-def test_rivals_rank_wrong_labels_first(rival):
+@pytest.mark.parametrize("baseline", ["neighbours", "area_under_margin", "final_loss", "margin"])
+def test_baselines_rank_wrong_labels_first(baseline):
     cell = noise.CASES["digits uniform 10"](0).subset(np.arange(600))
-    assert auroc(cell.y != cell.true_y, getattr(detectors, rival)(cell, 0)) > 0.9
+    assert auroc(cell.y != cell.true_y, getattr(detectors, baseline)(cell, 0)) > 0.9
 
 
 # Reviews. -----------------------------------------------------------------------------------

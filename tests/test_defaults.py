@@ -22,7 +22,16 @@ from datassay.setting import sentence_of
 from datassay.setting import settings_of as options_of
 from helpers.command_line import succeed
 
-FACES = ("data", "collect", "train", "score", "act", "polynomial", "complexity", "estimators")
+PUBLIC_MODULES = (
+    "data",
+    "collect",
+    "train",
+    "score",
+    "act",
+    "polynomial",
+    "complexity",
+    "estimators",
+)
 STEPS = {
     **{name: name for name in ("data", "collect", "train", "score", "polynomial", "complexity")},
     **{f"act.{name}": f"act.{name}" for name in ("purify", "partition", "weigh", "sample")},
@@ -69,13 +78,13 @@ def settings_of(step):
 
 def public():
     """Public functions and estimators, and the step whose settings they share."""
-    for face in FACES:
-        module = import_module(f"datassay.{face}")
+    for module_named in PUBLIC_MODULES:
+        module = import_module(f"datassay.{module_named}")
         for name in module.__all__:
             thing = inspect.unwrap(getattr(module, name))
             home = thing.__module__.removeprefix("datassay.") if callable(thing) else ""
             steps = [STEPS[s] for s in STEPS if home == s or home.startswith(f"{s}.")]
-            is_estimator = inspect.isclass(thing) and face == "estimators"
+            is_estimator = inspect.isclass(thing) and module_named == "estimators"
             if steps and (inspect.isfunction(thing) or is_estimator):
                 function = inspect.unwrap(thing.__init__ if is_estimator else thing)
                 yield pytest.param(function, name, steps[0], id=name)

@@ -40,15 +40,15 @@ def test_importing_loads_nothing_heavy(module, light):
 
 @pytest.mark.parametrize("step", ["", *(f".{s}" for s in STEPS)])
 def test_a_face_hands_on_its_public_names(step):
-    face = importlib.import_module(f"datassay{step}")
-    assert dir(face) == sorted(face.__all__)
-    assert not step or list(face.__all__) == sorted(face.__all__)
-    for name in face.__all__:
-        assert getattr(face, name) is not None
+    module_named = importlib.import_module(f"datassay{step}")
+    assert dir(module_named) == sorted(module_named.__all__)
+    assert not step or list(module_named.__all__) == sorted(module_named.__all__)
+    for name in module_named.__all__:
+        assert getattr(module_named, name) is not None
     with pytest.raises(AttributeError, match=f"datassay{step}' has no attribute 'nope'"):
-        _ = face.nope
+        _ = module_named.nope
     # A typed package re-exports to a type checker only what `as` names again.
-    tree = ast.parse(Path(str(face.__file__)).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(str(module_named.__file__)).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     assert all(alias.asname == alias.name for node in imports for alias in node.names)

@@ -18,8 +18,8 @@ import numpy as np
 from bench.attribution import cases, gpt, problems
 from bench.attribution.cases import Networks
 from bench.attribution.problems import Language, Problem
+from bench.baselines import kronfluence, trak
 from bench.frame import Case, Contender, Row, Task
-from bench.rivals import kronfluence, trak
 from torch import nn
 
 # In words; the README shows the first.
@@ -105,27 +105,27 @@ def ours_and_others(told: dict[str, str]) -> str:
 
 
 CLASSES: dict[str, tuple[Callable, str, str]] = {
-    "kronfluence": (kronfluence.effects, "rival", "kronfluence"),
+    "kronfluence": (kronfluence.effects, "baseline", "kronfluence"),
     "kronfluence, its heuristic damping": (
-        partial(kronfluence.effects, damping=kronfluence.HEURISTIC), "rival", "kronfluence",
+        partial(kronfluence.effects, damping=kronfluence.HEURISTIC), "baseline", "kronfluence",
     ),
     **{
-        f"TRAK, {p} features": (partial(trak.effects, features=p), "rival", "trak")
+        f"TRAK, {p} features": (partial(trak.effects, features=p), "baseline", "trak")
         for p in (128, 512)
     },
     "embedding similarity": (problems.nearness, "trivial", ""),
     "BM25": (word_overlap, "trivial", ""),
     "exact Hessian": (
-        partial(problems.ours, method="exact", damping=0.3), "rival", "",
+        partial(problems.ours, method="exact", damping=0.3), "baseline", "",
     ),
-    "TracIn, last checkpoint": (partial(problems.ours, method="tracin", lr=1.0), "rival", ""),
+    "TracIn, last checkpoint": (partial(problems.ours, method="tracin", lr=1.0), "baseline", ""),
 }  # fmt: skip
 LANGUAGE: dict[str, tuple[Callable, str, str]] = {
     "ours, chosen": (chosen, "ours", ""),
-    "kronfluence of language": (kronfluence.language_effects, "rival", "kronfluence"),
-    "kronfluence of language, chosen": (output_layer, "rival", "kronfluence"),
-    "TRAK of language": (trak.language_effects, "rival", "trak"),
-    "gradient product": (gpt.gradient_product, "rival", ""),
+    "kronfluence of language": (kronfluence.language_effects, "baseline", "kronfluence"),
+    "kronfluence of language, chosen": (output_layer, "baseline", "kronfluence"),
+    "TRAK of language": (trak.language_effects, "baseline", "trak"),
+    "gradient product": (gpt.gradient_product, "baseline", ""),
     "similarity of states": (gpt.nearness, "trivial", ""),
     "BM25 of language": (gpt.shared_words, "trivial", ""),
 }

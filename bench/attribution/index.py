@@ -116,13 +116,13 @@ def texts() -> Indexed:
 INDEXED: dict[str, Callable[[], Indexed]] = {"cnn": fashion, "texts": texts}
 
 
-def place_of(name: str, which: str) -> Path:
+def folder_of(name: str, which: str) -> Path:
     return work() / f"index_{name}" / which
 
 
 def measured(name: str, options: Options) -> dict[str, object]:
     """Build in this process, a fresh one, and ask; what both took."""
-    case, place = INDEXED[name](), place_of(name, "once")
+    case, place = INDEXED[name](), folder_of(name, "once")
     shutil.rmtree(place, ignore_errors=True)
     plan = index_plan(case.model, case.train)
     before, used = memory("VmHWM"), time.process_time()
@@ -181,7 +181,7 @@ def killed(options: Options) -> dict[str, object]:
     rng, kills, places = (
         np.random.default_rng(0),
         0,
-        [place_of("cnn", w) for w in ("once", "often")],
+        [folder_of("cnn", w) for w in ("once", "often")],
     )
     shutil.rmtree(places[1], ignore_errors=True)
     spawn = multiprocessing.get_context("spawn")
@@ -207,7 +207,7 @@ def bits(folder: Path) -> str:
 
 def appended(options: Options) -> dict[str, float]:
     """A tenth appended at once, and in two goes; processor time against building anew."""
-    case, folder = INDEXED["cnn"](), place_of("cnn", "more")
+    case, folder = INDEXED["cnn"](), folder_of("cnn", "more")
     n, cut, half = len(case.train), len(case.train) * 9 // 10, len(case.train) * 19 // 20
     shutil.rmtree(folder, ignore_errors=True)
     started = time.process_time()
@@ -232,7 +232,7 @@ def appended(options: Options) -> dict[str, float]:
 
 def predicts(name: str, options: Options) -> dict[str, object]:
     """Linear datamodelling score of an index and of `influence`, one network."""
-    found, place = cases.networks(name), place_of("lds", name)
+    found, place = cases.networks(name), folder_of("lds", name)
     problem, truth, scores = found.problem, found.truth.mean(0), {}
     train, queries = problem.given("train"), problem.given("queries")
 

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from bench.attribution import problems, texts, wrong_labels
 from bench.attribution.problems import Batch, Problem
+from bench.baselines import kronfluence, trak
 from bench.frame import Case, Options, Row, Task
-from bench.rivals import kronfluence, trak
 from torch import nn
 
 TURNS, BATCH = 3, 32
@@ -82,7 +82,7 @@ def rates(whole: Callable[[], Problem], n: int, options: Options) -> dict[str, o
             best[name] = max(best.get(name, 0.0), rate)
     fastest = max((k for k in best if k != "ours"), key=best.__getitem__)
     ratio = best["ours"] / best[fastest]
-    return {"n": n, "samples_a_second": best, "fastest_rival": fastest, "ratio": ratio}
+    return {"n": n, "samples_a_second": best, "fastest_baseline": fastest, "ratio": ratio}
 
 
 def rows(lines: dict[str, dict]) -> Row:

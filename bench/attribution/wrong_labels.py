@@ -23,10 +23,10 @@ from bench.attribution.problems import (
     small_cnn,
     standardised,
 )
+from bench.baselines import kronfluence
 from bench.data import cifar10, folder, image_set
 from bench.frame import Case, Contender, Row, Task
 from bench.networks import Block, resnet20
-from bench.rivals import kronfluence
 from torch import nn
 from torch.func import functional_call, grad, vmap
 

@@ -86,7 +86,7 @@ def held_out(network: str, train: SampleSet, seed: int) -> np.ndarray:
     return -outputs.softmax(1).double().numpy()[np.arange(n), train.y]
 
 
-RIVALS: dict[str, Callable[[str, SampleSet, int], np.ndarray]] = {
+PACKAGES: dict[str, Callable[[str, SampleSet, int], np.ndarray]] = {
     "loss of five": losses,
     "area under the margin": margins,
     "confident learning": held_out,
@@ -111,9 +111,9 @@ def one(case: str, seed: int) -> tuple[dict[str, float], dict[str, list]]:
     removed[OURS] = label_issues(collect(model, train)).suspects
     by_loss = purify(model, train, order="loss", stop="held_out", recipe=RANKING, seed=seed)
     removed[LOSS] = by_loss.removed
-    for rival, ranking in RIVALS.items():
+    for baseline, ranking in PACKAGES.items():
         order = np.argsort(-ranking(network, train, seed), kind="stable")
-        removed[f"{rival}, as many"] = order[: len(removed[OURS])]
+        removed[f"{baseline}, as many"] = order[: len(removed[OURS])]
     accuracy = {
         what: judged(network, train, np.setdiff1d(everyone, gone), test, seed)
         for what, gone in removed.items()

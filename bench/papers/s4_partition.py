@@ -39,7 +39,7 @@ def routed(train: SampleSet, test: SampleSet, n_blocks: int | None, seed: int) -
     seconds = time.perf_counter() - start
     return (
         {"ours": ours.score(x_test, test.y)}
-        | rivals(train, test)
+        | baselines(train, test)
         | {
             "rand_index": adjusted_rand_score(train.source, ours.block_),
             "blocks": ours.n_blocks_,
@@ -53,7 +53,7 @@ def model_of(train: SampleSet) -> object:
     return classifier() if train.is_classification else make_pipeline(StandardScaler(), Ridge())
 
 
-def rivals(train: SampleSet, test: SampleSet) -> dict[str, float]:
+def baselines(train: SampleSet, test: SampleSet) -> dict[str, float]:
     """Test score of the true blocks, a model each and the same router, and of one model."""
     assert train.source is not None
     x, x_test = (s.x.reshape(len(s), -1).astype(float) for s in (train, test))

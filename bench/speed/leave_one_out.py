@@ -68,7 +68,7 @@ def scores_anew(lin) -> None:
 
 
 def growing(options: Options) -> Iterator[tuple[str, dict]]:
-    ours, rival = [], []
+    ours, baseline = [], []
     for n in SIZES:
         train, val = samples(n, 0), samples(n, 1)
         torch.manual_seed(0)
@@ -78,14 +78,14 @@ def growing(options: Options) -> Iterator[tuple[str, dict]]:
         scores = best_seconds(lambda x=lin: scores_anew(x))
         brute = brute_seconds(lin, leave_one_out(lin, **RUN).run.time, n)
         ours.append(scores)
-        rival.append(brute)
+        baseline.append(brute)
         yield "leave_one_out", {
             "n": n, "m": n, "parameters": lin.form.n_parameters, "kernel_seconds": kernel,
             "leave_one_out_seconds": scores, "seconds": kernel + scores,
             "brute_force_seconds": brute, "ratio": brute / scores,
             "ratio_with_kernel": (brute + kernel) / (scores + kernel),
         }  # fmt: skip
-    slopes = [np.polyfit(np.log(SIZES), np.log(times), 1)[0] for times in (ours, rival)]
+    slopes = [np.polyfit(np.log(SIZES), np.log(times), 1)[0] for times in (ours, baseline)]
     yield "exponents", {"sizes": SIZES, "ours": slopes[0], "brute_force": slopes[1]}
 
 

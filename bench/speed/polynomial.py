@@ -41,7 +41,7 @@ def fitted(name: str, case: str, options: Options) -> dict[str, object]:
         x, x_test = (v.reshape(-1, 14, 2, 14, 2).mean((2, 4)).reshape(-1, 196) for v in (x, x_test))
     monomials = local_monomials((side, side), degree=2, window=3)
     if case.startswith("scikit"):
-        outputs, told = rival(case, monomials, x, y, x_test)
+        outputs, told = baseline(case, monomials, x, y, x_test)
     else:
         solver = "batched" if case == "batched" else "exact"
         val = (x_test, np.eye(10)[y_test])
@@ -55,7 +55,7 @@ def fitted(name: str, case: str, options: Options) -> dict[str, object]:
     return told if small else told | {"paper_accuracy": PAPER[name][case == "batched"]}
 
 
-def rival(case: str, monomials, x, y, x_test):
+def baseline(case: str, monomials, x, y, x_test):
     """scikit-learn's fit of the same features, and what it chose; features are part of the time."""
     features, test = (monomials.features(v, dtype=np.float32)[:, 1:] for v in (x, x_test))
     if case.endswith("RidgeCV"):

@@ -125,7 +125,7 @@ def rows(lines: dict[str, dict]) -> Row:
         "Retraining many networks at once, against one after the other: 3466 parameters, "
         "50 samples; MLP(1024), 1000 samples",
         f"{small['ratio']:.0f} and {large['ratio']:.1f} times faster",
-        place=1,
+        order=1,
     )
 
 

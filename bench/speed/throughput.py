@@ -20,9 +20,9 @@ from functools import partial
 
 import numpy as np
 import torch
+from bench.baselines import dattri, kronfluence, trak
 from bench.data import folder
 from bench.frame import Case, Options, Row, Task
-from bench.rivals import dattri, kronfluence, trak
 from torch import nn
 from torch.func import functional_call, grad, jacrev, vmap
 
@@ -149,7 +149,7 @@ def measured(name: str, options: Options) -> dict[str, object]:
     ):
         p, turns = ours(name, net, samples)
         gradients = kronfluence.gradients_of_first_output
-        rivals = {
+        baselines = {
             "torch.func": lambda: torch_func(net, x, p),
             "traker": lambda: by_trak(net, x, p, place),
             "dattri": lambda: dattri.features(net, x[:BATCH], p, place),
@@ -160,11 +160,11 @@ def measured(name: str, options: Options) -> dict[str, object]:
             },
         }
         missing: dict[str, str] = {}
-        for rival, made in rivals.items():
+        for baseline, made in baselines.items():
             try:
                 turns |= made()
             except Exception as error:  # noqa: BLE001
-                missing[rival] = f"{type(error).__name__}: {error}"[:300]
+                missing[baseline] = f"{type(error).__name__}: {error}"[:300]
         rates = best_rates(turns, missing)
     # Of what is comparable: all parameters, p features.
     others = {w: r for w, r in rates.items() if not w.startswith("datassay") and "only" not in w}
@@ -175,7 +175,7 @@ def measured(name: str, options: Options) -> dict[str, object]:
         "p": p, "k": K, "dtype": "float32", "samples_a_second": rates,
         "scalar_ratio": rates["datassay scalar"] / scalar[fastest["scalar"]],
         "joint_ratio": rates["datassay joint"] / joint[fastest["joint"]],
-        "fastest_rival": fastest, "missing": missing,
+        "fastest_baseline": fastest, "missing": missing,
     }  # fmt: skip
 
 

@@ -14,9 +14,9 @@ import torch
 from bench import data
 from bench.attribution import problems
 from bench.attribution.problems import Problem, lds, log_odds, of_sets, two_logits
+from bench.baselines import captum, kronfluence, trak
 from bench.frame import Case, Contender, Task
 from bench.networks import trained
-from bench.rivals import captum, kronfluence, trak
 from torch import nn
 
 from datassay.models import build_model

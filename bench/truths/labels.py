@@ -11,9 +11,9 @@ from functools import partial
 
 import numpy as np
 from bench import data, detectors, noise
+from bench.baselines import cleanlab, pydvl
 from bench.data import Given
 from bench.frame import Case, Contender, Row, Task
-from bench.rivals import cleanlab, pydvl
 
 from datassay.act import auroc
 from datassay.data import SampleSet
@@ -99,13 +99,13 @@ def rows(lines: dict[str, dict]) -> list[Row]:
 
 def _row(name: str, line: dict) -> Row:
     best = line["best_rival"]
-    rival, own = (line["contenders"][who] for who in (best, "ours"))
+    baseline, own = (line["contenders"][who] for who in (best, "ours"))
     half = own.get("auroc_half_interval")
-    seconds = [f", {x['seconds']:.0f} s" if line["n"] > 4000 else "" for x in (own, rival)]
+    seconds = [f", {x['seconds']:.0f} s" if line["n"] > 4000 else "" for x in (own, baseline)]
     return Row(
         f"Wrong labels, {name}, n = {line['n']}: AUROC (best rival)",
         f"{own['auroc']:.4f}{f' ± {half:.4f}' if half else ''}{seconds[0]} "
-        f"({best} {rival['auroc']:.4f}{seconds[1]})",
+        f"({best} {baseline['auroc']:.4f}{seconds[1]})",
         headline=name in HEADLINES,
     )
 

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from bench import data, detectors
 from bench.attribution.problems import Problem, of_sets, two_logits
+from bench.baselines import kronfluence, trak
 from bench.frame import Case, Contender, Row, Task
 from bench.networks import trained
-from bench.rivals import kronfluence, trak
 from scipy.stats import pearsonr, spearmanr
 from torch import nn
 
@@ -159,7 +159,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             "Attribution of digits above against networks retrained without each of 100 samples, "
             "Spearman: Gauss-Newton (TracIn)",
             "{:.2f} ({:.2f})".format(*values),
-            place=1,
+            order=1,
         ),
     ]
 

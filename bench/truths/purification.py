@@ -11,9 +11,9 @@ from functools import partial
 
 import numpy as np
 from bench import data, detectors
+from bench.baselines import cleanlab
 from bench.data import Given, rows
 from bench.frame import Case, Contender, Task
-from bench.rivals import cleanlab
 from sklearn.linear_model import LogisticRegressionCV
 from torch import nn
 

@@ -12,9 +12,9 @@ from functools import partial
 
 import numpy as np
 from bench import data, detectors
+from bench.baselines import pydvl
 from bench.frame import Case, Contender, Task
 from bench.networks import trained
-from bench.rivals import pydvl
 from sklearn.linear_model import LogisticRegression
 
 import datassay as da

@@ -17,9 +17,9 @@ from functools import partial
 
 import numpy as np
 from bench import data, detectors, noise
+from bench.baselines import cleanlab
 from bench.data import scaled, some
 from bench.frame import Case, Contender, Row, Task
-from bench.rivals import cleanlab
 
 from datassay.act import Judged, Remaining, judged, remaining
 from datassay.data import SampleSet
@@ -52,7 +52,7 @@ def region(samples: SampleSet, seed: int) -> SampleSet:
     return replace(samples, y=np.where(wrong, other, samples.y), true_y=samples.y)
 
 
-def mended(column: str, seed: int) -> SampleSet:
+def corrected(column: str, seed: int) -> SampleSet:
     """CIFAR-10N with one wrong label in twenty: the others are given their true class."""
     found = some(noise.human(column, True, seed), N, seed)
     assert found.true_y is not None
@@ -94,7 +94,7 @@ SAMPLES: dict[str, noise.Samples] = {
 
 
 def _cases(human: tuple[str, ...], **noises: str) -> dict[str, partial]:
-    cases = {f"cifar10n {c}": partial(noise.drawn, partial(mended, noise.HUMAN[c]), None)
+    cases = {f"cifar10n {c}": partial(noise.drawn, partial(corrected, noise.HUMAN[c]), None)
              for c in human}  # fmt: skip
     for name, kinds in noises.items():
         name = name.replace("_", " ")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from bench import data
 from bench.frame import Case, Contender, Row, Task
-from bench.truths import selection_rivals as rivals
+from bench.truths import selection_baselines as baselines
 from jaxtyping import Float, Int
 
 import datassay as da
@@ -50,9 +50,9 @@ class Given:
     seed: int  # of everything drawn
 
     @cached_property
-    def dynamics(self) -> rivals.Dynamics:
+    def dynamics(self) -> baselines.Dynamics:
         """What networks said of the samples while they learned."""
-        return rivals.dynamics(self.train, NETWORK, self.seed)
+        return baselines.dynamics(self.train, NETWORK, self.seed)
 
     @cached_property
     def lin(self):
@@ -162,24 +162,24 @@ def _cases() -> dict[str, Case]:
 
 def _contenders() -> dict[str, Contender]:
     trivial = {
-        "random": rivals.at_random,
-        "easiest": rivals.highest(lambda task: task.dynamics.final_margin),
-        "hardest": rivals.highest(lambda task: -task.dynamics.final_margin),
-        "class-mean distance": rivals.highest(lambda task: -rivals.class_distance(task)),
+        "random": baselines.at_random,
+        "easiest": baselines.highest(lambda task: task.dynamics.final_margin),
+        "hardest": baselines.highest(lambda task: -task.dynamics.final_margin),
+        "class-mean distance": baselines.highest(lambda task: -baselines.class_distance(task)),
     }
     papers = {
-        "EL2N": rivals.highest(lambda task: task.dynamics.el2n),
-        "forgetting": rivals.highest(lambda task: task.dynamics.forgetting),
-        "area under the margin, hardest": rivals.highest(lambda task: -task.dynamics.aum),
-        "coverage-centric": rivals.coverage_centric,
-        "k-centre": rivals.k_centre,
-        "prototypes": rivals.prototypes,
-        "moderate": rivals.moderate,
+        "EL2N": baselines.highest(lambda task: task.dynamics.el2n),
+        "forgetting": baselines.highest(lambda task: task.dynamics.forgetting),
+        "area under the margin, hardest": baselines.highest(lambda task: -task.dynamics.aum),
+        "coverage-centric": baselines.coverage_centric,
+        "k-centre": baselines.k_centre,
+        "prototypes": baselines.prototypes,
+        "moderate": baselines.moderate,
     }
     # S1's order, the default until now: ours once, a rival here.
     papers["information"] = partial(ours, rule="information", suspects=False)
     papers["suspects, then information"] = partial(ours, rule="information")
-    kinds = (("trivial", trivial), ("rival", papers), ("ours", {"summarize": ours}))
+    kinds = (("trivial", trivial), ("baseline", papers), ("ours", {"summarize": ours}))
     return {
         name: Contender(at_all_rates(select), kind)
         for kind, group in kinds

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from bench import data, detectors
+from bench.baselines import cleanlab
 from bench.frame import Case, Options, Row, Task
-from bench.rivals import cleanlab
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
@@ -232,9 +232,9 @@ def rows(lines: dict[str, dict]) -> list[Row]:
     well = [line for line in of("shipped").values() if line["status"] == 0]
     scored = sum(x["scored"] for x in well) / sum(x["rows"] for x in well)
     rare = {n: x for n, x in of("shipped").items() if "trees_rarest_flagged" in x}
-    rivals = ("logistic_rarest_flagged", "trees_rarest_flagged")
+    baselines = ("logistic_rarest_flagged", "trees_rarest_flagged")
     over = [
-        f"{name} {100 * x['rarest_flagged']:.1f} ({100 * min(x[k] for k in rivals):.1f})"
+        f"{name} {100 * x['rarest_flagged']:.1f} ({100 * min(x[k] for k in baselines):.1f})"
         for name, x in rare.items()
         if x["rarest_flagged"] > 0
     ]

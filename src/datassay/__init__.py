@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     __version__: str
@@ -39,4 +39,4 @@ if TYPE_CHECKING:
     from datassay.score.removal_effects import removal_effects as removal_effects
     from datassay.score.sample_information import sample_information as sample_information
 
-face(__name__)
+make_public(__name__)

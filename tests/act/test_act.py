@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
+from datassay.act.remove.baselines import auroc, detection_contest, removal_contest
 from datassay.act.remove.removal_curve import RANDOM, RemovalCurve, removal_curve
-from datassay.act.remove.rivals import auroc, detection_contest, removal_contest
 from datassay.act.remove.summarize import summarize, suspects_first
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError

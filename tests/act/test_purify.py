@@ -96,7 +96,7 @@ def test_validation_decides_where_it_is_given(mixed):
     assert smooth[found.steps - 1] == smooth.max()
 
 
-def test_rivals_and_inflection_run_under_the_same_rule(mixed):
+def test_baselines_and_inflection_run_under_the_same_rule(mixed):
     wrong = foreign(mixed)
     loss = purify(linear((40,), 4), mixed, order="loss", stop="none", step=10, max_fraction=0.1)
     random = purify(

@@ -276,24 +276,24 @@ X = np.array([0.7, 0.1, 0.4])
 SLOPE = np.array([1.0, -2.0, 0.5])
 
 
-def integral(x, slope, low, high, k, place):
+def integral(x, slope, low, high, k, position):
     """Σ ∫ over the cell of (|f'| + K)² |z − X|² dP, by the midpoint rule."""
     z = low + (np.arange(200_000) + 0.5) / 200_000 * (high - low)
     nearest = np.abs(z[:, None] - x).argmin(1)
-    if place == "inside":
+    if position == "inside":
         return np.mean((np.abs(slope[nearest]) + k) ** 2 * (z - x[nearest]) ** 2)
     left = np.array([z[nearest == i].min() for i in range(len(x))])  # as if X_i were at its end
     return np.mean((np.abs(slope[nearest]) + k) ** 2 * (z - left[nearest]) ** 2)
 
 
-@pytest.mark.parametrize("place", ["end", "inside"])
-def test_the_bound_is_the_integral_over_the_cells(place):
+@pytest.mark.parametrize("position", ["end", "inside"])
+def test_the_bound_is_the_integral_over_the_cells(position):
     for low, high in ((0.0, 1.0), (-1.0, 2.0)):
-        found = generalization_bound(X, SLOPE, (low, high), lipschitz=0.3, place=place)
-        assert found.total == pytest.approx(integral(X, SLOPE, low, high, 0.3, place), rel=1e-4)
+        found = generalization_bound(X, SLOPE, (low, high), lipschitz=0.3, position=position)
+        assert found.total == pytest.approx(integral(X, SLOPE, low, high, 0.3, position), rel=1e-4)
     u, t = 10.0, 4.0  # units
-    plain = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.3, place=place).total
-    run = {"lipschitz": t / u * 0.3, "place": place}
+    plain = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.3, position=position).total
+    run = {"lipschitz": t / u * 0.3, "position": position}
     scaled = generalization_bound(u * X, t / u * SLOPE, (0, u), **run).total
     assert scaled == pytest.approx(t**2 * plain)
 
@@ -308,7 +308,7 @@ def test_a_third_at_the_end_a_twelfth_in_the_middle():
     for x, constant in ((0.0, 1 / 3), (0.5, 1 / 12), (0.25, (1 / 64 + 27 / 64) / 3)):
         at = (np.array([x]), np.array([2.0]), (0, 1))
         assert generalization_bound(*at, lipschitz=1.0).total == pytest.approx(9 / 3)
-        inside = generalization_bound(*at, lipschitz=1.0, place="inside")
+        inside = generalization_bound(*at, lipschitz=1.0, position="inside")
         assert inside.total == pytest.approx(9 * constant)
 
 
@@ -318,8 +318,10 @@ def test_it_bounds_the_error_of_an_interpolant():
     slope = 3 * np.cos(3 * x)
     z = np.linspace(0, 1, 10_001)
     error = np.mean((np.interp(z, x, np.sin(3 * x)) - np.sin(3 * z)) ** 2)
-    for place in ("end", "inside"):
-        assert error < generalization_bound(x, slope, (0, 1), lipschitz=3.0, place=place).total
+    for position in ("end", "inside"):
+        assert (
+            error < generalization_bound(x, slope, (0, 1), lipschitz=3.0, position=position).total
+        )
 
 
 def test_what_a_point_takes_away_is_the_difference():
@@ -343,11 +345,11 @@ def test_what_a_point_takes_away_is_the_difference():
         ({"x": np.empty(0), "slope": np.empty(0)}, DataError, "one number for each"),
         ({"domain": (1.0, 0.0)}, DataError, "lower end first"),
         ({"lipschitz": -1.0}, SettingError, "lipschitz must be at least 0"),
-        ({"place": "middle"}, SettingError, "place must be 'end' or 'inside'; got 'middle'"),
+        ({"position": "middle"}, SettingError, "place must be 'end' or 'inside'; got 'middle'"),
     ],
 )
 def test_bad_input_of_the_bound(change, error, message):
-    given = {"x": X, "slope": SLOPE, "domain": (0.0, 1.0), "lipschitz": 0.0, "place": "end"}
+    given = {"x": X, "slope": SLOPE, "domain": (0.0, 1.0), "lipschitz": 0.0, "position": "end"}
     given |= change
     with pytest.raises(error, match=message):
         generalization_bound(given.pop("x"), given.pop("slope"), given.pop("domain"), **given)

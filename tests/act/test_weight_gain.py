@@ -17,7 +17,7 @@ from datassay.act.weigh.gain import (
     head_recipe,
     network_gain,
 )
-from datassay.act.weigh.methods import METHODS, Watched, recorder, rival_of, weigh
+from datassay.act.weigh.methods import METHODS, Watched, baseline_of, recorder, weigh
 from datassay.act.weigh.reweight import head_problem, reweight
 from datassay.act.weigh.search import search_weights, weighting_grid
 from datassay.act.weigh.weights import local_variance_weights
@@ -293,13 +293,13 @@ def test_every_method_gives_weights_that_sum_to_one():
     assert np.all(np.diff(paced[np.argsort(loss.numpy())]) <= 1e-12)  # the easier, the heavier
 
 
-def test_the_rival_is_class_balanced_where_classes_differ_in_size():
+def test_the_baseline_is_class_balanced_where_classes_differ_in_size():
     train, _ = plane()
-    assert rival_of("local_variance", train.subset(np.flatnonzero(train.y == 1)[:40])) is None
+    assert baseline_of("local_variance", train.subset(np.flatnonzero(train.y == 1)[:40])) is None
     uneven = train.subset(np.r_[np.flatnonzero(train.y == 0), np.flatnonzero(train.y == 1)[:5]])
-    assert rival_of("local_variance", uneven) == "class_balanced"
-    assert rival_of("class_balanced", uneven) == "local_variance"
-    assert rival_of("local_variance", line()) is None
+    assert baseline_of("local_variance", uneven) == "class_balanced"
+    assert baseline_of("class_balanced", uneven) == "local_variance"
+    assert baseline_of("local_variance", line()) is None
 
 
 def test_the_boundary_is_where_the_classes_change():

@@ -52,7 +52,7 @@ PAGES = {
     "purify": {
         "rows": lambda _: purified(),
         "images": lambda _: evil_images(purified()),
-        "no rival": lambda _: purified(rival=False),
+        "no baseline": lambda _: purified(baseline=False),
     },
     "partition": {"rows": lambda _: divided(), "images": lambda _: evil_images(divided())},
     "weigh": {

@@ -58,12 +58,12 @@ def test_purify_writes_its_files(written):
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("samples removed", "precision of removal", "the same, ours alone", "held_out"):
         assert word in result.stdout
-    assert "purify: " in result.stderr and "rival: highest loss: " in result.stderr
+    assert "purify: " in result.stderr and "baseline: highest loss: " in result.stderr
     told, trace = summary(out), columns(out / "trace.parquet")
     assert told["rule"] == "held_out"
     assert told["stop"]["precision"] > 0.6  # 0.25 at random
     assert told["stop"]["majority"] > told["start"]["majority"] - 0.05
-    assert told["rival"]["removed"] > 0
+    assert told["baseline"]["removed"] > 0
     # The trace holds both rankings, and the steps beyond the stop.
     assert list(dict.fromkeys(trace["ranking"])) == [told["order"], "loss"]
     ours = np.array(trace["ranking"]) != "loss"
@@ -90,15 +90,15 @@ def test_purified_samples_join_back_by_id(data, written):
 
 
 def test_only_a_validation_part_of_the_users_own_decides_when_to_stop(here):
-    succeed("purify", "mixed.npz", *STEP, "--no-rival", "--out", "given")
+    succeed("purify", "mixed.npz", *STEP, "--no-baseline", "--out", "given")
     assert summary("given")["rule"] == "validation"
-    succeed("purify", *TABLE, *STEP, "--no-rival", "--stop", "validation", "--out", "split")
+    succeed("purify", *TABLE, *STEP, "--no-baseline", "--stop", "validation", "--out", "split")
     told = summary("split")
     assert "split off the same data" in told["warnings"][0]
 
 
 def test_purify_with_noise_knows_the_truth(here):
-    args = [*STEP, "--noise", 0.2, "--noise-kind", "pair", "--no-rival", "--out", "out"]
+    args = [*STEP, "--noise", 0.2, "--noise-kind", "pair", "--no-baseline", "--out", "out"]
     succeed("purify", "pure.npz", *args)
     table = columns("out/purified.parquet")
     wrong = np.array(table["true_label"]) != np.array(table["class_name"])
@@ -128,7 +128,7 @@ def test_partition_writes_its_files(data, here):
 
 
 def test_a_pure_set_is_kept_and_one_block(here):
-    result = succeed("purify", "pure.npz", *STEP, "--no-rival", "--out", "out")
+    result = succeed("purify", "pure.npz", *STEP, "--no-baseline", "--out", "out")
     assert "Leave out 0 of 128 samples" in result.stdout
     assert not any(columns("out/purified.parquet")["removed"])
     assert set(columns("out/trace.parquet")["ranking"]) == {"adjoint"}
@@ -144,7 +144,7 @@ def test_both_take_a_regression(here):
     x, other = draw.normal(size=(150, 1)), np.arange(150) % 4 == 0
     y = np.where(other, -2, 2) * x[:, 0] + 0.05 * draw.normal(size=150) + 30
     np.savez("slopes.npz", x=x, y=y, source=other.astype(int))
-    succeed("purify", "slopes.npz", *STEP, "--no-rival", "--out", "out")
+    succeed("purify", "slopes.npz", *STEP, "--no-baseline", "--out", "out")
     told = summary()
     assert (told["metric"], told["counts"]["train"]) == ("R²", 120)
     assert told["stop"]["precision"] > 0.6  # 0.25 at random
@@ -179,16 +179,18 @@ def test_purify_says_what_was_right():
     score = findings.purification.trace.validation
     assert f"from {score[0]:.3f} to {score[findings.purification.steps]:.3f}" in gain.sentence
     assert rest[-1].kind == "contest"
-    assert f"against {findings.rival.trace.test[findings.rival.steps]:.3f}" in rest[-1].sentence
+    assert (
+        f"against {findings.baseline.trace.test[findings.baseline.steps]:.3f}" in rest[-1].sentence
+    )
 
 
 def test_before_and_after_are_the_traces_own_points():
     findings = purified()
-    start, stop, rival = before_and_after(findings)
+    start, stop, baseline = before_and_after(findings)
     assert start["removed"] == 0
     assert np.isnan(start["precision"])
     assert stop["variance"] == findings.purification.trace.variance[findings.purification.steps]
-    assert rival["removed"] == len(findings.rival.removed)
+    assert baseline["removed"] == len(findings.baseline.removed)
     truth = foreign(findings)
     assert majority_source(findings.samples) == "<u>ours"
     assert majority_source(samples(minority=0.5)) == ""
@@ -210,8 +212,8 @@ def test_removed_samples_are_shown_in_their_order():
         assert (card.verdict == "") == (findings.samples.source[i] != "<u>ours")
 
 
-def test_without_a_rival_or_a_truth_nothing_is_made_up():
-    findings = replace(purified(rival=False), majority="")
+def test_without_a_baseline_or_a_truth_nothing_is_made_up():
+    findings = replace(purified(baseline=False), majority="")
     page = render(purify_page(findings))
     whole = {f.name: f.figure for f in purify_page(purified()).figures}
     assert set(whole) == {"variance", "score", "surprise", "precision"}

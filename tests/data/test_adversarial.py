@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import datassay as da
+from datassay.act.remove.baselines import auroc
 from datassay.act.remove.removal_curve import train_all
-from datassay.act.remove.rivals import auroc
 from datassay.data.corrupt.adversarial import add_adversarial
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 
+from datassay.act.remove.baselines import Contest
 from datassay.act.remove.removal_curve import RemovalCurve
-from datassay.act.remove.rivals import Contest
 from datassay.commands.run.findings import Findings
 from datassay.data.samples import SampleSet
 from datassay.score.compare.aggregate import aggregate

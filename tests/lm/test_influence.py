@@ -121,7 +121,7 @@ def test_windows_add_up_to_their_text(model, tokenizer):
         model, log_probabilities(model, tokenizer("".join(ASKED.values()))["input_ids"])[1:].sum()
     )
     truth = 0.0
-    for place in samples.places_of([4]):
+    for place in samples.positions_of([4]):
         begin, first, _ = samples.spans[place]
         own = log_probabilities(model, samples[int(place)]["input_ids"].tolist())
         truth += float(gradient(model, own[max(first - begin - 1, 0) :].sum()) @ towards)

@@ -57,7 +57,7 @@ def test_its_numbers_are_those_of_the_result(found):
     for i, name in enumerate(found.ids):
         if str(name) in by_id:
             np.testing.assert_allclose(by_id[str(name)]["effects"], whole[i], rtol=6e-3)
-    first = [data["texts"][named[0][0]]["id"] for named in data["rivals"]]
+    first = [data["texts"][named[0][0]]["id"] for named in data["baselines"]]
     scores = (found.bm25, found.embedding)
     assert first == [str(found.ids[np.argmax(score)]) for score in scores]
 
@@ -75,7 +75,7 @@ def test_it_is_one_small_file_and_all_texts_are_text(found, tmp_path):
     assert EVIL not in found._repr_html_()
 
 
-def test_without_rivals_and_tokens():
+def test_without_baselines_and_tokens():
     torch.manual_seed(0)
     found = da.lm.influence(
         tiny.gpt2(), tiny.tokenizer(), tiny.sentences(4), "cat ran", prompt="the ", top=2,
@@ -83,7 +83,7 @@ def test_without_rivals_and_tokens():
     )  # fmt: skip
     html = render(page_of(found))
     data = told(html)
-    assert len(data["picks"]) == 1 and not data["rivals"]
+    assert len(data["picks"]) == 1 and not data["baselines"]
     assert "Who is right" not in html
 
 
@@ -106,5 +106,5 @@ def test_tokens_are_picked_by_click_and_keys(browser, found, tmp_path, width):
     browser.switch_to.active_element.send_keys(Keys.ARROW_LEFT)
     assert shown.text.startswith("Token 1, “sat”: log-probability")
     assert not browser.find_elements(By.CSS_SELECTOR, ".told img, .told script, .told b")
-    assert EVIL in browser.find_element(By.CSS_SELECTOR, "[data-rival]").text
+    assert EVIL in browser.find_element(By.CSS_SELECTOR, "[data-baseline]").text
     assert not severe(browser)

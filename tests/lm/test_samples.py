@@ -51,7 +51,7 @@ def test_windows_of_a_text_are_named_after_it(model, tokenizer):
     samples = da.lm.token_samples(model, tokenizer, texts, ids=["a", "b"], context=10, overlap=4)
     assert [s["id"] for s in samples] == ["a", "b[0:10]", "b[10:16]", "b[16:20]"]
     assert samples.text.tolist() == [0, 1, 1, 1]
-    assert samples.places_of([1]).tolist() == [1, 2, 3]
+    assert samples.positions_of([1]).tolist() == [1, 2, 3]
     cut = da.lm.token_samples(model, tokenizer, of_length(20, 4), too_long="truncate")
     assert len(cut) == 2 and cut.counted.tolist() == [15, 3]
     begun = da.lm.token_samples(model, tiny.tokenizer(begin=True), ["cat dog"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from datassay.act.remove.rivals import auroc
+from datassay.act.remove.baselines import auroc
 from datassay.collect.collection import collect
 from datassay.collect.form import ProductSettings
 from datassay.data.corrupt.label_noise import add_label_noise
@@ -262,8 +262,8 @@ def test_several_labels_are_judged_one_by_one():
     doubt = np.where(given == 1, 1 - issues.posterior, issues.posterior)
     assert auroc(wrong.ravel(), doubt.ravel()) >= 0.97
     assert auroc(wrong.any(1), issues.score) >= 0.95
-    mended, flagged = issues.suggested_label[issues.is_issue], issues.is_issue
-    assert (mended == true[flagged]).mean() > (given == true)[flagged].mean()
+    corrected, flagged = issues.suggested_label[issues.is_issue], issues.is_issue
+    assert (corrected == true[flagged]).mean() > (given == true)[flagged].mean()
     # The probability that at least one label is wrong.
     assert issues.expected_precision() == pytest.approx(wrong.any(1)[flagged].mean(), abs=0.1)
 

@@ -163,9 +163,9 @@ def test_exact_is_the_weighted_minimum_and_the_scale_of_weights_changes_nothing(
     ridge = 1e-2
     recipe = HeadRecipe(solver="exact", ridge=ridge)
     found = train_heads(x, y, weight[None], "cross_entropy", recipe, bias=False)
-    rival = LogisticRegression(C=1 / (ridge * weight.sum()), fit_intercept=False, tol=1e-8)
-    rival.fit(data.x, data.y, sample_weight=weight)
-    np.testing.assert_allclose(found.weight[0, 0], rival.coef_, atol=1e-5)
+    baseline = LogisticRegression(C=1 / (ridge * weight.sum()), fit_intercept=False, tol=1e-8)
+    baseline.fit(data.x, data.y, sample_weight=weight)
+    np.testing.assert_allclose(found.weight[0, 0], baseline.coef_, atol=1e-5)
     again = train_heads(x, y, 100 * weight[None], "cross_entropy", recipe, bias=False)
     torch.testing.assert_close(found.weight, again.weight)
     adam = HeadRecipe(epochs=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.act.choose.action import Action as Action
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from datassay.act.choose.action import removal as removal
     from datassay.act.choose.action import splitting as splitting
     from datassay.act.choose.action import weighting as weighting
-    from datassay.act.choose.compare import ActGain as ActGain
-    from datassay.act.choose.compare import ActTable as ActTable
-    from datassay.act.choose.compare import compare_acts as compare_acts
+    from datassay.act.choose.compare import ActionGain as ActionGain
+    from datassay.act.choose.compare import ActionTable as ActionTable
+    from datassay.act.choose.compare import compare_actions as compare_actions
     from datassay.act.choose.parts import Part as Part
     from datassay.act.choose.parts import fifths as fifths
     from datassay.act.partition.blocks import Partition as Partition
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from datassay.act.purify.stopping import held_out_threshold as held_out_threshold
     from datassay.act.purify.stopping import inflection_stop as inflection_stop
     from datassay.act.purify.stopping import validation_stop as validation_stop
+    from datassay.act.remove.baselines import Contest as Contest
+    from datassay.act.remove.baselines import auroc as auroc
     from datassay.act.remove.removal_curve import RemovalCurve as RemovalCurve
     from datassay.act.remove.removal_curve import removal_curve as removal_curve
     from datassay.act.remove.removal_curve import task_recipe as task_recipe
-    from datassay.act.remove.rivals import Contest as Contest
-    from datassay.act.remove.rivals import auroc as auroc
     from datassay.act.remove.summarize import KeepSet as KeepSet
     from datassay.act.remove.summarize import summarize as summarize
+    from datassay.act.review.corrections import corrected as corrected
     from datassay.act.review.decisions import Decision as Decision
     from datassay.act.review.decisions import Decisions as Decisions
     from datassay.act.review.judged import Judged as Judged
     from datassay.act.review.judged import judged as judged
     from datassay.act.review.judged import read_judged as read_judged
-    from datassay.act.review.mending import mended as mended
     from datassay.act.review.remaining import Remaining as Remaining
     from datassay.act.review.remaining import remaining as remaining
     from datassay.act.sample.comparison import SamplingComparison as SamplingComparison
@@ -81,4 +81,4 @@ if TYPE_CHECKING:
     from datassay.train.learner import Estimators as Estimators
     from datassay.train.learner import Networks as Networks
 
-face(__name__)
+make_public(__name__)

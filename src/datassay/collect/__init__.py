@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.collect.backbone import Backbone as Backbone
@@ -26,4 +26,4 @@ if TYPE_CHECKING:
     from datassay.collect.linearization import Linearization as Linearization
     from datassay.store.results import ResultStore as ResultStore
 
-face(__name__)
+make_public(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.commands.app import app as app
@@ -18,4 +18,4 @@ if TYPE_CHECKING:
     from datassay.commands.shell import out_console as out_console
     from datassay.commands.terminal import rows_table as rows_table
 
-face(__name__)
+make_public(__name__)

@@ -27,7 +27,7 @@ from datassay.results import result
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from datassay.act.choose.compare import ActTable
+    from datassay.act.choose.compare import ActionTable
     from datassay.act.review.decisions import Decisions
     from datassay.commands.run.findings import Findings
     from datassay.commands.view.server import ReviewServer
@@ -52,7 +52,7 @@ class Assay:
     given: Given
 
     @property
-    def acts(self) -> ActTable | None:
+    def acts(self) -> ActionTable | None:
         """What each act gains on held-out samples, best first; None where nothing was retrained."""
         return self.findings.acts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.complexity.accuracy_curve import AccuracyCurve as AccuracyCurve
@@ -32,4 +32,4 @@ if TYPE_CHECKING:
     from datassay.train.learner import Learner as Learner
     from datassay.train.learner import Networks as Networks
 
-face(__name__)
+make_public(__name__)

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from datassay.act.choose.action import MORE
-from datassay.act.choose.compare import EXPECTED, ActGain
+from datassay.act.choose.compare import EXPECTED, ActionGain
 from datassay.act.choose.parts import R2, Yardstick
 from datassay.complexity.accuracy_curve import AccuracyCurve, nested_order
 from datassay.complexity.needed_samples import extrapolate
@@ -24,7 +24,7 @@ DRAWS = 400
 
 def gain_of_more(
     learner: Learner, train: SampleSet, rule: Yardstick, *, seed: int = 0
-) -> ActGain | None:
+) -> ActionGain | None:
     """The gain to expect of twice the samples, by a learning curve of R ≥ 2 fits of five sizes.
 
     Returns:
@@ -47,7 +47,7 @@ def gain_of_more(
     now, then = laws.draws.errors(np.array([n, FACTOR * n], float)).T
     ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
     low, median, high = np.quantile(now - then, ends)
-    return ActGain(
+    return ActionGain(
         kind=MORE, words="Collect as many again", how=EXPECTED,
         gain=float(median), low=float(low), high=float(high), p=1.0, verdict="",
         cost=-(FACTOR - 1) * n, seconds=time.perf_counter() - started,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.data.back.original import Change as Change
@@ -33,4 +33,4 @@ if TYPE_CHECKING:
     from datassay.data.synthetic.mixtures import routable_mixture as routable_mixture
     from datassay.data.synthetic.mixtures import sd_mixture as sd_mixture
 
-face(__name__)
+make_public(__name__)

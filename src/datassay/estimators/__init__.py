@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.estimators.cosine_encoder import CosineEncoder as CosineEncoder
@@ -22,4 +22,4 @@ if TYPE_CHECKING:
         SampleWeightTrainerMixin as SampleWeightTrainerMixin,
     )
 
-face(__name__)
+make_public(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.lm.baselines import bm25 as bm25
@@ -17,4 +17,4 @@ if TYPE_CHECKING:
     from datassay.lm.samples import TokenSamples as TokenSamples
     from datassay.lm.samples import token_samples as token_samples
 
-face(__name__)
+make_public(__name__)

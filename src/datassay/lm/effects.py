@@ -16,7 +16,7 @@ from datassay.collect.gradients.reading import batches
 from datassay.data.arguments import check_kind
 from datassay.errors import DataError, SettingError
 from datassay.lm.causal import NEXT_TOKEN, log_probability
-from datassay.lm.places import place_effects
+from datassay.lm.positions import position_effects
 from datassay.lm.samples import TokenSamples
 from datassay.lm.tokens import Question
 from datassay.progress import Progress, silent
@@ -70,13 +70,13 @@ class FittedModels:
         if not texts:
             return []
         each = self._networks(queries)
-        size, places = each[0].network.pass_size, self.samples.places_of(texts)
+        size, places = each[0].network.pass_size, self.samples.positions_of(texts)
         some = batches(Subset(self.samples, places.tolist()), size)
-        slopes = place_effects(each, batches(queries, size), some, adds=self._adds)
+        slopes = position_effects(each, batches(queries, size), some, adds=self._adds)
         found: dict[int, np.ndarray] = {}
         for place, slope in zip(places.tolist(), slopes, strict=True):
             text = int(self.samples.text[place])
-            start, length = self.samples.place_of(text)
+            start, length = self.samples.span_of(text)
             whole = found.setdefault(text, np.zeros((length, slope.shape[1])))
             begin, first, end = self.samples.spans[place].tolist()
             first = max(first, begin + 1)  # the token at begin has nothing before it

@@ -27,7 +27,7 @@ RANDOM = "random"
 
 @checks_arguments
 def judge(
-    found: TextInfluence,
+    result: TextInfluence,
     texts: Any,
     train: Any,
     *,
@@ -39,7 +39,7 @@ def judge(
     """Train again without the texts that each method names, and measure the answer.
 
     Args:
-        found: effects of the texts on an answer.
+        result: effects of the texts on an answer.
         texts: the same texts.
         train: (texts, seed) → a model trained on them from its first weights, as the one that was
             asked; the seed decides weights and order, so that one seed trains alike.
@@ -60,15 +60,15 @@ def judge(
     Cost: (2 + methods) repeats trainings.
     """
     texts = list(texts)
-    if len(texts) != len(found.ids):
+    if len(texts) != len(result.ids):
         raise DataError(
-            f"texts must be those of the result, {len(found.ids):,}; got {len(texts):,}."
+            f"texts must be those of the result, {len(result.ids):,}; got {len(texts):,}."
         )
     whole("removed", removed)
     whole("repeats", repeats)
     if removed >= len(texts):
         raise SettingError(f"removed must be below the {len(texts):,} texts; got {removed}.")
-    named = _named(found, removed)
+    named = _named(result, removed)
     names = (*named, RANDOM)
     values = np.zeros((1 + len(names), repeats))
     draws = np.random.default_rng(seed)
@@ -77,15 +77,15 @@ def judge(
         without = [np.array([], int), *named.values(), chance]
         for row, gone in enumerate(without):
             kept = [text for i, text in enumerate(texts) if i not in set(gone.tolist())]
-            values[row, place] = _measured(train, kept, seed + place, found.question)
+            values[row, place] = _measured(train, kept, seed + place, result.question)
             progress("train again", place * len(without) + row + 1, repeats * len(without))
-    return replace(found, judged=JudgedTexts(names, values[0] - values[1:], values[0], removed))
+    return replace(result, judged=JudgedTexts(names, values[0] - values[1:], values[0], removed))
 
 
-def _named(found: TextInfluence, removed: int) -> dict[str, np.ndarray]:
+def _named(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
     """The first texts of each method."""
     scores = {
-        name: found.effect.sum(1) if field is None else getattr(found, field)
+        name: result.effect.sum(1) if field is None else getattr(result, field)
         for name, field in METHODS.items()
     }
     return {

@@ -16,7 +16,7 @@ FILES = {
     "effects.parquet": "every text: effects, BM25, embedding",
     "tokens.parquet": "tokens of the texts with the largest effects",
 }
-RIVALS = {
+BASELINES = {
     "bm25": ("BM25", "BM25: words in common with prompt and answer"),
     "embedding": ("embedding", "Embedding: the model's last states lie near"),
 }
@@ -28,12 +28,14 @@ UNJUDGED = (
 
 def page(found: Any) -> Page:
     """Everything that a TextInfluence says."""
-    rivals = {name: words for name, words in RIVALS.items() if getattr(found, name) is not None}
+    baselines = {
+        name: words for name, words in BASELINES.items() if getattr(found, name) is not None
+    }
     shown = {
         "raised": "Texts that raised its probability",
         "lowered": "Texts that lowered it",
-        "rivals": [title for _, title in rivals.values()],
-        "told": markup(script_json(_told(found, list(rivals)))),
+        "baselines": [title for _, title in baselines.values()],
+        "told": markup(script_json(_told(found, list(baselines)))),
     }
     text = (
         "Each effect is a log-probability with the text minus without it, in nats, to first order "
@@ -49,11 +51,11 @@ def page(found: Any) -> Page:
     return Page(
         brand="datassay.lm · which training texts made a language model say this",
         title=shortened(" ".join(found.question.answer.split()), 80) or "An answer",
-        lead=_lead(found, list(rivals)),
+        lead=_lead(found, list(baselines)),
         facts=_facts(found),
         warnings=found.attribution.warnings,
         opening=(why,),
-        sections=(trust,) if rivals or found.judged else (),
+        sections=(trust,) if baselines or found.judged else (),
         method=_method(found),
         files=FILES,
     )
@@ -98,12 +100,14 @@ def verdict(judged: Any) -> tuple[str | None, str]:
     return first if found.verdict == BETTER else None, told
 
 
-def _lead(found: Any, rivals: list[str]) -> str:
+def _lead(found: Any, baselines: list[str]) -> str:
     total = found.effect.sum(1)
     first = int(total.argmax())
     if total[first] <= 0:
         return "No text raised the answer's probability."
-    ranks = [f"{_ordinal(int(_ranks(getattr(found, n))[first]))} by {RIVALS[n][0]}" for n in rivals]
+    ranks = [
+        f"{_ordinal(int(_ranks(getattr(found, n))[first]))} by {BASELINES[n][0]}" for n in baselines
+    ]
     beside = f" It comes {' and '.join(ranks)}." if ranks else ""
     return f"Text {found.ids[first]} raised it most, by {_nats(total[first])} nats.{beside}"
 
@@ -120,18 +124,18 @@ def _facts(found: Any) -> dict[str, str]:
     }
 
 
-def _told(found: Any, rivals: list[str]) -> dict[str, Any]:
+def _told(found: Any, baselines: list[str]) -> dict[str, Any]:
     """What the page's script shows, as JSON values."""
     places = {text: k for k, text in enumerate(sorted(found.shown))}
     parts = {part.text: part for part in found.parts}
     columns = _columns(found.effect)
-    ranks = {name: _ranks(getattr(found, name)) for name in rivals}
+    ranks = {name: _ranks(getattr(found, name)) for name in baselines}
     texts = [
         {
             "id": str(found.ids[text]),
             "pieces": list(parts[text].tokens.pieces) if text in parts else [found.shown[text]],
             "effects": _rounded(columns[text]),
-            "ranks": [f"{RIVALS[n][0]} {_ordinal(int(ranks[n][text]))}" for n in rivals],
+            "ranks": [f"{BASELINES[n][0]} {_ordinal(int(ranks[n][text]))}" for n in baselines],
         }
         for text in places
     ]
@@ -142,7 +146,7 @@ def _told(found: Any, rivals: list[str]) -> dict[str, Any]:
         "tokens": list(found.question.tokens.pieces[first:]),
         "texts": texts,
         "picks": picks if found.effect.shape[1] > 1 else picks[:1],
-        "rivals": [_named(getattr(found, name), found.top, places) for name in rivals],
+        "baselines": [_named(getattr(found, name), found.top, places) for name in baselines],
     }
 
 

@@ -95,11 +95,11 @@ class TokenSamples(Dataset):
         units = self.counted.sum() if self.reduction == "sum" else len(self.ids)
         return float(units) / len(self)
 
-    def place_of(self, text: int) -> tuple[int, int]:
+    def span_of(self, text: int) -> tuple[int, int]:
         """Where a text begins in `tokens`, and how many it has, with those that were cut off."""
         return int(self.starts[text]), int(self.starts[text + 1] - self.starts[text])
 
-    def places_of(self, texts: Sequence[int] | np.ndarray) -> np.ndarray:
+    def positions_of(self, texts: Sequence[int] | np.ndarray) -> np.ndarray:
         """Positions of the samples of some texts, in order."""
         return np.flatnonzero(np.isin(self.text, texts))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.models.build import build_model as build_model
@@ -19,4 +19,4 @@ if TYPE_CHECKING:
     from datassay.models.tokens import TokenLogits as TokenLogits
     from datassay.models.tokens import token_array as token_array
 
-face(__name__)
+make_public(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.polynomial.activation import ActivationPolynomial as ActivationPolynomial
@@ -30,4 +30,4 @@ if TYPE_CHECKING:
     from datassay.polynomial.tensor_weights import tensor_weights as tensor_weights
     from datassay.polynomial.tensor_weights import weight_match as weight_match
 
-face(__name__)
+make_public(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.report.drawing import draw as draw
@@ -33,4 +33,4 @@ if TYPE_CHECKING:
     from datassay.store.outputs import check_writable as check_writable
     from datassay.store.outputs import write_pages as write_pages
 
-face(__name__)
+make_public(__name__)

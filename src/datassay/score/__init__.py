@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.score.attribution import RemovalScores as RemovalScores
@@ -99,4 +99,4 @@ if TYPE_CHECKING:
     from datassay.score.variance.pair_influence import Partners as Partners
     from datassay.score.variance.pair_influence import pair_influence as pair_influence
 
-face(__name__)
+make_public(__name__)

@@ -84,7 +84,7 @@ class ResultStore:
         with writing(self._folder):
             write_whole(self._folder / f"{name}.npz", partial(self._write, name))
 
-    def kept(
+    def stored(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
         """The piece of this name; computed and stored if it is missing."""

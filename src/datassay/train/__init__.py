@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.train.convex import fit_convex as fit_convex
@@ -24,4 +24,4 @@ if TYPE_CHECKING:
     from datassay.train.training import sample_losses as sample_losses
     from datassay.train.training import train_networks as train_networks
 
-face(__name__)
+make_public(__name__)

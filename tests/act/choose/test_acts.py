@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 import datassay as da
 from datassay.act.choose.action import (
     DROP,
-    MEND,
+    RELABEL,
     REMOVE,
     REWEIGHT,
     Blocks,
@@ -19,7 +19,7 @@ from datassay.act.choose.action import (
     splitting,
     weighting,
 )  # fmt: skip
-from datassay.act.choose.compare import compare_acts
+from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.parts import BALANCED, Part, fifths, unsuspected, yardstick
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.complexity.more_samples import gain_of_more
@@ -85,9 +85,9 @@ def test_acts_do_to_the_samples_what_they_say():
     gone = removal(REMOVE, "", train, chosen, 0)
     assert gone.kept.tolist() == list(range(6, 40)) and gone.changed == 6
     assert len(gone.control.kept) == 34 and (gone.control.kept != gone.kept).any()
-    mended = relabelling(train, 1 - train.y, chosen)
-    assert (mended.labels[:6] == 1 - train.y[:6]).all()
-    assert (mended.labels[6:] == train.y[6:]).all() and mended.control is None
+    corrected = relabelling(train, 1 - train.y, chosen)
+    assert (corrected.labels[:6] == 1 - train.y[:6]).all()
+    assert (corrected.labels[6:] == train.y[6:]).all() and corrected.control is None
     weighed = weighting(REWEIGHT, "", train, np.arange(1.0, 41), 0)
     assert weighed.is_weighted and not as_it_is(train).is_weighted
     assert sorted(weighed.control.weights) == sorted(weighed.weights)
@@ -133,16 +133,16 @@ def test_the_screen_is_the_ridge_fit_of_the_changed_samples():
 def test_mending_labels_that_flip_one_way_gains_what_it_does_on_right_labels():
     train, _ = one_way(500, 0, wrong=0.45)
     held_out, true = one_way(800, 1, wrong=0.45)
-    table = compare_acts([part_of(train, held_out)], budget=60.0)
-    first = next(act for act in table.acts if act.kind == MEND)
-    assert first.verdict == "better" and table.best is table.acts[0]
+    table = compare_actions([part_of(train, held_out)], budget=60.0)
+    first = next(act for act in table.actions if act.kind == RELABEL)
+    assert first.verdict == "better" and table.best is table.actions[0]
     clean, _ = da.load((held_out.x, true), val_fraction=0)
-    plain = compare_acts([part_of(train, clean, is_alike=False)], budget=60.0)
-    same = next(act for act in plain.acts if act.kind == first.kind)
+    plain = compare_actions([part_of(train, clean, is_alike=False)], budget=60.0)
+    same = next(act for act in plain.actions if act.kind == first.kind)
     assert first.low <= same.gain <= first.high
     assert first.given < first.gain  # on given labels a right prediction can look wrong
     assert table.is_corrected and not plain.is_corrected
-    assert table.n_suspected > 0 and table.to_table().num_rows == len(table.acts)
+    assert table.n_suspected > 0 and table.to_table().num_rows == len(table.actions)
 
 
 def fifths_of(samples, copies=None):
@@ -189,17 +189,17 @@ def test_copies_stay_together():
 def test_clean_samples_need_nothing():
     train, _ = one_way(300, 2)
     held_out, _ = one_way(400, 3)
-    table = compare_acts([part_of(train, held_out)], budget=60.0)
+    table = compare_actions([part_of(train, held_out)], budget=60.0)
     assert table.best is None
 
 
 def test_beyond_the_budget_acts_are_only_screened():
     train, _ = one_way(300, 0, wrong=0.3)
     held_out, _ = one_way(200, 1, wrong=0.3)
-    table = compare_acts([part_of(train, held_out)], budget=2.0, per_fit=0.9)
-    how = [act.how for act in table.acts]
+    table = compare_actions([part_of(train, held_out)], budget=2.0, per_fit=0.9)
+    how = [act.how for act in table.actions]
     assert how.count("retrained") == 1 and how.count("screened") >= 3
-    assert all(act.verdict == "" for act in table.acts if act.how == "screened")
+    assert all(act.verdict == "" for act in table.actions if act.how == "screened")
 
 
 def test_an_estimator_without_weights_says_so():
@@ -208,7 +208,7 @@ def test_an_estimator_without_weights_says_so():
     acts, left_out = proposals(train, part.issues, part.information, takes_weights=False)
     assert not any(act.is_weighted for act in acts)
     assert any("takes none" in reason for reason in left_out)
-    assert {act.kind for act in acts} >= {MEND, DROP}
+    assert {act.kind for act in acts} >= {RELABEL, DROP}
 
 
 def test_more_samples_gain_what_they_then_do():

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from datassay.act.review.gain import AGREED, EARLIER, NOW, Mended, Trial, review_gain
+from datassay.act.review.gain import AGREED, EARLIER, NOW, Corrected, Trial, review_gain
 from datassay.data import SampleSet
 from datassay.train.learner import Estimators
 
@@ -16,7 +16,7 @@ def classes(x, y):
 
 
 def unchanged(samples):
-    return Mended(samples, samples.y, np.ones(len(samples), dtype=bool))
+    return Corrected(samples, samples.y, np.ones(len(samples), dtype=bool))
 
 
 def measured(*trials):
@@ -33,7 +33,7 @@ def nearest(train, held_out):
 def train():
     """At 0 and 1 lies class a, at 10 and 11 class b; that of 1 is wrong, and 30 is an outlier."""
     samples = classes([0, 1, 10, 11, 30], [0, 1, 1, 1, 0])
-    return Mended(samples, np.array([0, 0, 1, 1, 0]), np.array([True] * 4 + [False]))
+    return Corrected(samples, np.array([0, 0, 1, 1, 0]), np.array([True] * 4 + [False]))
 
 
 def test_scores_are_those_of_the_nearest_neighbour(train):
@@ -48,7 +48,7 @@ def test_scores_are_those_of_the_nearest_neighbour(train):
 
 def test_held_out_labels_that_were_changed_favour_no_side(train):
     samples = classes([0.1, 0.9, 1.1, 10.1, 10.2], [0, 1, 0, 1, 0])
-    held_out = Mended(samples, np.array([0, 0, 0, 1, 0]), np.array([True] * 4 + [False]))
+    held_out = Corrected(samples, np.array([0, 0, 0, 1, 0]), np.array([True] * 4 + [False]))
     gain = measured(nearest(train, held_out))
     by = {row.by: (row.n, row.before, row.after) for row in gain.rows}
     assert by[AGREED] == (3, 2 / 3, 1.0)  # without 0.9, which was mended, and 10.2, which is gone
@@ -69,7 +69,7 @@ def test_nothing_changed_is_no_gain_and_without_agreement_nothing_is_said(train)
     gain = measured(nearest(same, unchanged(classes([0.1, 10.1, 29.0], [0, 1, 0]))))
     assert gain.gain == 0
     assert gain.rows[0].low < 0 < gain.rows[0].high
-    other = Mended(classes([0.1, 10.1], [0, 1]), np.array([1, 1]), np.array([True, True]))
+    other = Corrected(classes([0.1, 10.1], [0, 1]), np.array([1, 1]), np.array([True, True]))
     assert review_gain([nearest(train, other)]) is None
 
 
@@ -81,8 +81,8 @@ def test_targets_are_scored_by_r2():
     y[:5] += 30.0
     samples, ids = SampleSet(x[:40], y[:40], np.arange(40)), np.arange(40, 60)
     held_out = unchanged(SampleSet(x[40:], y[40:], ids))
-    mended = Mended(samples, true[:40], np.ones(40, dtype=bool))
-    gain = measured(Trial(mended, held_out, Estimators(LinearRegression(), 2)))
+    corrected = Corrected(samples, true[:40], np.ones(40, dtype=bool))
+    gain = measured(Trial(corrected, held_out, Estimators(LinearRegression(), 2)))
     assert gain.metric == "R²"
     assert gain.rows[0].after > 0.99 > gain.rows[0].before
     fit = LinearRegression().fit(x[:40], y[:40]).predict(x[40:])

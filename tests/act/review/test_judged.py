@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.act.review.judged import FIELDS, PLACES, judged, places, read_judged
+from datassay.act.review.judged import COORDINATES, FIELDS, coordinates, judged, read_judged
 from datassay.collect.collection import collect
 from datassay.errors import DataError
 from datassay.models.build import build_model
@@ -32,17 +32,19 @@ def test_written_and_read_it_is_the_same(digits, tmp_path):
 
 def test_places_are_the_kernels_best_inner_products_in_one_unit(digits):
     lin, _ = digits
-    found = places(lin)
-    assert found.shape == (300, PLACES)
+    found = coordinates(lin)
+    assert found.shape == (300, COORDINATES)
     np.testing.assert_allclose(np.square(found).sum(1), 1)
     averaged = replace(lin.averaged())  # another object, decomposed anew
     kernel = (
         averaged.kernel if averaged.kernel is not None else averaged.features @ averaged.features.T
     )
     values, vectors = torch.linalg.eigh(torch.as_tensor(kernel))
-    rows = vectors[:, -PLACES:] * values[-PLACES:] ** 0.25
+    rows = vectors[:, -COORDINATES:] * values[-COORDINATES:] ** 0.25
     rows = rows / rows.norm(dim=1, keepdim=True)
-    np.testing.assert_allclose(places(averaged) @ places(averaged).T, rows @ rows.T, atol=1e-6)
+    np.testing.assert_allclose(
+        coordinates(averaged) @ coordinates(averaged).T, rows @ rows.T, atol=1e-6
+    )
 
 
 def several_labels():

@@ -33,8 +33,8 @@ def made(n=400, k=3, seed=0, rate=0.1):
     logits[np.arange(n), labels] += 2.5
     log_posterior = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     p_given = np.exp(log_posterior[np.arange(n), labels])
-    places = rng.normal(size=(n, 4)) / 2
-    found = (labels, log_posterior, np.log(1 - p_given) - np.log(p_given), places)
+    coordinates = rng.normal(size=(n, 4)) / 2
+    found = (labels, log_posterior, np.log(1 - p_given) - np.log(p_given), coordinates)
     return Judged(*(a if a.dtype == np.int64 else a.astype(np.float32) for a in found)), truth
 
 
@@ -55,7 +55,9 @@ def test_without_decisions_the_order_is_the_judges_and_numbers_keep_it():
     found, fixed = remaining(judged, {}), np.argsort(-judged.log_odds, kind="stable")
     assert (found.suggested != judged.labels).all()
     np.testing.assert_array_equal(found.order, fixed)
-    numbers = Judged(np.full(600, -1), judged.log_posterior[:, :0], judged.log_odds, judged.places)
+    numbers = Judged(
+        np.full(600, -1), judged.log_posterior[:, :0], judged.log_odds, judged.coordinates
+    )
     before = remaining(numbers, {})
     after = remaining(numbers, {int(fixed[0]): 1, int(fixed[1]): 0}, {int(fixed[2])})
     np.testing.assert_array_equal(after.order, before.order[3:])
@@ -112,8 +114,8 @@ def test_errors_of_one_confusion_are_found_sooner_than_in_the_fixed_order():
     odds = rng.normal(-3, 1, n) + 1.0 * (labels != truth)
     log_posterior = np.full((n, k), np.log(0.1 / 3))
     log_posterior[np.arange(n), labels] = np.log(0.9)
-    places = np.ones((n, 1))
-    parts = (log_posterior, odds, places)
+    coordinates = np.ones((n, 1))
+    parts = (log_posterior, odds, coordinates)
     judged = Judged(labels, *(part.astype(np.float32) for part in parts))
     wrong = labels != truth
     known, _ = reviewed_by(judged, truth, 100)
@@ -148,9 +150,9 @@ def judged_alike(n=300, k=3, seed=0):
     labels = rng.integers(k, size=n)
     logits = rng.normal(size=(n, k))
     log_posterior = logits - np.log(np.exp(logits).sum(1, keepdims=True))
-    places = np.eye(3)[rng.integers(3, size=n)]
+    coordinates = np.eye(3)[rng.integers(3, size=n)]
     odds = rng.normal(-2, 1, n)
-    parts = (log_posterior, odds, places)
+    parts = (log_posterior, odds, coordinates)
     return Judged(labels, *(part.astype(np.float32) for part in parts))
 
 
@@ -172,7 +174,7 @@ def test_the_fit_of_a_hypothesis_is_the_maximum():
     """Numbers have one hypothesis; its two coefficients by a general optimiser."""
     judged, rng = judged_alike(), np.random.default_rng(1)
     numbers = Judged(
-        np.full(300, -1), np.zeros((300, 0), np.float32), judged.log_odds, judged.places
+        np.full(300, -1), np.zeros((300, 0), np.float32), judged.log_odds, judged.coordinates
     )
     reviewed = np.argsort(-judged.log_odds)[:60]
     wrong = rng.random(60) < 0.3
@@ -211,7 +213,7 @@ def test_an_error_raises_its_like_and_a_kept_label_lowers_its_like():
 
 def test_errors_in_one_place_raise_that_place():
     judged = judged_alike()
-    place = judged.places.argmax(1)
+    place = judged.coordinates.argmax(1)
     reviewed = np.arange(90)
     found = fitted(judged, reviewed, place[reviewed] == 2)
     rest = np.arange(90, 300)

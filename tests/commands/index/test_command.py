@@ -53,9 +53,9 @@ def data(tmp_path_factory):
     write(folder / "all.csv", x[:120], given[:120])
     write(folder / "new.csv", x[120:], given[120:])
     write(folder / "other.csv", x[:90] * 3 + 1, given[:90])
-    mended = given.copy()
-    mended[[5, 40]] = y[[5, 40]]
-    write(folder / "mended.csv", x[:90], mended[:90])
+    corrected = given.copy()
+    corrected[[5, 40]] = y[[5, 40]]
+    write(folder / "mended.csv", x[:90], corrected[:90])
     train, _ = da.load(folder / "train.csv", target="answer")
     for seed in range(2):
         model = trained_network(da.build_model("mlp:width=8", train, seed=seed), train, seed=seed)
@@ -88,7 +88,7 @@ def test_it_prints_what_it_keeps_and_how_good_that_is(here):
         f"{told['mean']:.3f} ({told['low']:.3f} to {told['high']:.3f})",
     ):  # fmt: skip
         assert text.replace("│", "").strip() in words(result), text
-    assert len(index) == 90 and index.kept["curvature"] == "auto"
+    assert len(index) == 90 and index.manifest["curvature"] == "auto"
 
 
 def test_which_weights_were_taken_is_told(here):
@@ -119,8 +119,8 @@ def test_settings_reach_the_index(here):
         "--keep-as", "int8", "--temperature", 1, "--weight-decay", "0.01", "--seed", 0,
     )  # fmt: skip
     index = da.open_index("mine")
-    assert (index.width, index.kept["keep"], index.kept["damping"]) == (9, "int8", 0.3)
-    assert (index.kept["curvature"], index.kept["weight decay"]) == ("ekfac", 0.01)
+    assert (index.width, index.manifest["keep"], index.manifest["damping"]) == (9, "int8", 0.3)
+    assert (index.manifest["curvature"], index.manifest["weight decay"]) == ("ekfac", 0.01)
     assert index.loss.temperature == 1
     assert "a larger --width or --share holds more" in words(told)
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from datassay.act.remove.baselines import Contest
 from datassay.act.remove.removal_curve import RemovalCurve
-from datassay.act.remove.rivals import Contest
 from datassay.commands.run.findings import redundancy
 from datassay.commands.run.page import page
 from datassay.data.samples import SampleSet
@@ -168,7 +168,7 @@ def test_a_regression_has_no_classes_to_test():
     assert told_of(make_findings(regression_samples()), "classes") == ()
 
 
-def test_contests_quote_their_verdict_and_flag_a_rival_that_won():
+def test_contests_quote_their_verdict_and_flag_a_baseline_that_won():
     won = Contest("AUROC", ("ours", "loss"), (0.9, 0.8), (0.0, 0.0), "won", "Ours won.")
     lost = replace(won, values=(0.7, 0.8), outcome="lost", verdict="Loss won.")
     told = told_of(make_findings(contests=(won, lost)), "contest")

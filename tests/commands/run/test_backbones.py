@@ -93,7 +93,7 @@ def test_other_commands_take_encoders(command, photos, tmp_path):
     quick = {
         "weigh": ["--seeds", "0"],
         "complexity": ["--repeats", "2", "--sizes", "6,8,12,16"],
-        "purify": ["--no-rival"],
+        "purify": ["--no-baseline"],
     }
     succeed(command, photos, "--model", "features:tiny", "--out", out, *quick.get(command, []))
     text = "".join(p.read_text() for p in out.glob("*.json"))

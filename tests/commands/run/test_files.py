@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from datassay.act.remove.rivals import Contest
+from datassay.act.remove.baselines import Contest
 from datassay.commands import write_results
 from datassay.commands.run.suspects import suspects_file
 from datassay.data.samples import SampleSet

@@ -38,7 +38,7 @@ def test_an_action_of_one_module_is_everywhere(add, tmp_path):
     shown = succeed("run", *FEW, "--budget", "5", "--out", "out").output
     assert "Thin out" in shown
     assert "Thin out" in (tmp_path / "out" / "index.html").read_text()
-    actions = json.loads((tmp_path / "out" / "summary.json").read_text())["acts"]["acts"]
+    actions = json.loads((tmp_path / "out" / "summary.json").read_text())["actions"]["actions"]
     (row,) = (one for one in actions if one["kind"] == "thin")
     assert row["words"] == "Thin out" and row["control_words"] == "as many at random"
     assert "thin: Every tenth sample is left out." in succeed("run", "--help").output

@@ -105,16 +105,16 @@ def test_the_answer_is_a_table_of_acts(noisy, monkeypatch):
     monkeypatch.setattr(job, "act_table", act_table)
     train, val = noisy[0].subset(np.arange(120)), replace(noisy[1], split_off=False)
     found = run(train, val, replace(SETTINGS, own=LogisticRegression()))
-    kinds = [act.kind for act in found.acts.acts]
-    assert {"mend", "remove", "drop", "reweight", "split"} <= set(kinds)
+    kinds = [act.kind for act in found.acts.actions]
+    assert {"relabel", "remove", "drop", "reweight", "split"} <= set(kinds)
     assert found.acts.n_parts == 1 and found.acts.n_held_out == 100
-    mend = next(act for act in found.acts.acts if act.kind == "mend")
+    mend = next(act for act in found.acts.actions if act.kind == "relabel")
     assert mend.changed == found.issues.is_issue.sum()
     assert mend.low < mend.gain < mend.high and mend.how == "retrained"
     page = run_page(found)
     assert [section.anchor for section in page.opening] == ["acts"]
     (table,) = [b for b in page.opening[0].blocks if hasattr(b, "rows")]
-    assert [row.name for row in table.rows] == [act.words for act in found.acts.acts]
+    assert [row.name for row in table.rows] == [act.words for act in found.acts.actions]
     assert page.advice[0].kind == "acts"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import datassay as da
-from datassay.act.remove.rivals import Contest
+from datassay.act.remove.baselines import Contest
 from datassay.commands.run.figures import beyond, issue_figure, noise_figure
 from datassay.commands.run.findings import ISSUES_FIRST, RANDOM
 from datassay.commands.run.gallery import chosen, gallery

@@ -267,7 +267,7 @@ def test_it_says_whether_the_weights_help(change, severity, words):
     assert {f.name for f in without.figures} == {"weights", "share"}
 
 
-def test_the_rival_is_told_honestly():
+def test_the_baseline_is_told_honestly():
     found = replace(weighed(), gain=gain((0.0, 0.01, 0.05)))
     contest = page_of(found).advice[-1]
     assert (contest.kind, contest.severity) == ("contest", "look")

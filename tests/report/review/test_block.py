@@ -9,7 +9,7 @@ import pytest
 from datassay.commands.run.gallery import reviewed
 from datassay.commands.run.page import page as run_page
 from datassay.report.html import render
-from datassay.report.review.labels import listing, twins_of
+from datassay.report.review.labels import listing, near_duplicates_of
 from datassay.report.review.showcase import ANCHOR, MOST_IN_PAGE, review_block
 from helpers.findings import (
     EVIL,
@@ -81,12 +81,12 @@ def test_sources_are_named_once():
 def test_equal_samples_and_near_ones_are_twins():
     ids = np.array(["a", "b", "c", "d", "e"])
     group = np.array([-1, 4, -1, 4, -1])
-    found = twins_of(ids, group, [("a", "e"), ("e", "b"), ("a", "nobody")])
+    found = near_duplicates_of(ids, group, [("a", "e"), ("e", "b"), ("a", "nobody")])
     assert found == {0: (4,), 1: (3, 4), 3: (1,), 4: (0, 1)}
 
 
 def test_many_equal_samples_are_not_all_shown():
-    found = twins_of(np.arange(9), np.zeros(9, int), [])
+    found = near_duplicates_of(np.arange(9), np.zeros(9, int), [])
     assert {len(others) for others in found.values()} == {4}
     assert all(i not in others for i, others in found.items())
 

@@ -217,8 +217,8 @@ def test_an_index_of_one_temperature_keeps_it(tmp_path):
     """As those of the first format were made."""
     model, train, new = trained()
     ix = da.index(model, train, tmp_path / "ix", temperature=2.0)
-    old = {name: value for name, value in ix.kept.items() if name != OWN_TEMPERATURE}
-    given = replace(ix, kept=old, model=model)
+    old = {name: value for name, value in ix.manifest.items() if name != OWN_TEMPERATURE}
+    given = replace(ix, manifest=old, model=model)
     np.testing.assert_array_equal(given.self_influence(new), ix.self_influence(new))
     assert given.query(new).method.endswith(", temperature 2")
 

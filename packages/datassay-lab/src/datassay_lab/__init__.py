@@ -6,7 +6,7 @@ one statement: a pure function with a frozen result, and its plots.
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay_lab.job import chosen as chosen
@@ -14,4 +14,4 @@ if TYPE_CHECKING:
     from datassay_lab.regularisation.weight_decay import weight_decay as weight_decay
     from datassay_lab.regularisation.weight_decay import weight_decay_plots as weight_decay_plots
 
-face(__name__)
+make_public(__name__)

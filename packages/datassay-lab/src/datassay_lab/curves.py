@@ -69,14 +69,14 @@ def measured(
     y: Values,
     name: str,
     *,
-    place: int = 0,
+    series: int = 0,
     mode: str = "lines+markers",
     spread: np.ndarray | None = None,
 ) -> None:
     """Add measured lines, [m] against [m] or [r, m]: r lines of one entry in the legend."""
-    # name: "" leaves it out of the legend. place: of the colour. mode: "lines", "markers" or both.
+    # name: "" leaves it out of the legend. series: of the colour. mode: "lines", "markers" or both.
     # spread: [m], half the length of error bars.
-    colour = COLOURS[place % len(COLOURS)]
+    colour = COLOURS[series % len(COLOURS)]
     for repeat, values in enumerate(np.atleast_2d(np.asarray(y, float))):
         label, kept = "" if repeat else name, _kept(len(x))
         figure.add_scatter(

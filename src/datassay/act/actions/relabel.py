@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datassay.act.choose.action import MEND, Action, ActionKind, ProposalScores, relabelling
+from datassay.act.choose.action import RELABEL, Action, ActionKind, ProposalScores, relabelling
 from datassay.data.samples import SampleSet
 
 
@@ -15,7 +15,7 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
 
 
 ACTION = ActionKind(
-    name=MEND,
+    name=RELABEL,
     help="Suspected labels become those that a fit without the sample suggests.",
     propose=propose,
     fits=1,

@@ -22,8 +22,8 @@ from datassay.results import result
 from datassay.score.label_issues import LabelIssues
 from datassay.train.learner import Learner
 
-MEND, REMOVE, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
-    "mend", "remove", "drop", "reweight", "balance", "purify", "split", "more",
+RELABEL, REMOVE, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
+    "relabel", "remove", "drop", "reweight", "balance", "purify", "split", "more",
 )  # fmt: skip
 BUILT_IN = ("relabel", "remove", "drop", "reweight", "balance", "purify", "split")
 """Their modules, in the order in which they are proposed."""
@@ -127,8 +127,8 @@ def relabelling(
     """
     new = np.where(changed.reshape(-1, *[1] * (train.y.ndim - 1)), labels, train.y)
     words = f"Mend suspected {'labels' if train.is_classification else 'targets'}"
-    mended = replace(as_it_is(train), kind=MEND, words=words, labels=new)
-    return replace(mended, changed=int(changed.sum()))
+    corrected = replace(as_it_is(train), kind=RELABEL, words=words, labels=new)
+    return replace(corrected, changed=int(changed.sum()))
 
 
 def removal(

@@ -38,7 +38,7 @@ RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
 
 
 @result
-class ActGain:
+class ActionGain:
     """What one act gained.
 
     Attributes:
@@ -81,7 +81,7 @@ class ActGain:
 
 
 @result
-class ActTable(Tabular):
+class ActionTable(Tabular):
     """Acts beside the samples as they are, best first.
 
     Attributes:
@@ -98,7 +98,7 @@ class ActTable(Tabular):
         seconds: that all of it took.
     """
 
-    acts: tuple[ActGain, ...]
+    actions: tuple[ActionGain, ...]
     left_out: tuple[str, ...]
     metric: str
     score: float
@@ -111,24 +111,24 @@ class ActTable(Tabular):
     seconds: float
 
     @property
-    def best(self) -> ActGain | None:
+    def best(self) -> ActionGain | None:
         """The act to do: the first that is better; None: nothing to do."""
-        return next((act for act in self.acts if act.verdict == BETTER), None)
+        return next((act for act in self.actions if act.verdict == BETTER), None)
 
     def to_table(self) -> pa.Table:
         """One row an act: the fields of ActGain."""
-        names = field_names(ActGain)
-        return pa.table({name: [getattr(act, name) for act in self.acts] for name in names})
+        names = field_names(ActionGain)
+        return pa.table({name: [getattr(act, name) for act in self.actions] for name in names})
 
 
-def compare_acts(
+def compare_actions(
     parts: Sequence[Part],
     *,
     budget: float,
     per_fit: float | None = None,
     seed: int = 0,
     progress: Progress = silent,
-) -> ActTable:
+) -> ActionTable:
     """What each act gains on held-out samples, in a budget of seconds.
 
     Args:
@@ -159,8 +159,8 @@ def compare_acts(
         )
         for part in parts
     ]  # fmt: skip
-    proposed = [{act.key: act for act in acts} for acts, _ in found]
-    acts = {act.key: act for each in reversed(proposed) for act in each.values()}
+    proposed = [{act.key: act for act in actions} for actions, _ in found]
+    actions = {act.key: act for each in reversed(proposed) for act in each.values()}
     screened = _screened(parts[0], proposed[0], seed)
     before = time.perf_counter()
     base = [
@@ -169,19 +169,19 @@ def compare_acts(
     per_fit = time.perf_counter() - before if per_fit is None else per_fit
     right = [_unsuspected(*one) for one in zip(parts, base, strict=True)]
     judge = _Judge(parts, base, right, proposed, screened, action_kinds())
-    chosen = _affordable(acts, screened, budget - per_fit, per_fit)
-    rows = [judge.blank(act) for key, act in acts.items() if key not in chosen]
-    drops = sorted(key for key in acts if key in chosen and key[0] == DROP)
-    others = [key for key in acts if key in chosen and key[0] != DROP]
+    chosen = _affordable(actions, screened, budget - per_fit, per_fit)
+    rows = [judge.blank(act) for key, act in actions.items() if key not in chosen]
+    drops = sorted(key for key in actions if key in chosen and key[0] == DROP)
+    others = [key for key in actions if key in chosen and key[0] != DROP]
     for done, key in enumerate(others):
-        rows.append(judge.controlled(judge.row(acts[key]), acts[key]))
+        rows.append(judge.controlled(judge.row(actions[key]), actions[key]))
         progress(STEP, done + 1, len(others) + 1)
     if drops:
         rows = [row for row in rows if row.kind != DROP]
-        rows.append(_largest_drop(judge, [acts[key] for key in drops]))
+        rows.append(_largest_drop(judge, [actions[key] for key in drops]))
     progress(STEP, len(others) + 1, len(others) + 1)
-    return ActTable(
-        acts=_ranked(rows),
+    return ActionTable(
+        actions=_ranked(rows),
         left_out=found[0][1],
         metric=parts[0].yardstick.metric,
         score=judge.score(),
@@ -230,16 +230,16 @@ class _Judge:
             )
         return said
 
-    def blank(self, act: Action) -> ActGain:
+    def blank(self, act: Action) -> ActionGain:
         """What is known of an act before it is retrained."""
         gain = self.screened.get(act.key, np.nan)
-        return ActGain(
+        return ActionGain(
             kind=act.kind, words=act.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
             p=1.0, verdict="", screened=gain, changed=act.changed,
             cost=act.changed if act.is_removal else 0,
         )  # fmt: skip
 
-    def row(self, act: Action) -> ActGain:
+    def row(self, act: Action) -> ActionGain:
         """What an act gained, still without a verdict and a control."""
         before = time.perf_counter()
         said = self.retrained(act.key)
@@ -255,7 +255,7 @@ class _Judge:
             control_words=act.control_words, seconds=time.perf_counter() - before,
         )  # fmt: skip
 
-    def controlled(self, row: ActGain, act: Action, note: str = "") -> ActGain:
+    def controlled(self, row: ActionGain, act: Action, note: str = "") -> ActionGain:
         """The row with the gain of the act's control, where it has one."""
         if act.control is None:
             return replace(row, note=note)
@@ -265,7 +265,7 @@ class _Judge:
         return replace(row, control=control, seconds=seconds, note=note)
 
 
-def _largest_drop(judge: _Judge, drops: list[Action]) -> ActGain:
+def _largest_drop(judge: _Judge, drops: list[Action]) -> ActionGain:
     """Of rising fractions the largest that costs nothing measurable, and what the next costs."""
     last = judge.row(drops[0])
     if costs(last.gain, last.high):
@@ -291,32 +291,32 @@ def _unsuspected(part: Part, said: np.ndarray) -> np.ndarray:
     return unsuspected(said, part.held_out.y, noise)
 
 
-def _screened(part: Part, acts: dict[Key, Action], seed: int) -> dict[Key, float]:
+def _screened(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, float]:
     """Gains in closed form, on the first part; of acts that it proposes."""
     if part.lin is None:
         return {}
     closed = screen(part.lin, part.train, part.penalty, part.yardstick, seed)
     try:
         base = closed.score(as_it_is(part.train), part.train)
-        return {key: closed.score(act, part.train) - base for key, act in acts.items()}
+        return {key: closed.score(act, part.train) - base for key, act in actions.items()}
     except DataError:
         return {}
 
 
 def _affordable(
-    acts: dict[Key, Action], screened: dict[Key, float], budget: float, per_fit: float
+    actions: dict[Key, Action], screened: dict[Key, float], budget: float, per_fit: float
 ) -> set[Key]:
     """Which acts are retrained: the most promising first, while the budget lasts; at least one."""
-    order = sorted(acts, key=lambda key: -screened.get(key, 0.0))
+    order = sorted(actions, key=lambda key: -screened.get(key, 0.0))
     chosen, spent = set(order[:1]), 0.0
     for key in order:
-        spent += per_fit * acts[key].fits
+        spent += per_fit * actions[key].fits
         if spent <= budget:
             chosen.add(key)
     return chosen
 
 
-def _ranked(rows: list[ActGain]) -> tuple[ActGain, ...]:
+def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
     """With verdicts; better acts first, then by gain, then those that were only screened."""
     retrained = [row for row in rows if row.how == RETRAINED]
     told = [replace(row, verdict=v) for row, v in zip(retrained, verdicts(retrained), strict=True)]

@@ -38,7 +38,7 @@ from datassay.train.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.train.recipe import Recipe
 
 BY_LABELS = "label_issues"
-ORDERS_AND_RIVALS = ("auto", *ORDERS, BY_LABELS, "loss", "random")
+ORDERS_AND_BASELINES = ("auto", *ORDERS, BY_LABELS, "loss", "random")
 STEP = "purify"
 LIMIT = (
     "removal went on to its limit of {} samples and what was removed last was still foreign; raise "
@@ -359,7 +359,7 @@ def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
         raise DataError(
             f"inputs must differ; all {len(train)} samples are the same. Check how they were read."
         )
-    rules.one_of("order", settings.order, ORDERS_AND_RIVALS)
+    rules.one_of("order", settings.order, ORDERS_AND_BASELINES)
     rules.one_of("stop", settings.stop, ("auto", *RULES))
     if settings.order == BY_LABELS and not train.is_classification:
         raise SettingError("order='label_issues' needs classes; got numbers. Take order='auto'.")

@@ -27,7 +27,7 @@ AGREED, NOW, EARLIER = "labels that both agree on", "labels as they are now", "l
 
 
 @result
-class Mended:
+class Corrected:
     """Samples of one part, before and after a review, in one order.
 
     Attributes:
@@ -45,9 +45,9 @@ class Mended:
         """Which have another label now."""
         return (self.y != self.samples.y).reshape(len(self.keep), -1).any(axis=1)
 
-    def subset(self, rows: np.ndarray) -> Mended:
+    def subset(self, rows: np.ndarray) -> Corrected:
         """Those at some positions, [m] integers or an [n] mask."""
-        return Mended(self.samples.subset(rows), self.y[rows], self.keep[rows])
+        return Corrected(self.samples.subset(rows), self.y[rows], self.keep[rows])
 
 
 @result
@@ -60,8 +60,8 @@ class Trial:
         learner: fits R ≥ 2 models, which start alike on both sides.
     """
 
-    train: Mended
-    held_out: Mended
+    train: Corrected
+    held_out: Corrected
     learner: Learner
 
 

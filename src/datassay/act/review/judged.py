@@ -16,9 +16,10 @@ from datassay.score.label_issues import LabelIssues
 from datassay.score.linear.eigenbasis import eigenbasis
 
 FILE = "review.npz"
-PLACES = 16  # coordinates a sample: 2 MB of 60 000
+COORDINATES = 16  # coordinates a sample: 2 MB of 60 000
 SMALLEST, ROUNDING = 1e-30, 1e-15
-FIELDS = ("labels", "log_posterior", "log_odds", "places")
+FIELDS = ("labels", "log_posterior", "log_odds", "coordinates")
+EARLIER = {"places": "coordinates"}  # names in files of earlier versions
 
 
 @result
@@ -30,14 +31,14 @@ class Judged:
         log_posterior: log probability of each true class, nats, [n, k]; k = 0 of numbers and of
             several labels.
         log_odds: that the given label is wrong, nats, [n].
-        places: where each sample lies, [n, r] with r ≤ PLACES; inner products say how alike two
-            samples are to the network, 1 for a sample and itself.
+        coordinates: of each sample to the network, [n, r] with r ≤ COORDINATES; inner products say
+            how alike two samples are, 1 for a sample and itself.
     """
 
     labels: Int[np.ndarray, " n"]
     log_posterior: Float[np.ndarray, "n k"]
     log_odds: Float[np.ndarray, " n"]
-    places: Float[np.ndarray, "n r"]
+    coordinates: Float[np.ndarray, "n r"]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -77,7 +78,7 @@ def judged(lin: Linearization, issues: LabelIssues) -> Judged:
         labels=labels.astype(np.int64),
         log_posterior=np.log(posterior.clip(SMALLEST)).astype(np.float32),
         log_odds=log_odds.astype(np.float32),
-        places=places(lin).astype(np.float16),
+        coordinates=coordinates(lin).astype(np.float16),
     )
 
 
@@ -97,11 +98,12 @@ def read_judged(path: str | Path) -> Judged:
     if not path.exists():
         raise DataError(f"{path} must be a file of a run; there is none. Run again to get it.")
     with reading(path), np.load(path, allow_pickle=False) as file:
-        found = {name: file[name] for name in FIELDS if name in file.files}
+        named = {EARLIER.get(name, name): name for name in file.files}
+        found = {name: file[named[name]] for name in FIELDS if name in named}
     shapes = {name: array.shape for name, array in found.items()}
     n = len(found["labels"]) if found.get("labels", np.empty(())).ndim == 1 else -1
     whole = shapes.keys() == set(FIELDS) and all(
-        shape[:1] == (n,) and len(shape) == 1 + (name in ("log_posterior", "places"))
+        shape[:1] == (n,) and len(shape) == 1 + (name in ("log_posterior", "coordinates"))
         for name, shape in shapes.items()
     )
     if not whole:
@@ -112,14 +114,14 @@ def read_judged(path: str | Path) -> Judged:
     return Judged(**found)
 
 
-def places(lin: Linearization) -> Float[np.ndarray, "n r"]:
+def coordinates(lin: Linearization) -> Float[np.ndarray, "n r"]:
     """The leading coordinates of each sample under the kernel, of unit length."""
     # With Θ = QℓQᵀ, place_i ∝ (ℓ_p^¼ Q_ip) over the PLACES largest modes: half way between the
     # kernel itself, which one mode can rule, and all modes alike.
     basis = eigenbasis(lin)
-    rows = basis.leading(PLACES)
-    scale = basis.eigenvalues.flip(0)[:PLACES].clamp_min(SMALLEST) ** 0.25
+    rows = basis.leading(COORDINATES)
+    scale = basis.eigenvalues.flip(0)[:COORDINATES].clamp_min(SMALLEST) ** 0.25
     rows = (rows / scale).flatten(1)  # [n, b r]
-    if rows.shape[1] > PLACES:
-        rows = rows @ torch.linalg.eigh(rows.T @ rows).eigenvectors[:, -PLACES:]
+    if rows.shape[1] > COORDINATES:
+        rows = rows @ torch.linalg.eigh(rows.T @ rows).eigenvectors[:, -COORDINATES:]
     return (rows / rows.norm(dim=1, keepdim=True).clamp_min(SMALLEST)).numpy()

@@ -77,13 +77,13 @@ def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequen
     odds = judged.log_odds.astype(np.float64)
     odds = odds - np.sort(odds)[-TOP:].mean()
     stretched = odds.clip(-MOST_STRETCHED, MOST_STRETCHED)[:, None]
-    places = judged.places.astype(np.float64)
+    coordinates = judged.coordinates.astype(np.float64)
     calibration = [Term(SHIFT, everyone, one), Term(STRETCH, everyone, stretched)]
     if not judged.is_of_classes:
         return [calibration]
     codes = (given, suggested, given * k + suggested)
     classes = [*calibration, *(Term(CLASS, code, one) for code in codes)]
-    by_place = [*classes, Term(PLACE, everyone, places), Term(PLACE, given, places)]
+    by_place = [*classes, Term(PLACE, everyone, coordinates), Term(PLACE, given, coordinates)]
     return [calibration, classes, by_place]
 
 

@@ -9,7 +9,7 @@ from datassay import rules
 from datassay.errors import DataError
 from datassay.results import result
 
-PLACES = ("end", "inside")
+POSITIONS = ("end", "inside")
 
 
 @result
@@ -38,7 +38,7 @@ def generalization_bound(
     domain: tuple[float, float],
     *,
     lipschitz: float,
-    place: str = "end",
+    position: str = "end",
 ) -> GeneralizationBound:
     """Bound the squared error of a K-Lipschitz model that is right at n points of one dimension.
 
@@ -53,7 +53,7 @@ def generalization_bound(
         slope: f'(X_i).
         domain: (a, b).
         lipschitz: K, of the model.
-        place: where X_i lies in its cell. "end": |S_i|³/3, the appendix's constant, which is the
+        position: where X_i lies in its cell. "end": |S_i|³/3, the appendix's constant, which is the
             integral of |x − X_i|² for a point at one end of its cell: right wherever it lies.
             "inside": (l³ + r³)/3 with the distances l and r to both ends, the integral itself, from
             |S_i|³/3 at an end to |S_i|³/12 in the middle.
@@ -83,14 +83,14 @@ def generalization_bound(
         )
     remedy = "Take the largest slope of the model, or 0 for the function's share alone."
     rules.at_least("lipschitz", lipschitz, 0, finite=True, remedy=remedy)
-    rules.one_of("place", place, PLACES)
+    rules.one_of("position", position, POSITIONS)
     order = np.argsort(x, kind="stable")
     middles = (x[order][1:] + x[order][:-1]) / 2
     edges = np.concatenate([[low], middles, [high]])
     cell = np.empty((len(x), 2))
     cell[order] = np.column_stack([edges[:-1], edges[1:]])
     left, right = (x - cell[:, 0]) / (high - low), (cell[:, 1] - x) / (high - low)
-    third = (left + right) ** 3 if place == "end" else left**3 + right**3
+    third = (left + right) ** 3 if position == "end" else left**3 + right**3
     steepness = (np.abs(slope) + lipschitz) * (high - low)
     return GeneralizationBound(cell, steepness**2 * third / 3, float(lipschitz))
 
@@ -103,7 +103,7 @@ def bound_reductions(
     domain: tuple[float, float],
     *,
     lipschitz: float,
-    place: str = "end",
+    position: str = "end",
 ) -> Float[np.ndarray, " m"]:
     """How much each added point lowers the bound, alone.
 
@@ -114,7 +114,7 @@ def bound_reductions(
         added_slope: f' there.
         domain: (a, b).
         lipschitz: K.
-        place: as for `generalization_bound`.
+        position: as for `generalization_bound`.
 
     Returns:
         Bound before minus bound after, units of f squared. Negative where a point shows f to be
@@ -126,7 +126,7 @@ def bound_reductions(
 
     Cost: m sorts.
     """
-    how = {"lipschitz": lipschitz, "place": place}
+    how = {"lipschitz": lipschitz, "position": position}
     before = generalization_bound(x, slope, domain, **how).total
     after = [
         generalization_bound(np.append(x, point), np.append(slope, steep), domain, **how).total

@@ -80,7 +80,7 @@ def weigh(
     return SampleWeights(weight, train.ids, method, {"fraction": EASY})
 
 
-def rival_of(method: str, train: SampleSet) -> str | None:
+def baseline_of(method: str, train: SampleSet) -> str | None:
     """The weighting to compare with: class-balanced, or local variance where that is it."""
     if method != "local_variance":
         return "local_variance"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from datassay.act.review.corrections import Corrections, corrections
 from datassay.act.review.decisions import RELABEL, Decisions, label_word, read_decisions
 from datassay.act.review.label_studio import read_label_studio
-from datassay.act.review.mending import Mending, mending
 from datassay.commands.apply.command import ApplySettings
 from datassay.commands.finished import SUMMARY, read_summary
 from datassay.data.back.origin import source_digest
@@ -46,7 +46,7 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     given = original(settings.data, chosen, link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)
-    found = mending(decisions.decisions, given.ids, given.y, given.class_names)
+    found = corrections(decisions.decisions, given.ids, given.y, given.class_names)
     if not found.keep.any():
         raise DataError("decisions must leave some samples; these remove all of them.")
     with placed(out) as folder:
@@ -106,7 +106,7 @@ def without_targets(decisions: Decisions) -> Decisions:
 
 
 def check_written(
-    folder: Path, given: Original, found: Mending, ids: np.ndarray, chosen: Choices
+    folder: Path, given: Original, found: Corrections, ids: np.ndarray, chosen: Choices
 ) -> None:
     """Read what was written again: it must be what was decided."""
     task = "classification" if given.class_names else "regression"
@@ -134,7 +134,7 @@ def words(y: np.ndarray, of: Original) -> list[str]:
 def changelog(
     decisions: Decisions,
     given: Original,
-    found: Mending,
+    found: Corrections,
     ids: np.ndarray,
     digests: tuple[str, str],
 ) -> Changelog:
@@ -150,12 +150,12 @@ def changelog(
             "when": d.when.isoformat(),
             "new_id": after[at],
         }
-        for at, d in zip(found.place.tolist(), decisions.decisions, strict=True)
+        for at, d in zip(found.index.tolist(), decisions.decisions, strict=True)
     )
     return Changelog(rows, *digests, given.is_numbered)
 
 
-def summary(given: Original, found: Mending, out: Path, settings: ApplySettings) -> list[str]:
+def summary(given: Original, found: Corrections, out: Path, settings: ApplySettings) -> list[str]:
     """What was done, in lines."""
     changed, n_removed = np.flatnonzero(found.is_new & found.keep), int((~found.keep).sum())
     lines = [f"{count(len(changed), 'label')} changed"]

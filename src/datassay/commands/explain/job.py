@@ -18,7 +18,7 @@ from datassay.collect.gradients.batches import outputs_of
 from datassay.collect.gradients.criteria import LOSSES
 from datassay.collect.jacobian.inputs import check_device, network_inputs, takes_integers
 from datassay.commands.explain.command import ExplainSettings
-from datassay.commands.explain.kept import opened
+from datassay.commands.explain.indexed import opened
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.terminal import block_table
 from datassay.commands.trained import INITIAL, check_left_to_index, check_weights, loss_of, networks

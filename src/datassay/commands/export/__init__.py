@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.face import face
+from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.commands.export.material import Export as Export
@@ -16,4 +16,4 @@ if TYPE_CHECKING:
     from datassay.commands.export.material import own_columns as own_columns
     from datassay.commands.export.material import single_labels as single_labels
 
-face(__name__)
+make_public(__name__)

@@ -139,7 +139,7 @@ def answer_lines(built: Built) -> list[RenderableType]:
     if found.appended:
         rows["came after the curvature was fitted"] = percent(round(found.appended, 3))
     rows |= {
-        "numbers a sample": f"{found.width:,} in {found.kept['keep']}",
+        "numbers a sample": f"{found.width:,} in {found.manifest['keep']}",
         "bytes a sample": f"{found.bytes_per_sample:,.0f}",
         "share of the effects": f"{found.share:.1%}",
         "rank correlation with all coordinates": correlation(found),

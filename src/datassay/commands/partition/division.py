@@ -216,7 +216,7 @@ def gallery(findings: PartitionFindings) -> Gallery:
         {
             "figures": ((f"{names[block[i]]}, {own[i]:.3f}", ""),),
             "views": (str(block[i]),),
-            "keys": {"place": place, "responsibility": float(own[i])},
+            "keys": {"rank": place, "responsibility": float(own[i])},
         }
         for place, i in enumerate(shown, 1)
     )
@@ -225,7 +225,7 @@ def gallery(findings: PartitionFindings) -> Gallery:
         views=(View("", "all blocks"), *(View(str(k), name) for k, name in enumerate(names))),
         views_name="Block",
         sorts=(
-            ("place", "block, surest first"), ("responsibility", "responsibility"), ("id", "id"),
+            ("rank", "block, surest first"), ("responsibility", "responsibility"), ("id", "id"),
         ),
         note="At most twelve of each block, those of highest responsibility.",
     )  # fmt: skip

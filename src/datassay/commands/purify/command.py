@@ -38,7 +38,7 @@ class PurifySettings:
     max_fraction: float = setting(Removal.max_fraction, "Never remove more than this, in (0, 1).")
     min_per_class: int = setting(Removal.min_per_class, "A class is never left with fewer.")
     beyond: int = setting(5, "Steps to look at beyond the stop.")
-    rival: bool = setting(True, "Remove by plain loss too, to compare.")
+    baseline: bool = setting(True, "Remove by plain loss too, to compare.")
     seed: int = setting(Removal.seed, SEED_HELP)
     command: str = ""
 

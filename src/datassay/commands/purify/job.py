@@ -25,7 +25,7 @@ from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.results import result
 
-RIVAL_STEP = "rival: highest loss"
+BASELINE_STEP = "baseline: highest loss"
 AS_GIVEN = ("ridge", "damping", "step", "max_fraction", "min_per_class", "beyond", "seed")
 
 
@@ -34,7 +34,7 @@ class PurifyFindings(SampleFindings):
     """One purification and its rival."""
 
     purification: Purification
-    rival: Purification | None  # the highest training losses removed under the same rule
+    baseline: Purification | None  # the highest training losses removed under the same rule
     # Label or target by the model fitted to what is kept, and its probability of the given label;
     # NaN for a regression.
     predicted: Int[np.ndarray, " n"] | Float[np.ndarray, "n ..."]
@@ -44,7 +44,7 @@ class PurifyFindings(SampleFindings):
     majority: str = ""
 
     def __post_init__(self) -> None:
-        check_ids(self.samples, "Purify", purification=self.purification, rival=self.rival)
+        check_ids(self.samples, "Purify", purification=self.purification, baseline=self.baseline)
 
 
 @result
@@ -86,8 +86,12 @@ def foreign(findings: PurifyFindings) -> Foreign | None:
 
 def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
     """The figures at the start, at our stop and at the rival's; NaN where one is not known."""
-    truth, ours, rival = foreign(findings), findings.purification, findings.rival
-    stops = [(ours, 0), (ours, ours.steps), *([] if rival is None else [(rival, rival.steps)])]
+    truth, ours, baseline = foreign(findings), findings.purification, findings.baseline
+    stops = [
+        (ours, 0),
+        (ours, ours.steps),
+        *([] if baseline is None else [(baseline, baseline.steps)]),
+    ]
     columns = []
     for one, point in stops:
         trace, n = one.trace, int(one.trace.removed[point])
@@ -129,7 +133,7 @@ def run(
         return found
 
     ours = purified(settings.order, settings.rule, STEP)
-    with_rival = settings.rival and ours.order != "loss"
+    with_baseline = settings.baseline and ours.order != "loss"
     stop = "auto" if ours.rule == "suspects" else settings.rule
     predicted, chance = _predicted(ours.model, train)
     model_text = f"{settings.model}, ridge {settings.ridge:g}, damping {settings.damping:g}"
@@ -146,7 +150,7 @@ def run(
         samples=train,
         validation=val,
         purification=ours,
-        rival=purified("loss", stop, RIVAL_STEP) if with_rival else None,
+        baseline=purified("loss", stop, BASELINE_STEP) if with_baseline else None,
         predicted=predicted,
         chance=chance,
         majority=majority if alone is not None else "",

@@ -90,23 +90,23 @@ def _standard_error(findings: PurifyFindings, score: float) -> float:
 
 def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
     """Our order beside plain loss, at their stops."""
-    ours, rival, val = findings.purification, findings.rival, findings.validation
-    if rival is None:
+    ours, baseline, val = findings.purification, findings.baseline, findings.validation
+    if baseline is None:
         return None
     which = "test" if findings.majority else "validation"
-    score, theirs = (float(getattr(one.trace, which)[one.steps]) for one in (ours, rival))
+    score, theirs = (float(getattr(one.trace, which)[one.steps]) for one in (ours, baseline))
     # The error of R² is not known, so nothing is said of it.
     error = _standard_error(findings, theirs) if findings.samples.is_classification else math.inf
     if findings.majority:
         assert val.source is not None
         error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))
-    known = truth is not None and len(ours.removed) and len(rival.removed)
+    known = truth is not None and len(ours.removed) and len(baseline.removed)
     return {
         "ours": score,
         "theirs": theirs,
-        "removed": len(rival.removed),
+        "removed": len(baseline.removed),
         "verdict": interval(score - theirs, error).verdict,
-        "precision": truth.precision(rival.removed) if truth is not None and known else None,
+        "precision": truth.precision(baseline.removed) if truth is not None and known else None,
     }
 
 
@@ -202,9 +202,9 @@ def _card(
 
 
 def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
-    ours, rival = findings.purification, findings.rival
+    ours, baseline = findings.purification, findings.baseline
     shown = [(ours, OURS.get(ours.order, "by influence"), BLUE)]
-    return shown if rival is None else [*shown, (rival, "by loss, same rule", VERMILION)]
+    return shown if baseline is None else [*shown, (baseline, "by loss, same rule", VERMILION)]
 
 
 def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], value: str) -> None:
@@ -326,5 +326,5 @@ def _summary(findings: PurifyFindings, page: Page) -> str:
         "threshold": ours.threshold,
         "metric": findings.metric,
         "majority_source": findings.majority or None,
-        **dict(zip(("start", "stop", "rival"), before_and_after(findings), strict=False)),
+        **dict(zip(("start", "stop", "baseline"), before_and_after(findings), strict=False)),
     })

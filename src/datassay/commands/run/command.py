@@ -198,7 +198,7 @@ SUMMARIZE = _Summarize(
 COMMANDS = (RUN, SCORE, SUMMARIZE)
 
 
-def write_results(findings: Findings, out: Path, beside: Mapping[str, Part] | None = None) -> Path:
+def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | None = None) -> Path:
     """Write what `datassay run` writes: index.html, tables and summary.json.
 
     All are completed in a temporary folder on the same disk, then moved into place one by one, so
@@ -207,7 +207,7 @@ def write_results(findings: Findings, out: Path, beside: Mapping[str, Part] | No
     Args:
         findings: one run's results.
         out: the folder; made where it does not exist. Other files in it stay.
-        beside: further files, as for `write_pages`; None: none.
+        further: further files, as for `write_pages`; None: none.
 
     Returns:
         The path of the page.
@@ -221,5 +221,5 @@ def write_results(findings: Findings, out: Path, beside: Mapping[str, Part] | No
     from datassay.store.outputs import write_pages
 
     built = page(findings)
-    parts = {**files(findings, built), **(beside or {}), PAGE: render(built)}
+    parts = {**files(findings, built), **(further or {}), PAGE: render(built)}
     return write_pages(parts, out)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int
 
-from datassay.act.choose.compare import EXPECTED, ActTable
+from datassay.act.choose.compare import EXPECTED, ActionTable
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.commands.run.findings import (
     HIGHEST_FIRST,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 FARTHEST_ODDS, FARTHEST_SCORE = 11.5, 20.0
 CHANCES, MORE_CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999), (0.1, 0.9)
 MOST_DRAWN, MOST_WRITTEN, LONGEST_NAME = 30, 12, 16  # classes of the map of the noise
-RIVAL_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444")
+BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444")
 MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
 # Beside fewer samples everything informs more; a sample counts as stood in for where its own gain
 # is so many times that of the median sample.
@@ -61,9 +61,9 @@ FACTOR = 3.0
 VERDICT_COLOURS = {BETTER: BLUE, PERHAPS: SKY, SAME: GREY, WORSE: VERMILION}
 
 
-def acts_figure(table: ActTable) -> Figure:
+def acts_figure(table: ActionTable) -> Figure:
     """A line an act: its gain and its interval; left of 0 it harms."""
-    acts = [act for act in table.acts if np.isfinite(act.low)][::-1]
+    acts = [act for act in table.actions if np.isfinite(act.low)][::-1]
     scale = 100 if in_points(table.metric) else 1
     height = 150 + 34 * len(acts)
     unit = f"points of {table.metric}" if in_points(table.metric) else table.metric
@@ -253,7 +253,7 @@ def _rankings(curve: RemovalCurve, title: str, names: Sequence[str], values: np.
         score = values[curve.rankings.index(name)]  # [fractions, seeds]
         colour, width = ours.get(name, INK), 3.0 if name in ours else 2.0
         if name in rivals:
-            colour, width = RIVAL_COLOURS[rivals.index(name) % len(RIVAL_COLOURS)], 1.5
+            colour, width = BASELINE_COLOURS[rivals.index(name) % len(BASELINE_COLOURS)], 1.5
         spread = score.std(axis=1, ddof=1) if score.shape[1] > 1 else None
         line(
             figure, 100 * curve.fractions, score.mean(axis=1), name, colour,

@@ -53,7 +53,7 @@ def _summary(findings: Findings, page: Page) -> str:
         "origin": f.origin and f.origin.to_dict(),
         "counts": _counts(f),
         "labels": label_facts(f),
-        "acts": f.acts and asdict(f.acts),
+        "actions": f.acts and asdict(f.acts),
         "before": f.before and asdict(f.before),
         "data_issues": found
         and {"issues": [asdict(one) for one in found.issues], "near_duplicates": near},

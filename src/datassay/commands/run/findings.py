@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from datassay.act.choose.compare import ActTable
+from datassay.act.choose.compare import ActionTable
+from datassay.act.remove.baselines import Contest
 from datassay.act.remove.removal_curve import RemovalCurve
-from datassay.act.remove.rivals import Contest
 from datassay.act.review.gain import BeforeAfter
 from datassay.act.review.judged import Judged
 from datassay.data.back.origin import Origin
@@ -111,7 +111,7 @@ class Findings:
     contests: tuple[Contest, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    acts: ActTable | None = None
+    acts: ActionTable | None = None
     before: BeforeAfter | None = None
     origin: Origin | None = None
     judged: Judged | None = None

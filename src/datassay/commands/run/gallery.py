@@ -11,7 +11,7 @@ from datassay.commands.run.labels import to_check
 from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw, sample_texts
 from datassay.report.page import Card, CardPair, Gallery, View
 from datassay.report.predictions import Predictions
-from datassay.report.review.labels import Reviewed, twins_of
+from datassay.report.review.labels import Reviewed, near_duplicates_of
 from datassay.report.wording import count, label_text, labels_given, number, rough_percent
 
 N_ISSUES, N_PAIRS = 60, 8
@@ -157,10 +157,10 @@ def predictions(findings: Findings) -> Predictions:
 def reviewed(findings: Findings) -> Reviewed:
     """The labels as they are reviewed."""
     samples, issues, origin = findings.samples, findings.issues, findings.origin
-    found, twins = findings.data_issues, {}
+    found, near_duplicates = findings.data_issues, {}
     if found is not None:
         pairs = [pair.ids for pair in found.pairs if not any(pair.in_validation)]
-        twins = twins_of(samples.ids, found.duplicate_group, pairs)
+        near_duplicates = near_duplicates_of(samples.ids, found.duplicate_group, pairs)
     return Reviewed(
         samples=samples,
         suggested=issues.suggested_label,
@@ -168,7 +168,7 @@ def reviewed(findings: Findings) -> Reviewed:
         score=issues.score,
         is_issue=issues.is_issue,
         digest="" if origin is None else origin.digest,
-        twins=twins,
-        places=None if findings.judged is None else findings.judged.places,
+        near_duplicates=near_duplicates,
+        coordinates=None if findings.judged is None else findings.judged.coordinates,
         inputs={} if origin is None else origin.inputs,
     )

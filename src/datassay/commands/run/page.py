@@ -117,7 +117,7 @@ def _numbers(findings: Findings) -> dict[str, Any]:
     """What the template names beside the findings themselves."""
     f, curve = findings, findings.removal_curve
     redundant = redundancy(curve)
-    acts = () if f.acts is None else f.acts.acts
+    acts = () if f.acts is None else f.acts.actions
     best = None if f.acts is None else f.acts.best
     unusual = unusual_classes(f)
     explained = None if f.attribution is None else predictions(f)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.act.choose.action import MORE, action_kinds
-from datassay.act.choose.compare import EXPECTED, ActGain, ActTable
-from datassay.act.remove.rivals import Contest
+from datassay.act.choose.compare import EXPECTED, ActionGain, ActionTable
+from datassay.act.remove.baselines import Contest
 from datassay.act.review.gain import BeforeAfter, GainRow
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import Confusion
@@ -25,18 +25,18 @@ AS_ONE = (
 )
 
 
-def acts_table(table: ActTable) -> Table:
+def acts_table(table: ActionTable) -> Table:
     """A row an act, best first."""
     unit = "points" if in_points(table.metric) else table.metric
     columns = (
         "act", f"gain, {unit}", "95 % interval", "verdict", "samples", "control",
         "given labels", "unsuspected", "seconds",
     )  # fmt: skip
-    rows = tuple(_act_row(act, table) for act in table.acts)
+    rows = tuple(_act_row(act, table) for act in table.actions)
     return Table("What would help most", columns, rows, in_terminal=True, wraps=False)
 
 
-def _act_row(act: ActGain, table: ActTable) -> Row:
+def _act_row(act: ActionGain, table: ActionTable) -> Row:
     def told(gain: float) -> str:
         return "" if np.isnan(gain) else signed(gain, table.metric)
 
@@ -57,13 +57,13 @@ def _act_row(act: ActGain, table: ActTable) -> Row:
     return Row(act.words, cells, act is table.best, evidence)
 
 
-def _interval(row: ActGain | GainRow, metric: str) -> str:
+def _interval(row: ActionGain | GainRow, metric: str) -> str:
     return f"{signed(row.low, metric)} to {signed(row.high, metric)}"
 
 
-def in_depth(table: ActTable) -> tuple[str, ...]:
+def in_depth(table: ActionTable) -> tuple[str, ...]:
     """The commands that go into the acts of a table."""
-    kinds = {act.kind for act in table.acts}
+    kinds = {act.kind for act in table.actions}
     commands = [kind.command for kind in action_kinds().values() if kind.name in kinds]
     commands += ["complexity"] * (MORE in kinds)
     return tuple(dict.fromkeys(filter(None, commands)))

@@ -15,7 +15,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.source import reading
 from datassay.data.targets import as_given
 from datassay.errors import DataError
-from datassay.report.review.labels import Reviewed, twins_of
+from datassay.report.review.labels import Reviewed, near_duplicates_of
 
 COLUMNS = ("id", "suggested_label", "is_issue", "label_issue_score", "wrong_probability")
 
@@ -53,9 +53,9 @@ def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
         score=run.scores["label_issue_score"].to_numpy(),
         is_issue=np.array(run.scores["is_issue"].to_pylist(), bool),
         digest=run.digest,
-        places=judged.places,
+        coordinates=judged.coordinates,
         inputs=run.summary["origin"]["inputs"],
-        twins=twins_of(samples.ids, group, pairs),
+        near_duplicates=near_duplicates_of(samples.ids, group, pairs),
     ), judged
 
 

@@ -24,8 +24,8 @@ from datassay.act.weigh.methods import (
     NEEDS_CLASSES,
     NEEDS_NETWORK,
     Watched,
+    baseline_of,
     recorder,
-    rival_of,
     weigh,
 )
 from datassay.act.weigh.reweight import HeadProblem, head_problem
@@ -127,8 +127,8 @@ def run(
     ours, gain, boundary = weighed(settings.method), None, None
     if settings.seeds:
         weightings = {METHODS[settings.method]: ours.weight}
-        if (rival := rival_of(settings.method, train)) is not None:
-            weightings[METHODS[rival]] = weighed(rival).weight
+        if (baseline := baseline_of(settings.method, train)) is not None:
+            weightings[METHODS[baseline]] = weighed(baseline).weight
         gain, boundary = _tried(train, val, settings, space.problem, weightings, progress)
     weights = settings.weights
     findings = WeighFindings(

@@ -61,7 +61,7 @@ class Change:
     """
 
     column: str
-    place: int
+    index: int
     keep: Bool[np.ndarray, " rows"]
     donor: dict[int, int]
     number: dict[int, float]
@@ -205,7 +205,7 @@ def without_range(table: pa.Table) -> pa.Table:
 
 def with_rows(table: pa.Table, change: Change) -> pa.Table:
     """The table without some rows, and with other values in one column of others."""
-    place, values = change.place, table[change.column]
+    place, values = change.index, table[change.column]
     donor, number, keep = change.donor, change.number, change.keep
     if donor:
         rows = np.arange(table.num_rows)

@@ -229,7 +229,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
 
     def cell(row: int) -> tuple[int, int]:
         place = rows[row][0]
-        for column in range(change.place + 1):
+        for column in range(change.index + 1):
             match = field.match(text, place + len(separator) * (column > 0))
             assert match is not None
             place = match.end()

@@ -16,7 +16,7 @@ from datassay.report.wording import label_text, labels_given
 from datassay.results import result
 from datassay.score.neighbors.search import Alike, alike
 
-MOST_TWINS = 4
+MOST_NEAR_DUPLICATES = 4
 
 
 @result
@@ -31,11 +31,11 @@ class Reviewed:
     is_issue: Bool[np.ndarray, " n"]  # [n], which are suspected
     digest: str  # of the data, from `source_digest`; empty: not known
     # [n, d], where each sample lies to the network; None: not known
-    places: Shaped[np.ndarray, "n d"] | None = None
+    coordinates: Shaped[np.ndarray, "n d"] | None = None
     # how the data were read, as `Origin.inputs` has it
     inputs: Mapping[str, Any] = field(default_factory=dict)
     # position → positions of equal and nearly equal samples
-    twins: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    near_duplicates: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def relabels(self) -> str:
@@ -47,11 +47,11 @@ class Reviewed:
 
     def alike(self, positions: Int[np.ndarray, " m"]) -> Alike | None:
         """The samples most like some; None where that is not known."""
-        if self.places is None:
+        if self.coordinates is None:
             return None
         if not self.samples.is_classification:
-            return alike(self.places, positions)
-        return alike(self.places, positions, self.samples.y, self.suggested)
+            return alike(self.coordinates, positions)
+        return alike(self.coordinates, positions, self.samples.y, self.suggested)
 
     @property
     def order(self) -> Int[np.ndarray, " n"]:
@@ -59,7 +59,7 @@ class Reviewed:
         return np.argsort(-np.nan_to_num(self.score, nan=-np.inf), kind="stable")
 
 
-def twins_of(
+def near_duplicates_of(
     ids: np.ndarray, group: Int[np.ndarray, " n"], pairs: Iterable[tuple[str, str]]
 ) -> dict[int, tuple[int, ...]]:
     """Which samples are equal or nearly equal to which."""
@@ -69,12 +69,16 @@ def twins_of(
     equal = order[np.searchsorted(group[order], 0) :]
     for members in np.split(equal, np.flatnonzero(np.diff(group[equal])) + 1):
         for i in members.tolist():
-            found[i] = [int(j) for j in members[: MOST_TWINS + 1] if j != i]
+            found[i] = [int(j) for j in members[: MOST_NEAR_DUPLICATES + 1] if j != i]
     for first, second in pairs:
         if (i := place.get(first)) is not None and (j := place.get(second)) is not None:
             found.setdefault(i, []).append(j)
             found.setdefault(j, []).append(i)
-    return {i: tuple(dict.fromkeys(others))[:MOST_TWINS] for i, others in found.items() if others}
+    return {
+        i: tuple(dict.fromkeys(others))[:MOST_NEAR_DUPLICATES]
+        for i, others in found.items()
+        if others
+    }
 
 
 def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:

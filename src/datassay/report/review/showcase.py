@@ -74,8 +74,12 @@ class Showcase:
         """(heading, positions, distances): of one sample."""
         reviewed = self._reviewed
         names, found = reviewed.samples.class_names, []
-        if twins := reviewed.twins.get(i):
-            found.append(("Equal or nearly equal", list(twins), [None] * len(twins)))
+        if near_duplicates := reviewed.near_duplicates.get(i):
+            found.append((
+                "Equal or nearly equal",
+                list(near_duplicates),
+                [None] * len(near_duplicates),
+            ))
         if near is None:
             return found
         other = names and reviewed.suggested[i] != reviewed.samples.y[i]

@@ -3,7 +3,7 @@
   // Training texts and their tokens for each token of an answer.
   const data = document.getElementById("told");
   if (!data) return;
-  const { context, tokens, texts, picks, rivals } = JSON.parse(data.textContent);
+  const { context, tokens, texts, picks, baselines } = JSON.parse(data.textContent);
   const { make } = elements;
   const minus = (text) => text.replace("-", "−");
   const nats = (value) => minus(`${value > 0 ? "+" : ""}${Number(value.toPrecision(3))}`);
@@ -54,9 +54,9 @@
       list.replaceChildren(...(cards.length ? cards : [make("li", "note", "none")]));
       for (const quote of list.querySelectorAll("blockquote")) uncover(quote);
     }
-    rivals.forEach((named, k) => {
+    baselines.forEach((named, k) => {
       const cards = named.map(([place, score]) => textCard(place, pick, null, 1, score));
-      document.querySelector(`[data-rival="${k}"]`).replaceChildren(...cards);
+      document.querySelector(`[data-baseline="${k}"]`).replaceChildren(...cards);
     });
     document.querySelector(".asked").textContent = chosen.says;
   }

@@ -119,15 +119,15 @@ class RunSmoothness:
         return ""
 
 
-def run_smoothness(found: Attribution, twin: Attribution) -> RunSmoothness:
+def run_smoothness(first: Attribution, second: Attribution) -> RunSmoothness:
     """How far two runs that differ by rounding part, beside the effects of samples.
 
     Train twice from the same seed, the second time with every first weight times 1 + 1e-6 z, z
     standard normal, and attribute both. What parts them is no sample's doing.
 
     Args:
-        found: of the one network, with all effects (`top=None`).
-        twin: of the other; the same samples, queries and measure.
+        first: of the one network, with all effects (`top=None`).
+        second: of the other; the same samples, queries and measure.
 
     Returns:
         The figures; `warning` says what follows.
@@ -139,20 +139,20 @@ def run_smoothness(found: Attribution, twin: Attribution) -> RunSmoothness:
     Cost: n m log n operations.
     Source: ours. A half's effects have the variance Σ_i (effect − mean)² / 4.
     """
-    if found.effect is None or twin.effect is None:
+    if first.effect is None or second.effect is None:
         raise SettingError("run_smoothness needs all effects; attribute with top=None.")
-    same = found.effect.shape == twin.effect.shape and found.measure == twin.measure
-    if not same or not np.array_equal(found.ids, twin.ids):
+    same = first.effect.shape == second.effect.shape and first.measure == second.measure
+    if not same or not np.array_equal(first.ids, second.ids):
         raise SettingError(
             "two runs must be attributed on the same samples and queries by one measure; got "
-            f"{list(found.effect.shape)} by {found.measure!r} and {list(twin.effect.shape)} by "
-            f"{twin.measure!r}."
+            f"{list(first.effect.shape)} by {first.measure!r} and {list(second.effect.shape)} by "
+            f"{second.measure!r}."
         )
-    effect = found.effect
-    ranks = [rankdata(one.effect, axis=0) for one in (found, twin)]
+    effect = first.effect
+    ranks = [rankdata(one.effect, axis=0) for one in (first, second)]
     both = np.stack([(r - r.mean(0)) / np.maximum(r.std(0), 1e-30) for r in ranks])
     return RunSmoothness(
-        parting=np.abs(found.outcome - twin.outcome),
+        parting=np.abs(first.outcome - second.outcome),
         single=np.sqrt(np.square(effect).mean(0)),
         half=np.sqrt(np.square(effect - effect.mean(0)).sum(0)) / 2,
         agreement=float(both.prod(0).mean()),

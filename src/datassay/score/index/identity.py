@@ -74,26 +74,26 @@ class _Called:
         self.function = function
 
 
-def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objective:
+def objective_of(manifest: Mapping[str, Any], given: Any, location: str) -> Objective:
     """The loss that an index was made with; a function of the user's must be given again."""
-    if kept["function"] and not callable(given):
+    if manifest["function"] and not callable(given):
         raise SettingError(
             f"loss must be given to ask {shown(location)}: it was made with a function of the "
             "user's. Pass it: open_index(..., loss=...)."
         )
-    weight, further = kept["class weight"], {n: kept[n] for n in FURTHER if n in kept}
+    weight, further = manifest["class weight"], {n: manifest[n] for n in FURTHER if n in manifest}
     if further.get("output_weight") is not None:
         further["output_weight"] = torch.tensor(further["output_weight"])
     found = Objective(
-        kept["name"],
-        function_of(given) if kept["function"] else None,
-        kept["smoothing"],
+        manifest["name"],
+        function_of(given) if manifest["function"] else None,
+        manifest["smoothing"],
         None if weight is None else torch.tensor(weight),
-        kept["scale"],
-        kept["temperature"],
+        manifest["scale"],
+        manifest["temperature"],
         **further,
     )
-    if described(found) != kept:
+    if described(found) != manifest:
         raise SettingError(
             f"loss must be the one that the index was made with; the function given to "
             f"{shown(location)} has other code. Give the first, or make a new index."
@@ -101,14 +101,18 @@ def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objectiv
     return found
 
 
-def check_model(kept: Mapping[str, Any], model: nn.Module, location: str) -> None:
+def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) -> None:
     """Refuse another network than the index's: each difference is named; versions are logged."""
     here = {**model_fingerprint(model), **frozen_fingerprint(model)}
-    there = {name: kept.get(name) for name in {*here, "frozen tensors"} if name in kept}
+    there = {name: manifest.get(name) for name in {*here, "frozen tensors"} if name in manifest}
     changed = differences(dict(there.get(CODE) or {}), dict(here.get(CODE) or {}))  # pyright: ignore[reportArgumentType, reportCallIssue]
     names = [text.partition(" (")[0] for text in changed]
-    versions = [t for t, n in zip(changed, names, strict=True) if _is_version(kept[CODE].get(n))]
-    code = [t for t, n in zip(changed, names, strict=True) if not _is_version(kept[CODE].get(n))]
+    versions = [
+        t for t, n in zip(changed, names, strict=True) if _is_version(manifest[CODE].get(n))
+    ]
+    code = [
+        t for t, n in zip(changed, names, strict=True) if not _is_version(manifest[CODE].get(n))
+    ]
     told = [one for one in differences(there, here) if one.partition(" (")[0] != CODE]
     if code:
         told.append(f"code ({', '.join(code[:FEW])}{', ...' if len(code) > FEW else ''})")
@@ -136,7 +140,7 @@ def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
     return sha.hexdigest(), np.concatenate(ids)
 
 
-def places_of(
+def positions_of(
     groups: Mapping[str, Collection[object]], ids: np.ndarray
 ) -> list[Int[np.ndarray, " s"]]:
     """Positions of each group's samples; unknown ids and empty groups are refused."""

@@ -23,7 +23,7 @@ from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, check_top, gather
 from datassay.score.index.curvature import stored_bases
 from datassay.score.index.encoding import GradientEncoding, query_rows
-from datassay.score.index.identity import OWN_TEMPERATURE, new_ids, places_of, samples_digest
+from datassay.score.index.identity import OWN_TEMPERATURE, new_ids, positions_of, samples_digest
 from datassay.score.index.search import blocks, largest
 from datassay.score.index.segment import (
     RowWork,
@@ -70,7 +70,7 @@ class Index(Tabular):
     """
 
     location: str
-    kept: Mapping[str, Any]
+    manifest: Mapping[str, Any]
     segments: list[Segment]
     loss: Objective
     chosen: Mapping[str, list[int]]
@@ -143,7 +143,7 @@ class Index(Tabular):
         n, m = len(self), len(asked)
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
         method = (
-            f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
+            f"index, {self.manifest['curvature']} curvature, {self.share:.3g} of the effects"
             f"{temperatures(network)}"
         )
         own = self.self_influence()
@@ -213,7 +213,7 @@ class Index(Tabular):
 
         Cost: the rows are read once.
         """
-        places = places_of(groups, self.ids)
+        places = positions_of(groups, self.ids)
         network, parts = self._network_of(new, "new", queries=True)
         encoding, found = (
             self._encoding_of(network),
@@ -292,8 +292,8 @@ class Index(Tabular):
         ids = new_ids(ids, self.ids)
         encoding, n = self._encoding_of(network), len(ids)
         number, first = len(self.segments), self.segments[0].store
-        run = {"of": self.kept["of"], "number": number, "training samples": digest}
-        keep = str(self.kept["keep"])
+        run = {"of": self.manifest["of"], "number": number, "training samples": digest}
+        keep = str(self.manifest["keep"])
         kept = as_kept(ids)
         store = segment_store(self.location, number, run, n, self.width, keep, kept, {})
         work = RowWork(replace(network, progress=silent), parts, encoding, keep, kept)
@@ -338,12 +338,12 @@ class Index(Tabular):
                 self.model,
                 samples,
                 loss=self.loss,
-                parameters=self.kept["parameters"],
-                precision=self.kept["precision"],
+                parameters=self.manifest["parameters"],
+                precision=self.manifest["precision"],
                 device=self.device,
                 progress=silent,
             )
-            own = self.kept.get(OWN_TEMPERATURE, self.loss.temperature)
+            own = self.manifest.get(OWN_TEMPERATURE, self.loss.temperature)
             if own != self.loss.temperature:
                 self._network.own_loss = replace(self.loss, temperature=own)
         network = self._network

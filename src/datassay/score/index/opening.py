@@ -148,7 +148,7 @@ def open_index(
     like = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
     return Index(
         location=place,
-        kept=kept,
+        manifest=kept,
         segments=segments,
         loss=objective_of(kept["loss"], loss, place),
         chosen=first["free"]["chosen"],

@@ -116,10 +116,10 @@ def depth_compositionality(
 def depth_compositionality_plots(result: DepthCompositionality) -> Figures:
     """Units needed against depth, and what training reached."""
     units = axes("compositions k", "hidden units", log="y")
-    measured(units, result.depths, result.deep_units, "deep, exact", place=0)
+    measured(units, result.depths, result.deep_units, "deep, exact", series=0)
     measured(
         units, result.depths, result.shallow_units, "shallow, at least, for an error of 10 %",
-        place=1, mode="markers",
+        series=1, mode="markers",
     )  # fmt: skip
     theory(units, result.depths, 2.0**result.depths, "2<sup>k</sup> pieces")
     units.update_xaxes(dtick=1)
@@ -128,7 +128,7 @@ def depth_compositionality_plots(result: DepthCompositionality) -> Figures:
     names = (f"{DEEP_LAYERS} layers of {DEEP}", "one wide layer")
     for place, name in enumerate(names):
         label = f"{name}, {result.n_parameters[place]} parameters"
-        measured(error, depths, result.errors[place], label, place=place)
+        measured(error, depths, result.errors[place], label, series=place)
     theory(error, depths, np.zeros(len(depths)), "deep network as built")
     error.update_xaxes(dtick=1)
     return units, error

@@ -128,7 +128,7 @@ def linear_convolution_plots(result: LinearConvolution) -> Figures:
     )
     for place, (name, weights, expected, rule) in enumerate(networks):
         k = np.arange(len(weights) // 2 + 1)
-        measured(spectrum, k, np.abs(np.fft.rfft(weights)), name, place=place, mode="markers")
+        measured(spectrum, k, np.abs(np.fft.rfft(weights)), name, series=place, mode="markers")
         theory(
             spectrum, k, np.abs(np.fft.rfft(expected)), rule, colour=("#0072b2", "#d55e00")[place]
         )
@@ -137,7 +137,7 @@ def linear_convolution_plots(result: LinearConvolution) -> Figures:
         ("fully connected", result.dense_cosine),
         ("convolutional", result.convolutional_cosine),
     )):
-        measured(angle, result.steps, np.maximum(1 - cosine, 1e-12), name, place=place)
+        measured(angle, result.steps, np.maximum(1 - cosine, 1e-12), name, series=place)
     apart = np.full(2, 1 - result.cross_cosine)
     theory(angle, result.steps[[0, -1]], apart, "between the two theories")
     return spectrum, angle

@@ -114,10 +114,10 @@ def shift_equivariance_plots(result: ShiftEquivariance) -> Figures:
         ("zeros at the edge", result.zero_error),
         ("stride 2, pooled", result.stride_error),
     )):
-        measured(figure, result.shifts, error, name, place=place)
+        measured(figure, result.shifts, error, name, series=place)
     theory(figure, result.shifts, np.zeros(len(result.shifts)), "theory, circular")
     angle = axes("angle of the rotation, degrees", "error relative to the output")
-    measured(angle, result.angles, result.rotation_error, "random filters", place=1)
+    measured(angle, result.angles, result.rotation_error, "random filters", series=1)
     measured(angle, result.angles, result.isotropic_error, "filters with quarter-turn symmetry")
     theory(angle, result.angles, np.zeros(len(result.angles)), "if it commuted")
     titles = ("image x", "φ(x)", "φ(gx), g a shift", "|φ(gx) − gφ(x)|")

@@ -107,10 +107,10 @@ def bias_variance(
 def bias_variance_plots(result: BiasVariance) -> tuple[Plot, ...]:
     """Error and its parts against the penalty, and fits at both ends."""
     figure = axes("penalty λ", "mean squared error", log="x")
-    measured(figure, result.penalties, result.test_error, "test error", mode="markers", place=0)
+    measured(figure, result.penalties, result.test_error, "test error", mode="markers", series=0)
     for place, name in enumerate(("bias²", "variance")):
         measured(
-            figure, result.penalties, result.parts[place], name, mode="markers", place=place + 1
+            figure, result.penalties, result.parts[place], name, mode="markers", series=place + 1
         )
         theory(figure, result.penalties, result.expected[place], "")
     total = result.expected.sum(axis=0) + result.noise

@@ -115,7 +115,7 @@ def double_descent_plots(result: DoubleDescent) -> Figures:
     """Test error with and without a tuned ridge, its norm, and the case known in closed form."""
     error = axes("features per sample, p / n", "mean squared test error", log="xy")
     for place, name in enumerate(("as given", "ridge, tuned")):
-        measured(error, result.ratios, np.median(result.errors[place], axis=0), name, place=place)
+        measured(error, result.ratios, np.median(result.errors[place], axis=0), name, series=place)
     _at_one(error, np.median(result.errors, axis=1))
     norm = axes("features per sample, p / n", "norm of the weights, ‖w‖", log="xy")
     middle = np.median(result.norms, axis=0)

@@ -101,13 +101,13 @@ def generative_discriminative_plots(result: GenerativeDiscriminative) -> Figures
         errors = result.errors[place]
         spread = errors.std(axis=1) / math.sqrt(errors.shape[1])
         mean = errors.mean(axis=1)
-        measured(error, result.sizes, mean, name, place=place, spread=spread)
+        measured(error, result.sizes, mean, name, series=place, spread=spread)
         limit = np.full(len(mean), result.limits[place])
         last = place == len(NAMES) - 1
         theory(error, result.sizes, limit, "limits" if last else "")
         # A draw may do better than naive Bayes' limit, which is not the least error.
         above = np.where(mean > limit, mean - limit, np.nan)
-        measured(excess, result.sizes, above, name, place=place)
+        measured(excess, result.sizes, above, name, series=place)
     return error, excess
 
 

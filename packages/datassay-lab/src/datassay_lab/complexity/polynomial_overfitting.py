@@ -102,7 +102,7 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> Figures:
     grid = np.vander(GRID, result.coefficients.shape[1], increasing=True)
     for place, name in enumerate(names):
         curve = grid @ result.coefficients[place]
-        measured(fits, GRID, curve, name, place=place + 1, mode="lines")
+        measured(fits, GRID, curve, name, series=place + 1, mode="lines")
     measured(fits, result.samples[0], result.samples[1], "samples", mode="markers")
     theory(fits, GRID, np.sin(2 * np.pi * GRID), "sin 2πx")
     fits.update_yaxes(range=[-2, 2])
@@ -110,7 +110,7 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> Figures:
     size = axes("power of x", "size of the coefficient, |w|", log="y")
     for place, name in enumerate(names):
         w = np.abs(result.coefficients[place])
-        measured(size, degrees[w > 0], w[w > 0], name, place=place + 1)
+        measured(size, degrees[w > 0], w[w > 0], name, series=place + 1)
     return fits, _errors(result, degrees), size
 
 
@@ -119,10 +119,10 @@ def _errors(result: PolynomialOverfitting, degrees: np.ndarray) -> "Figure":
     # At degree n − 1 the samples are hit: what is left of the error is rounding.
     train = np.median(result.train_error, axis=0)
     train = np.where(train > 1e-6, train, np.nan)
-    measured(error, degrees, train, "on the samples (median draw)", place=0)
-    measured(error, degrees, np.median(result.test_error, axis=0), "on fresh ones", place=1)
+    measured(error, degrees, train, "on the samples (median draw)", series=0)
+    measured(error, degrees, np.median(result.test_error, axis=0), "on fresh ones", series=1)
     penalised = np.median(result.ridge_error, keepdims=True)
-    measured(error, degrees[-1:], penalised, "fresh, penalised", place=2, mode="markers")
+    measured(error, degrees[-1:], penalised, "fresh, penalised", series=2, mode="markers")
     theory(error, degrees, np.full(len(degrees), result.noise), "noise")
     return error
 

@@ -107,7 +107,7 @@ def autoencoder_plots(result: Autoencoder) -> Figures:
     """Losses, reconstructed digits, and the plane of codes."""
     figure = axes("size of the bottleneck", "lost, squared ink a digit", log="xy")
     measured(figure, result.bottlenecks, result.lost[:, 1], "linear", mode="markers")
-    measured(figure, result.bottlenecks, result.lost[:, 2], "curved", place=1)
+    measured(figure, result.bottlenecks, result.lost[:, 2], "curved", series=1)
     theory(figure, result.bottlenecks, result.lost[:, 0], "principal components")
     figure.update_xaxes(tickvals=result.bottlenecks, ticktext=[str(b) for b in result.bottlenecks])
     count = result.shown.shape[1]

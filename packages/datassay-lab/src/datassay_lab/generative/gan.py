@@ -97,11 +97,11 @@ def gan_plots(result: Gan) -> Figures:
     """Values over training, histograms, and digits."""
     values = axes("steps of the generator", "value V, nats", log="x")
     measured(values, result.steps, result.best, "best discriminator")
-    measured(values, result.steps, result.trained, "the one in training", place=1)
+    measured(values, result.steps, result.trained, "the one in training", series=1)
     theory(values, result.steps, np.full(len(result.steps), FLOOR), "−2 ln 2")
     width = result.middles[1] - result.middles[0]
     densities = axes("x", "density")
-    measured(densities, result.middles, result.early / width, "G, early", place=4, mode="lines")
+    measured(densities, result.middles, result.early / width, "G, early", series=4, mode="lines")
     measured(densities, result.middles, result.late / width, "G, at the end", mode="lines")
     theory(densities, result.middles, result.data / width, "data")
     count = len(result.fakes)

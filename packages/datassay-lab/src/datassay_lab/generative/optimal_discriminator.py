@@ -105,7 +105,7 @@ def optimal_discriminator_plots(result: OptimalDiscriminator) -> Figures:
     """Discriminators over x, and values."""
     figure = axes("x", "D(x), probability of being real")
     for place, name in enumerate(result.pairs):
-        measured(figure, result.x, result.learnt[place], name, place=place, mode="lines")
+        measured(figure, result.x, result.learnt[place], name, series=place, mode="lines")
         # Where neither density has samples nothing is asked of D, and nothing promised.
         seen = (result.p + result.q)[place] > 1e-3
         label = "p / (p + q)" if place == 0 else ""
@@ -113,7 +113,7 @@ def optimal_discriminator_plots(result: OptimalDiscriminator) -> Figures:
     columns = np.arange(len(result.pairs))
     values = axes("", "value V, nats")
     measured(values, columns, result.values, "trained", mode="markers")
-    measured(values, columns, result.printed, "S2 as printed", place=1, mode="markers")
+    measured(values, columns, result.printed, "S2 as printed", series=1, mode="markers")
     for column, predicted in enumerate(result.predicted):
         ends = [column - 0.3, column + 0.3]
         theory(values, ends, [predicted] * 2, "" if column else "2 JS − 2 ln 2")

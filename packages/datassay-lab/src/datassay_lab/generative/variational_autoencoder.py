@@ -205,10 +205,10 @@ def variational_autoencoder_plots(result: VariationalAutoencoder) -> Figures:
     """Bounds over training, gradients, the plane of codes, and decoded digits."""
     bounds = axes("steps of training", "nats a held-out digit", log="x")
     measured(bounds, result.steps, result.bound, "ELBO")
-    measured(bounds, result.steps, result.weighted, "50 weighted draws", place=1)
+    measured(bounds, result.steps, result.weighted, "50 weighted draws", series=1)
     theory(bounds, result.steps, result.log_p, "log p(x)")
     gradients = axes("exact derivative of the bound", "derivative from draws", height=400)
-    measured(gradients, result.exact, result.score, "score function", place=1, mode="markers")
+    measured(gradients, result.exact, result.score, "score function", series=1, mode="markers")
     measured(gradients, result.exact, result.through, "through z = μ + σε", mode="markers")
     ends = np.array([result.exact.min(), result.exact.max()])
     theory(gradients, ends, ends, "equal")

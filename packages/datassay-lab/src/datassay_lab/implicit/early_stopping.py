@@ -124,7 +124,7 @@ def early_stopping_plots(result: EarlyStopping) -> Figures:
     theory(share, result.eigenvalues, result.decayed, "weight decay, α = 1/(τε)")
     risk = axes("time τε of descent", "excess error, w = 0 is 1", log="xy")
     measured(risk, result.times, result.stopped_risk, "stopped descent")
-    measured(risk, result.times, result.ridge_risk, "weight decay, α = 1/(τε)", place=1)
+    measured(risk, result.times, result.ridge_risk, "weight decay, α = 1/(τε)", series=1)
     bound = RISK_BOUND * result.ridge_risk
     theory(risk, result.times, bound, f"bound, {RISK_BOUND:g} × weight decay")
     return best, share, risk

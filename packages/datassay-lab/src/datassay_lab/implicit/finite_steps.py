@@ -110,12 +110,12 @@ def finite_steps_plots(result: FiniteSteps) -> tuple[Plot, ...]:
         (result.from_flow, 1, "flow of C"),
         (result.from_modified, 2, "flow of C + (ε/4)‖∇C‖²"),
     )):
-        measured(by_size, result.step_sizes, errors, name, place=1 - place, mode="markers")
+        measured(by_size, result.step_sizes, errors, name, series=1 - place, mode="markers")
         theory(by_size, result.step_sizes, errors[-1] * share**power, f"∝ ε<sup>{power}</sup>")
     way = axes("time kε", "distance from the flow", log="y")
-    measured(way, result.times, result.path_from_flow, "flow of C", place=1, mode="lines")
+    measured(way, result.times, result.path_from_flow, "flow of C", series=1, mode="lines")
     name = "flow of C + (ε/4)‖∇C‖²"
-    measured(way, result.times, result.path_from_modified, name, place=0, mode="lines")
+    measured(way, result.times, result.path_from_modified, name, series=0, mode="lines")
     return (
         Plot("The modified flow is one order closer", by_size,
              "Distance of descent from both flows by step size, with exponents 1 and 2"),

@@ -122,14 +122,14 @@ def matrix_completion_plots(result: MatrixCompletion) -> tuple[Plot, ...]:
     spectrum = np.maximum(result.spectrum[:, : len(places)], FLOOR)
     for place, depth in enumerate(result.depths):
         name = f"{depth:g} factors"
-        measured(error, result.observed, result.error[place], name, place=place)
-        measured(apart, result.observed, result.apart[place], name, place=place)
-        measured(shown, places, spectrum[place], name, place=place)
+        measured(error, result.observed, result.error[place], name, series=place)
+        measured(apart, result.observed, result.apart[place], name, series=place)
+        measured(shown, places, spectrum[place], name, series=place)
     floor = np.maximum(result.nuclear_error, FLOOR)
     theory(error, result.observed, floor, "least nuclear norm")
     limit = np.full(2, result.agreement.limit)
     theory(apart, result.observed[[0, -1]], limit, "limit that two factors must keep")
-    measured(shown, places, spectrum[-2], "least nuclear norm", place=len(result.depths))
+    measured(shown, places, spectrum[-2], "least nuclear norm", series=len(result.depths))
     theory(shown, places, spectrum[-1], "the matrix")
     middle = result.observed[(len(result.observed) - 1) // 3]
     return (

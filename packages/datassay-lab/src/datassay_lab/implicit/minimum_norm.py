@@ -100,8 +100,8 @@ def minimum_norm_plots(result: MinimumNorm) -> Figures:
     null = axes("steps of descent + 1", "null-space part of x, least norm = 1", log="x")
     for place, start in enumerate(result.starts):
         name = f"‖x₀‖ = {start:g}"
-        measured(size, result.steps + 1, result.norms[place], name, place=place, mode="lines")
-        measured(null, result.steps + 1, result.null_parts[place], name, place=place, mode="lines")
+        measured(size, result.steps + 1, result.norms[place], name, series=place, mode="lines")
+        measured(null, result.steps + 1, result.null_parts[place], name, series=place, mode="lines")
         ends = np.array([1.0, result.steps[-1] + 1])
         said = "V₂V₂ᵀx₀ + x_LN" if place == 0 else ""
         theory(size, ends, np.full(2, result.predicted_norms[place]), said)

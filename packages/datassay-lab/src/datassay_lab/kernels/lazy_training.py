@@ -114,6 +114,6 @@ def lazy_training_plots(result: LazyTraining) -> Figures:
     figure = axes("width m", "relative movement of the weights", log="xy")
     for place, name in enumerate(NAMES):
         values = result.movement[place].T
-        measured(figure, result.widths, values, name, place=place, mode="markers")
+        measured(figure, result.widths, values, name, series=place, mode="markers")
     theory(figure, result.widths, result.predicted, "linearised network, ∝ m<sup>−1/2</sup>")
     return (figure,)

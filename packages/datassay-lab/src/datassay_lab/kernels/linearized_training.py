@@ -118,7 +118,7 @@ def linearized_training_plots(result: LinearizedTraining) -> tuple[Plot, ...]:
     """Outputs over time of a narrow and a wide network, and the largest gap against width."""
     gap = axes("width m", "largest gap / size of targets", log="xy")
     for place, name in enumerate(("inputs trained on", "other inputs")):
-        measured(gap, result.widths, result.largest[place], name, place=place, mode="markers")
+        measured(gap, result.widths, result.largest[place], name, series=place, mode="markers")
     line = (result.widths / result.widths[0]) ** -0.5
     level = np.exp(np.mean(np.log(result.largest[0] / line)))
     theory(gap, result.widths, level * line, "slope −1/2, level fitted")
@@ -137,7 +137,7 @@ def _over_time(result: LinearizedTraining, which: int, title: str) -> Plot:
         later = slice(1, None)  # step 0 has no place on a logarithmic axis
         measured(
             figure, result.steps[later], result.real[which, later, place],
-            f"input {place + 1}, {name}", place=place, mode="lines",
+            f"input {place + 1}, {name}", series=place, mode="lines",
         )  # fmt: skip
         theory(
             figure, result.steps[later], result.linear[which, later, place],

@@ -102,7 +102,7 @@ def ntk_width_plots(result: NtkWidth) -> Figures:
     theory(error, result.widths, result.predicted, "predicted, ∝ m<sup>−1/2</sup>")
     shape = axes("cosine between two inputs of length 1", "tangent kernel Θ(x, x')")
     measured(
-        shape, result.cosines, result.narrow, f"m = {result.widths[0]:g}", place=1, mode="lines"
+        shape, result.cosines, result.narrow, f"m = {result.widths[0]:g}", series=1, mode="lines"
     )
     measured(shape, result.cosines, result.wide, f"m = {result.widths[-1]:g}", mode="lines")
     theory(shape, result.cosines, result.profile, "m → ∞")

@@ -110,7 +110,7 @@ def universal_approximation_plots(result: UniversalApproximation) -> Figures:
     error = axes("hidden units N", "largest error over the cube", log="xy")
     for place, width in enumerate(result.widths):
         measured(
-            error, result.units, result.largest[place], f"bump of width {width:g}", place=place
+            error, result.units, result.largest[place], f"bump of width {width:g}", series=place
         )
     line = result.largest[-1, 0] * (result.units / result.units[0]) ** -0.5
     theory(error, result.units, line, "slope −1/2")

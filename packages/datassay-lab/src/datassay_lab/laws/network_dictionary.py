@@ -136,7 +136,7 @@ def network_dictionary(
 def network_dictionary_plots(result: NetworkDictionary) -> Figures:
     """The second time derivative of the wave by both routes, and the laws."""
     figure = axes("place x", "u_tt of the wave, middle time")
-    measured(figure, result.x, result.by_differences, "differences", place=1, mode="markers")
+    measured(figure, result.x, result.by_differences, "differences", series=1, mode="markers")
     measured(figure, result.x, result.by_network, "network", mode="lines")
     theory(figure, result.x, result.exact, "exact")
     high = 4 * float(np.abs(result.exact).max())

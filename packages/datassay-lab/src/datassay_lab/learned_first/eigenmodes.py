@@ -104,7 +104,12 @@ def eigenmodes_plots(result: Eigenmodes) -> Figures:
     for place, mode in enumerate(np.unique(shown)):
         name = f"λ<sub>{mode + 1}</sub> = {result.eigenvalues[mode]:.2g}"
         measured(
-            over, result.times[later], result.shares[later, mode], name, place=place, mode="markers"
+            over,
+            result.times[later],
+            result.shares[later, mode],
+            name,
+            series=place,
+            mode="markers",
         )
         law = result.predicted[later, mode]
         theory(over, result.times[later], law, "e<sup>−λτ</sup>" if mode == shown[-1] else "")

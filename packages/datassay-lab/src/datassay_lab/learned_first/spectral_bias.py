@@ -126,7 +126,7 @@ def spectral_bias_plots(result: SpectralBias) -> Figures:
         colorbar={"title": {"text": "share learned", "side": "right"}, "thickness": 14},
         hovertemplate="step %{x}, frequency %{y}: %{z:.2f}<extra></extra>",
     )  # fmt: skip
-    measured(over, result.typical, result.frequencies, "half learned", place=1, mode="lines")
+    measured(over, result.typical, result.frequencies, "half learned", series=1, mode="lines")
     theory(over, result.predicted, result.frequencies, "∝ 1 / eigenvalue")
     over.update_xaxes(range=[0, float(np.log10(result.steps[-1]))])
     when = axes("frequency k", "steps until half is learned", log="xy")

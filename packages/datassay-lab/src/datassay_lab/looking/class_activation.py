@@ -101,7 +101,7 @@ def class_activation_plots(result: ClassActivation) -> Figures:
     shown = pictures(both, titles, columns=len(result.images), signed=True, shared=False)
     figure = axes("share of the map inside the digit's box", "share of images below")
     rank = (np.arange(len(result.inside)) + 1) / len(result.inside)
-    measured(figure, result.untrained, rank, "before training", place=1, mode="lines")
+    measured(figure, result.untrained, rank, "before training", series=1, mode="lines")
     measured(figure, result.inside, rank, "trained", mode="lines")
     theory(figure, [result.area] * 2, [0, 1], "share of the area")
     return shown, figure

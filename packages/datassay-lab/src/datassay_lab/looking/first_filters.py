@@ -116,8 +116,8 @@ def first_filters_plots(result: FirstFilters) -> Figures:
     titles = ["random"] * half + ["trained"] * half
     figure = axes("correlation of neighbouring weights", "share of filters below")
     rank = (np.arange(len(result.trained)) + 1) / len(result.trained)
-    measured(figure, result.random, rank, "before training", place=7, mode="lines")
-    measured(figure, result.shuffled, rank, "trained, shuffled pixels", place=1, mode="lines")
+    measured(figure, result.random, rank, "before training", series=7, mode="lines")
+    measured(figure, result.shuffled, rank, "trained, shuffled pixels", series=1, mode="lines")
     measured(figure, result.trained, rank, "trained", mode="lines")
     theory(figure, [0, 0], [0, 1], "random weights, mean")
     energy = axes("|frequency|, cycles per image", "share of the filters' energy")

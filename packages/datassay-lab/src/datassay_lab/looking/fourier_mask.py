@@ -114,8 +114,8 @@ def fourier_mask_plots(result: FourierMask) -> Figures:
     """Accuracy by the number of frequencies, the mask, and what it leaves."""
     figure = axes("pairs of frequencies kept, of 34", "test accuracy")
     measured(figure, result.sizes, result.learned, "learned mask")
-    measured(figure, result.sizes, result.energy, "most energy", place=2)
-    measured(figure, result.sizes, result.random, "random, mean", place=1)
+    measured(figure, result.sizes, result.energy, "most energy", series=2)
+    measured(figure, result.sizes, result.random, "random, mean", series=1)
     theory(figure, result.sizes, np.full(len(result.sizes), result.full), "all of them")
     titles = ["image"] * 3 + [f"{result.kept} pairs"] * 3
     left = pictures(result.images, titles, columns=6, shared=False)

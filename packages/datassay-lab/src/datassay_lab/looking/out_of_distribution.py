@@ -142,7 +142,7 @@ def out_of_distribution_plots(result: OutOfDistribution) -> tuple[Plot, ...]:
     sure = axes("distance from the mean digit, in data radii", "confidence", log="x")
     for ray in range(min(5, len(result.confidence))):
         name = "" if ray else "single rays"
-        measured(sure, result.distances, result.confidence[ray], name, place=4, mode="lines")
+        measured(sure, result.distances, result.confidence[ray], name, series=4, mode="lines")
     sure.update_traces(line_width=1)
     measured(sure, result.distances, result.confidence.mean(axis=0), "mean of all rays")
     theory(sure, result.distances, result.predicted.mean(axis=0), "affine piece at infinity")
@@ -152,7 +152,7 @@ def out_of_distribution_plots(result: OutOfDistribution) -> tuple[Plot, ...]:
     shape = axes("ln(r<sub>2</sub> / r<sub>1</sub>), two nearest neighbours", "−ln(1 − share)")
     for place, name in enumerate(("digits", "pixels shuffled")):
         x, y = result.log_ratio[place], result.log_left[place]
-        measured(shape, x, y, name, place=place, mode="markers")
+        measured(shape, x, y, name, series=place, mode="markers")
         slope = result.dimensions[place]
         ends = np.array([0, x[-1]])
         theory(shape, ends, slope * ends, f"slope {slope:.1f}")

@@ -121,11 +121,11 @@ def wavelets_trees_plots(result: WaveletsTrees) -> Figures:
     """Accuracy by leaves, energy by coefficients, and the wavelets of the smallest tree."""
     figure = axes("leaves of the tree", "test accuracy", log="x")
     measured(figure, result.leaves, result.tree, "tree on coefficients")
-    measured(figure, result.leaves, result.pixel_tree, "tree on pixels", place=1)
+    measured(figure, result.leaves, result.pixel_tree, "tree on pixels", series=1)
     theory(figure, result.leaves, np.full(len(result.leaves), result.network), "dense network")
     energy = axes("numbers kept of each image, of 64", "share of its energy")
     measured(energy, result.kept, result.energy, "largest coefficients")
-    measured(energy, result.kept, result.pixel_energy, "brightest pixels", place=1)
+    measured(energy, result.kept, result.pixel_energy, "brightest pixels", series=1)
     theory(energy, [1, 64], [1, 1], "all (Parseval)")
     shown = pictures(result.wavelets, result.names, columns=SHOWN, signed=True, shared=False)
     return figure, energy, shown

@@ -108,14 +108,14 @@ def adversarial_training_plots(result: AdversarialTraining) -> Figures:
     network = axes("ε of the attack, pixel units", "held-out accuracy, network")
     for place, size in enumerate(result.trained):
         name = f"trained with ε = {size:g}"
-        measured(unit, result.attacks, result.linear_accuracy[place], name, place=place,
+        measured(unit, result.attacks, result.linear_accuracy[place], name, series=place,
                  mode="markers")  # fmt: skip
         said = "share with y f > ε‖w‖₁" if place == 0 else ""
         theory(unit, result.attacks, result.linear_predicted[place], said, colour=COLOURS[place])
-        measured(network, result.attacks, result.network_accuracy[place], name, place=place)
+        measured(network, result.attacks, result.network_accuracy[place], name, series=place)
     price = axes("ε in training, pixel units", "held-out accuracy without attack")
     measured(price, result.trained, result.network_accuracy[:, 0], "network")
-    measured(price, result.trained, result.linear_accuracy[:, 0], "linear unit", place=1)
+    measured(price, result.trained, result.linear_accuracy[:, 0], "linear unit", series=1)
     return unit, network, price
 
 

@@ -119,11 +119,11 @@ def dropout_plots(result: Dropout) -> Figures:
     for place in sorted({0, len(result.depths) - 1}, reverse=True):
         name = f"{result.depths[place]:g} hidden, {result.masks[place]:,.0f} masks"
         measured(both, result.scaled[place], result.ensemble[place], name,
-                 place=place, mode="markers")  # fmt: skip
+                 series=place, mode="markers")  # fmt: skip
     theory(both, [0, 1], [0, 1], "equal: exact for one hidden layer")
     deeper = axes("hidden layers with dropout", "largest difference of a probability", log="y")
     measured(deeper, result.depths, result.geometric, "from the geometric mean")
-    measured(deeper, result.depths, result.arithmetic, "from the arithmetic mean", place=1)
+    measured(deeper, result.depths, result.arithmetic, "from the arithmetic mean", series=1)
     theory(deeper, [1, result.depths[-1]], [1e-15, 1e-15], "rounding: exact for one layer")
     deeper.update_xaxes(dtick=1)
     shrunk = axes("weight of the linear regression", "weight over weight without dropout")

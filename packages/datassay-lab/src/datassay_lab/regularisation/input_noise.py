@@ -117,7 +117,7 @@ def input_noise_plots(result: InputNoise) -> Figures:
     net = axes("noise σ on the network's inputs", "rise of the mean squared error", log="xy")
     sigma = result.network_deviations
     measured(net, sigma, result.increase, "network", mode="markers")
-    measured(net, sigma, result.slope_term, "slope term alone", place=1, mode="lines")
+    measured(net, sigma, result.slope_term, "slope term alone", series=1, mode="lines")
     theory(net, sigma, result.second_order, "slope and curvature terms")
     return left, meet, net
 

@@ -118,7 +118,7 @@ def predicted_steps(
 def normalization_plots(result: Normalization) -> Figures:
     """Steps against κ, and the loss surface before and after."""
     steps = axes("condition number κ of the Hessian", "steps of descent", log="xy")
-    measured(steps, result.raw_condition, result.raw_steps, "raw data", mode="markers", place=1)
+    measured(steps, result.raw_condition, result.raw_steps, "raw data", mode="markers", series=1)
     measured(steps, result.normal_condition, result.normal_steps, "normalised", mode="markers")
     every = np.concatenate([result.raw_condition, result.normal_condition])
     line = np.geomspace(every.min(), every.max(), 60)

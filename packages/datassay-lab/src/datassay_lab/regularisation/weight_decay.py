@@ -81,7 +81,7 @@ def weight_decay_plots(result: WeightDecay) -> Figures:
     for place, alpha in enumerate(result.alphas):
         measured(
             figure, result.eigenvalues, result.shrinking[place], f"α = {alpha:g}, descent",
-            place=place, mode="markers",
+            series=place, mode="markers",
         )  # fmt: skip
         theory(
             figure, result.eigenvalues, result.predicted[place],

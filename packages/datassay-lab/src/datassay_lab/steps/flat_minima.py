@@ -116,7 +116,7 @@ def flat_minima_plots(result: FlatMinima) -> tuple[Plot, ...]:
         figure = axes("batch size", unit, log="x")
         for place, row in enumerate(values.T):
             said = "one seed each" if place == 0 else ""
-            measured(figure, result.batch_sizes, row, said, place=7, mode="lines")
+            measured(figure, result.batch_sizes, row, said, series=7, mode="lines")
         measured(figure, result.batch_sizes, values.mean(1), "mean of the seeds",
                  spread=values.std(1))  # fmt: skip
         theory(figure, ends, np.full(2, values[-1].mean()), "full batch")

@@ -133,7 +133,7 @@ def step_size_plots(result: StepSize) -> Figures:
     """Loss under the schedules, and floors by step size."""
     way = axes("step t", "excess loss, mean of the runs", log="xy", height=420)
     for place, name in enumerate(result.schedules):
-        measured(way, result.steps, result.loss[place], name, place=place, mode="lines")
+        measured(way, result.steps, result.loss[place], name, series=place, mode="lines")
     for place in range(len(result.schedules)):
         last = place == len(result.schedules) - 1
         theory(way, result.steps, result.expected[place], "expected" if last else "")

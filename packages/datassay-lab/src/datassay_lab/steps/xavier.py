@@ -105,7 +105,7 @@ def xavier_plots(result: Xavier) -> tuple[Plot, ...]:
     for a, name in enumerate(result.activations):
         figure = axes("layer", "mean square of the pre-activations", log="y")
         for g, gain in enumerate(result.gains):
-            measured(figure, result.layers, result.moment[a, g], f"gain {gain:.3g}", place=g,
+            measured(figure, result.layers, result.moment[a, g], f"gain {gain:.3g}", series=g,
                      mode="markers")  # fmt: skip
             theory(figure, result.layers, result.predicted[a, g], "theory" if g == 0 else "",
                    colour=COLOURS[g])  # fmt: skip

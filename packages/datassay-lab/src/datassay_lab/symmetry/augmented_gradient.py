@@ -98,8 +98,8 @@ def augmented_gradient_plots(result: AugmentedGradient) -> Figures:
     theory(share, [result.shares[0], 1], [0, 0], "full orbit")
     member = axes("member g of the group, in order", "error of ∇L(gW) = g∇L(W)")
     positions = np.arange(len(result.errors))
-    measured(member, positions, result.half, "random half", place=1, mode="markers")
-    measured(member, positions, result.subgroup, "subgroup: every second", place=2, mode="markers")
+    measured(member, positions, result.half, "random half", series=1, mode="markers")
+    measured(member, positions, result.subgroup, "subgroup: every second", series=2, mode="markers")
     measured(member, positions, result.errors, "as set", mode="markers")
     theory(member, positions, np.zeros(len(positions)), "full orbit")
     return share, member

@@ -119,7 +119,7 @@ def invariant_loss_plots(result: InvariantLoss) -> Figures:
         result.plain_path[:, 0],
         result.plain_path[:, 1],
         "samples as they are",
-        place=1,
+        series=1,
         mode="lines",
     )
     measured(paths, result.path[:, 0], result.path[:, 1], "rotation-averaged", mode="lines")

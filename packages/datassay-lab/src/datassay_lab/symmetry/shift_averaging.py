@@ -95,12 +95,12 @@ def shift_averaging_plots(result: ShiftAveraging) -> Figures:
     for place, a in enumerate(result.half_widths):
         measured(
             figure, result.frequencies, result.transfer[place] / (2 * a), f"a = {a:g}",
-            place=place, mode="markers",
+            series=place, mode="markers",
         )  # fmt: skip
         name = "sinc(ka/π)" if place == 0 else ""
         theory(figure, fine, np.sinc(fine * a / np.pi), name)
     line = axes("w", "f, and its mean over [−a, a]")
-    measured(line, result.w, result.signal, "f", place=7, mode="lines")
+    measured(line, result.w, result.signal, "f", series=7, mode="lines")
     for place, a in enumerate(result.half_widths):
-        measured(line, result.w, result.averaged[place], f"a = {a:g}", place=place, mode="lines")
+        measured(line, result.w, result.averaged[place], f"a = {a:g}", series=place, mode="lines")
     return figure, line

@@ -98,8 +98,8 @@ def symmetric_weights(
 def symmetric_weights_plots(result: SymmetricWeights) -> Figures:
     """Asymmetry in training, and weights at its end."""
     figure = axes("gradient steps", "asymmetry ‖W − PW‖ / ‖W‖")
-    measured(figure, result.steps, result.random_start, "random start, orbits", place=1)
-    measured(figure, result.steps, result.no_orbits, "symmetric start, no orbits", place=2)
+    measured(figure, result.steps, result.random_start, "random start, orbits", series=1)
+    measured(figure, result.steps, result.no_orbits, "symmetric start, no orbits", series=2)
     measured(figure, result.steps, result.symmetric_start, "symmetric start, orbits")
     theory(figure, result.steps, np.zeros(len(result.steps)), "stays symmetric")
     half = len(result.filters) // 2

@@ -8,8 +8,8 @@ from math import isnan
 import numpy as np
 from torch import nn
 
-from datassay.act.choose.action import MEND, REMOVE
-from datassay.act.choose.compare import ActGain, ActTable, compare_acts
+from datassay.act.choose.action import RELABEL, REMOVE
+from datassay.act.choose.compare import ActionGain, ActionTable, compare_actions
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
@@ -25,7 +25,7 @@ from datassay.score.registry import Context
 from datassay.train.learner import Estimators, Learner, Networks
 
 
-def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActTable | None:
+def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
     """What each act gains on held-out samples; None where the budget pays for no comparison."""
     train, val = context.train, context.val
     plan = act_plan(forward_work(model, train), train, val, settings)
@@ -34,7 +34,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActT
     parts = _parts(context, settings, plan)
     if not all(_is_judged(part) for part in parts):
         return None
-    table = compare_acts(
+    table = compare_actions(
         parts, budget=settings.budget, per_fit=plan.per_fit, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
@@ -42,14 +42,14 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActT
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
-    acts = tuple(_of_whole(row, of_all, suspects) for row in (*table.acts, *wanted))
+    acts = tuple(_of_whole(row, of_all, suspects) for row in (*table.actions, *wanted))
     return replace(table, acts=acts)
 
 
-def _of_whole(row: ActGain, of_all: float, suspects: int) -> ActGain:
+def _of_whole(row: ActionGain, of_all: float, suspects: int) -> ActionGain:
     """A row whose numbers of samples are those of the whole set, not of four fifths of it."""
     changed, cost = round(row.changed * of_all), round(row.cost * of_all)
-    if row.kind in {MEND, REMOVE}:
+    if row.kind in {RELABEL, REMOVE}:
         changed, cost = suspects, suspects if row.cost else 0
     return replace(row, changed=changed, cost=cost)
 

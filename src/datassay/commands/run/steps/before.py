@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from datassay.act.review.decisions import KEEP, label_word
-from datassay.act.review.gain import BeforeAfter, Mended, Trial, review_gain
+from datassay.act.review.gain import BeforeAfter, Corrected, Trial, review_gain
 from datassay.commands.finished import FinishedRun, finished_run, sets_of
 from datassay.commands.inputs import DataInputs
 from datassay.commands.run.settings import RunSettings
@@ -95,11 +95,11 @@ def before_after(
 ) -> BeforeAfter:
     """What the review gained: numbers before and after, and the gain on held-out samples."""
     now, run, log = _labels_now(train, val), earlier.run, earlier.log
-    before, held_out, theirs = _mended(earlier.train, log, now), None, earlier.val
+    before, held_out, theirs = _corrected(earlier.train, log, now), None, earlier.val
     if theirs is not None:
         is_same = not theirs.split_off and theirs.ids.dtype.kind not in "UO"
-        unchanged = Mended(theirs, theirs.y, np.ones(len(theirs), dtype=bool))
-        held_out = unchanged if is_same else _mended(theirs, log, now)
+        unchanged = Corrected(theirs, theirs.y, np.ones(len(theirs), dtype=bool))
+        held_out = unchanged if is_same else _corrected(theirs, log, now)
     parts = [before] if held_out is None else [before, held_out]
     known = {name for part in parts for name in log.new_ids(part.samples.ids)}
     if new := sorted(now.keys() - known):
@@ -156,7 +156,7 @@ def _labels_now(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
     }
 
 
-def _mended(samples: SampleSet, log: Changelog, now: Mapping[str, Any]) -> Mended:
+def _corrected(samples: SampleSet, log: Changelog, now: Mapping[str, Any]) -> Corrected:
     """Samples of the run before with the labels that they have now."""
     index = {name: i for i, name in enumerate(samples.class_names)}
     y, keep = samples.y.copy(), np.zeros(len(samples), dtype=bool)
@@ -170,10 +170,10 @@ def _mended(samples: SampleSet, log: Changelog, now: Mapping[str, Any]) -> Mende
                 "Mend it by a decision, or run without --before."
             )
         y[i] = index[label] if samples.is_classification else label
-    return Mended(samples, y, keep)
+    return Corrected(samples, y, keep)
 
 
-def _trials(before: Mended, held_out: Mended | None, settings: RunSettings) -> list[Trial]:
+def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
     """The part that was held out; else fifths of the samples, each judged by the others."""
     samples = before.samples
     model = build_model(settings.model, samples, weights=settings.weights, seed=settings.seed)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
+from datassay.act.remove.baselines import Contest, detection_contest, removal_contest
 from datassay.act.remove.removal_curve import (
     RemovalCurve,
     removal_curve,
@@ -17,7 +18,6 @@ from datassay.act.remove.removal_curve import (
     train_all,
     usable_fractions,
 )
-from datassay.act.remove.rivals import Contest, detection_contest, removal_contest
 from datassay.act.remove.summarize import suspects_first
 from datassay.commands.run.findings import HIGHEST_FIRST, ISSUES_FIRST, LOWEST_FIRST, SUSPECTS_FIRST
 from datassay.data.samples import wrong_labels

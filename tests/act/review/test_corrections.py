@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from datassay.act.review.corrections import corrected, corrections
 from datassay.act.review.decisions import KEEP, RELABEL, REMOVE, UNSURE, Decision, Decisions
-from datassay.act.review.mending import mended, mending
 from datassay.data import SampleSet
 from datassay.errors import DataError
 
@@ -34,25 +34,25 @@ def samples():
 
 
 def test_labels_and_samples_after_the_decisions(samples):
-    found = mending(THREE, samples.ids, samples.y, CLASSES)
+    found = corrections(THREE, samples.ids, samples.y, CLASSES)
     assert found.keep.tolist() == [True, True, False, True]
     assert found.y.tolist() == [2, 1, 1, 0]
     assert found.is_new.tolist() == [True, False, False, False]
-    assert found.place.tolist() == [0, 2, 1]
+    assert found.index.tolist() == [0, 2, 1]
     assert samples.y.tolist() == [0, 1, 1, 0]
-    after = mended(samples, Decisions(THREE))
+    after = corrected(samples, Decisions(THREE))
     assert after.ids.tolist() == ["a", "b", "d"] and after.y.tolist() == [2, 1, 0]
     np.testing.assert_array_equal(after.x, samples.x[[0, 1, 3]])
-    back = mending((replace(THREE[0], label="cat"),), samples.ids, samples.y, CLASSES)
+    back = corrections((replace(THREE[0], label="cat"),), samples.ids, samples.y, CLASSES)
     assert not back.is_new.any()  # taken back to what was given
-    text = mending((decided("7", REMOVE),), np.array([5, 7]), np.array([0, 0]), CLASSES)
+    text = corrections((decided("7", REMOVE),), np.array([5, 7]), np.array([0, 0]), CLASSES)
     assert text.keep.tolist() == [True, False]  # ids are compared as text
 
 
 def test_targets_take_numbers():
     y = np.array([1.5, 2.0, 3.123456])
     given = (decided(0, RELABEL, "1.5", "-4e2"), decided(2, KEEP, "3.123"))
-    found = mending(given, np.arange(3), y, ())
+    found = corrections(given, np.arange(3), y, ())
     assert found.y.tolist() == [-400.0, 2.0, 3.123456]
     assert found.is_new.tolist() == [True, False, False]
 
@@ -73,12 +73,12 @@ NUMBERS = SampleSet(np.zeros((2, 1)), np.array([1.0, 2.0]), np.arange(2))
 )
 def test_decisions_about_other_samples_are_refused(samples, of, decision, message):
     with pytest.raises(DataError, match=message):
-        mended(of or samples, Decisions((decision,)))
+        corrected(of or samples, Decisions((decision,)))
 
 
 def test_one_of_several_labels_is_not_decided():
     labels = np.array([[0.0, 1.0], [1.0, 1.0]])
-    removed = mending((decided(0, REMOVE, "any"),), np.arange(2), labels, ())
+    removed = corrections((decided(0, REMOVE, "any"),), np.arange(2), labels, ())
     assert removed.keep.tolist() == [False, True]
     with pytest.raises(DataError, match="these have 2"):
-        mending((decided(0, RELABEL, "", "1"),), np.arange(2), labels, ())
+        corrections((decided(0, RELABEL, "", "1"),), np.arange(2), labels, ())

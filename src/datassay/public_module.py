@@ -11,7 +11,7 @@ from typing import Any
 HANDED_ON = re.compile(r"from (datassay[\w.]*) import \(?\s*(\w+) as \2\b")
 
 
-class Face(ModuleType):
+class PublicModule(ModuleType):
     """A package that hands on names from its modules.
 
     A name may be a folder's as well: `datassay.collect` is the function although a folder is
@@ -40,7 +40,7 @@ class Face(ModuleType):
         return sorted(self._homes)
 
 
-def face(package: str) -> None:
+def make_public(package: str) -> None:
     """Make a package a face: it hands on what its `if TYPE_CHECKING:` block imports.
 
     That block is the one list of names: type checkers read it, and so does this function, from the
@@ -52,4 +52,4 @@ def face(package: str) -> None:
     names = HANDED_ON.findall(spec.loader.get_source(package))
     module.__dict__["_homes"] = {name: home for home, name in names}
     module.__dict__["__all__"] = sorted(name for _, name in names)
-    module.__class__ = Face
+    module.__class__ = PublicModule

@@ -12,12 +12,20 @@ from functools import partial
 
 import numpy as np
 from bench import data, detectors, noise
+from bench.baselines import cleanlab
 from bench.data import sample_set
 from bench.frame import Case, Contender, Row, Task
-from bench.rivals import cleanlab
 
 import datassay as da
-from datassay.act import Action, ActTable, Networks, compare_acts, fifths, predictions, proposals
+from datassay.act import (
+    Action,
+    ActionTable,
+    Networks,
+    compare_actions,
+    fifths,
+    predictions,
+    proposals,
+)
 from datassay.data import SampleSet
 from datassay.score import data_issues
 
@@ -40,8 +48,8 @@ class Tabled:
     """The act to do, the table that says so, and the acts of its rows."""
 
     act: Action | None
-    table: ActTable
-    acts: tuple[Action, ...]
+    table: ActionTable
+    actions: tuple[Action, ...]
 
 
 # The table and what acts really gain. -------------------------------------------------------
@@ -64,11 +72,11 @@ def tabled(train: SampleSet, seed: int) -> Tabled:
         lin, train, information, PARTS, noise=whole.noise[0].transition, copies=copies,
         judge=judge, learner=learner, seed=seed,
     )  # fmt: skip
-    acts, _ = proposals(train, whole, information, seed=seed)
-    table = compare_acts(parts, budget=1e9, seed=seed)
+    actions, _ = proposals(train, whole, information, seed=seed)
+    table = compare_actions(parts, budget=1e9, seed=seed)
     best = table.best
-    first = (a for a in acts if best and (a.kind, a.words) == (best.kind, best.words))
-    return Tabled(next(first, None), table, acts)
+    first = (a for a in actions if best and (a.kind, a.words) == (best.kind, best.words))
+    return Tabled(next(first, None), table, actions)
 
 
 def _networks(train: SampleSet, n: int, seed: int) -> Networks:
@@ -76,14 +84,14 @@ def _networks(train: SampleSet, n: int, seed: int) -> Networks:
     return Networks(models, seed=seed)
 
 
-def gains(train: SampleSet, test: SampleSet, acts, metric: str, seed: int) -> dict[str, float]:
+def gains(train: SampleSet, test: SampleSet, actions, metric: str, seed: int) -> dict[str, float]:
     """What each act gains fresh networks on the test samples, by kind and number dropped."""
     learner = _networks(train, FRESH, 500 + 1000 * seed)
     plain = learner.outputs(train, test, np.tile(np.arange(len(train)), (learner.repeats, 1)))
     base = _score(plain, test, metric)
     return {
         _name(act): _score(predictions(learner, train, test, act), test, metric) - base
-        for act in acts
+        for act in actions
     }
 
 
@@ -104,10 +112,10 @@ def _score(outputs: np.ndarray, test: SampleSet, metric: str) -> float:
 def of_rows(task: Faulty, answer: Tabled, seed: int) -> dict[str, float]:
     """Whether the first row was right, and the share of the intervals that hold the true gain."""
     table = answer.table
-    kinds = {(row.kind, row.words) for row in table.acts}
-    tried = [a for a in answer.acts if (a.kind, a.words) in kinds]
+    kinds = {(row.kind, row.words) for row in table.actions}
+    tried = [a for a in answer.actions if (a.kind, a.words) in kinds]
     truth = gains(task.given, task.test, tried, table.metric, seed)
-    rows = [r for r in table.acts if _name(r) in truth and np.isfinite(r.low)]
+    rows = [r for r in table.actions if _name(r) in truth and np.isfinite(r.low)]
     if not rows:
         return {"first right": 1.0}
     inside = [r.low <= truth[_name(r)] <= r.high for r in rows]
@@ -247,13 +255,13 @@ FULL = {
 
 
 def rows(lines: dict[str, dict]) -> Row:
-    acts = lines["acts/eight data sets"]
+    actions = lines["acts/eight data sets"]
     return Row(
-        f"Table of acts, eight data sets with a known fault or none, {acts['cells']} tables: "
+        f"Table of acts, eight data sets with a known fault or none, {actions['cells']} tables: "
         "first is what helps most on right-labelled test samples, or its interval holds that "
         "gain; clean data let be; intervals that hold the true gain",
-        f"{100 * acts['first_right']:.0f} %; {100 * acts['clean_let_be']:.0f} %; "
-        f"{100 * acts['intervals_held']:.0f} % of {acts['intervals']}",
+        f"{100 * actions['first_right']:.0f} %; {100 * actions['clean_let_be']:.0f} %; "
+        f"{100 * actions['intervals_held']:.0f} % of {actions['intervals']}",
         headline=True,
     )
 

@@ -11,7 +11,7 @@ import datassay as da
 from datassay.collect.gradients.batches import LOSS_WEIGHT
 from datassay.collect.gradients.criteria import objective
 from datassay.collect.gradients.reading import batches
-from datassay.lm.places import place_effects
+from datassay.lm.positions import position_effects
 from datassay.score.influence.gradient_methods import attributed, prepared
 from datassay.score.influence.methods import ready
 from datassay.score.influence.request import Request
@@ -62,7 +62,7 @@ def both(each, name, *, adds=False):
     """Effects of the samples, and of their places."""
     queries = batches(samples(M, 2), 2)
     found = attributed(each, queries, np.arange(N), method=name, top=None, own=None, adds=adds)
-    return found.effect, place_effects(each, queries, batches(samples(N, 1), 3), adds=adds)
+    return found.effect, position_effects(each, queries, batches(samples(N, 1), 3), adds=adds)
 
 
 CASES = {

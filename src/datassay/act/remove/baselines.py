@@ -40,15 +40,19 @@ class Contest:
 
 
 def removal_contest(
-    curve: RemovalCurve, fraction: float, measure: str, ours: Sequence[str], rivals: Sequence[str]
+    curve: RemovalCurve,
+    fraction: float,
+    measure: str,
+    ours: Sequence[str],
+    baselines: Sequence[str],
 ) -> Contest:
     """Every ranking's retrained score at one removed fraction."""
-    names = [*ours, *rivals, RANDOM]
+    names = [*ours, *baselines, RANDOM]
     values = np.stack([curve.at(name, fraction) for name in names])  # [r, s]
     means = values.mean(1)
-    best, rival = _leaders(means, len(ours))
-    lead = mean_interval(values[best] - values[rival])
-    return _contest(measure, names, means, values, best, rival, lead)
+    best, baseline = _leaders(means, len(ours))
+    lead = mean_interval(values[best] - values[baseline])
+    return _contest(measure, names, means, values, best, baseline, lead)
 
 
 def detection_contest(
@@ -69,11 +73,11 @@ def detection_contest(
         if wrong[some].any() and not wrong[some].all():
             resampled.append([auroc(wrong[some], s[some]) for s in scores.values()])
     measure = f"finding {what} (AUROC, higher is better)"
-    best, rival = _leaders(values, n_ours)
+    best, baseline = _leaders(values, n_ours)
     repeats = np.array(resampled).T
-    error = (repeats[best] - repeats[rival]).std(ddof=1) if len(resampled) > 1 else np.inf
-    lead = interval(float(values[best] - values[rival]), float(error))
-    return _contest(measure, list(scores), values, repeats, best, rival, lead)
+    error = (repeats[best] - repeats[baseline]).std(ddof=1) if len(resampled) > 1 else np.inf
+    lead = interval(float(values[best] - values[baseline]), float(error))
+    return _contest(measure, list(scores), values, repeats, best, baseline, lead)
 
 
 def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:
@@ -103,14 +107,14 @@ def _contest(
     means: Float[np.ndarray, " r"],
     repeats: Float[np.ndarray, "r repeats"],
     best: int,
-    rival: int,
+    baseline: int,
     lead: Interval,
 ) -> Contest:
     many = repeats.shape[1] > 1
     spreads = repeats.std(1, ddof=1) if many else np.zeros(len(names))
-    told = sentence(lead.verdict, names[best], f"{names[rival]}, the best rival")
-    told += f": {means[best]:.3f} against {means[rival]:.3f}."
-    if rival != names.index(RANDOM):
+    told = sentence(lead.verdict, names[best], f"{names[baseline]}, the best rival")
+    told += f": {means[best]:.3f} against {means[baseline]:.3f}."
+    if baseline != names.index(RANDOM):
         told += f" Random has {means[names.index(RANDOM)]:.3f}."
     outcome = OUTCOMES[lead.verdict]
     return Contest(

@@ -19,28 +19,28 @@ DIGITS = 1e-3  # given targets are compared as they were shown, with four digits
 
 
 @result
-class Mending:
+class Corrections:
     """Decisions carried out on n labels, in the order of the samples.
 
     Attributes:
         keep: [n], False where the sample is removed.
         y: [n] or [n, k], the labels with new ones where that was decided.
         is_new: [n], where y differs from the label before.
-        place: [d], the position of the sample of each decision.
+        index: [d], the position of the sample of each decision.
     """
 
     keep: Bool[np.ndarray, " n"]
     y: Shaped[np.ndarray, " n *k"]
     is_new: Bool[np.ndarray, " n"]
-    place: Int[np.ndarray, " d"]
+    index: Int[np.ndarray, " d"]
 
 
-def mending(
+def corrections(
     decisions: Sequence[Decision],
     ids: Shaped[np.ndarray, " n"],
     y: Shaped[np.ndarray, " n *k"],
     class_names: tuple[str, ...],
-) -> Mending:
+) -> Corrections:
     """What decisions make of labels."""
     # "relabel" gives the new label, "remove" drops the sample, "keep" and "unsure" change nothing.
     places = {str(name): i for i, name in enumerate(ids.tolist())}
@@ -50,7 +50,7 @@ def mending(
             "the data that were reviewed, and the id column with --ids."
         )
     relabels = [d for d in decisions if d.decision == RELABEL]
-    place = np.array([places[str(d.id)] for d in decisions], dtype=np.int64)
+    positions = np.array([places[str(d.id)] for d in decisions], dtype=np.int64)
     index = {name: i for i, name in enumerate(class_names)}
     unknown = sorted({d.label for d in relabels if d.label not in index})
     if class_names and unknown:
@@ -63,19 +63,19 @@ def mending(
             f"decisions name one label a sample; these have {y.shape[1]}, so that none can be "
             "given another. Remove such samples, or mend the data by hand."
         )
-    for at, decision in zip(place, decisions, strict=True):
+    for at, decision in zip(positions, decisions, strict=True):
         if decision.given and y.ndim == 1:
             _check_given(decision, y[at].item(), class_names)
     keep, new = np.ones(len(ids), dtype=bool), y.copy()
-    for at, decision in zip(place, decisions, strict=True):
+    for at, decision in zip(positions, decisions, strict=True):
         if decision.decision == REMOVE:
             keep[at] = False
         elif decision.decision == RELABEL:
             new[at] = index[decision.label] if class_names else _target(decision)
-    return Mending(keep, new, (new != y).reshape(len(y), -1).any(axis=1), place)
+    return Corrections(keep, new, (new != y).reshape(len(y), -1).any(axis=1), positions)
 
 
-def mended(samples: SampleSet, decisions: Decisions) -> SampleSet:
+def corrected(samples: SampleSet, decisions: Decisions) -> SampleSet:
     """The samples as decided: with new labels, and without those that were removed.
 
     Args:
@@ -88,7 +88,7 @@ def mended(samples: SampleSet, decisions: Decisions) -> SampleSet:
     Raises:
         DataError: as `mending`.
     """
-    found = mending(decisions.decisions, samples.ids, samples.y, samples.class_names)
+    found = corrections(decisions.decisions, samples.ids, samples.y, samples.class_names)
     return replace(samples, y=found.y).subset(found.keep)
 
 

@@ -27,7 +27,7 @@ from datassay.score.influence.first_order import Directions
 from datassay.score.influence.gradient_methods import Prepared, towards_queries
 
 
-def place_effects(
+def position_effects(
     each: Sequence[Prepared], queries: Batches, samples: Batches, *, adds: bool
 ) -> list[Float[np.ndarray, "places m"]]:
     """Effect of each place of some samples on each of m queries, added over networks or averaged.
