@@ -93,7 +93,7 @@ def _is_maths(text: str) -> bool:
 
 def _cell(match: re.Match) -> str:
     text = html.unescape(match["text"])
-    if len(text) < 8 or not _is_maths(text):
+    if len(text) < 8 or not re.search(r"[/^]|Σ_", text) or not _is_maths(text):
         return match[0]
     return match[0].replace(match["text"], _line(text, "inline"))
 
@@ -101,7 +101,7 @@ def _cell(match: re.Match) -> str:
 def _line(text: str, display: str = "block") -> str:
     """One line: clauses of words between commas stay text."""
     body = "".join(map(_clause, _clauses(" ".join(text.split("\n")).strip())))
-    return f'<math display="{display}">{body}</math>'
+    return f'<math display="{display}" displaystyle="true">{body}</math>'
 
 
 def _clauses(text: str) -> list[str]:

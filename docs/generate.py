@@ -110,7 +110,7 @@ def _pages() -> Iterator[tuple[str, str]]:
 
 
 def _command_path(name: str) -> str:
-    return f"commands/{name}.md"
+    return f"commands/datassay-{name}.md"  # a file called index.md would stand for the folder
 
 
 def _panel(thing: Any, otherwise: str) -> str:
@@ -183,10 +183,12 @@ def _default(option: Any) -> str:
 
 
 def _prose(text: str) -> str:
-    """A sentence of `--help` as Markdown: options as code, nothing else taken for markup."""
-    text = html.escape(text.replace("\\[", "["), quote=False)
-    text = re.sub(r"([*_|\[\]`])", r"\\\1", text)
-    return re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", text)
+    """A sentence of a help or a docstring as Markdown: options as code, no other markup."""
+    text = re.sub(r"(?<![\w`-])--[a-z][\w-]*", r"`\g<0>`", text.replace("\\[", "["))
+    pieces = re.split(r"(`[^`]*`)", text)
+    plain = (html.escape(piece, quote=False) for piece in pieces[::2])
+    pieces[::2] = [re.sub(r"([*_|\[\]])", r"\\\1", piece) for piece in plain]
+    return "".join(pieces)
 
 
 # Public modules. ---------------------------------------------------------------------------
