@@ -13,7 +13,7 @@ STEPS = (
     *("data", "models", "collect", "train", "score", "act", "polynomial", "complexity"),
     *("report", "lm", "estimators", "commands"),
 )
-SETTINGS = ("train.recipe", *(f"{step}.settings" for step in (*STEPS[:1], *STEPS[4:8])))
+SETTINGS = ("train.recipe", *(f"{step}.settings" for step in ("data", "collect", *STEPS[4:8])))
 HEAVY = {"torch", "plotly", "sklearn", "scipy", "pandas", "pyarrow", "numpy", "rich", "jinja2"}
 # Generous: a busy machine takes ten times the usual 0.05 s.
 MOST_SECONDS = 2.0
