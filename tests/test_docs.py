@@ -1,11 +1,13 @@
 """The documentation: snippets run, commands and files exist, tables are the recorded ones."""
 
+import inspect
 import os
 import re
 import shlex
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
@@ -76,9 +78,29 @@ def test_a_page_is_well_formed_and_the_files_that_it_names_exist(page):
 
 def test_tables_are_the_recorded_ones():
     assert table.shown(PAGES["README.md"]) == table.short_table()
-    assert table.shown(PAGES["docs/measured.md"]) == table.full_tables()
-    page = PAGES["docs/billion-samples.md"]
-    assert extrapolate.put(page) == page
+    for name, put in (("measured", table.put), ("billion-samples", extrapolate.put)):
+        page = PAGES[f"docs/{name}.md"]
+        assert put(page) == page
+
+
+def test_each_command_and_public_name_has_its_page_with_real_defaults():
+    pytest.importorskip("griffe", reason="the extra docs is not installed")
+    from docs import equations, generate
+
+    pages = dict(generate.pages())
+    for name, command in get_command(app).commands.items():
+        flags = {flag for option in command.params for flag in option.opts if flag[0] == "-"}
+        assert all(f"`{flag}" in pages[f"commands/datassay-{name}.md"] for flag in flags), name
+    for name in generate.MODULES:
+        page, module = pages[f"python/{name.removeprefix('datassay.')}.md"], import_module(name)
+        for public in getattr(module, "__all__", ()):
+            assert f"`{public}`" in page or f"`{name}.{public}`" in page, public
+            if f"      heading: {public}\n" in page:
+                values = inspect.signature(getattr(module, public)).parameters.values()
+                defaults = [generate.shown(v.default) for v in values if v.default is not v.empty]
+                assert not re.search(r"\.\.\.|<|_CLASS", " ".join(defaults)), public
+    drawn = equations.typeset("<p>e_i = x^(−c) / (2n)</p><p>with x_i known</p><code>x_i</code>")
+    assert "<mfrac>" in drawn and "with x<sub>i</sub>" in drawn and "<code>x_i</code>" in drawn
 
 
 # The tutorial runs from top to bottom, and prints what it shows. ----------------------------
