@@ -120,7 +120,7 @@ def test_version_is_told_without_a_command():
 def test_run_writes_its_files_and_names_the_page_last(ran):
     out, result = ran
     assert listed(out) == FILES
-    assert result.stdout.splitlines()[-1] == str(out / "index.html")
+    assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for title in ("Most informative", "Least informative", "label error", "after removing half"):
         assert title in result.stdout
     for step in ("collect Jacobians: ", "leave each sample out", "retrain"):
@@ -154,7 +154,7 @@ def test_adversarial_inputs_are_made_and_found(ran):
 @pytest.mark.parametrize("data_name", ["diabetes", "breast_cancer"])
 def test_score_of_regression_and_of_two_classes(here, data_name):
     result = succeed("score", data_name, *SMALL)
-    assert result.stdout.splitlines()[-1] == "scores/index.html"
+    assert result.stdout.splitlines()[-1] == "Page: scores/index.html"
     table = columns("scores/scores.parquet")
     assert np.isfinite(table["information"]).all() and "loss" not in table
     assert len(set(table["id"])) == len(table["id"]) > 100

@@ -80,6 +80,7 @@ class _Export(Command):
 
 COMMAND = _Export(
     name="export",
+    has_page=False,
     help="""Write a finished run as files that another tool opens.
 
     datalab (the columns of cleanlab's Datalab), label-studio (tasks with the suggested labels; its

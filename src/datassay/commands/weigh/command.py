@@ -43,6 +43,7 @@ class WeighSettings:
 
 COMMAND = Command(
     name="weigh",
+    common="target ids noise model method seeds weights n_neighbors seed",
     help="""Weigh the training samples, and see whether that helps a network.
 
     Writes weights.parquet (one row a sample, sample_weight with mean 1), summary.json and one page.
