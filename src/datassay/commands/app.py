@@ -44,8 +44,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Commands that a distribution of ours adds, said where it is not installed.
 ELSEWHERE = {
-    "lab": "lab is a command of the package datassay-lab, which is not installed; run "
-    "pip install datassay-lab, or in a clone of this repository pip install ./packages/datassay-lab"
+    "lab": "lab is a command of the package datassay-lab, which is not installed; in a clone of "
+    "the repository run pip install ./packages/datassay-lab"
 }
 
 

@@ -47,9 +47,9 @@ class DataInputs:
 
     data: str | None = setting(
         None,
-        "A built-in data set (digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, "
-        "routable) or a path: a table, .npz arrays, or a folder of images by class. "
-        "All that is read: FORMATS.",
+        "A built-in data set (digits, wine, …) or a path: a table, .npz arrays, or a folder of "
+        "images by class. Built in: digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, "
+        "routable. Paths: FORMATS.",
         argument=True,
     )
     data_option: str | None = setting(None, "DATA, given as an option.", name="data")

@@ -125,8 +125,8 @@ class RunSettings(TrainingSettings):
     )
     budget: float = setting(
         60.0,
-        "Seconds for the removal curve and as many for comparing actions, predicted for two cores; "
-        "what does not fit is done with fewer networks, or not at all.",
+        "Most seconds for training networks again: once for the removal curve, once for comparing "
+        "actions (counted as on two cores).",
     )
     before: Path | None = setting(
         None,
