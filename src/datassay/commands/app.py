@@ -62,9 +62,6 @@ class CommandGroup(TyperGroup):
             command: Any = self.get_command(ctx, name)
             first = re.split(r"(?<=\.)\s", command.help.strip())[0]
             panels[command.rich_help_panel].append((name, first))
-        order = {name: i for i, name in enumerate(" ".join(GROUPS.values()).split())}
-        for some in panels.values():
-            some.sort(key=lambda row: order.get(row[0], len(order)))
         panels["Options"] = [("--version", "Show the version."), ("--help", "Show this.")]
         more = f"{ctx.command_path} COMMAND --help says what a command takes."
         usage = f"{ctx.command_path} COMMAND [DATA] [OPTIONS]"
@@ -90,6 +87,7 @@ class CommandGroup(TyperGroup):
             names = [*self.commands, *(c.name for c in added_commands()), *ELSEWHERE]
             near = get_close_matches(cmd_name, names, 1, 0.5)
             hint = f" Did you mean {near[0]}?" if near else ""
+            self.suggest_commands = False  # newer versions of typer add a hint of their own
             ctx.fail(ELSEWHERE.get(cmd_name) or f"No such command {cmd_name!r}.{hint}")
         alone = typer.Typer(callback=lambda: None)
         add_command(alone, added[0])

@@ -22,7 +22,7 @@ from datassay.data.settings import Loading
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import NEEDED, is_estimator
 from datassay.progress import Progress, silent
-from datassay.report.wording import count, in_points
+from datassay.report.wording import count
 from datassay.results import Plotted, result
 
 if TYPE_CHECKING:
@@ -150,42 +150,38 @@ class Assay(Plotted):
         return f"Assay({samples.name}: {found}, best action: {best.words if best else 'none'})"
 
     def __str__(self) -> str:
-        table = self._table
-        rows = [row for row in table.rows if row.cells[1]] if table else []
-        unit = "points of " if self.actions and in_points(self.actions.metric) else ""
-        actions = [
-            f"  {row.name}: {row.cells[0]} {unit}{self.actions.metric} ({row.cells[1]})"
-            for row in rows[:3]
-            if self.actions
-        ]
-        return "\n".join([self._verdict, *actions, self._where])
+        lines = []
+        for table in self._tables:
+            unit = table.columns[1].removeprefix("gain, ")
+            lines += [
+                f"  {r.name}: {r.cells[0]} {unit} ({r.cells[1]})" for r in table.rows if r.cells[1]
+            ]
+        return "\n".join([self._verdict, *lines[:3], self._where])
 
     def _repr_html_(self) -> str:
         from datassay.report.notebook import short_html
 
-        return short_html(self._verdict, self._table, self._where)
+        return short_html(self._verdict, *self._tables, self._where)
 
     @property
     def _verdict(self) -> str:
-        page = self._page
-        return page.verdict or page.lead
+        return self._page.verdict or self._page.lead
 
     @property
     def _where(self) -> str:
-        """Where to look further."""
         look = f"See .suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
         return f"{look}.save('{OUT}') writes the page, .view() opens the review."
 
     @property
-    def _table(self) -> Table | None:
-        """Actions by gain, interval and verdict; None: none was measured."""
+    def _tables(self) -> list[Table]:
+        """Actions by gain, interval and verdict, where any was measured."""
         from datassay.commands.run.tables import acts_table
 
-        if self.actions is None:
-            return None
-        whole = acts_table(self.actions)
-        rows = (replace(row, cells=row.cells[:3]) for row in whole.rows)
-        return replace(whole, columns=whole.columns[:4], rows=tuple(rows))
+        whole = [] if self.actions is None else [acts_table(self.actions)]
+        short = [tuple(replace(row, cells=row.cells[:3]) for row in table.rows) for table in whole]
+        return [
+            replace(t, columns=t.columns[:4], rows=r) for t, r in zip(whole, short, strict=True)
+        ]
 
 
 class Review:

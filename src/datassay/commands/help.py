@@ -47,39 +47,41 @@ def panel_of(name: str, panels: dict[str, str], otherwise: str) -> str:
 
 
 def help_text(
-    usage: str, about: str, panels: Mapping[str, Rows], last: str = "", *, narrow: int = NARROW
-) -> str:
+    usage: str, about: str, panels: Mapping[str, Rows], last: str = "", *,
+    narrow: int = NARROW, examples_shown: int = 3,
+) -> str:  # fmt: skip
     """The whole help: usage, what the command does, examples, names and meanings a panel."""
     about, _, examples = inspect.cleandoc(about).partition("Examples:")
     parts = [f"Usage: {usage}", *("\n".join(_wrapped(p)) for p in about.strip().split("\n\n"))]
     typed = re.split(r"\n\s*(?=datassay )", examples.replace("\b", "").strip())
-    lines = [" \\\n      ".join(_wrapped(line, WIDTH - 4)) for line in typed]
+    lines = [" \\\n      ".join(_wrapped(line, WIDTH - 4)) for line in typed[:examples_shown]]
     if examples:
         parts.append("\n  ".join(["Examples:", *filter(None, lines)]))
     for panel, rows in panels.items():
-        if rows:
-            parts.append(
-                "\n".join([panel, *(line for row in rows for line in _lines(*row, narrow))])
-            )
+        lines = [line for row in rows for line in _lines(*row, narrow)]
+        parts += ["\n".join([panel, *lines])] * bool(lines)
     parts += ["\n".join(_wrapped(p)) for p in last.split("\n\n") if p]
     return "\n\n".join(parts) + "\n"
 
 
-def panels_help(panels: Mapping[str, list[Any]]) -> dict[str, Rows]:
-    """Names and meanings of the options of each panel."""
-    return {panel: [_option_row(option) for option in some] for panel, some in panels.items()}
+def place_of(option: Any) -> int:
+    """Where an option stands in its panel."""
+    return [*" ".join(PANELS.values()).split(), option.name].index(option.name)
 
 
-def _option_row(option: Any) -> tuple[str, str]:
-    """An option as it is typed, and what it means with its default."""
+def option_row(option: Any, *, in_short: bool) -> tuple[str, str]:
+    """An option as it is typed, and what it means with its default; in short, one sentence."""
+    text = re.split(r"(?<=\.) (?=[A-Z(])", option.help)[0] if in_short else str(option.help)
     if option.param_type_name == "argument":
-        return str(option.metavar), str(option.help)
+        return str(option.metavar), text
     default = option.show_default
     shown = default if isinstance(default, str) else str(option.default) if default else ""
-    is_told = option.is_flag or shown in {"", "None"} or "(default" in str(option.help)
-    meaning = str(option.help) if is_told else f"{option.help} [default: {shown}]"
-    value = "" if option.is_flag else f" {option.metavar}"
-    return "/".join((*option.opts, *option.secondary_opts)) + value, meaning
+    is_told = option.is_flag or shown in {"", "None"} or "(default" in text
+    flags = "/".join((*option.opts, *option.secondary_opts))
+    return (
+        flags if option.is_flag else f"{flags} {option.metavar}",
+        text if is_told else f"{text} [default: {shown}]",
+    )
 
 
 def value_name(name: str, kind: Any) -> str:

@@ -80,7 +80,10 @@ class DataInputs:
     def named(self) -> str:
         """The data, named once."""
         if (self.data is None) == (self.data_option is None):
-            raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
+            raise SettingError(
+                "DATA must be given once, as an argument or as --data: a file or a built-in name, "
+                "as in datassay run digits. See --help."
+            )
         return str(self.data_option if self.data is None else self.data)
 
 

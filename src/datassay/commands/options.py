@@ -22,8 +22,9 @@ from datassay.commands.help import (
     GROUPS,
     PANELS,
     help_text,
+    option_row,
     panel_of,
-    panels_help,
+    place_of,
     value_name,
 )
 from datassay.commands.shell import clear_exit
@@ -60,26 +61,23 @@ class _Shown(TyperCommand):
         """Print the help: the common options, or all; FORMATS are those of data that are known."""
         from datassay.data.formats import in_words
 
-        params, common = list(self.get_params(ctx)), {*self.about.common.split(), *COMMON}
-        panels: dict[str, list[Any]] = {panel: [] for panel in PANELS}
-        shows_all = ALL in ctx.meta or not self.about.common
-        order = " ".join(PANELS.values()).split()
-        params.sort(key=lambda one: order.index(one.name) if one.name in order else len(order))
-        for option in params:
+        common = (*self.about.common.split(), *COMMON) if self.about.common else ()
+        common = () if ALL in ctx.meta else common
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
+        for option in sorted(self.get_params(ctx), key=place_of):
             text, panel = str(getattr(option, "help", "")), panel_of(option.name, PANELS, "Method")
             if option.name in self.declared:
                 spec = self.declared[option.name][1]
                 text = f"{sentence_of(spec.of) if spec.of else ''} {spec.help}".strip()
                 text = re.sub(r"; None: ([^.;]+)", r" (default: \1)", text)
             text = text.replace("FORMATS", in_words() if "FORMATS" in text else "")
-            text = text if shows_all else re.split(r"(?<=\.) (?=[A-Z(])", text)[0]
             vars(option).update(help=text, rich_help_panel=panel)
-            if shows_all or option.name in common:
-                panels[panel].append(option)
+            if not common or option.name in common:
+                panels[panel].append(option_row(option, in_short=bool(common)))
         self.epilog = self.about.epilog() or None
-        texts = panels_help(panels)
         usage = re.sub("[{}]", "", " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)]))
-        formatter.write(help_text(usage, self.about.help, texts, self.epilog or ""))
+        last, most = self.epilog or "", 3 if common else 99
+        formatter.write(help_text(usage, self.about.help, panels, last, examples_shown=most))
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
@@ -143,7 +141,9 @@ def as_typed(declared: Mapping[str, tuple[type, Setting]], text: str) -> str:
     given = rf"(?<![\w:,.-])({names})='?([\w.-]+)'?"
     text = re.sub(given, lambda m: f"{every[m[1]]} {m[2]}", text)
     first = rf"^({names})(?= (?:must|belongs|needs|takes|does|has|of)\b)"
-    return re.sub(rf"{first}|(?<![\w./-])({long})(?![\w/-])", lambda m: every[m[1] or m[2]], text)
+    return re.sub(
+        rf"{first}|(?<![\w./-])({long})(?![\w/-]|\.\w)", lambda m: every[m[1] or m[2]], text
+    )
 
 
 def _given(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:

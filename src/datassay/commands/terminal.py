@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,12 +44,12 @@ class ProgressDisplay:
     """
 
     def __init__(self, console: Console):
-        self._console = console
+        self._console, self._names = console, list(STAGES)
+        self._stage, self._done = "", dict[str, float]()
+        self._started, self._next, self._pause = time.monotonic(), FIRST_LINE, FIRST_LINE
         self._live = Live(
             console=console, refresh_per_second=REDRAWS, transient=True, get_renderable=self._line
         )
-        self._names, self._stage, self._done = list(STAGES), "", {}
-        self._started, self._next, self._pause = time.monotonic(), FIRST_LINE, FIRST_LINE
 
     def __enter__(self) -> ProgressDisplay:
         return self
@@ -90,9 +90,8 @@ class ProgressDisplay:
         seconds = time.monotonic() - self._started
         spent = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
         done = self._done.get(self._stage, 0.0)
-        return Text(
-            f"{self._stage}  {100 * done:.0f} %  {spent}", no_wrap=True, overflow="ellipsis"
-        )
+        line = f"{self._stage}  {100 * done:.0f} %  {spent}"
+        return Text(line, no_wrap=True, overflow="ellipsis")
 
 
 def plain_text(text: str) -> Text:
@@ -105,7 +104,12 @@ def page_lines(page: Page, *, verbose: bool = False) -> list[RenderableType]:
     answer = (page.verdict,) if page.verdict else page.answer or (page.lead,)
     if verbose:
         answer = tuple(dict.fromkeys((*page.answer, *answer)))
-    shown = [*(_tables(page) if verbose else ()), *map(plain_text, answer)]
+    shown: list[RenderableType] = []
+    if verbose:
+        tables = (b for b in page.blocks if isinstance(b, page_parts.Table) and b.in_terminal)
+        shown += [rows_table(table.columns, table.rows) for table in tables]
+        shown += [plain_text(f"Data: {line}.") for line in (columns_line(page.columns),) if line]
+    shown += map(plain_text, answer)
     shown += warned(page.warnings if verbose else page.warnings[:MOST_WARNINGS])
     more = 0 if verbose else len(page.warnings) - MOST_WARNINGS
     return shown + [Text(f"{count(more, 'more warning')}: --verbose shows all.")] * (more > 0)
@@ -118,23 +122,12 @@ def next_lines(page: Page, path: Path) -> list[str]:
     return [where, *(head + line for head, line in zip(heads, page.commands, strict=False))]
 
 
-def _tables(page: Page) -> Iterator[RenderableType]:
-    for block in page.blocks:
-        if isinstance(block, page_parts.Table) and block.in_terminal:
-            yield rows_table(block.columns, block.rows)
-        elif isinstance(block, page_parts.Gallery):
-            yield from _views(block)
-    if line := columns_line(page.columns):
-        yield plain_text(f"Data: {line}.")
-
-
 class _Table(Table):
     """A table; where its words do not fit side by side, a paragraph for each row."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self.__rich_measure__(console, options.update(max_width=10_000)).minimum <= (
-            options.max_width
-        ):
+        needed = self.__rich_measure__(console, options.update(max_width=10_000)).minimum
+        if needed <= options.max_width:
             yield from super().__rich_console__(console, options)
             return
         names = [str(column.header) for column in self.columns]
@@ -142,27 +135,6 @@ class _Table(Table):
             first, *cells = (str(cell) for cell in row)
             pairs = zip(names[1:], cells, strict=True)
             yield Text(f"{first}: " + "; ".join(f"{name} {cell}" for name, cell in pairs if cell))
-
-
-def _views(gallery: page_parts.Gallery) -> Iterator[Table]:
-    """The first cards of each view that is to be printed, a line each; none of an empty view."""
-    for view in gallery.views:
-        cards = [c for c in gallery.cards if isinstance(c, page_parts.Card)]
-        cards = [card for card in cards if view.value in card.views]
-        if view.sort:
-            sign = -1 if view.descending else 1
-            cards.sort(key=lambda card, s=sign, key=view.sort: s * card.keys[key])
-        some = cards[: view.in_terminal]
-        if not some:
-            continue
-        title = f"{view.label[:1].upper()}{view.label[1:]}"
-        table = _Table("id", "label", "suggested", title=title, title_justify="left")
-        for _, name in some[0].figures:
-            table.add_column(name, justify="right")
-        for card in some:
-            texts = (plain_text(text) for text in (card.id, card.label, card.suggested))
-            table.add_row(*texts, *(text for text, _ in card.figures))
-        yield table
 
 
 def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:

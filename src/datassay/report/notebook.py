@@ -6,15 +6,16 @@ from html import escape
 
 from datassay.report.page import Table
 
-LEFT, RIGHT = "text-align:left", "text-align:right"
+LEFT, RIGHT = "text-align:left", "padding-left:1em;text-align:right"
 IN_A_LINE = ";white-space:nowrap"
 
 
-def short_html(verdict: str, table: Table | None, more: str) -> str:
-    """HTML of the answer, without scripts, in the colours of the notebook."""
-    shown = "" if table is None else _table(table)
-    texts = f"<p><b>{escape(verdict)}</b></p>", shown, f"<p><small>{escape(more)}</small></p>"
-    return f'<div class="datassay">{"".join(texts)}</div>'
+def short_html(verdict: str, *more: Table | str) -> str:
+    """HTML of the answer and further tables and small print, without scripts, in its colours."""
+    parts = (
+        _table(m) if isinstance(m, Table) else f"<p><small>{escape(m)}</small></p>" for m in more
+    )
+    return f'<div class="datassay"><p><b>{escape(verdict)}</b></p>{"".join(parts)}</div>'
 
 
 def _table(table: Table) -> str:

@@ -147,7 +147,6 @@ class View:
     label: str  # as the reader sees it
     sort: str = ""  # the key that suits it; empty keeps the present one
     descending: bool = False  # whether largest first suits it
-    in_terminal: int = 0  # how many of its cards the command prints when it is done
 
 
 @dataclass(frozen=True, slots=True)
