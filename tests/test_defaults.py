@@ -279,5 +279,5 @@ def test_options_say_what_the_docstrings_of_functions_say():
         if spec.of
     }
     assert len(shown) > 15 and all(text.endswith(".") for text in shown.values())
-    text = " ".join(succeed("explain", "--help").output.replace("│", " ").split())
+    text = " ".join(succeed("explain", "--help-all").output.split())
     assert shown["damping"] in text and "of:datassay" not in text

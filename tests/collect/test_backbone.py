@@ -10,7 +10,7 @@ import datassay as da
 from datassay.collect import Backbone, embedding_pass
 from datassay.data import add_adversarial
 from datassay.data.pictures import Pictures, are_photographs
-from datassay.errors import DataError, ModelError, SettingError
+from datassay.errors import DataError, ModelError, SettingError, install
 from datassay.models.backbones import choice
 from datassay.models.backbones.encoder import WeightsFile
 from helpers.backbones import LIMIT, WIDTH, image_encoder, photographs, text_encoder
@@ -177,7 +177,7 @@ def test_auto_without_the_extra(tmp_path, not_installed, caplog):
     train, _ = da.load(photographs(tmp_path), encode=Backbone())
     assert train.input_shape == (3, 36, 40) and train.encoding.name == ""
     assert train.encoding.note.startswith("pixels alone were used")
-    assert 'pip install "datassay[features]"' in caplog.text
+    assert f"run: {install('features')}" in caplog.text
     train, _ = da.load((TEXTS, LABELS), encode=Backbone())
     assert train.encoding.note.startswith("word counts alone were used")
     assert train.encoding.width == len(train.feature_names)

@@ -33,7 +33,7 @@ def test_an_unwritable_out_is_refused_before_any_work(here, name):
 
 
 def test_score_has_no_option_that_needs_trained_networks():
-    text = succeed("score", "--help").output
+    text = succeed("score", "--help-all").output
     others = ("--check", "--curve-seeds", "--attribution-at", "--budget")
     assert not [option for option in others if option in text]
     assert "--attribution" in text and "--adversarial" in text

@@ -99,7 +99,7 @@ def test_what_is_no_new_command_is_refused(only, added, said):
 def test_the_course_says_how_it_is_installed(only):
     only()
     assert_one_error_line(
-        invoke("lab"), "run pip install datassay-lab, or in a clone .*datassay-lab"
+        invoke("lab"), "in a clone of the repository run pip install ./packages/datassay-lab"
     )
     assert_one_error_line(invoke("leb"), "No such command 'leb'")
     assert " lab " not in invoke("--help").output

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,7 +54,7 @@ def written(data, tmp_path_factory):
 def test_purify_writes_its_files(written):
     out, result = written
     assert listed(out) == sorted([*PURIFIED, "index.html"])
-    assert result.stdout.splitlines()[-1] == str(out / "index.html")
+    assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("samples removed", "precision of removal", "the same, ours alone", "held_out"):
         assert word in result.stdout
     assert "purify: " in result.stderr and "baseline: highest loss: " in result.stderr
@@ -111,7 +110,7 @@ def test_partition_writes_its_files(data, here):
     args = [data / TABLE[0], *TABLE[1:], *QUICK, "--out"]
     result, out = succeed("partition", *args, "out"), here / "out"
     assert listed(out) == ["blocks.parquet", "index.html", "summary.json"]
-    assert result.stdout.splitlines()[-1] == str(Path("out", "index.html"))
+    assert result.stdout.splitlines()[-1] == "Page: out/index.html"
     for word in ("block 0", "together", "entropy", "held-out", "adjusted Rand", "true blocks"):
         assert word in result.stdout
     table, told = columns(out / "blocks.parquet"), summary(out)

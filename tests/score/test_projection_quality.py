@@ -143,7 +143,7 @@ def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
     page = run_page(result)
     html = render(page)
     assert "How many features that takes" in html and "120 of the samples" in html
-    shown = [str(line) for line in page_lines(page)]
+    shown = [str(line) for line in page_lines(page, verbose=True)]
     assert f"{CHOICE}: {result.facts[CHOICE]}" in shown
 
 

@@ -14,9 +14,8 @@ from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.assemble import plain
 from datassay.data.samples import Encoding, SampleSet
-from datassay.errors import ModelError
+from datassay.errors import ModelError, install
 from datassay.models.backbones.choice import encoder_named, own_encoder, reads
-from datassay.models.backbones.encoder import INSTALL
 from datassay.models.names import AUTO
 from datassay.progress import Progress, silent
 from datassay.store.location import check_place
@@ -97,7 +96,7 @@ class Backbone:
 
 def _noted(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """The same sets, which say that no encoder was there."""
-    note = f"{WITHOUT[reads(train)]}; for a pretrained encoder run: {INSTALL}"
+    note = f"{WITHOUT[reads(train)]}; for a pretrained encoder run: {install('features')}"
     logger.warning("%s.", note)
     width = 0 if train.encoding is None else train.encoding.width
     encoding = Encoding("", width, note=note)

@@ -6,9 +6,11 @@ import io
 import logging
 import os
 import pkgutil
+import re
 import sys
 import threading
 import warnings
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -17,8 +19,10 @@ from typer.core import TyperGroup
 
 import datassay
 from datassay.commands.command import Command
+from datassay.commands.help import GROUPS, help_text
 from datassay.commands.options import add_command
 from datassay.commands.shell import (
+    BAD_INPUT,
     close_quietly,
     err_console,
     ignore_stops,
@@ -40,8 +44,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Commands that a distribution of ours adds, said where it is not installed.
 ELSEWHERE = {
-    "lab": "lab is a command of the package datassay-lab, which is not installed; run "
-    "pip install datassay-lab, or in a clone of this repository pip install ./packages/datassay-lab"
+    "lab": "lab is a command of the package datassay-lab, which is not installed; in a clone of "
+    "the repository run pip install ./packages/datassay-lab"
 }
 
 
@@ -50,6 +54,18 @@ class CommandGroup(TyperGroup):
 
     Reading what is installed takes longer than all else before a command starts.
     """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the commands by group, each with the first sentence of its help."""
+        panels: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            first = re.split(r"(?<=\.)\s", command.help.strip())[0]
+            panels[command.rich_help_panel].append((name, first))
+        panels["Options"] = [("--version", "Show the version."), ("--help", "Show this.")]
+        more = f"{ctx.command_path} COMMAND --help says what a command takes."
+        usage = f"{ctx.command_path} COMMAND [DATA] [OPTIONS]"
+        formatter.write(help_text(usage, str(self.help), panels, more, narrow=14))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All names, in their order."""
@@ -68,7 +84,11 @@ class CommandGroup(TyperGroup):
         except SettingError as error:
             ctx.fail(str(error).rstrip("."))
         if not added:
-            return ctx.fail(ELSEWHERE[cmd_name]) if cmd_name in ELSEWHERE else None
+            names = [*self.commands, *(c.name for c in added_commands()), *ELSEWHERE]
+            near = get_close_matches(cmd_name, names, 1, 0.5)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            self.suggest_commands = False  # newer versions of typer add a hint of their own
+            ctx.fail(ELSEWHERE.get(cmd_name) or f"No such command {cmd_name!r}.{hint}")
         alone = typer.Typer(callback=lambda: None)
         add_command(alone, added[0])
         return typer.main.get_group(alone).get_command(ctx, cmd_name)
@@ -91,11 +111,12 @@ class CommandGroup(TyperGroup):
             # Older versions of typer take click's exceptions, newer ones their own.
             if not hasattr(error, "format_message"):
                 raise
-            told: Any = error
-            if type(error).__name__ != "NoArgsIsHelpError":  # that one has shown the help
-                path = getattr(getattr(error, "ctx", None), "command_path", "datassay")
-                say(f"Error: {told.format_message().rstrip('.')}. See {path} --help.", "red")
-            sys.exit(told.exit_code)
+            wrong: Any = error
+            path = getattr(getattr(error, "ctx", None), "command_path", "datassay")
+            line = wrong.format_message()
+            line = line if line.endswith("?") else f"{line.rstrip('.')}."
+            say(f"Error: {line} See {path} --help.", "red")
+            sys.exit(wrong.exit_code)
         whole = printed()
         sys.exit(status if isinstance(status, int) and status else 0 if whole else 1)
 
@@ -104,8 +125,9 @@ app = typer.Typer(
     name="datassay",
     cls=CommandGroup,
     help="Which training samples matter, and what to do about it.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
@@ -123,7 +145,10 @@ VERSION = typer.Option(
 
 
 @app.callback()
-def _configure(version: Annotated[bool, VERSION] = False) -> None:
+def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) -> None:
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit(BAD_INPUT)
     from rich.logging import RichHandler  # with all that it loads, which --help can do without
 
     handler = RichHandler(console=err_console, show_time=False, show_path=False)

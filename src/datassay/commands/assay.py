@@ -22,7 +22,8 @@ from datassay.data.settings import Loading
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import NEEDED, is_estimator
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.report.wording import count
+from datassay.results import Plotted, result
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
     from datassay.act.review.decisions import Decisions
     from datassay.commands.run.findings import Findings
     from datassay.commands.view.server import ReviewServer
-    from datassay.report.page import Page
+    from datassay.report.page import Page, Table
 
 OUT = "report"  # as `datassay run` has it
 
 
 @result
-class Assay:
+class Assay(Plotted):
     """What a data set holds, and what would help it most.
 
-    A notebook shows the table of acts and the advice. Frames are those of pandas, the ids as
-    index, where that is installed, else Arrow tables.
+    `print` gives the verdict in five lines, a notebook beside it the table of actions. Frames are
+    those of pandas, the ids as index, where that is installed, else Arrow tables.
 
     Attributes:
         findings: everything that was measured.
@@ -52,9 +53,11 @@ class Assay:
     given: Given
 
     @property
-    def acts(self) -> ActionTable | None:
-        """What each act gains on held-out samples, best first; None where nothing was retrained."""
+    def actions(self) -> ActionTable | None:
+        """What each action gains on held-out samples, best first; None: nothing was retrained."""
         return self.findings.acts
+
+    acts = actions  # its earlier name
 
     @property
     def scores(self) -> Any:
@@ -65,7 +68,7 @@ class Assay:
 
     @property
     def suspects(self) -> Any:
-        """The samples whose labels to check, the most suspect first, beside their own columns."""
+        """Labels to check, worst first: given, suggested, how likely wrong, then their columns."""
         from datassay.commands.run.suspects import suspects_table
 
         return _frame(suspects_table(self.findings))
@@ -132,10 +135,53 @@ class Assay:
 
         return page(self.findings)
 
+    def plot(self) -> Any:
+        """Draw what each action gains, or without actions how suspect the labels are.
+
+        Returns:
+            A plotly.graph_objects.Figure.
+        """
+        return (self.findings.issues if self.actions is None else self.actions).plot()
+
+    def __repr__(self) -> str:
+        samples, best = self.findings.samples, self.actions and self.actions.best
+        n_suspects = int(self.findings.issues.is_issue.sum())
+        found = f"{count(len(samples), 'sample')}, {count(n_suspects, 'suspected label')}"
+        return f"Assay({samples.name}: {found}, best action: {best.words if best else 'none'})"
+
+    def __str__(self) -> str:
+        lines = []
+        for table in self._tables:
+            unit = table.columns[1].removeprefix("gain, ")
+            lines += [
+                f"  {r.name}: {r.cells[0]} {unit} ({r.cells[1]})" for r in table.rows if r.cells[1]
+            ]
+        return "\n".join([self._verdict, *lines[:3], self._where])
+
     def _repr_html_(self) -> str:
         from datassay.report.notebook import short_html
 
-        return short_html(self._page)
+        return short_html(self._verdict, *self._tables, self._where)
+
+    @property
+    def _verdict(self) -> str:
+        return self._page.verdict or self._page.lead
+
+    @property
+    def _where(self) -> str:
+        look = f"See .suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
+        return f"{look}.save('{OUT}') writes the page, .view() opens the review."
+
+    @property
+    def _tables(self) -> list[Table]:
+        """Actions by gain, interval and verdict, where any was measured."""
+        from datassay.commands.run.tables import acts_table
+
+        whole = [] if self.actions is None else [acts_table(self.actions)]
+        short = [tuple(replace(row, cells=row.cells[:3]) for row in table.rows) for table in whole]
+        return [
+            replace(t, columns=t.columns[:4], rows=r) for t, r in zip(whole, short, strict=True)
+        ]
 
 
 class Review:
@@ -201,12 +247,12 @@ def assay(
             that need gradients are those of the default network.
         val: held-out samples of their own, of the same kind as data.
         seed: of split, noise, weights, projection and batches.
-        budget: seconds for retraining; 0: nothing is retrained, and acts are not compared.
+        budget: seconds for retraining; 0: nothing is retrained, and actions are not compared.
         progress: called with (step, units done, units in all).
         **reading: further arguments of `load`, such as val_fraction or drop.
 
     Returns:
-        The acts, the scores, the suspects, and the page.
+        The actions, the scores, the suspects, and the page.
 
     Raises:
         DataError: the samples are not usable.

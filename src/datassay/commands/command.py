@@ -54,9 +54,12 @@ class Command:
         out: folder of its results unless told otherwise.
         inputs: further dataclasses whose fields are options: which samples, what is spoiled.
         order: its place in `datassay --help`.
+        common: names of the options that `--help` shows, with spaces between; the others are
+            shown by `--help-all`. Empty: all are shown.
         scores_all: whether it does without a validation part, so that of a table every row is
             scored unless `--val-fraction` says otherwise.
         has_out: whether it writes results to a folder, which `--out` names.
+        has_page: whether it prints a page in short, of which `--verbose` prints the tables.
     """
 
     name: str
@@ -66,8 +69,10 @@ class Command:
     out: str
     inputs: tuple[type, ...] = (DataInputs,)
     order: int = 100
+    common: str = ""
     scores_all: bool = False
     has_out: bool = True
+    has_page: bool = True
 
     def epilog(self) -> str:
         """What its help says last; asked when the help is shown."""
@@ -109,7 +114,7 @@ class Command:
             results = job.run(**arguments, settings=settings, progress=progress)
             os.chdir(here)  # a model's code may have gone elsewhere, and `out` can be relative
             page, path = self.write(results, out, overwrite=given["overwrite"])
-        self.show(results, settings, page, path)
+        self.show(results, settings, page, path, verbose=bool(given.get("verbose")))
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the job is about: training and validation samples where the inputs name any."""
@@ -183,12 +188,14 @@ class Command:
         parts = self.part("files").files(results, page)
         return page, write_pages({**parts, PAGE: render(page)}, out, overwrite=overwrite)
 
-    def show(self, results: Any, settings: Any, page: Page, path: Path) -> None:
-        """Print the page in short, and where it is."""
-        from datassay.commands.terminal import page_lines
+    def show(
+        self, results: Any, settings: Any, page: Page, path: Path, *, verbose: bool = False
+    ) -> None:
+        """Print the page in short, where it is, and what to type next."""
+        from datassay.commands.terminal import next_lines, page_lines
 
-        out_console.print(*page_lines(page), sep="\n")
-        out_console.print(str(path), soft_wrap=True)
+        out_console.print(*page_lines(page, verbose=verbose), sep="\n")
+        out_console.print(*next_lines(page, path), sep="\n", soft_wrap=True)
 
 
 def read(cls: type, given: Mapping[str, Any]) -> Any:

@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 
 MODEL = "auto"
 MODEL_HELP = (
-    "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5; features:NAME, such a network "
-    "(features:NAME+linear) on embeddings by lite0 (images), minilm (texts), timm:NAME or hf:NAME; "
-    "or package.module:factory, installed or else of the current folder; path/file.py:factory is "
-    "that file. auto: features:lite0 for photographs and features:minilm for texts where "
-    "datassay[features] is installed, else mlp."
+    "The model that learns the data: auto, mlp, linear, logistic, cnn, lenet5, features:NAME "
+    "(embeddings), or your own as package.module:factory or path/file.py:factory. "
+    "The size of a network is told as in mlp:width=1024,depth=2. features:NAME puts a network "
+    "(features:NAME+linear a linear one) on embeddings by lite0 (images), minilm (texts), "
+    "timm:NAME or hf:NAME. With auto it is features:lite0 for photographs and features:minilm for "
+    "texts where these are installed, else mlp. Own code is that installed, or else of the current "
+    "folder."
 )
 BLOCK_MODEL_HELP = (
     "logistic or linear, solved exactly; purify trains others anew. features:NAME and auto as for "
     "run, with logistic behind."
 )
-RIDGE_HELP = "Of a linear model, (ridge/2)‖θ‖² on the mean loss."
-DAMPING_HELP = "Added to the Hessian behind V; not to the fits."
-SEED_HELP = "Of split, noise, weights, projection and batches."
+RIDGE_HELP = "Ridge of a linear model: (ridge/2)‖θ‖² is added to the mean loss."
+DAMPING_HELP = "Damping added to the Hessian that influence is computed by; not to the fits."
+SEED_HELP = "Seed of the split, noise, weights, projection and batches."
 
 
 LOAD = "datassay.data.load:load."
@@ -45,13 +47,14 @@ class DataInputs:
 
     data: str | None = setting(
         None,
-        "digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, routable, or a path: "
-        "FORMATS.",
+        "A built-in data set (digits, wine, …) or a path: a table, .npz arrays, or a folder of "
+        "images by class. Built in: digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, "
+        "routable. Paths: FORMATS.",
         argument=True,
     )
-    data_option: str | None = setting(None, "The same as DATA.", name="data")
+    data_option: str | None = setting(None, "DATA, given as an option.", name="data")
     target: str | None = setting(Loading.target, of=f"{LOAD}target")
-    ids: str | None = setting(Loading.ids, of=f"{LOAD}ids")
+    ids: str | None = setting(Loading.ids, "Without it rows are numbered.", of=f"{LOAD}ids")
     source: str | None = setting(Loading.source, of=f"{LOAD}source")
     drop: str | None = setting(Loading.drop, "Names between commas.", of=f"{LOAD}drop")
     keep: str | None = setting(Loading.keep, "Names between commas.", of=f"{LOAD}keep")
@@ -62,11 +65,13 @@ class DataInputs:
     log_target: bool = setting(
         Loading.log_target, "Predict the logarithm of the target, for one that is skewed."
     )
-    task: str | None = setting(Loading.task, "classification or regression (default: by y).")
+    task: str | None = setting(
+        Loading.task, "classification or regression (default: by the target's values)."
+    )
     val_fraction: float | None = setting(
         Loading.val_fraction,
-        "Split off where there is no validation part; 0: nothing, so that every sample is scored "
-        f"(default: {HELD_OUT}, of a table that is scored 0).",
+        "Share of the samples to hold out where the data have no validation part, in [0, 1); 0 "
+        f"scores every sample (default: {HELD_OUT}, for a table that is scored 0).",
     )
     seed: int = setting(Loading.seed, SEED_HELP)
     held_out: tuple[str, ...] | None = None  # ids, of a run beside an earlier one
@@ -75,7 +80,10 @@ class DataInputs:
     def named(self) -> str:
         """The data, named once."""
         if (self.data is None) == (self.data_option is None):
-            raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
+            raise SettingError(
+                "DATA must be given once, as an argument or as --data: a file or a built-in name, "
+                "as in datassay run digits. See --help."
+            )
         return str(self.data_option if self.data is None else self.data)
 
 
@@ -86,10 +94,12 @@ class TrainedInputs:
     model: str = setting(MODEL, MODEL_HELP)
     loss: str = setting(
         Influence.loss,
-        "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
+        "Loss that it was trained with: cross_entropy, mse, bce, next_token, or auto, by the task.",
     )
     parameters: str | None = setting(
-        None, "Only weights with this in their names, or that fit it where it has a *."
+        None,
+        "Count only weights with this text in their names, or that match it where it holds a * "
+        "(default: all).",
     )
     device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
     seed: int = setting(Collection.seed, SEED_HELP)
@@ -99,15 +109,22 @@ class TrainedInputs:
 class NoiseInputs:
     """Labels flipped on purpose."""
 
-    noise: float = setting(0.0, "Fraction of training labels to flip, truth kept.")
-    noise_kind: str = setting(Corruption.kind, "uniform, or pair (each class to the next).")
+    noise: float = setting(
+        0.0,
+        "Share of the training labels to flip on purpose, in [0, 1]; the truth is kept.",
+        python="rate",
+    )
+    noise_kind: str = setting(
+        Corruption.kind,
+        "How they are flipped: uniform (to any other class), or pair (each class to the next).",
+    )
 
 
 @dataclass(frozen=True)
 class PlanInputs:
     """Whether to run at all."""
 
-    plan: bool = setting(False, "Show sizes and seconds, then exit.")
+    plan: bool = setting(False, "Print the expected sizes, memory and seconds, and stop.")
 
 
 def asked_backbone(
@@ -146,7 +163,7 @@ def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
     from datassay.data.corrupt.label_noise import add_label_noise
 
     if inputs.noise_kind not in {"uniform", "pair"}:
-        raise SettingError(f"noise-kind must be 'uniform' or 'pair'; got {inputs.noise_kind!r}.")
+        raise SettingError(f"noise_kind must be 'uniform' or 'pair'; got {inputs.noise_kind!r}.")
     if inputs.noise == 0:
         return train
     return add_label_noise(train, inputs.noise, kind=inputs.noise_kind, seed=seed)

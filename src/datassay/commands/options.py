@@ -4,21 +4,51 @@
 import dataclasses
 import functools
 import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from datassay.commands.command import Command
+from datassay.commands.help import (
+    ALL,
+    COMMON,
+    GROUPS,
+    PANELS,
+    help_text,
+    option_row,
+    panel_of,
+    place_of,
+    value_name,
+)
 from datassay.commands.shell import clear_exit
 from datassay.errors import SettingError
-from datassay.setting import Setting, default_of, sentence_of, settings_of
+from datassay.setting import Setting, default_of, sentence_of, setting, settings_of
 
 LARGEST = 2**53  # of a whole number
-OUT_HELP = "Folder for the results; made if it does not exist."
-OVERWRITE_HELP = "Replace files in the folder that datassay did not write, or that were changed."
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """Where results are written."""
+
+    out: str = setting("", "Folder for the results; made if it does not exist.")
+    overwrite: bool = setting(
+        False, "Replace files in the folder that datassay did not write, or that were changed."
+    )
+
+
+@dataclass(frozen=True)
+class _Printing:
+    """How much is printed."""
+
+    verbose: bool = setting(False, "Print tables and all warnings, not only the verdict.")
 
 
 class _Shown(TyperCommand):
@@ -28,43 +58,60 @@ class _Shown(TyperCommand):
     declared: dict[str, tuple[type, Setting]]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help; where FORMATS stands, those of data that are known, plugins' too."""
+        """Print the help: the common options, or all; FORMATS are those of data that are known."""
         from datassay.data.formats import in_words
 
-        for parameter in self.params:
-            _, spec = self.declared.get(str(parameter.name), (None, None))
-            text = str(getattr(parameter, "help", ""))
-            if spec and spec.of:
-                text = f"{sentence_of(spec.of)} {spec.help}".strip().replace("[", r"\[")
-            if "FORMATS" in text:
-                text = text.replace("FORMATS", in_words())
-            vars(parameter)["help"] = text
+        common = (*self.about.common.split(), *COMMON) if self.about.common else ()
+        common = () if ALL in ctx.meta else common
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
+        for option in sorted(self.get_params(ctx), key=place_of):
+            text, panel = str(getattr(option, "help", "")), panel_of(option.name, PANELS, "Method")
+            if option.name in self.declared:
+                spec = self.declared[option.name][1]
+                text = f"{sentence_of(spec.of) if spec.of else ''} {spec.help}".strip()
+                text = re.sub(r"; None: ([^.;]+)", r" (default: \1)", text)
+            text = text.replace("FORMATS", in_words() if "FORMATS" in text else "")
+            vars(option).update(help=text, rich_help_panel=panel)
+            if not common or option.name in common:
+                panels[panel].append(option_row(option, in_short=bool(common)))
         self.epilog = self.about.epilog() or None
-        super().format_help(ctx, formatter)
+        usage = re.sub("[{}]", "", " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)]))
+        last, most = self.epilog or "", 3 if common else 99
+        formatter.write(help_text(usage, self.about.help, panels, last, examples_shown=most))
+
+
+def _show_all(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
 
 
 def add_command(app: typer.Typer, command: Command) -> None:
     """Add a command to the command line: a function with one parameter an option."""
+    groups = (*command.groups, *((_Outputs,) if command.has_out else ()))
+    groups += (_Printing,) if command.has_out and command.has_page else ()
     declared = {
-        name: (cls, spec) for cls in command.groups[::-1] for name, spec in settings_of(cls).items()
+        name: (cls, spec) for cls in groups[::-1] for name, spec in settings_of(cls).items()
     }
-    ordered = dict.fromkeys(name for cls in command.groups for name in settings_of(cls))
+    ordered = dict.fromkeys(name for cls in groups for name in settings_of(cls))
     parameters = [_parameter(name, *declared[name]) for name in ordered]
     if command.has_out:
-        flag = typer.Option("--overwrite", help=OVERWRITE_HELP)
-        parameters += [
-            _keyword("out", Annotated[str, typer.Option(help=OUT_HELP)], command.out),
-            _keyword("overwrite", Annotated[bool, flag], False),
-        ]
+        parameters = [p.replace(default=command.out) if p.name == "out" else p for p in parameters]
+    if command.common:
+        text = f"Show all {len(parameters) + 2} options, and all about each."
+        every = typer.Option("--help-all", is_eager=True, callback=_show_all, help=text)
+        parameters.append(_keyword("help_all", Annotated[bool, every], False))
 
     def function(**options: Any) -> None:
-        with clear_exit():
+        options.pop("help_all", None)
+        with clear_exit(partial(as_typed, declared)):
             out = options.pop("out", command.out)
             if not out.strip():  # Path("") is the current folder
                 raise SettingError(
                     f"out must name a folder; got {out!r}. Write . for the current one."
                 )
-            given: dict[str, Any] = {"overwrite": options.pop("overwrite", False)}
+            given: dict[str, Any] = {"overwrite": False, "verbose": False}
             for name, value in options.items():
                 given |= _given(name, value, *declared[name])
             command.start(given, Path(out))
@@ -73,7 +120,30 @@ def add_command(app: typer.Typer, command: Command) -> None:
     function.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
     function.__annotations__ = {p.name: p.annotation for p in parameters}
     cls = type("_Command", (_Shown,), {"about": command, "declared": declared})
-    app.command(command.name, cls=cls, help=command.help)(function)
+    panel = panel_of(command.name, GROUPS, "More")
+    app.command(command.name, cls=cls, help=command.help, rich_help_panel=panel)(function)
+
+
+def flag_of(name: str, spec: Setting) -> str:
+    """How an option is typed."""
+    return name.upper() if spec.argument else f"--{spec.name or name.replace('_', '-')}"
+
+
+def as_typed(declared: Mapping[str, tuple[type, Setting]], text: str) -> str:
+    """An error's text with the options as they are typed, not as Python's arguments."""
+    flags = {name: flag_of(name, spec) for name, (_, spec) in declared.items()}
+    python = {spec.python: flags[name] for name, (_, spec) in declared.items() if spec.python}
+    flags = {**python, **flags}
+    dashed = {name.replace("_", "-"): flag for name, flag in flags.items()}
+    every = {**dashed, **flags}
+    names = "|".join(sorted(map(re.escape, every), key=len, reverse=True))
+    long = "|".join(name for name in every if "_" in name or "-" in name) or "(?!)"
+    given = rf"(?<![\w:,.-])({names})='?([\w.-]+)'?"
+    text = re.sub(given, lambda m: f"{every[m[1]]} {m[2]}", text)
+    first = rf"^({names})(?= (?:must|belongs|needs|takes|does|has|of)\b)"
+    return re.sub(
+        rf"{first}|(?<![\w./-])({long})(?![\w/-]|\.\w)", lambda m: every[m[1] or m[2]], text
+    )
 
 
 def _given(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
@@ -87,8 +157,7 @@ def _given(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
         value = spec.read(value)
     if isinstance(value, int) and abs(value) > LARGEST:
         raise SettingError(
-            f"{name.replace('_', '-')} must be at most {LARGEST:,} in size, as floats count no "
-            f"further; got {value}."
+            f"{name} must be at most {LARGEST:,} in size, as floats count no further; got {value}."
         )
     return {name: value}
 
@@ -101,20 +170,28 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
     default, hint = default_of(cls, name), _hints(cls)[name]
+    typed = _typed(hint, spec)
+    kinds = [kind for kind in get_args(typed) or (typed,) if kind is not NoneType]
+    value = value_name(name, kinds[0] if spec.read is None else str)
     as_text = spec.read is not None and not isinstance(default, str)
     if spec.argument:
-        shown: Any = typer.Argument(help=spec.help, show_default=False)
+        shown: Any = typer.Argument(help=spec.help, metavar=name.upper(), show_default=False)
     else:
         text = spec.show
         if text is None and default is not None and default is not False:
             # Typer knows no default that is read from a text, unless it is that text.
             several = default if isinstance(default, tuple) else (default,)
             text = ",".join(map(str, several)) if as_text else True
-        flag = f"--{spec.name or name.replace('_', '-')}"
+        flag = flag_of(name, spec)
         if hint is bool and default:
             flag = f"{flag}/--no-{flag[2:]}"
-        shown = typer.Option(flag, help=spec.help.replace("[", r"\["), show_default=text or False)
-    annotation = Annotated[_typed(hint, spec), shown]
+        shown = typer.Option(
+            flag,
+            help=spec.help,
+            metavar=None if hint is bool else value,
+            show_default=text or False,
+        )
+    annotation = Annotated[typed, shown]
     # Typer takes no such default: it is left to the field where the option is not given.
     return _keyword(name, annotation, None if isinstance(default, tuple) or as_text else default)
 

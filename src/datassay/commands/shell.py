@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,9 @@ def say(text: str, style: str = "") -> None:
 
 
 @contextmanager
-def clear_exit() -> Iterator[None]:
+def clear_exit(as_typed: Callable[[str], str] = str) -> Iterator[None]:
     """Bad input: one line and status 2. A signal: one line and 128 + its number. No traceback."""
+    # `as_typed` puts options into an error's text where it has Python's arguments.
     try:
         yield
     except (typer.Exit, typer.Abort):
@@ -97,7 +98,7 @@ def clear_exit() -> Iterator[None]:
         if isinstance(error, Exception) and sys.flags.dev_mode:
             raise
         ignore_stops()
-        status, line = outcome(error)
+        status, line = outcome(error, as_typed)
         say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
         raise typer.Exit(status) from None
 
@@ -111,10 +112,10 @@ def printed() -> bool:
     return False
 
 
-def outcome(error: BaseException) -> tuple[int, str]:
+def outcome(error: BaseException, as_typed: Callable[[str], str] = str) -> tuple[int, str]:
     """Exit status and line of what ended a command."""
     if isinstance(error, DatassayError):
-        return BAD_INPUT, f"Error: {error}"
+        return BAD_INPUT, f"Error: {as_typed(str(error))}"
     if isinstance(error, KeyboardInterrupt):
         number = error.args[0] if isinstance(error, Stopped) else signal.SIGINT
         what = "Interrupted" if number == signal.SIGINT else "Terminated"

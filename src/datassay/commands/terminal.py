@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
-from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -27,62 +18,80 @@ from datassay.report.columns import columns_line
 from datassay.report.page import Page, Row
 from datassay.report.wording import count
 
-SECONDS_BETWEEN_LINES = 30.0
-MOST_BLOCKS = 30
-
-
-class _RateColumn(ProgressColumn):
-    """Units a second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.{0 if speed >= 10 else 1}f}/s" if speed else "", style="cyan")
+FIRST_LINE = 30.0  # seconds in a log until a line says how far a stage is; twice as long each time
+REDRAWS = 2  # a second
+MOST_BLOCKS, MOST_WARNINGS = 30, 3
+# What a user follows, in the order of a run, and the steps of the work that it is made of, with
+# the part of the stage that each is expected to take. Other steps are stages of their own.
+STAGES: dict[str, dict[str, int]] = {
+    "Reading the data": {"embed": 1},
+    "Scoring samples": {
+        "collect Jacobians": 40, "compare projections": 10, "decompose": 20,
+        "leave each sample out": 10, "judge the labels": 5, "fit another judge": 5,
+        "judge the labels again": 4, "influence on others": 4,
+        "information in random subsets": 1, "leave each group out": 1,
+    },
+    "Training networks": {"retrain networks": 10, "retrain on what is kept": 90},
+    "Comparing actions": {"compare acts": 98, "retrain without each sample": 2},
+}  # fmt: skip
 
 
 class ProgressDisplay:
-    """A progress callback: a live line a step in a terminal, a plain line now and then in a log."""
+    """A progress callback: the present stage in a live line, or in a log a line a stage.
+
+    How far a stage is never shrinks, though its steps are taken again for each fold or seed: a step
+    of an earlier stage counts for the present one, and once that is whole begins the next.
+    """
 
     def __init__(self, console: Console):
-        self._log = None if console.is_interactive else console
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _RateColumn(),
-            TimeRemainingColumn(),
-            TimeElapsedColumn(),
-            console=console,
+        self._console, self._names = console, list(STAGES)
+        self._stage, self._done = "", dict[str, float]()
+        self._started, self._next, self._pause = time.monotonic(), FIRST_LINE, FIRST_LINE
+        self._live = Live(
+            console=console, refresh_per_second=REDRAWS, transient=True, get_renderable=self._line
         )
-        self._tasks: dict[str, TaskID] = {}
-        self._step_started = self._last_line = time.monotonic()
 
     def __enter__(self) -> ProgressDisplay:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._tasks:
-            self._bars.stop()
+        self._live.stop()
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of `total` units of a step are done."""
-        if self._log is not None:
-            self._write_line(self._log, step, done, total)
+        stage, part = self._placed(step, done / total if total else 0.0)
+        if self._console.is_interactive and not self._live.is_started:
+            self._live.start()
+        is_new, self._stage = stage not in self._done, stage
+        self._done[stage] = max(part, self._done.get(stage, 0.0))
+        if self._console.is_interactive:
             return
-        if step not in self._tasks:
-            self._tasks[step] = self._bars.add_task(step, total=total)
-            self._bars.start()
-        self._bars.update(self._tasks[step], completed=done, total=total)
+        if is_new:
+            self._console.print(stage, soft_wrap=True)
+        if (seconds := time.monotonic() - self._started) > self._next:
+            self._console.print(self._line(), soft_wrap=True)
+            self._pause *= 2
+            self._next = seconds + self._pause
 
-    def _write_line(self, log: Console, step: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if done < total and now - self._last_line < SECONDS_BETWEEN_LINES:
-            return
-        seconds = now - self._step_started
-        left = f", about {seconds * (total / done - 1):.0f} s left" if 0 < done < total else ""
-        log.print(f"{step}: {done:,} of {total:,}, {seconds:.1f} s{left}", soft_wrap=True)
-        self._last_line = now
-        if done == total:
-            self._step_started = now
+    def _placed(self, step: str, part: float) -> tuple[str, float]:
+        """The stage to show, and how much of it is done."""
+        stage = next((name for name, steps in STAGES.items() if step in steps), "")
+        if not stage:
+            return f"{step[:1].upper()}{step[1:]}", part
+        now = self._names.index(self._stage) if self._stage in STAGES else 0
+        if self._names.index(stage) < now:
+            last = now == len(self._names) - 1
+            return self._names[now + (not last and self._done[self._stage] >= 1)], 0.0
+        shares = STAGES[stage]
+        before = sum(list(shares.values())[: list(shares).index(step)])
+        return stage, (before + part * shares[step]) / sum(shares.values())
+
+    def _line(self) -> Text:
+        seconds = time.monotonic() - self._started
+        spent = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        done = self._done.get(self._stage, 0.0)
+        line = f"{self._stage}  {100 * done:.0f} %  {spent}"
+        return Text(line, no_wrap=True, overflow="ellipsis")
 
 
 def plain_text(text: str) -> Text:
@@ -90,43 +99,47 @@ def plain_text(text: str) -> Text:
     return Text(printable(text))
 
 
-def page_lines(page: Page) -> list[RenderableType]:
-    """A page in short: tables and views marked for the terminal, its answer, and the warnings."""
+def page_lines(page: Page, *, verbose: bool = False) -> list[RenderableType]:
+    """A page in short: what is found, and its warnings; or with the tables marked for it."""
+    answer = (page.verdict,) if page.verdict else page.answer or (page.lead,)
+    if verbose:
+        answer = tuple(dict.fromkeys((*page.answer, *answer)))
     shown: list[RenderableType] = []
-    for block in page.blocks:
-        if isinstance(block, page_parts.Table) and block.in_terminal:
-            shown.append(rows_table(block.columns, block.rows))
-        elif isinstance(block, page_parts.Gallery):
-            shown += _views(block)
-    columns = [f"Data: {line}." for line in (columns_line(page.columns),) if line]
-    lines = (plain_text(line) for line in (*columns, *page.answer))
-    return [*shown, *lines, *warned(page.warnings)]
+    if verbose:
+        tables = (b for b in page.blocks if isinstance(b, page_parts.Table) and b.in_terminal)
+        shown += [rows_table(table.columns, table.rows) for table in tables]
+        shown += [plain_text(f"Data: {line}.") for line in (columns_line(page.columns),) if line]
+    shown += map(plain_text, answer)
+    shown += warned(page.warnings if verbose else page.warnings[:MOST_WARNINGS])
+    more = 0 if verbose else len(page.warnings) - MOST_WARNINGS
+    return shown + [Text(f"{count(more, 'more warning')}: --verbose shows all.")] * (more > 0)
 
 
-def _views(gallery: page_parts.Gallery) -> Iterator[Table]:
-    """The first cards of each view that is to be printed, a line each; none of an empty view."""
-    for view in gallery.views:
-        cards = [c for c in gallery.cards if isinstance(c, page_parts.Card)]
-        cards = [card for card in cards if view.value in card.views]
-        if view.sort:
-            sign = -1 if view.descending else 1
-            cards.sort(key=lambda card, s=sign, key=view.sort: s * card.keys[key])
-        some = cards[: view.in_terminal]
-        if not some:
-            continue
-        title = f"{view.label[:1].upper()}{view.label[1:]}"
-        table = Table("id", "label", "suggested", title=title, title_justify="left")
-        for _, name in some[0].figures:
-            table.add_column(name, justify="right")
-        for card in some:
-            texts = (plain_text(text) for text in (card.id, card.label, card.suggested))
-            table.add_row(*texts, *(text for text, _ in card.figures))
-        yield table
+def next_lines(page: Page, path: Path) -> list[str]:
+    """Where the page is, and what to type next."""
+    where = f"Page: {path}" if path.suffix == ".html" else str(path)
+    heads = ["Next: ", *["      "] * len(page.commands)]
+    return [where, *(head + line for head, line in zip(heads, page.commands, strict=False))]
+
+
+class _Table(Table):
+    """A table; where its words do not fit side by side, a paragraph for each row."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        needed = self.__rich_measure__(console, options.update(max_width=10_000)).minimum
+        if needed <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
+        names = [str(column.header) for column in self.columns]
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            first, *cells = (str(cell) for cell in row)
+            pairs = zip(names[1:], cells, strict=True)
+            yield Text(f"{first}: " + "; ".join(f"{name} {cell}" for name, cell in pairs if cell))
 
 
 def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
     """A table as the terminal shows it: names to the left, figures to the right."""
-    table = Table()
+    table = _Table()
     for place, name in enumerate(columns):
         table.add_column(name, justify="right" if place else "left")
     for row in rows:
@@ -143,7 +156,7 @@ def block_table(
     names: np.ndarray, sizes: np.ndarray, columns: Mapping[str, Sequence[str]]
 ) -> list[RenderableType]:
     """A network's blocks of weights, the largest of many, and how many are left out."""
-    table = Table("block", title="Blocks of weights", title_justify="left")
+    table = _Table("block", title="Blocks of weights", title_justify="left")
     for name in ("weights", *columns):
         table.add_column(name, justify="right")
     largest = np.argsort(-sizes, kind="stable")[:MOST_BLOCKS]

@@ -159,8 +159,11 @@ class TextInfluence:
 
     def _repr_html_(self) -> str:
         from datassay.report.notebook import short_html
+        from datassay.report.page import Table
 
-        return short_html(self._page)
+        page = self._page
+        tables = [block for block in page.blocks if isinstance(block, Table)]
+        return short_html(f"{page.title}. {page.lead}", *tables[:1])
 
 
 def _lists(effect: Float[np.ndarray, "rows m"]) -> pa.Array:

@@ -23,6 +23,7 @@ class Advice:
     # the samples to start with, most urgent first; empty where none are named
     ids: tuple[str, ...] = ()
     code: str = ""  # lines of Python that do it; may be empty
+    command: str = ""  # a shell command that does it, as it can be typed; may be empty
 
 
 def most_urgent_first(advice: Iterable[Advice]) -> tuple[Advice, ...]:

@@ -147,7 +147,6 @@ class View:
     label: str  # as the reader sees it
     sort: str = ""  # the key that suits it; empty keeps the present one
     descending: bool = False  # whether largest first suits it
-    in_terminal: int = 0  # how many of its cards the command prints when it is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +237,8 @@ class Page:
         answer: lines that the terminal prints below the tables.
         columns: how each column of the data was read; empty where it had none.
         internals: names of facts that stand under Method, not on top.
+        verdict: what was found and what to do about it, in a sentence; empty: the page has none.
+        commands: what to type next, as it can be typed.
     """
 
     brand: str
@@ -253,6 +254,8 @@ class Page:
     answer: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     internals: tuple[str, ...] = ()
+    verdict: str = ""
+    commands: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Take credentials out of what can name a URL."""

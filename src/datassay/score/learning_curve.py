@@ -9,7 +9,7 @@ from torch import Tensor
 
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
-from datassay.results import result
+from datassay.results import Plotted, result
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.training_run import Dynamics, filter_values
 
@@ -22,7 +22,7 @@ EQUAL, EQUAL_FLOAT32 = 1e-12, 1e-7
 
 
 @result
-class LearningCurve:
+class LearningCurve(Plotted):
     """Predicted training error over time, by eigenmode of the kernel.
 
     Attributes:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import fsspec
 
-from datassay.errors import HIDDEN, SettingError, redacted
+from datassay.errors import HIDDEN, SettingError, install, redacted
 
 # What a run keeps in its store.
 EMBEDDINGS, FEATURES, RETRAINED, WITHOUT_ONE = FOLDERS = (
@@ -116,7 +116,7 @@ def file_system(location: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:
     except FAILURES as error:
         raise SettingError(
             f"store must be a path or a URL that fsspec opens; got {shown(location)}: "
-            f'{shown_error(error, location)} For s3:// run: pip install "datassay[s3]".'
+            f"{shown_error(error, location)} For s3:// run: {install('s3')}."
         ) from None
     files.invalidate_cache()
     return files, root.rstrip("/")

@@ -37,7 +37,7 @@ def test_a_curve_writes_its_files_and_names_the_page_last(tmp_path):
     out = tmp_path / "deep" / "curve"
     result = succeed("complexity", "iris", *args, "--out", out)
     assert listed(out) == sorted([*CURVE_FILES, "index.html"])
-    assert result.stdout.splitlines()[-1] == str(out / "index.html")
+    assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("samples needed", "90 % interval", "never reached in", "Twice the samples"):
         assert word in words(result)
     assert "fit to growing parts of the data" in result.stderr

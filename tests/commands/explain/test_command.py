@@ -97,7 +97,7 @@ def data(tmp_path_factory):
 def test_it_writes_its_files_and_finds_the_wrong_labels(here):
     result = succeed("explain", *TABLE, "--weights", "net0.safetensors", "--out", "deep/out")
     assert listed("deep/out") == FILES
-    assert result.stdout.splitlines()[-1] == "deep/out/index.html"
+    assert result.stdout.splitlines()[-1] == "Page: deep/out/index.html"
     assert "fit the curvature: 80 of 80" in result.stderr and "remove samples" in result.stderr
     samples = columns("deep/out/samples.parquet")
     assert list(samples) == ["id", "self_influence", "total"]

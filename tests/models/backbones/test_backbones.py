@@ -55,7 +55,7 @@ def test_weights_are_checked(package, tmp_path):
 
 
 def test_packages_that_are_not_there():
-    with pytest.raises(ModelError, match=r'no_such.* Run: pip install "datassay\[features\]"'):
+    with pytest.raises(ModelError, match=r"no_such.* Run: pip install 'transformers>=5.0' "):
         check_installed("lite0", "no_such")
     with pytest.raises(ModelError, match="must name an encoder, lite0, minilm, timm:NAME or hf:"):
         encoder_named("nope")

@@ -47,7 +47,9 @@ class Lab(Command):
             hint = "Run one: datassay lab NAME --out DIR; all on one page: datassay lab all"
             out_console.print(_catalog_table(), "", hint, sep="\n", highlight=False)
 
-    def show(self, findings: Any, settings: Any, page: "Page", path: Path) -> None:
+    def show(
+        self, findings: Any, settings: Any, page: "Page", path: Path, *, verbose: bool = False
+    ) -> None:
         """Print a short table and the page in short, or the records as JSON."""
         from datassay.commands import rows_table
         from datassay.report import standard_json
@@ -59,7 +61,7 @@ class Lab(Command):
             out_console.print(standard_json([summary(r) for r in records]).rstrip(), soft_wrap=True)
         else:
             out_console.print(rows_table(*terminal_rows(records)))
-            super().show(findings, settings, page, path)
+            super().show(findings, settings, page, path, verbose=verbose)
         if not all(r.holds or r.problem for r in records):
             raise typer.Exit(1)
 

@@ -17,7 +17,7 @@ from datassay.act.weigh.weights import scaled_variance
 from datassay.data.arguments import checks_arguments
 from datassay.data.assemble import split_indices
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import SettingError, install
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.score.neighbors.local_variance import neighbor_variance
@@ -271,7 +271,7 @@ def _study(seed: int) -> Study:
         import optuna
     except ImportError as error:
         raise SettingError(
-            'the search needs Optuna, which is not installed; run pip install "datassay[tune]".'
+            f"the search needs Optuna, which is not installed; run {install('tune')}."
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(

@@ -16,15 +16,14 @@ from torch import Tensor
 
 from datassay.collect.engine.base import Engine, tree_sum
 from datassay.collect.engine.parcel import Parcel, compute, pack, parcel, unpack
-from datassay.errors import SettingError
+from datassay.errors import SettingError, install
 
 try:
     import ray  # pyright: ignore[reportMissingImports]
     from ray.exceptions import RayError, RayTaskError  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise SettingError(
-        "engine 'ray' needs Ray, which is not installed here. Install it: "
-        'pip install "datassay[ray]".'
+        f"engine 'ray' needs Ray, which is not installed; run {install('ray')}."
     ) from error
 
 # Times that a piece is begun again because its worker or node died.

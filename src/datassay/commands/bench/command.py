@@ -75,6 +75,7 @@ class _Bench(Command):
 
 COMMAND = _Bench(
     name="bench",
+    common="target model weights lr steps minutes store seed plan",
     help="""Check on your data whether scores predict retraining.
 
     Trains networks on random halves of the samples and says how well each score predicts them,

@@ -104,6 +104,7 @@ class Complexity(Command):
 
 COMMAND = Complexity(
     name="complexity",
+    common="target val_fraction model accuracy sizes repeats inputs width seed",
     help="""How many samples does a network need: for your data, or as a law of its size.
 
     With DATA: fits the model to growing parts, draws its learning curve and extrapolates it to the

@@ -57,6 +57,7 @@ class ExplainSettings(TrainedInputs):
 
 COMMAND = Command(
     name="explain",
+    common="target queries model weights index measure top plan",
     help="""Explain a trained network's predictions by its training samples.
 
     Writes one page, effects.parquet (the samples that raised and lowered each query's measure),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MODULES = {m.name for m in iter_modules([str(Path(__file__).parent)])}
 OWN = sorted(MODULES - {"command", "material"})
 ELSEWHERE = "Embedding Atlas, FiftyOne, Spotlight and Croissant come with datassay-exports: "
-ELSEWHERE += "pip install datassay-exports, or in a clone pip install ./packages/datassay-exports"
+ELSEWHERE += "in a clone of the repository, pip install ./packages/datassay-exports"
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class _Export(Command):
 
 COMMAND = _Export(
     name="export",
+    has_page=False,
     help="""Write a finished run as files that another tool opens.
 
     datalab (the columns of cleanlab's Datalab), label-studio (tasks with the suggested labels; its

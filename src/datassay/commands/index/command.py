@@ -88,6 +88,7 @@ class _Index(Command):
 
 COMMAND = _Index(
     name="index",
+    common="data target append model weights curvature parameters location plan",
     help="""Compute the training side of `explain` once, and keep it to answer later.
 
     Keeps each training sample's gradient in few numbers, with the curvature, the ids and digests of

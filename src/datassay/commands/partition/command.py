@@ -35,6 +35,7 @@ class PartitionSettings:
 
 COMMAND = Command(
     name="partition",
+    common="target ids val_fraction noise model blocks gate seed",
     help="""Divide mixed samples into blocks that one linear model each explains.
 
     Writes blocks.parquet (one row a sample), summary.json and one page.

@@ -52,6 +52,7 @@ class PolynomialSettings:
 
 COMMAND = Command(
     name="polynomial",
+    common="target ids val_fraction degree window solver ridge model seed",
     help="""Fit a polynomial whose weights can be read, and take its predictions apart.
 
     Writes predictions.parquet (one row a validation sample), coefficients.parquet,

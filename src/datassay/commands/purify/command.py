@@ -45,6 +45,7 @@ class PurifySettings:
 
 COMMAND = Command(
     name="purify",
+    common="target ids val_fraction noise model order rule max_fraction seed",
     help="""Remove the samples that do not belong to the majority, and stop when they are gone.
 
     Writes purified.parquet (one row a sample), keep.parquet, trace.parquet, summary.json and one

@@ -123,25 +123,15 @@ class _Summarize(Command):
 
 RUN = _Run(
     name="run",
-    help="""Score every training sample and write one page, two tables and one summary.
+    common="target ids val_fraction noise model seed budget before plan",
+    help="""Score every training sample, compare what could be done, and write one page.
+
+    Beside the page: scores.parquet, attribution.parquet, suspects.csv and summary.json.
 
     Examples:
-      datassay run digits --out report
-
-      datassay run digits --noise 0.1 --noise-kind pair --out noisy
-
-      datassay run digits --adversarial 0.1 --epsilon 0.05 --out fooled
-
-      datassay run reviews.csv --target sentiment --ids review_id --source shop
-
-      datassay run digits --model mlp:width=32,depth=2 --attribution-at trained
-
-      datassay run digits --model mlp:width=256 --check 20 --store kept
-
-      datassay run mnist/ --model cnn --store kept
-
-      datassay run mnist/ --model cnn --plan
-
+      datassay run digits --noise 0.08
+      datassay run table.csv --target label --ids id --out report
+      datassay run photos/ --model cnn --store kept --plan
       datassay run clean --before report --out after
     """,
     settings=RunSettings,
@@ -153,6 +143,7 @@ RUN = _Run(
 )
 SCORE = _Run(
     name="score",
+    common="target ids val_fraction source noise model weights seed plan",
     help="""Score every sample without retraining any network, in seconds.
 
     Takes what `run` takes and writes the same files.
@@ -175,6 +166,7 @@ SCORE = _Run(
 )
 SUMMARIZE = _Summarize(
     name="summarize",
+    common="target ids val_fraction fraction rule drop_suspects model seed",
     help="""Choose which samples to keep, by the rule that does best on held-out samples.
 
     Likely label errors go first. The rules: fit keeps what adds most to a fit of all samples;

@@ -16,9 +16,9 @@ from datassay.report.wording import count, label_text, labels_given, number, rou
 
 N_ISSUES, N_PAIRS = 60, 8
 VIEWS = (
-    View("most", "most informative", sort="information", descending=True, in_terminal=5),
-    View("least", "least informative", sort="information", in_terminal=5),
-    View("issues", "likely label errors", sort="score", descending=True, in_terminal=10),
+    View("most", "most informative", sort="information", descending=True),
+    View("least", "least informative", sort="information"),
+    View("issues", "likely label errors", sort="score", descending=True),
 )
 
 

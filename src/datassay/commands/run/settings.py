@@ -21,8 +21,8 @@ from datassay.score.settings import Smoothing, Training
 from datassay.setting import setting
 
 OWN_HELP = (
-    "Or a scikit-learn estimator, sklearn.ensemble:HistGradientBoostingClassifier: it judges the "
-    "labels and is retrained in the comparisons; other scores are those of the auto network."
+    "Also a scikit-learn estimator, as sklearn.ensemble:HistGradientBoostingClassifier: it judges "
+    "the labels and is retrained in the comparisons; other scores are those of the auto network."
 )
 
 
@@ -31,7 +31,9 @@ class TrainingSettings:
     """The network, how its linearised training goes, and the memory that may take."""
 
     model: str = setting(MODEL, f"{MODEL_HELP} {OWN_HELP}")
-    weights: Path | None = setting(None, ".safetensors or state dict, trained on OTHER data.")
+    weights: Path | None = setting(
+        None, "Weights to start from (.safetensors or a state dict), trained on OTHER data."
+    )
     allow_trained: bool = setting(
         Collection.allow_trained, of="datassay.collect.collection:collect.allow_trained"
     )
@@ -40,20 +42,26 @@ class TrainingSettings:
         of="datassay.score.leave_one_out:leave_one_out.lr",
         read=lambda text: number_or(text, "auto", "lr"),
     )
-    steps: int = setting(Training.steps, "Training steps of the linearised network.")
+    steps: int = setting(
+        Training.steps, "Steps of gradient descent that the linearised network is trained for."
+    )
     weight_decay: float = setting(
         Training.weight_decay, of="datassay.score.leave_one_out:leave_one_out.weight_decay"
     )
-    reduction: str = setting(Training.reduction, "sum or mean loss: what lr and decay refer to.")
+    reduction: str = setting(
+        Training.reduction,
+        "Whether the loss is a sum or mean over samples, which --lr and --weight-decay refer to.",
+    )
     dynamics: str = setting(
         Training.dynamics, of="datassay.score.leave_one_out:leave_one_out.dynamics"
     )
     label_noise: str = setting(
         "auto",
-        "Sought in the labels: as often in every class, uniform; depending on it, class; auto.",
+        "Wrong labels to look for: uniform (as often in every class), class (depending on it) or "
+        "auto.",
     )
     memory: float | None = setting(
-        Collection.memory, "GB to stay within (default: what is free).", read=gigabytes
+        Collection.memory, "Memory to stay within, in GB (default: what is free).", read=gigabytes
     )
     seed: int = setting(Collection.seed, SEED_HELP)
     command: str = ""
@@ -72,64 +80,73 @@ class RunSettings(TrainingSettings):
     """What the main job can be told; every default is what `datassay run DATA` does."""
 
     smoothing: str = setting(
-        Smoothing.smoothing, "Which information: functional, isotropic, fisher, sgd or kl."
+        Smoothing.smoothing,
+        "Noise that information is measured by: functional, isotropic, fisher, sgd or kl.",
     )
     sigma: float = setting(
         Smoothing.sigma, of="datassay.score.sample_information:sample_information.sigma"
     )
     batch_size: int | None = setting(
-        Smoothing.batch_size, "Of the SGD asked about; for --smoothing sgd and kl only."
+        Smoothing.batch_size,
+        "Batch size in samples, of the SGD that --smoothing sgd and kl ask about.",
     )
     attribution: str = setting(
         "auto",
-        "Effect on each validation output, margin or loss; none; or auto: the output, of several "
-        "targets the loss, and none where that takes minutes.",
+        "Effects of training on validation samples, on their output, margin or loss; none; or "
+        "auto: output, of several targets loss, and none where that takes minutes.",
+        python="measure",
     )
     attribution_at: str = setting(
         "start",
-        "Effects in the linearised network, exactly: start; at trained ones, to first order: "
-        "trained.",
+        "Network that these effects are of: start (linearised, exact) or trained (to first order).",
     )
-    top: int = setting(5, "Samples kept a validation sample and direction.")
+    top: int = setting(
+        5, "Training samples listed for each validation sample and direction of their effect."
+    )
     subsets: int = setting(
-        0, "Random subsets a size to average information over (8 or more); 0 is none."
+        0, "Random subsets of each size to average information over, at least 8; 0: none."
     )
     projection: int | str | None = setting(
         Collection.projection,
-        "auto, none (exact), or features a tensor.",
+        "Random features of the gradients: auto, none (exact gradients), or how many a tensor.",
         read=lambda text: whole_auto_or_none(text, "projection"),
     )
     outputs: str = setting(
-        Collection.outputs, "auto, joint, averaged, or mixed (averaged features) over the outputs."
+        Collection.outputs,
+        "How several outputs are taken: auto, joint, averaged, or mixed (averaged features).",
     )
     rank_correlation: float | None = setting(
-        None, "With exact scores; the smallest projection that reaches it is taken."
+        None, "Rank correlation with exact scores to reach, by the smallest projection that does."
     )
     products: str = setting(Collection.products, of="datassay.collect.collection:collect.products")
     device: str = setting(Collection.device, of="datassay.collect.collection:collect.device")
-    curve_seeds: int = setting(5, "Networks retrained a point; 0 skips retraining.")
+    curve_seeds: int = setting(
+        5, "Networks retrained for each point of the removal curve; 0: none."
+    )
     budget: float = setting(
         60.0,
-        "Seconds for the removal curve, and as many for the acts, predicted for two cores: "
-        "fewer networks, then none.",
+        "Most seconds for training networks again: once for the removal curve, once for comparing "
+        "actions (counted as on two cores).",
     )
     before: Path | None = setting(
         None,
-        "The --out of the run that was reviewed, where DATA is what datassay apply made: the same "
-        "samples are held out, and what the review gained stands on top of the page.",
+        "Folder of the run that was reviewed, where DATA is what datassay apply wrote: shows what "
+        "the review gained. The same samples are held out.",
     )
-    check: int = setting(0, "Samples to really retrain without, to check the scores by; 0 is none.")
+    check: int = setting(0, "Samples to retrain without, one each, to check scores; 0: none.")
     store: str | None = setting(
-        Computing.store, "Folder or URL that keeps finished work: the same command then goes on."
+        Computing.store, "Folder or URL that keeps finished work; the same command then goes on."
     )
     engine: str = setting(
-        Computing.engine, "Where chunks are computed: in_process, processes or ray; same numbers."
+        Computing.engine,
+        "Where work is done: in_process, processes (on this machine) or ray; same numbers.",
     )
     address: str | None = setting(
-        Computing.address, "Of a running Ray cluster (default: one of its own, here)."
+        Computing.address, "Address of a running Ray cluster (default: one is started here)."
     )
     workers: int | None = setting(
-        Computing.workers, "Of processes, or of a Ray started here (default: by cores)."
+        Computing.workers,
+        "Number of processes, or of workers of a Ray started here (default: by cores).",
     )
 
     @property
@@ -154,12 +171,14 @@ class ScoreSettings(RunSettings):
 class KeepSettings:
     """Which samples `datassay summarize` keeps."""
 
-    fraction: float = setting(0.5, "Of the samples to keep, in (0, 1].")
+    fraction: float = setting(0.5, "Share of the samples to keep, in (0, 1].")
     rule: str = setting(
-        Keeping.rule, "fit, boundary, margin, random, information, or auto: the best on held-out."
+        Keeping.rule,
+        "Which samples to keep: fit, boundary, margin, random, information, or auto, the best on "
+        "held-out samples.",
     )
     iterative: bool = setting(
-        Keeping.iterative, "By information, scored again after every 5 % removed."
+        Keeping.iterative, "Remove by information, and score again after every 5 % removed."
     )
     drop_suspects: bool = setting(True, "Remove likely label errors first.")
 
@@ -168,5 +187,11 @@ class KeepSettings:
 class AdversarialInputs:
     """Inputs replaced on purpose."""
 
-    adversarial: float = setting(0.0, "Fraction of training inputs to replace by adversarial ones.")
-    epsilon: float = setting(Corruption.epsilon, "Largest change of an adversarial input's value.")
+    adversarial: float = setting(
+        0.0,
+        "Share of the training inputs to replace by adversarial ones, in [0, 1].",
+        python="fraction",
+    )
+    epsilon: float = setting(
+        Corruption.epsilon, "Largest change of an adversarial input's value, in its own unit."
+    )

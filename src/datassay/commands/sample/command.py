@@ -41,6 +41,7 @@ class SampleSettings:
 
 COMMAND = Command(
     name="sample",
+    common="domain n_initial n_new order initial derivatives compare seed",
     help="""Sample a function where it changes most (Taylor-based sampling).
 
     Writes samples.parquet, samples.npz (x and y, for every other command), summary.json and one

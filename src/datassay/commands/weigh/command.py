@@ -32,7 +32,7 @@ class WeighSettings:
     )
     search: str = setting(Weighting.search, "Neighbours: exact, approximate or auto.")
     density: bool = setting(Weighting.density, "Divide by the density of the samples.")
-    tune: int = setting(0, "Trials of a search of k and m (needs datassay[tune]); 0: none.")
+    tune: int = setting(0, "Trials of a search of k and m (needs the package optuna); 0: none.")
     seeds: int = setting(10, "Trainings with and without the weights; 0 does not try them.")
     weights: Path | None = setting(
         None, ".safetensors or state dict of the trained network (default: train it)."
@@ -43,6 +43,7 @@ class WeighSettings:
 
 COMMAND = Command(
     name="weigh",
+    common="target ids noise model method seeds weights n_neighbors seed",
     help="""Weigh the training samples, and see whether that helps a network.
 
     Writes weights.parquet (one row a sample, sample_weight with mean 1), summary.json and one page.

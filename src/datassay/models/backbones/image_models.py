@@ -18,7 +18,7 @@ PREFIX = "timm:"
 
 def image_model(name: str) -> Encoder:
     """A network of timm without its last layer, images prepared as its own configuration says."""
-    check_installed(name, "timm", "pip install timm")
+    check_installed(name, "timm", "timm")
     with user_code(
         lambda error: (
             f"encoder features:{name} must be a pretrained network of timm; it raised {error} "

@@ -137,7 +137,7 @@ def open_index(
     if kept["version"] > FORMAT:
         raise DataError(
             f"the index must be of version {FORMAT} or older; {shown(place)} has version "
-            f"{kept['version']}, of a newer datassay. Update it: pip install -U datassay."
+            f"{kept['version']}, of a newer datassay. Update datassay."
         )
     model = kept_network(place) if model is None else model
     if model is not None:

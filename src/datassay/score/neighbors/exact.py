@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from datassay.errors import SettingError
+from datassay.errors import SettingError, install
 from datassay.results import result
 
 # Cells that are searched, and queries whose exact neighbours measure the recall.
@@ -65,8 +65,8 @@ def _faiss():
         import faiss
     except ImportError:
         raise SettingError(
-            "search='approximate' needs faiss; it is not installed. pip install "
-            "'datassay[neighbors]', or set search='exact'."
+            "search='approximate' needs faiss, which is not installed; run "
+            f"{install('neighbors')}, or set search='exact'."
         ) from None
     return faiss
 

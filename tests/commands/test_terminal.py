@@ -1,0 +1,140 @@
+"""What a run prints: few lines, whole words, progress that never shrinks, options as typed."""
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import datassay
+from datassay.commands import terminal
+from datassay.commands.app import commands
+from datassay.report.page import Row
+from datassay.setting import settings_of
+from helpers.command_line import assert_one_error_line, invoke, succeed
+
+# The steps of a run of digits, as it reported them: each from 1 to its total, folds judged anew.
+FOLD = ["decompose 1", "judge the labels 1151", "judge the labels again 1151"]
+CALLS = ["collect Jacobians 1797", "decompose 1", "leave each sample out 1438",
+         "judge the labels 1438", "judge the labels again 1438", "influence on others 1438",
+         "retrain networks 300", "retrain on what is kept 1500", *FOLD * 5, "compare acts 5",
+         "leave each group out 10", "leave each group out 1123"]  # fmt: skip
+
+
+def reported(progress):
+    """Shows what a progress display says after each of the calls."""
+    for step, _, total in (call.rpartition(" ") for call in CALLS):
+        for done in range(1, int(total) + 1, max(1, int(total) // 10)):
+            progress(step, done, int(total))
+            yield str(progress._line())
+        progress(step, int(total), int(total))
+        yield str(progress._line())
+
+
+def test_progress_never_shrinks_or_comes_back():
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with terminal.ProgressDisplay(console) as progress:
+        lines = [re.fullmatch(r"(.*?)  (\d+) %  \d+ s", line) for line in reported(progress)]
+    seen = [line[1] for line in lines]
+    assert list(dict.fromkeys(seen)) == [
+        one for k, one in enumerate(seen) if seen[k - 1 : k] != [one]
+    ]
+    assert list(dict.fromkeys(seen)) == list(terminal.STAGES)[1:]
+    for stage in set(seen):
+        shares = [int(line[2]) for line in lines if line[1] == stage]
+        assert shares == sorted(shares) and shares[-1] >= 98
+
+
+def test_a_log_has_a_line_a_stage_and_fewer_the_longer_it_takes(monkeypatch):
+    ticks = iter(range(0, 10**6, 60))  # a minute from one call to the next
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(ticks))
+    console = Console(file=io.StringIO(), width=80)
+    with terminal.ProgressDisplay(console) as progress:
+        hours = len(list(reported(progress))) / 60
+    lines = console.file.getvalue().splitlines()
+    assert hours > 3 and set(terminal.STAGES) - {*lines} == {"Reading the data"}
+    assert len(lines) <= 13 and "min" in lines[-1]
+
+
+def test_the_steps_of_a_stage_are_those_that_the_work_reports():
+    source = "".join(p.read_text("utf-8") for p in Path(datassay.__file__).parent.rglob("*.py")
+                     if p.name != "terminal.py")  # fmt: skip
+    steps = [step for some in terminal.STAGES.values() for step in some]
+    assert not [step for step in steps if f'"{step}"' not in source]
+
+
+@pytest.mark.parametrize("command", commands(), ids=lambda command: command.name)
+def test_help_shows_few_options_and_all_on_demand_in_whole_words(command):
+    shown = succeed(command.name, "--help").stdout
+    every = succeed(command.name, "--help-all").stdout if command.common else shown
+    options = [one for group in command.groups for one in settings_of(group).values()]
+    flags, rest = (re.findall(r"^  (--[\w-]+)", text, re.M) for text in (shown, every))
+    assert len(flags) <= 14 + (command.name == "apply") and set(flags) <= set(rest)
+    assert len(set(rest)) >= sum(
+        not s.argument for g in command.groups for s in settings_of(g).values()
+    )
+    lines = [*shown.splitlines(), *every.splitlines()]
+    assert max(map(len, lines)) <= 80 and len(shown.splitlines()) <= 48 + 4 * (
+        command.name != "run"
+    )
+    words = " ".join(every.split())
+    assert all(one.help.split("FORMATS")[0] in words for one in options)
+
+
+def test_a_table_breaks_no_word():
+    names = ("action", *(f"unsuspected{k}" for k in range(7)))
+    row = Row("Reweight by local variance", tuple(f"{k}.25 to {k}.75" for k in range(7)))
+    console = Console(file=io.StringIO(), width=80)
+    console.print(terminal.rows_table(names, [row]))
+    shown = console.file.getvalue()
+    assert all(name in shown for name in names[1:]) and "variance" in shown and "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run iris --noise 2", r"Error: --noise must .*got 2\.0"),
+        ("run iris --adversarial 2", r"Error: --adversarial must .*got 2\.0"),
+        ("run iris --val-fraction 3", r"Error: --val-fraction must .*got 3\.0"),
+        ("run iris --weight-decay nan", "Error: --weight-decay must .*got nan"),
+        ("score iris --batch-size 8", "Error: --batch-size belongs to --smoothing sgd and"),
+        ("score diabetes --attribution margin", "Error: --attribution margin needs classes"),
+        ("run iris --noise-kind odd", "Error: --noise-kind must be"),
+        ("rnu iris", "No such command 'rnu'. Did you mean run[?] See datassay --help"),
+        ("run iris --tagret y", "--tagret.*--target.* See datassay run --help"),
+        ("run", "DATA must be given once.* datassay run digits"),
+    ],
+)
+def test_errors_name_what_was_typed(line, said):
+    assert_one_error_line(invoke(*line.split()), said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_a_terminal", [True, False])
+def test_a_run_prints_few_lines_and_bytes(tmp_path, on_a_terminal):
+    words = [sys.executable, "-m", "datassay", "run", "iris", "--budget", "2", "--out", "r"]
+    ours, theirs = pty.openpty()
+    env = os.environ | {"COLUMNS": "80", "TERM": "xterm"}
+    out = theirs if on_a_terminal else subprocess.PIPE
+    process = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=out, stderr=out)
+    os.close(theirs)
+    text = b""
+    while part := (_part(ours) if on_a_terminal else process.stdout.read()):
+        text += part
+    assert process.wait() == 0
+    kept = re.sub(r"[^\n]*\r\x1b\[2K|\x1b\[[0-9;?]*[A-Za-z]|\r", "", text.decode())
+    assert len(text) < 20_000 and len(kept.splitlines()) <= 15
+    assert "Page: r/index.html" in kept and "Scoring samples" in text.decode()
+
+
+def _part(of):
+    try:
+        return os.read(of, 65536)
+    except OSError:  # the other side is closed
+        return b""
