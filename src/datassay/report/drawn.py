@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from datassay.act.choose.compare import ActTable
+from datassay.act.choose.compare import ActionTable
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.errors import SettingError
 from datassay.report.plots import chart, histogram, level, line, log_histogram, marks, stacked
@@ -77,10 +77,10 @@ def _of_learning(curve: LearningCurve) -> Figure:
     return figure
 
 
-@figure_of.register(ActTable)
-def _of_actions(table: ActTable) -> Figure:
+@figure_of.register(ActionTable)
+def _of_actions(table: ActionTable) -> Figure:
     """What each action gains, with its 95 % interval, the best on top."""
-    acts = [act for act in table.acts if np.isfinite(act.low)][::-1]
+    acts = [act for act in table.actions if np.isfinite(act.low)][::-1]
     scale, unit = (100, "points of ") if in_points(table.metric) else (1, "")
     gain, low, high = (
         scale * np.array([getattr(act, name) for act in acts]) for name in ("gain", "low", "high")

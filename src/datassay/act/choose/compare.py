@@ -1,7 +1,7 @@
 """Compare acts: each is retrained beside the samples as they are, on the same held-out samples.
 
 parts, each with its own held-out samples → proposals → screen (closed form) → the promising ones
-retrained, paired over seeds → gains with intervals → ActTable
+retrained, paired over seeds → gains with intervals → ActionTable
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class ActionTable(Tabular):
         return next((act for act in self.actions if act.verdict == BETTER), None)
 
     def to_table(self) -> pa.Table:
-        """One row an act: the fields of ActGain."""
+        """One row an act: the fields of ActionGain."""
         names = field_names(ActionGain)
         return pa.table({name: [getattr(act, name) for act in self.actions] for name in names})
 

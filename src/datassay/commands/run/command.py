@@ -181,7 +181,7 @@ SUMMARIZE = _Summarize(
       datassay summarize digits --fraction 0.1 --rule boundary --no-drop-suspects --out tenth
     """,
     settings=KeepSettings,
-    inputs=(TrainingSettings, DataInputs),
+    inputs=(TrainingSettings, NoiseInputs, DataInputs),
     home="datassay.commands.run",
     out="summary",
     order=12,
@@ -212,6 +212,6 @@ def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | N
     from datassay.report.html import render
     from datassay.store.outputs import write_pages
 
-    built = page(findings)
+    built = page(findings, str(out))
     parts = {**files(findings, built), **(further or {}), PAGE: render(built)}
     return write_pages(parts, out)
