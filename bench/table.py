@@ -3,6 +3,7 @@
 `python -m bench table` writes them into both files; a test compares them with the recorded lines.
 """
 
+import re
 from pathlib import Path
 
 from bench import extrapolate, verdicts
@@ -11,7 +12,8 @@ from bench.record import kept, latest
 
 ROOT = Path(__file__).parent.parent
 START, END = "<!-- results -->\n\n", "\n\n<!-- /results -->"
-# Heading → the tasks whose rows stand below it.
+MARK = re.compile(r"<!-- table: (.+?) -->")
+# Name of a table → the tasks whose rows stand below it.
 SECTIONS = {
     "Leave-one-out": (
         "speed/exactness", "speed/leave_one_out", "papers/s1_speed_lissa", "speed/throughput",
@@ -56,16 +58,15 @@ def short_table() -> str:
     return _markdown([row for rows in sections().values() for row in rows if row.headline])
 
 
-def full_tables() -> str:
-    """All tables, each below its heading, for docs/measured.md."""
-    parts = [f"## {title}\n\n{_markdown(rows)}" for title, rows in sections().items()]
-    cases = [
-        f"### `python -m bench{' full' * (size == 'full')}`, case by case\n\n"
-        + "\n".join(verdicts.details(found))
-        for size in ("quick", "full")
-        if (found := kept(size))
-    ]
-    return "\n\n".join([parts[0], *cases, *parts[1:]])
+def tables() -> dict[str, str]:
+    """Name → table: of each section, and of the suite's cases by truth."""
+    named = {title: _markdown(rows) for title, rows in sections().items()}
+    for size, kind in (("quick", ""), ("full", ", full")):
+        head, rule, *lines = verdicts.details(kept(size))
+        for truth in dict.fromkeys(line.partition(":")[0] for line in lines):
+            own = [line.replace(f"{truth}:", "|") for line in lines if line.startswith(f"{truth}:")]
+            named[truth.removeprefix("| ") + kind] = "\n".join([head, rule, *own])
+    return named
 
 
 def _markdown(rows: list[Row]) -> str:
@@ -74,14 +75,22 @@ def _markdown(rows: list[Row]) -> str:
 
 
 def shown(page: str) -> str:
-    """The part of a page that this module writes."""
+    """The part of README that this module writes."""
     return page.partition(START)[2].partition(END)[0]
 
 
+def put(page: str) -> str:
+    """The page of measured results with its tables, each between marks that name it."""
+    named = tables()
+    assert sorted(named) == sorted(MARK.findall(page)), "each table has its place on the page"
+    mark = re.compile(rf"({MARK.pattern}\n\n).*?(\n\n<!-- end -->)", re.S)
+    return mark.sub(lambda match: f"{match[1]}{named[match[2]]}{match[3]}", page)
+
+
 def write() -> None:
-    for name, tables in (("README.md", short_table()), ("docs/measured.md", full_tables())):
-        path = ROOT / name
-        page = path.read_text(encoding="utf-8")
-        path.write_text(page.replace(shown(page), tables), encoding="utf-8")
-    path = ROOT / "docs" / "billion-samples.md"
-    path.write_text(extrapolate.put(path.read_text(encoding="utf-8")), encoding="utf-8")
+    readme = ROOT / "README.md"
+    page = readme.read_text(encoding="utf-8")
+    readme.write_text(page.replace(shown(page), short_table()), encoding="utf-8")
+    for name, made in (("measured.md", put), ("billion-samples.md", extrapolate.put)):
+        path = ROOT / "docs" / name
+        path.write_text(made(path.read_text(encoding="utf-8")), encoding="utf-8")

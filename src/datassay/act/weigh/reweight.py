@@ -83,7 +83,7 @@ class HeadProblem:
         *,
         seeds: tuple[int, ...] = (0,),
         stopped: bool = True,
-        **options,
+        **options: Any,
     ) -> TrainedHeads:
         """Retrain the layer under each weighting, from each seed.
 
