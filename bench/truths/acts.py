@@ -254,7 +254,6 @@ def rows(lines: dict[str, dict]) -> Row:
         "gain; clean data let be; intervals that hold the true gain",
         f"{100 * acts['first_right']:.0f} %; {100 * acts['clean_let_be']:.0f} %; "
         f"{100 * acts['intervals_held']:.0f} % of {acts['intervals']}",
-        headline=True,
     )
 
 
