@@ -1,4 +1,4 @@
-# demo:   set up .venv and run the main job on scikit-learn's digits; opens nothing, needs no data.
+# demo:   set up .venv, write the example with planted faults and run the main job on it; opens nothing.
 # check:  set up .venv-dev and run what pre-commit runs: format, lint, types, documentation, tests.
 # slow:   the tests that check leaves out: attack, browsers, long ones.
 # bench:  the quick figures of `python -m bench` again, two seeds each: fails where one has left its interval.
@@ -17,7 +17,8 @@ OLDEST_TESTS := not slow and not browser and not real_data
 .DEFAULT_GOAL := check
 
 demo: .venv/installed
-	.venv/bin/datassay run digits --out $(OUT)
+	.venv/bin/datassay example digits --out example
+	.venv/bin/datassay run example/digits.npz --out $(OUT)
 
 # Types and documentation are checked beside the tests; all end, and one that fails fails the whole.
 check: .venv-dev/installed

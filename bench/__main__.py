@@ -8,7 +8,7 @@
     python -m bench check                    # ours, two seeds a cell: fails where a figure has left
                                              # its recorded interval
     python -m bench check --seed 1000 --kind all     # all, other seeds: intervals must meet
-    python -m bench table                    # README and docs from what is recorded
+    python -m bench table                    # docs from what is recorded
     python -m bench list                     # tasks, cases, contenders
 
 --record keeps cells in bench/quick.jsonl or full.jsonl, and lines in bench/results.jsonl. Needs

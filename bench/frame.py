@@ -1,4 +1,4 @@
-"""What a task declares: cases, contenders, a judge, and the rows that README and docs show of it.
+"""What a task declares: cases, contenders, a judge, and the rows that the pages show of it.
 
 A task is a file with TASK in it. Where contenders meet, a case makes a problem from a seed, each
 contender answers it without seeing the truth, and `judge` gives the answer's figures; all of a case
@@ -47,13 +47,12 @@ class Contender:
 class Row(NamedTuple):
     """One measured line of the tables.
 
-    `headline` marks those that the README shows; `bench` names the file where it is not the task's
-    own; rows of a higher `order` stand at the end of their section.
+    `bench` names the file where it is not the task's own; rows of a higher `order` stand at the end
+    of their section.
     """
 
     what: str
     measured: str
-    headline: bool = False
     bench: str = ""
     order: int = 0
 

@@ -1,6 +1,6 @@
-"""The tables of measured results in the README and in docs/measured.md, from what tasks declare.
+"""The tables of measured results in docs/measured.md, from what tasks declare.
 
-`python -m bench table` writes them into both files; a test compares them with the recorded lines.
+`python -m bench table` writes them; a test compares them with the recorded lines.
 """
 
 import re
@@ -11,7 +11,6 @@ from bench.frame import Row, file_of, task_named
 from bench.record import kept, latest
 
 ROOT = Path(__file__).parent.parent
-START, END = "<!-- results -->\n\n", "\n\n<!-- /results -->"
 MARK = re.compile(r"<!-- table: (.+?) -->")
 # Name of a table → the tasks whose rows stand below it.
 SECTIONS = {
@@ -54,10 +53,6 @@ def sections() -> dict[str, list[Row]]:
     return found
 
 
-def short_table() -> str:
-    return _markdown([row for rows in sections().values() for row in rows if row.headline])
-
-
 def tables() -> dict[str, str]:
     """Name → table: of each section, and of the suite's cases by truth."""
     named = {title: _markdown(rows) for title, rows in sections().items()}
@@ -74,11 +69,6 @@ def _markdown(rows: list[Row]) -> str:
     return "\n".join([*lines, *(f"| {x.what} | {x.measured} | `{x.bench}` |" for x in rows)])
 
 
-def shown(page: str) -> str:
-    """The part of README that this module writes."""
-    return page.partition(START)[2].partition(END)[0]
-
-
 def put(page: str) -> str:
     """The page of measured results with its tables, each between marks that name it."""
     named = tables()
@@ -88,9 +78,6 @@ def put(page: str) -> str:
 
 
 def write() -> None:
-    readme = ROOT / "README.md"
-    page = readme.read_text(encoding="utf-8")
-    readme.write_text(page.replace(shown(page), short_table()), encoding="utf-8")
     for name, made in (("measured.md", put), ("billion-samples.md", extrapolate.put)):
         path = ROOT / "docs" / name
         path.write_text(made(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -114,7 +114,7 @@ def _wide(values: Sequence[float]) -> tuple[float, float]:
 
 
 def rows(found: Sequence[Cell], size: str) -> list[Row]:
-    """A row a truth for README and docs: how often ours is first or level, and by how much."""
+    """A row a truth for the documentation: how often ours is first or level, and by how much."""
     command = "python -m bench" if size == "quick" else "python -m bench full"
     given, shown = comparisons(found), []
     for name in TRUTHS:
@@ -127,7 +127,7 @@ def rows(found: Sequence[Cell], size: str) -> list[Row]:
         measure = task_named(name).measure
         what = f"{measure[0].upper()}{measure[1:]}; {len(own)} figures"
         measured = f"{told}; mean {means[0]:.3f} (best others {means[1]:.3f})"
-        shown.append(Row(what, measured, headline=True, bench=command))
+        shown.append(Row(what, measured, bench=command))
     return shown
 
 

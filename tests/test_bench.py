@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +16,8 @@ from scipy.stats import t as student
 from datassay.act import Judged, auroc
 from datassay.data import SampleSet
 from datassay.train import Recipe
-from helpers.snippets import ROOT
 
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import data, detectors, noise, run, table, verdicts
 from bench.attribution import halves, inserted_texts, problems, trust, wrong_labels
 from bench.frame import TRUTHS, Case, Options, Task, every_task, task_named
@@ -25,6 +25,7 @@ from bench.record import RESULTS, Cell, kept, read
 from bench.truths import review, selection
 from bench.truths import selection_baselines as rivals
 
+ROOT = Path(__file__).parents[1]
 OTHER_SEED = 1000  # of `python -m bench check --seed`, as CONTRIBUTING.md has it
 TASKS = {name: task_named(name) for name in TRUTHS}
 QUICK = [

@@ -128,7 +128,7 @@ STEPS_OF = {
     "PolynomialSettings": ("polynomial",),
     "KeepSettings": ("act.remove",),
     **dict.fromkeys(("DataInputs", "NoiseInputs", "AdversarialInputs", "TrustSettings",
-                     "LabSettings", "ApplySettings"), ("data",)),
+                     "LabSettings", "ApplySettings", "ExampleSettings"), ("data",)),
     **dict.fromkeys(("ExplainSettings", "IndexSettings", "PlanInputs", "ExportSettings",
                      "ReportSettings", "ViewSettings"), ()),
 }  # fmt: skip

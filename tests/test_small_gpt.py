@@ -4,11 +4,10 @@ import importlib.util
 import os
 import warnings
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
-
-from helpers.snippets import ROOT
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 SENTENCES = [f"the {a} {b} in the {c}" for a in ("man", "dog") for b in ("runs", "sleeps")
@@ -20,7 +19,9 @@ def example():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pytest.importorskip("transformers")
-    spec = importlib.util.spec_from_file_location("small_gpt", ROOT / "examples" / "small_gpt.py")
+    spec = importlib.util.spec_from_file_location(
+        "small_gpt", Path(__file__).parents[1] / "examples" / "small_gpt.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

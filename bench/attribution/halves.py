@@ -94,7 +94,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
         both = ", with three" if "lds_3_models" in line["contenders"]["ours"] else ""
         what = (f"Attribution at trained weights, {what}, {line['networks_trained']} networks of "
                 f"halves: linear datamodelling score with one network{both}")  # fmt: skip
-        found.append(Row(what, ours_and_others(told), headline=case == "cnn"))
+        found.append(Row(what, ours_and_others(told)))
     return found
 
 

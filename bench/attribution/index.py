@@ -266,7 +266,6 @@ def rows(lines: dict[str, dict]) -> list[Row]:
                 f"{x['ms_a_query']:.1f} ms"
                 for x in (cnn, texts)
             ),
-            headline=True,
         ),
         Row(
             f"The same index built by processes killed {killed['kills']} times; a tenth appended, "

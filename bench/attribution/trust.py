@@ -174,7 +174,6 @@ def rows(lines: dict[str, dict]) -> Row:
         f"correlation of {times} times the retraining; best score's, and that of {times} times "
         "(verdict)",
         f"{sum(s['inside'] for s in scores)} of {len(scores)}; {pairs}",
-        headline=True,
     )
 
 

@@ -95,7 +95,6 @@ def rows(lines: dict[str, dict]) -> list[Row]:
         Row(
             "MLP(1024), 1000 + 1000 samples: kernel and all 1000 leave-one-outs",
             f"{speed['seconds']:.2f} s",
-            headline=True,
         ),
         Row(
             "The 1000 leave-one-outs alone, against one decomposition a sample (times grow as n to "

@@ -67,7 +67,6 @@ def rows(lines: dict[str, dict]) -> Row:
         "and influence of every sample, files to page (time grows with n to the power)",
         f"{largest['seconds']:.0f} s, {largest['peak_mib'] / 1024:.1f} GiB "
         f"({lines['scale/exponent']['exponent']:.2f})",
-        headline=True,
     )
 
 

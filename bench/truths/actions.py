@@ -262,7 +262,6 @@ def rows(lines: dict[str, dict]) -> Row:
         "gain; clean data let be; intervals that hold the true gain",
         f"{100 * actions['first_right']:.0f} %; {100 * actions['clean_let_be']:.0f} %; "
         f"{100 * actions['intervals_held']:.0f} % of {actions['intervals']}",
-        headline=True,
     )
 
 

@@ -18,9 +18,6 @@ from bench.frame import Case, Contender, Row, Task
 from datassay.act import auroc
 from datassay.data import SampleSet
 
-# Of the cases those that the README shows.
-HEADLINES = ("cifar10n aggregate", "cifar10n worst", "fashion pair 30", "fashion 60000 uniform 10",
-             "census one-way 30", "sst2 minilm one-way 30")  # fmt: skip
 QUICK = {
     "digits, uniform 10 %": ("digits", 700, noise.UNIFORM(0.1)),
     "digits, pair 30 %": ("digits", 700, noise.PAIR(0.3)),
@@ -106,7 +103,6 @@ def _row(name: str, line: dict) -> Row:
         f"Wrong labels, {name}, n = {line['n']}: AUROC (best rival)",
         f"{own['auroc']:.4f}{f' ± {half:.4f}' if half else ''}{seconds[0]} "
         f"({best} {baseline['auroc']:.4f}{seconds[1]})",
-        headline=name in HEADLINES,
     )
 
 

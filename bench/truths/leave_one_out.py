@@ -150,7 +150,6 @@ def rows(lines: dict[str, dict]) -> list[Row]:
                 f"Digits 4 vs 9, MLP({x['width']}), {x['steps']} steps: prediction change against "
                 f"{x['retrained']} real retrainings",
                 f"Pearson {x['prediction_pearson']:.{digits}f}",
-                headline=True,
             )
             for width, digits in ((1024, 5), (64, 2))
             for x in [lines[f"truth/digits 4 vs 9, width {width}"]]

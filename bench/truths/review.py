@@ -265,7 +265,6 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             "5 %: order that learns (fixed one; margin's; cleanlab's default, its best in each)",
             "{:.1f} ({:.1f}; {:.1f}; {:.1f}, {:.1f})".format(*means)
             + f"; 1.2 times the fixed one's or more in {len(structured)}",
-            headline=True,
         ),
         Row(
             "Errors left in a review: how often the 95 % interval holds them, before 60 decisions "

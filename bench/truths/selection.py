@@ -199,7 +199,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
         ]
         what = f"Accuracy of networks that learn from a part of digits{words}: "
         what += "ours (best of 13 others, random)"
-        found.append(Row(what, "; ".join(parts), headline=bool(words)))
+        found.append(Row(what, "; ".join(parts)))
     return found
 
 

@@ -132,7 +132,6 @@ def rows(lines: dict[str, dict]) -> Row:
         f"A review of {page['n']:,} images in Chromium: page open; a key's answer, median and "
         "95 %, one sample at a time and in a grid",
         f"{page['opened_seconds']:.2f} s; {keys[0]}; {keys[1]}",
-        headline=True,
     )
 
 

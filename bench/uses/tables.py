@@ -244,7 +244,6 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             f"{len(of('shipped'))} tried, ended well; rows with a label that got scores; slowest",
             f"{len(well)}; {100 * scored:.0f} %; "
             f"{max(x['cpu_seconds'] for x in well):.0f} s of processor time",
-            headline=True,
         ),
         Row(
             "% of the rarest class flagged in them, no noise added (the more cautious of "

@@ -24,7 +24,7 @@ def test_every_command_is_listed_and_shows_examples():
 def test_an_unwritable_out_is_refused_before_any_work(here, name):
     Path("taken").write_text("a file, not a folder")
     given = {"sample": ["runge"], "report": ["a", "b"], "export": ["a", "--to", "datalab"]}
-    given["lab"] = ["weight-decay"]
+    given |= {"lab": ["weight-decay"], "example": []}
     given |= {name: ["iris", "--weights", "none.pt"] for name in ("explain", "index")}
     result = invoke(name, *given.get(name, ["iris"]), "--out", "taken/deeper")
     assert result.exit_code == 2

@@ -99,6 +99,27 @@ def test_the_run_beside_the_decisions_says_how_the_data_are_read(here):
     assert not (here / "other").exists()
 
 
+def test_suggestions_are_accepted_where_nobody_decided(here):
+    os.mkdir("report")
+    made = decided("a.csv", "report/decisions.parquet", ROWS[2:], target="y", ids="key")
+    origin = {"inputs": {"data": "a.csv", "target": "y", "ids": "key"}, "noise": 0.0}
+    origin["digest"] = source_digest("a.csv")
+    (here / "report/summary.json").write_text(json.dumps({"origin": origin}))
+    label = ["good", "bad", "good", "bad", "good"]
+    other = ["bad" if one == "good" else "good" for one in label]
+    scores = {"id": [f"A{i}" for i in range(1, 6)], "label": label, "suggested_label": other,
+              "wrong_probability": [0.1, 0.95, 0.2, 0.99, 0.9]}  # fmt: skip
+    pq.write_table(pa.table(scores), "report/scores.parquet")
+    least = ("--accept-suggested", "0.9")
+    succeed("apply", "a.csv", "report", *least)  # A4 is kept: somebody decided so
+    assert load("clean", target="y", ids="key")[0].y.tolist() == [1, 1, 1, 0, 0]
+    os.remove(made)
+    assert "3 labels changed" in succeed("apply", "a.csv", "report", *least).stdout
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet", *least), "must hold scores.parquet")
+    result = invoke("apply", "a.csv", "report", "--accept-suggested", "9")
+    assert_one_error_line(result, r"accept-suggested must lie in \[0, 1\]; got 9")
+
+
 def test_options_win_over_what_the_decisions_say(here):
     decided("a.csv", "d.parquet", ROWS, target="x")
     assert_one_error_line(invoke("apply", "a.csv", "d.parquet", "--ids", "key"), "have '2.5'")

@@ -24,7 +24,7 @@ class ApplySettings:
     )
     decisions: Path = setting(
         MISSING,
-        "What datassay view or a page wrote (.parquet, .json), or Label Studio's export (.json).",
+        "The folder of the run, or a file: of datassay view, a page or Label Studio.",
         argument=True,
     )
     target: str | None = setting(
@@ -38,6 +38,10 @@ class ApplySettings:
     )
     task: str | None = setting(
         Loading.task, f"classification or regression (default: {AS_RUN}, else by y)."
+    )
+    accept_suggested: float | None = setting(
+        None,
+        "Relabel also what is not decided, where the run's probability is at least this.",
     )
     copy: bool = setting(
         False, "Copy files that do not change; else they are second names of the same files."
@@ -63,7 +67,9 @@ COMMAND = _Apply(
     sure of, stay with their labels.
 
     Examples:
-      datassay apply reviews.csv report/decisions.parquet --out clean
+      datassay apply reviews.csv report --out clean
+
+      datassay apply reviews.csv report --accept-suggested 0.9 --out clean
 
       datassay apply photos/ decisions.json --out clean --copy
 

@@ -7,15 +7,24 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from datassay.act.review.corrections import Corrections, corrections
-from datassay.act.review.decisions import RELABEL, Decisions, label_word, read_decisions
+from datassay.act.review.decisions import (
+    FILE,
+    RELABEL,
+    Decision,
+    Decisions,
+    label_word,
+    read_decisions,
+)
 from datassay.act.review.label_studio import read_label_studio
 from datassay.commands.apply.command import ApplySettings
-from datassay.commands.finished import SUMMARY, read_summary
+from datassay.commands.finished import SUMMARY, finished_run, read_summary
 from datassay.data.back.origin import source_digest
 from datassay.data.back.original import FILES, Changelog, Original, read_changelog
 from datassay.data.format import suffixes
@@ -24,6 +33,7 @@ from datassay.data.source import reading
 from datassay.data.tables.read import Choices
 from datassay.errors import DataError, SettingError
 from datassay.report.wording import count, shortened
+from datassay.rules import fraction
 from datassay.store.atomic import whole_folder
 from datassay.store.outputs import check_outputs, check_writable
 
@@ -33,7 +43,7 @@ MOST_PAIRS = 20
 
 def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[str]:
     """Write the data as decided, and say in lines what was done."""
-    decisions = read_any(settings.decisions)
+    decisions = decided(settings)
     check_target(out, settings.data, settings.decisions, overwrite=overwrite)
     decisions = with_origin(decisions, settings)
     digest = source_digest(settings.data)
@@ -58,6 +68,29 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     return summary(given, found, out, settings)
 
 
+def decided(settings: ApplySettings) -> Decisions:
+    """What a file or a run's folder holds, and the suggestions that are to be accepted."""
+    given, least = settings.decisions, settings.accept_suggested
+    file = given / FILE if given.is_dir() else given
+    if least is None:
+        return read_any(file)
+    fraction("accept-suggested", least, "[]")
+    made = read_any(file) if file.exists() else Decisions(())
+    columns = ("id", "wrong_probability", "label", "suggested_label")
+    scores = finished_run(run_of(settings)).scores.select(columns)
+    known, now = {one.id for one in made.decisions}, datetime.now(UTC)
+
+    def word(label: Any) -> str:
+        return f"{label:.12g}" if isinstance(label, float) else str(label)
+
+    accepted = [
+        Decision(name, RELABEL, given=word(y), label=word(new), when=now, seen_score=p)
+        for name, p, y, new in map(dict.values, scores.to_pylist())
+        if name not in known and p >= least
+    ]
+    return replace(made, decisions=(*made.decisions, *accepted))
+
+
 def read_any(path: Path) -> Decisions:
     """Decisions of ours or of Label Studio, which exports a list of tasks."""
     if path.suffix.lower() == ".json" and path.is_file():
@@ -69,7 +102,7 @@ def read_any(path: Path) -> Decisions:
 
 def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
     """Decisions that know how their data were read: as they say, or by the run beside them."""
-    run = settings.decisions.parent
+    run = run_of(settings)
     if decisions.inputs or not (run / SUMMARY).is_file():
         return decisions
     whole = read_summary(run)
@@ -77,6 +110,11 @@ def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
     if not isinstance(origin, dict) or decisions.digest not in {"", origin.get("digest")}:
         return decisions
     return replace(decisions, digest=origin["digest"], inputs=dict(origin["inputs"]))
+
+
+def run_of(settings: ApplySettings) -> Path:
+    """The folder that may hold the run that was reviewed."""
+    return settings.decisions if settings.decisions.is_dir() else settings.decisions.parent
 
 
 def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> None:
@@ -170,7 +208,7 @@ def summary(given: Original, found: Corrections, out: Path, settings: ApplySetti
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]
     lines += [f"with the same rows: {note}" for note in given.notes if n_removed]
     where = out / given.file if given.file else out
-    run = settings.decisions.parent
+    run = run_of(settings)
     again = f"datassay run {out} --before {run}" if (run / SUMMARY).is_file() else ""
     return [*lines, str(where), *([f"what that gains: {again}"] if again else [])]
 

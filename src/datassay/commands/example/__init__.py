@@ -1,0 +1,1 @@
+"""`datassay example`: a small data set with planted faults, and their truth."""

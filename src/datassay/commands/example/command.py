@@ -1,0 +1,76 @@
+"""`datassay example`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from datassay.commands.command import Command, read
+from datassay.commands.shell import out_console
+from datassay.data.settings import Loading
+from datassay.errors import SettingError
+from datassay.setting import setting
+
+TRUTH, README = "truth.csv", "README.txt"
+
+
+@dataclass(frozen=True)
+class ExampleSettings:
+    """Which example."""
+
+    name: str = setting("digits", "digits (images), people (a table) or texts.", argument=True)
+    seed: int = setting(Loading.seed, "Of everything that is drawn.")
+
+
+class _Example(Command):
+    """Writes data, and no page."""
+
+    def start(self, given: Mapping[str, Any], out: Path) -> None:
+        """Make, write all files or none, say where the data are and what to type next."""
+        from pyarrow import csv
+
+        from datassay.data.synthetic.examples import example
+        from datassay.store.folders import written
+        from datassay.store.outputs import check_writable, write_pages
+
+        settings: ExampleSettings = read(self.settings, given)
+        made = example(settings.name, seed=settings.seed)
+        check_writable(out, (made.file, TRUTH, README), overwrite=given["overwrite"])
+        if TRUTH in (names := written(out)) and made.file not in names:
+            raise SettingError(
+                f"out must be a folder of its own, whose {TRUTH} is that of {settings.name}; {out} "
+                "holds another example. Choose another folder."
+            )
+        data = shlex.quote(str(out / made.file))
+        text = Path(__file__).with_name(f"{settings.name}.txt").read_text(encoding="utf-8")
+        text, truth = text.format(data=data), partial(csv.write_csv, made.truth)
+        parts = {made.file: made.write, TRUTH: truth, README: text}
+        write_pages(parts, out, overwrite=given["overwrite"])
+        command = next(line.strip() for line in text.splitlines() if line.startswith("  datassay"))
+        out_console.print(str(out / made.file), f"Next: {command}", sep="\n", soft_wrap=True)
+
+
+COMMAND = _Example(
+    name="example",
+    help="""Write a small data set with planted faults, and the truth about them beside it.
+
+    digits: images, wrong labels of two kinds, near copies. people: a table with wrong labels,
+    copies, a column that gives the label away, missing values. texts: messages with wrong labels.
+    truth.csv says of every sample its true label and its fault; no command reads it. The same
+    bytes for the same seed; needs no network.
+
+    Examples:
+      datassay example digits --out example
+
+      datassay example people --out people
+    """,
+    settings=ExampleSettings,
+    inputs=(),
+    home="datassay.commands.example",
+    out="example",
+    order=5,
+)
