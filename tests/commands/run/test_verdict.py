@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click import Context
+from datassay.act.remove.rivals import Contest
 from typer.main import get_command
 
 from datassay.act.choose.compare import ActGain, ActTable
-from datassay.act.remove.rivals import Contest
 from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
 from datassay.commands.run.figures import acts_figure

@@ -9,9 +9,9 @@ from __future__ import annotations
 from datassay.act.choose.action import (
     BALANCE,
     DROP,
-    RELABEL,
     MORE,
     PURIFY,
+    RELABEL,
     REMOVE,
     REWEIGHT,
     SPLIT,
