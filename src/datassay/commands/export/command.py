@@ -26,7 +26,7 @@ ELSEWHERE += "pip install datassay-exports, or in a clone pip install ./packages
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """What the job can be told."""
+    """Settings of the job."""
 
     run: Path = setting(MISSING, "The --out of a run or score.", argument=True)
     to: str = setting(
