@@ -1,1 +1,1 @@
-"""The suite of measurements: a task a file; `python -m bench` runs it."""
+"""The suite of measurements: a task per file; `python -m bench` runs it."""

@@ -1,4 +1,4 @@
-"""The suite: every score and action against the truth, and what it costs; a task a file.
+"""The suite: every score and action against the truth, and what it costs; a task per file.
 
     python -m bench                          # quick: minutes, no files needed
     python -m bench labels selection         # some tasks; those in front of `list` have quick cases
@@ -12,8 +12,8 @@
     python -m bench list                     # tasks, cases, contenders
 
 --record keeps cells in bench/quick.jsonl or full.jsonl, and lines in bench/results.jsonl. Needs
-DATASSAY_DATA where real data are read, and the rivals: pip install 'datassay[bench]'. One that is
-not installed is left out, and said.
+DATASSAY_DATA where real data are read, and the baselines: pip install 'datassay[bench]'. One that
+is not installed is left out and named.
 """
 
 import argparse

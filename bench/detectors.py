@@ -26,12 +26,12 @@ from datassay.models import build_model
 from datassay.score import LabelIssues, held_out_probabilities
 
 FOLDS = 5
-# Rows and classes of a table that trees judge beside the network, as in `datassay run`.
+# Rows and classes of a table that trees judge besides the network, as in `datassay run`.
 FEWEST_ROWS, MOST_TREES = 1000, 20
 # Inverse penalties of the logistic regression, the strongest penalty first.
 STRENGTHS = {"text": np.logspace(-2, 3, 11), "row": np.logspace(-5, 2, 15)}
 NEIGHBOURS = (10, 20, 50)
-# A head of one hidden layer by SGD with momentum. Chosen for the rivals on seed 7 of four cells:
+# A head of one hidden layer by SGD with momentum. Chosen for the baselines on seed 7 of four cells:
 # at 0.02, or after 20 epochs, they have learnt the wrong labels by heart.
 WIDTH, EPOCHS, BATCH, RATE = 256, 10, 64, 0.005
 SAMPLES_SEEN = 40_000  # at least, where 10 epochs of a small set are few updates

@@ -31,22 +31,26 @@ class Stage(NamedTuple):
     name: str  # of the stage
     steps: tuple[str, ...]  # names of the progress steps that it is timed by
     reads: int  # passes over the stored features
-    operations: str  # additions and multiplications a sample, as functions of p, k
+    operations: str  # additions and multiplications per sample, as functions of p, k
 
 
 STAGES = (
     Stage("Jacobian features, written once", ("collect Jacobians",), 0, "2 (1 + k) d, then 2 k p"),
     Stage("Gram matrix, added up as a tree", ("multiply features",), 1, "1.1 p²"),
-    Stage("eigendecomposition, on one node", ("decompose",), 0, "10 p³ in all"),
+    Stage("eigendecomposition, on one node", ("eigendecomposition",), 0, "10 p³ in all"),
     Stage("removals: rotate, then changes", ("leave each sample out",), 1, "2 p² + r p²"),
     Stage(
-        "label issues: penalties, weighted Gram, judged again",
-        ("judge the labels", "multiply weighted", "judge the labels again"),
+        "label issues: penalties, weighted Gram, noise estimated again",
+        ("estimate label noise", "multiply weighted", "estimate label noise again"),
         3,
         "2 p² + 1.1 p² + p² + 132 k p",
     ),
     Stage("influence on 2048 partners", ("influence on others",), 1, "2 p² + 4096 p"),
 )
+
+# Names of steps in lines that earlier versions recorded.
+EARLIER = {"decompose": "eigendecomposition", "judge the labels": "estimate label noise",
+           "judge the labels again": "estimate label noise again"}  # fmt: skip
 
 
 def markdown(heads: tuple[str, ...], rows: list[tuple]) -> str:
@@ -55,13 +59,14 @@ def markdown(heads: tuple[str, ...], rows: list[tuple]) -> str:
 
 
 def stage_table(row: dict, p: int) -> str:
-    """One line a stage: work, bytes read, hours of cores, hours and money on the cluster."""
+    """One line per stage: work, bytes read, hours of cores, hours and money on the cluster."""
     rows, hours_in_all, features = [], 0.0, FLOAT32 * p * N / 1e12
+    stages = {EARLIER.get(step, step): seconds for step, seconds in row["stages"].items()}
     for stage in STAGES:
-        once = stage.steps == ("decompose",)
+        once = stage.steps == ("eigendecomposition",)
         # Jacobians and the Gram matrix are of the validation samples too.
         samples = row["n"] + (row["m"] if stage.reads < 3 and stage.name[0] in "JG" else 0)
-        each = sum(row["stages"][step] for step in stage.steps) / (1 if once else samples)
+        each = sum(stages[step] for step in stage.steps) / (1 if once else samples)
         core_hours = MEASURED_CORES * each * (1 if once else N) / 3600
         hours = each / 3600 if once else core_hours / CORES
         hours_in_all += hours
@@ -71,15 +76,9 @@ def stage_table(row: dict, p: int) -> str:
             f"{core_hours:,.3g}", f"{60 * hours:.1f} min", f"{hours * HOUR:.2f} $",
         ))  # fmt: skip
     rows.append((
-        "in all",
-        "",
-        "",
-        "",
-        "",
-        f"{60 * hours_in_all:.0f} min",
-        f"{hours_in_all * HOUR:.0f} $",
-    ))
-    heads = ("stage", "operations a sample", "measured, two cores", "features read", "core hours")
+        "in all", "", "", "", "", f"{60 * hours_in_all:.0f} min", f"{hours_in_all * HOUR:.0f} $",
+    ))  # fmt: skip
+    heads = ("stage", "operations per sample", "measured, two cores", "features read", "core hours")
     return markdown((*heads, f"{NODES} nodes", "cost"), rows)
 
 
@@ -118,7 +117,7 @@ def byte_table(p: int, k: int) -> str:
 
 
 def index_table(lines: dict[str, dict]) -> str:
-    """One line a network: rows, queries, bytes, money; processor seconds split as its stages."""
+    """One line per network: rows, queries, bytes, money; processor seconds split as its stages."""
     rows, widest = [], 0.0
     for name, what in {"index/texts": "texts, GPT", "index/cnn": "images, CNN"}.items():
         row = lines[name]

@@ -40,7 +40,7 @@ class Contender:
     """Who is asked."""
 
     ask: Callable[[Any, int], Any]  # (problem, seed) → answer, as the task's `judge` takes it
-    kind: str = "baseline"  # "ours", "trivial", "rival" or "bound": what nobody can pass
+    kind: str = "baseline"  # "ours", "trivial", "baseline" or "bound": what nobody can pass
     needs: str = ""  # a package without which it is left out
 
 
@@ -76,7 +76,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Options:
-    """What a case without contenders can be told."""
+    """Options of a case without contenders."""
 
     work: Path  # a folder that keeps what is done
     seed: int = 0  # the first of its seeds

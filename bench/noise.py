@@ -24,7 +24,7 @@ Noise = Callable[[SampleSet, int], SampleSet]
 
 
 def drawn(samples: Samples, noise: Noise | None, seed: int) -> SampleSet:
-    """The samples of a seed, their labels spoilt or not."""
+    """The samples of a seed, their labels corrupted or not."""
     found = samples(seed)
     if noise is not None:
         found = noise(found, seed)
@@ -107,7 +107,7 @@ def input_dependent(rate: float, samples: SampleSet, seed: int) -> SampleSet:
 
     Logistic regression on the true labels, five folds, C = 0.01 on standardised columns, scores
     each sample that it has not seen. Samples are ordered by the true class's lead over the best
-    other class; the chance of a wrong label falls linearly with the place in that order, from
+    other class; the chance of a wrong label falls linearly with the position in that order, from
     2 · rate to 0, and the wrong label is that other class.
     """
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=300))

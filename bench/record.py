@@ -1,4 +1,4 @@
-"""What is kept: lines of results.jsonl, and cells of quick.jsonl and full.jsonl."""
+"""What is recorded: lines of results.jsonl, and cells of quick.jsonl and full.jsonl."""
 
 import json
 import os
@@ -18,7 +18,9 @@ from bench.stats import interval
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
 LIBRARIES = ("datassay", "torch", "numpy", "scipy", "scikit-learn")
-EARLIER = {("truth", "acts"): "actions", ("kind", "rival"): "baseline"}
+# What lines of earlier versions hold, by field, and its name today.
+EARLIER = {("truth", "acts"): "actions", ("kind", "rival"): "baseline",
+           ("bench", "acts/eight data sets"): "actions/eight data sets"}  # fmt: skip
 PACKAGES = ("cleanlab", "captum", "dattri", "kronfluence", "traker", "pyDVL")
 
 
@@ -27,7 +29,7 @@ def record(bench: str, *, keep: bool = True, **figures: object) -> None:
 
     Args:
         bench: the line's name.
-        keep: whether it is kept, or only printed.
+        keep: whether it is recorded, or only printed.
         figures: sizes, seconds, peak_mib, error and whatever else was measured.
     """
     plain = {name: _plain(value) for name, value in figures.items()}
@@ -63,8 +65,10 @@ def latest() -> dict[str, dict]:
 
 
 def read(file: Path) -> list[dict]:
-    """The lines of a file; none where there is none."""
-    return list(map(json.loads, file.read_text("utf-8").splitlines())) if file.exists() else []
+    """The lines of a file, under the names of today; none where there is none."""
+    lines = map(json.loads, file.read_text("utf-8").splitlines()) if file.exists() else ()
+    return [{k: EARLIER.get((k, v), v) if isinstance(v, str) else v for k, v in line.items()}
+            for line in lines]  # fmt: skip
 
 
 def append(file: Path, line: dict) -> None:
@@ -114,9 +118,9 @@ class Cell:
     case: str
     contender: str
     kind: str
-    figures: dict[str, list[float]] = field(default_factory=dict)  # name → one value a seed
-    seconds: list[float] = field(default_factory=list)  # of processor time, one a seed
-    # the most memory held beyond the problem, one a seed
+    figures: dict[str, list[float]] = field(default_factory=dict)  # name → one value per seed
+    seconds: list[float] = field(default_factory=list)  # of processor time, one per seed
+    # the most memory held beyond the problem, one per seed
     mib: list[float] = field(default_factory=list)
     missing: str = ""  # why it is left out or failed; empty where it answered
 
@@ -126,16 +130,10 @@ class Cell:
         return self.truth, self.case, self.contender
 
 
-def cell_lines(file: Path) -> list[dict]:
-    """The lines of a file of cells; those of earlier versions under the names of today."""
-    return [{k: EARLIER.get((k, v), v) if isinstance(v, str) else v for k, v in line.items()}
-            for line in read(file)]  # fmt: skip
-
-
 def keep(found: Sequence[Cell], size: str, seed: int) -> None:
     """Write the cells into the recorded file, each in the place of its last record."""
     file = HERE / f"{size}.jsonl"
-    lines = {(x["truth"], x["case"], x["contender"]): x for x in cell_lines(file)}
+    lines = {(x["truth"], x["case"], x["contender"]): x for x in read(file)}
     stamp = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "seed": seed}
     for cell in found:
         lines[cell.key] = {
@@ -151,7 +149,7 @@ def keep(found: Sequence[Cell], size: str, seed: int) -> None:
 
 def kept(size: str) -> list[Cell]:
     names = Cell.__dataclass_fields__
-    lines = cell_lines(HERE / f"{size}.jsonl")
+    lines = read(HERE / f"{size}.jsonl")
     return [Cell(**{k: v for k, v in line.items() if k in names}) for line in lines]
 
 

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from bench.frame import Contender, Options, Task, chosen, task_named
-from bench.record import Cell, append, cell_lines, record
+from bench.record import Cell, append, read, record
 from bench.stats import memory, new_peak
 
 LIMIT = 1800  # seconds that one contender may take of one problem
@@ -68,7 +68,7 @@ def ask(size: str, names: Sequence[str], args: Namespace) -> list[Cell]:
         kind=args.kind, repeats=args.repeats,
     )  # fmt: skip
     log = None if args.work is None else args.work / f"{size}.jsonl"
-    lines = [] if log is None else cell_lines(log)
+    lines = [] if log is None else read(log)
     done = {(x["truth"], x["case"], x["seed"], x["contender"]): x for x in lines}
     missing = [replace(job, contenders=who) for job in todo if (who := _unanswered(job, done))]
     started = time.perf_counter()
@@ -171,7 +171,7 @@ def in_a_process(how: str, target: Callable[..., None], *args: Any, limit: float
 
 def _answer(pipe: Connection, task: Task, contender: Contender, problem: Any, seed: int) -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, 1)  # rivals print
+    os.dup2(devnull, 1)  # baselines print
     os.dup2(devnull, 2)
     assert task.judge is not None
     before = memory("VmRSS")
@@ -182,7 +182,7 @@ def _answer(pipe: Connection, task: Task, contender: Contender, problem: Any, se
         seconds, mib = time.process_time() - start, memory("VmHWM") - before
         figures = {k: float(v) for k, v in task.judge(problem, answer, seed).items()}
         pipe.send({"figures": figures, "seconds": seconds, "mib": mib})
-    except Exception as error:  # noqa: BLE001  a rival may raise anything; the line says what
+    except Exception as error:  # noqa: BLE001  a baseline may raise anything; the line says what
         pipe.send({"failed": _told(error), "where": traceback.format_exc()[-1500:]})
     pipe.close()
 

@@ -1,4 +1,4 @@
-"""Who is first and by how much, what has left its interval, and the tables of it."""
+"""Who wins and by how much, what has left its interval, and the tables of it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from bench.stats import interval
 
 # Figures that repeat alike, such as an AUROC of 1, have an interval of no width; processors differ.
 LEAST_HALF = 0.01
-VERDICTS = ("first", "level", "behind", "one seed")
+VERDICTS = ("win", "tie", "loss", "one seed")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Ours beside the best other in one case and figure."""
+    """Ours compared with the best other in one case and figure."""
 
     truth: str
     case: str
@@ -24,11 +24,11 @@ class Comparison:
     ours: tuple[str, float]  # the best of ours by name, and its mean
     baseline: tuple[str, float]  # the best of the others by name, bounds left out, and its mean
     lead: tuple[float, float, float]  # mean paired lead of ours and the ends of its 95 % interval
-    verdict: str  # "first", "level" (the interval holds 0), "behind", or "one seed": no interval
+    verdict: str  # "win", "tie" (the interval holds 0), "loss", or "one seed": no interval
 
 
 def comparisons(found: Sequence[Cell]) -> list[Comparison]:
-    """A place a case and figure that ours and a rival have answered."""
+    """A place a case and figure that ours and a baseline have answered."""
     groups: dict[tuple, list[Cell]] = {}
     for cell in found:
         for figure in cell.figures:
@@ -43,11 +43,17 @@ def comparisons(found: Sequence[Cell]) -> list[Comparison]:
             continue
         own, best = (max(part, key=lambda c: np.mean(c.figures[figure])) for part in (ours, others))
         lead = interval(np.subtract(own.figures[figure], best.figures[figure]))
-        verdict = "level" if lead[1] <= 0 <= lead[2] else "first" if lead[0] > 0 else "behind"
+        verdict = "tie" if lead[1] <= 0 <= lead[2] else "win" if lead[0] > 0 else "loss"
         verdict = verdict if np.isfinite(lead[1]) else "one seed"
         means = [(c.contender, float(np.mean(c.figures[figure]))) for c in (own, best)]
         given.append(Comparison(truth, case, figure, means[0], means[1], lead, verdict))
     return given
+
+
+def numbered(verdict: str, count: int) -> str:
+    if verdict == VERDICTS[-1]:
+        return f"{count} with one seed"
+    return f"{count} {verdict}{'' if count == 1 else 'es' if verdict == 'loss' else 's'}"
 
 
 def _finite(values: Sequence[float | None]) -> bool:
@@ -55,7 +61,7 @@ def _finite(values: Sequence[float | None]) -> bool:
 
 
 def verdicts(found: Sequence[Cell]) -> Iterator[str]:
-    """The table in the terminal, then who is first how often."""
+    """The table in the terminal, then how often ours wins."""
     given = comparisons(found)
     for p in given:
         lead = f"{p.lead[0]:+.4f} [{p.lead[1]:+.4f}, {p.lead[2]:+.4f}]"
@@ -67,7 +73,7 @@ def verdicts(found: Sequence[Cell]) -> Iterator[str]:
         if not all(_finite(values) for values in cell.figures.values()):
             yield f"not compared: {', '.join(cell.key)}: a figure is not finite"
     counts = {v: sum(p.verdict == v for p in given) for v in VERDICTS}
-    yield ", ".join(f"{name} {count}" for name, count in counts.items())
+    yield ", ".join(numbered(name, count) for name, count in counts.items())
 
 
 # What has changed. --------------------------------------------------------------------------
@@ -114,7 +120,7 @@ def _wide(values: Sequence[float]) -> tuple[float, float]:
 
 
 def rows(found: Sequence[Cell], size: str) -> list[Row]:
-    """A row a truth for the documentation: how often ours is first or level, and by how much."""
+    """A row per truth for the documentation: how often ours wins or ties, and by how much."""
     command = "python -m bench" if size == "quick" else "python -m bench full"
     given, shown = comparisons(found), []
     for name in TRUTHS:
@@ -123,16 +129,16 @@ def rows(found: Sequence[Cell], size: str) -> list[Row]:
             continue
         counts = {v: sum(p.verdict == v for p in own) for v in VERDICTS}
         means = [np.mean([p.ours[1] for p in own]), np.mean([p.baseline[1] for p in own])]
-        told = ", ".join(f"{v} {n}" for v, n in counts.items() if n or v != VERDICTS[-1])
+        counted = ", ".join(numbered(v, n) for v, n in counts.items() if n or v != VERDICTS[-1])
         measure = task_named(name).measure
         what = f"{measure[0].upper()}{measure[1:]}; {len(own)} figures"
-        measured = f"{told}; mean {means[0]:.3f} (best others {means[1]:.3f})"
+        measured = f"{counted}; mean {means[0]:.3f} (best others {means[1]:.3f})"
         shown.append(Row(what, measured, bench=command))
     return shown
 
 
 def details(found: Sequence[Cell]) -> Iterator[str]:
-    """Markdown: every case and figure, best of ours, best rival, the bound, and the paired lead."""
+    """Markdown: every case and figure, best of ours, best baseline, bound, and paired lead."""
     yield "| truth, case | ours | best other | bound | lead, 95 % interval | |"
     yield "|---|---|---|---|---|---|"
     for p in comparisons(found):

@@ -56,7 +56,7 @@ class WeightedTrainer(SampleWeightTrainerMixin, Trainer):
 
 
 def rows(samples: SampleSet, weights: np.ndarray | None = None) -> list[dict[str, Any]]:
-    """One dictionary a sample, as a Trainer reads them; weights are brought to a mean of 1."""
+    """One dictionary per sample, as a Trainer reads them; weights are brought to a mean of 1."""
     dictionaries = [
         dict(zip(FIELDS, x, strict=False), labels=int(y))
         for x, y in zip(samples.x, samples.y, strict=True)

@@ -151,7 +151,7 @@ def train(model: Any, texts: Sequence[Tensor], epochs: int, batch: int, seed: in
             total += float(loss.detach())
         seconds = time.perf_counter() - start
         mean = total / len(parts)
-        print(f"epoch {epoch} of {epochs}: {mean:.2f} nats a token, {seconds:.0f} s", flush=True)
+        print(f"epoch {epoch} of {epochs}: {mean:.2f} nats per token, {seconds:.0f} s", flush=True)
     model.eval()
 
 

@@ -98,7 +98,7 @@ def made(contender, kind, values, **more):
 
 @pytest.mark.parametrize(
     ("values", "verdict"),
-    [([0.9, 0.91, 0.92], "first"), ([0.8, 0.85, 0.7], "level"), ([0.5, 0.51, 0.52], "behind")],
+    [([0.9, 0.91, 0.92], "win"), ([0.8, 0.85, 0.7], "tie"), ([0.5, 0.51, 0.52], "loss")],
 )
 def test_a_verdict_is_the_paired_interval(values, verdict):
     baseline = [0.78, 0.80, 0.79]

@@ -21,15 +21,8 @@ from datassay.setting import settings_of as options_of
 from helpers.command_line import succeed
 
 PUBLIC_MODULES = (
-    "data",
-    "collect",
-    "train",
-    "score",
-    "act",
-    "polynomial",
-    "complexity",
-    "estimators",
-)
+    "data", "collect", "train", "score", "act", "polynomial", "complexity", "estimators",
+)  # fmt: skip
 STEPS = {
     **{name: name for name in ("data", "collect", "train", "score", "polynomial", "complexity")},
     **{f"act.{name}": f"act.{name}" for name in ("purify", "partition", "weigh", "sample")},
@@ -42,17 +35,11 @@ STEPS = {
 }
 # The same word for something else: ranges to search, or a method's own setting.
 OTHERS = {
-    ("weighting_grid", "n_neighbors"),
-    ("search_weights", "n_neighbors"),
-    ("search_weights", "max_ratio"),
-    ("lissa", "batch_size"),
-    ("loss_at", "precision"),
-    ("tracin", "lr"),
-    ("l2_activation", "degree"),
-    ("minimax_activation", "degree"),
-    ("routable_mixture", "task"),
-    ("complexity_table", "store"),
-}
+    ("weighting_grid", "n_neighbors"), ("search_weights", "n_neighbors"),
+    ("search_weights", "max_ratio"), ("lissa", "batch_size"), ("loss_at", "precision"),
+    ("tracin", "lr"), ("l2_activation", "degree"), ("minimax_activation", "degree"),
+    ("routable_mixture", "task"), ("complexity_table", "store"),
+}  # fmt: skip
 
 
 # Where a step's settings stand, and which class of that module they are; else in its settings.py.

@@ -62,17 +62,11 @@ def whole(n=4, ids=None):
     part = Part(np.eye(3, dtype=np.float32), torch.arange(2, dtype=torch.int32))
     rows = np.where(np.arange(n) == 1, np.nan, np.linspace(0, 1 / 3, n))
     return Whole(
-        np.array([f"<b>{i}" for i in range(n)]) if ids is None else ids,
-        rows,
-        np.arange(n * 6).reshape(n, 2, 3) > 4,
-        np.array(["a", "ü"], dtype=object),
-        (part, part),
-        {2: 0.5, "x": (1, None), "y": rows},
-        float("inf"),
-        np.float64(0.1),
-        None,
+        np.array([f"<b>{i}" for i in range(n)]) if ids is None else ids, rows,
+        np.arange(n * 6).reshape(n, 2, 3) > 4, np.array(["a", "ü"], dtype=object), (part, part),
+        {2: 0.5, "x": (1, None), "y": rows}, float("inf"), np.float64(0.1), None,
         pa.table({"row": rows}),
-    )
+    )  # fmt: skip
 
 
 # What is printed. ---------------------------------------------------------------------------

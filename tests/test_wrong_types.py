@@ -28,20 +28,14 @@ NO_MODULE = "ModelError the model must be a torch.nn.Module; got a LogisticRegre
 NO_SET = (
     "DataError train must be a SampleSet, a pair (x, y), a data frame or a Dataset of pairs; got"
 )
-NO_LIST = "SettingError models must hold one network a seed; got one Sequential. Pass a list."
+NO_LIST = "SettingError models must hold one network per seed; got one Sequential. Pass a list."
 CALLS = {
-    "collect(estimator, train)": NO_MODULE,
-    "influence(estimator, train)": NO_MODULE,
-    "influence_moments(estimator, train)": NO_MODULE,
-    "purify(estimator, train)": NO_MODULE,
-    "retrain(estimator, train, lr=0.1)": NO_MODULE,
-    "reweight(estimator, train, val)": NO_MODULE,
-    "collect(net, train.x)": NO_SET,
-    "influence(net, train.x)": NO_SET,
-    "partition(net, train.x)": NO_SET,
-    "purify(net, train.x)": NO_SET,
-    "removal_effects(net, train.x)": NO_SET,
-    "removal_curve(net, train, val, {})": NO_LIST,
+    "collect(estimator, train)": NO_MODULE, "influence(estimator, train)": NO_MODULE,
+    "influence_moments(estimator, train)": NO_MODULE, "purify(estimator, train)": NO_MODULE,
+    "retrain(estimator, train, lr=0.1)": NO_MODULE, "reweight(estimator, train, val)": NO_MODULE,
+    "collect(net, train.x)": NO_SET, "influence(net, train.x)": NO_SET,
+    "partition(net, train.x)": NO_SET, "purify(net, train.x)": NO_SET,
+    "removal_effects(net, train.x)": NO_SET, "removal_curve(net, train, val, {})": NO_LIST,
     "removal_curve([net], train, val, [0])": "SettingError rankings must be a dictionary",
     "Backbone(3)(train, val)": "SettingError name must be a string; got 3.",
     "Backbone('lite0')(train.x, val)": NO_SET,
@@ -63,7 +57,7 @@ CALLS = {
     "PolynomialRegressor(degree='x').fit(train.x, train.y)": "SettingError degree must be a whole",
     "Purifier(ridge='x').fit_resample(train.x, train.y)": "SettingError ridge must be a number",
     "PartitionedClassifier(n_blocks='x').fit(train.x, train.y)": "SettingError n_blocks must be",
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
-"""Networks, their samples, and what training again gave; made once and kept.
+"""Networks, their samples, and what training again gave; made once and stored.
 
 `SETTINGS` lists them. A cell holds the networks trained on all samples and, for many random halves
 of these, the outcome of each query under networks trained on the half. Cells take minutes to make
-and are kept in the folder of `bench.data.work`: NAME.npz and NAME_modelN.safetensors.
+and are stored in the folder of `bench.data.work`: NAME.npz and NAME_modelN.safetensors.
 """
 
 import os

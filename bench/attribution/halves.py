@@ -1,10 +1,10 @@
-"""Attribution at trained weights against really training again on halves; ours beside its rivals.
+"""Attribution at trained weights against retraining on halves; ours compared with baselines.
 
 Linear datamodelling score (Park et al. 2023): Spearman's correlation, over random halves of the
 samples, of the margin that networks trained on the half reach (of a language model: the loss of a
 text) with the sum of the half's effects; mean over queries. A seed is one of the networks of
 `cases.py`; "all networks" are their mean effect. A contender whose package is missing is left out,
-and said. Lines "attribution/..." of results.jsonl, which hold intervals over halves and queries,
+and named. Lines "attribution/..." of results.jsonl, which hold intervals over halves and queries,
 are of these networks; those "digits" of 1000 digits and networks trained by Adam, with damping
 chosen on other seeds. Lines "attribution_optimizer/..." compared effects along runs of AdamW, by
 `bench/attribution_optimizer.py` of commit 6e113e7.

@@ -138,16 +138,11 @@ def measured(name: str, options: Options) -> dict[str, object]:
         "stages": {step: round(v, 2) for step, v in stages.seconds.items()},
     }
     return {
-        "n": len(ix),
-        "parameters": sum(p.numel() for p in case.model.parameters()),
-        **took,
-        "width": ix.width,
-        "share": ix.share,
-        "bytes_a_sample": round(ix.bytes_per_sample),
+        "n": len(ix), "parameters": sum(p.numel() for p in case.model.parameters()), **took,
+        "width": ix.width, "share": ix.share, "bytes_a_sample": round(ix.bytes_per_sample),
         "bytes_on_disk": sum(p.stat().st_size for p in place.rglob("*") if p.is_file()),
-        "rank_correlation": ix.rank_correlation,
-        **asked(case, place),
-    }
+        "rank_correlation": ix.rank_correlation, **asked(case, place),
+    }  # fmt: skip
 
 
 def asked(case: Indexed, place: Path) -> dict[str, float]:
@@ -259,8 +254,8 @@ def rows(lines: dict[str, dict]) -> list[Row]:
     return [
         Row(
             f"An index of {cnn['n']:,} Fashion-MNIST images (CNN), of {texts['n']:,} texts (GPT of "
-            f"{texts['parameters']:,} weights): bytes a sample; rank correlation with the effects "
-            f"of all weights; a query of {cnn['queries']:,}",
+            f"{texts['parameters']:,} weights): bytes per sample; rank correlation with the "
+            f"effects of all weights; a query of {cnn['queries']:,}",
             "; ".join(
                 f"{x['bytes_a_sample']:,}, {x['rank_correlation']['mean']:.2f}, "
                 f"{x['ms_a_query']:.1f} ms"
@@ -274,7 +269,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             f"{lines['index/cnn, append']['anew_over_append']:.0f} times faster",
         ),
         Row(
-            "Linear datamodelling score of an index of 2048 numbers a sample (of `influence`)",
+            "Linear datamodelling score of an index of 2048 numbers per sample (of `influence`)",
             ", ".join(kept),
         ),
     ]

@@ -2,9 +2,9 @@
 
 40 sentences of news (MRPC) are inserted once each among 5000 movie reviews (rt-polarity), and one
 GPT learns them all. Each is asked for in two ways: by its own second half, the first being the
-prompt, and by its paraphrase. A ranking is judged by the place of the inserted sentence. Ours is
+prompt, and by its paraphrase. A ranking is judged by the position of the inserted sentence. Ours is
 shown raw and divided by the square root of each text's own influence (Barshan et al. 2020,
-RelatIF); beside it BM25 and the cosine of mean states.
+RelatIF); compared with BM25 and the cosine of mean states.
 """
 
 from dataclasses import dataclass, replace

@@ -23,7 +23,7 @@ def by_position(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def two_logits(model: nn.Module, batch: Batch) -> Tensor:
-    """A network of one logit, for two classes, as the rivals take it: 0 beside it."""
+    """A network of one logit, for two classes, as the baselines take it: 0 beside it."""
     outputs = model(batch["x"])
     return outputs if outputs.shape[-1] > 1 else nn.functional.pad(outputs, (1, 0))
 
@@ -60,7 +60,7 @@ class Problem:
         return log_odds(self.logits(model, batch), batch["labels"])
 
     def given(self, which: str) -> SampleSet | list[Batch]:
-        """The "train" or "queries" of a user: a SampleSet, else a dictionary a sample."""
+        """The "train" or "queries" of a user: a SampleSet, else a dictionary per sample."""
         if self.sets is not None:
             return self.sets[which == "queries"]
         return single(getattr(self, which))
@@ -85,7 +85,7 @@ class Language(Problem):
 
 
 def single(batch: Batch) -> list[Batch]:
-    """A dictionary a sample."""
+    """A dictionary per sample."""
     return [{name: t[row] for name, t in batch.items()} for row in range(len(batch["labels"]))]
 
 
@@ -159,9 +159,9 @@ def summed(effect: np.ndarray, halves: np.ndarray) -> np.ndarray:
 
 
 def lds(told: np.ndarray, truth: np.ndarray) -> float:
-    """Spearman's correlation over halves of what is told with the truth, both [S, m].
+    """Spearman's correlation over halves of the prediction with the truth, both [S, m].
 
-    Mean over queries; of a query for which all halves are said to be alike it is 0.
+    Mean over queries; of a query predicted alike for all halves it is 0.
     """
     pairs = zip(told.T, truth.T, strict=True)
     return float(np.mean([0.0 if np.ptp(a) == 0 else spearmanr(a, b)[0] for a, b in pairs]))

@@ -1,4 +1,4 @@
-"""Per-sample loss gradients a second: ours, torch.func, TRAK, kronfluence; ResNet-20, tiny BERT.
+"""Per-sample loss gradients per second: ours, torch.func, TRAK, kronfluence; ResNet-20, tiny BERT.
 
 Every sample's gradient of the loss in all weights is taken and multiplied with one query's: a
 number a sample, the least that can be kept. TRAK keeps one coordinate, kronfluence the squared
@@ -89,13 +89,13 @@ def rows(lines: dict[str, dict]) -> Row:
     ratios = [lines[f"attribution_speed/{name}"]["ratio"] for name in TASK.cases]
     return Row(
         "Per-sample loss gradients, ResNet-20 and tiny BERT, against the fastest of "
-        "torch.func, TRAK and kronfluence: samples a second",
+        "torch.func, TRAK and kronfluence: samples per second",
         "{:.1f} and {:.1f} times as many".format(*ratios),
     )
 
 
 TASK = Task(
-    measure="per-sample loss gradients a second",
+    measure="per-sample loss gradients per second",
     cases={
         "resnet20": Case(partial(rates, lambda: wrong_labels.photographs(0)[0], 256)),
         "bert": Case(partial(rates, texts.whole, 512)),

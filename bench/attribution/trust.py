@@ -1,4 +1,4 @@
-"""Does the trust check hold: its correlations beside those of ten times the retraining.
+"""Does the trust check hold: its correlations compared with those of ten times the retraining.
 
 A case trains 11 S halves. The first S are the check, what `datassay bench` says; the other 10 S,
 which share no network with it, are the truth. Every further S of these are a check of their own

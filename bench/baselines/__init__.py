@@ -1,5 +1,5 @@
-"""One adapter a rival library; tasks ask them alike. None is a dependency of the library.
+"""One adapter per baseline library; tasks ask them alike. None is a dependency of the library.
 
-Beside its own torch they install as `pip install --no-deps --target rivals kronfluence traker
-einops einconv opt_einsum peft`, then PYTHONPATH=rivals.
+Beside its own torch they install as `pip install --no-deps --target baselines kronfluence traker
+einops einconv opt_einsum peft`, then PYTHONPATH=baselines.
 """

@@ -19,7 +19,7 @@ HEURISTIC = None  # 0.1 of the mean eigenvalue
 
 
 class Rows(Dataset):
-    """One dictionary a sample."""
+    """One dictionary per sample."""
 
     def __init__(self, batch: Batch):
         self.batch = batch

@@ -60,7 +60,7 @@ def classification(problem: Problem):
 
 
 def language(problem: Language):
-    """A text is a classification a token, as TRAK's paper has it for language models."""
+    """A text is a classification per token, as TRAK's paper has it for language models."""
     names = list(problem.train)
 
     def chances(model, weights, buffers, batch):

@@ -38,7 +38,7 @@ DESIGNS = {
 
 
 def keras_networks(n_inputs: int, widths: tuple[int, ...], n_outputs: int, repeats: int):
-    """ReLU networks as Keras starts them: Glorot's uniform weights, biases 0; one a seed."""
+    """ReLU networks as Keras starts them: Glorot's uniform weights, biases 0; one per seed."""
     networks = []
     for seed in range(repeats):
         torch.manual_seed(seed)

@@ -1,7 +1,7 @@
 """VBSW on images: MNIST with LeNet-5 (S0 Table 2); a last layer retrained under weights or none.
 
 S0's gain of a model is that of the best of its retrainings on the test set itself, which the best
-of ten copies of nothing would have too. Beside it stands the mean over retrainings.
+of ten copies of nothing would have too. Compared with it stands the mean over retrainings.
 """
 
 from collections.abc import Sequence

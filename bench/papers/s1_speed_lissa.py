@@ -1,8 +1,8 @@
 """F-SI of 1000 samples of MNIST 4 vs 9, MLP(1024), against influence functions in the same run.
 
 S1 §6 says that linearisation is about 30 times faster than influence functions. Ours: kernel and
-all leave-one-outs at the paper's settings. Rivals: LiSSA as in S1 (Table 2 and its code: depth and
-scale 1000, batches of 128, 0.01 of damping a step, which is 10 on the Hessian) and conjugate
+all leave-one-outs at the paper's settings. Baselines: LiSSA as in S1 (Table 2 and its code: depth
+and scale 1000, batches of 128, 0.01 of damping a step, which is 10 on the Hessian) and conjugate
 gradients on all samples, each with the prediction changes on the same 1000 queries. They run at the
 trained weights; that training is not counted, although only they need it. Their first 20 samples
 are timed, side by side in float32 on all threads, and the seconds are multiplied by n/20. LiSSA's

@@ -4,10 +4,10 @@ MNIST 4 vs 9 with 1000 training and 1000 validation samples: an MLP, a convoluti
 scratch, and the same pretrained on EMNIST letters (the paper's own weights). Pearson correlation of
 ‖w − w₋ᵢ‖² and Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² with retraining without each of a random subset of samples.
 
-Retraining the convolutional networks takes 2 minutes and more of one core a sample. What is
+Retraining the convolutional networks takes 2 minutes and more of one core per sample. What is
 retrained goes to `retrained/TASK.csv`, which is kept with the results: any number of calls continue
 it, `--set only=retrain` does nothing else, `worker=0/2` does every second sample. Influence takes
-up to 20 seconds a sample; `only=linearised` leaves it out. Further `samples=40`,
+up to 20 seconds per sample; `only=linearised` leaves it out. Further `samples=40`,
 `precision=float64`, and --seed, of the images and of the start.
 """
 
@@ -106,7 +106,7 @@ class InParts(nn.Sequential):
 
 
 def quick(model: nn.Module) -> nn.Module:
-    """A CNN for training on a CPU: in parts, and a last convolution of one place as dense."""
+    """A CNN for training on a CPU: in parts, and a last convolution of one position as dense."""
     layers = list(model)
     convolutions = [i for i, layer in enumerate(layers) if isinstance(layer, nn.Conv2d)]
     if not convolutions:

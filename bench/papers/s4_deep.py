@@ -126,7 +126,7 @@ def one(case: str, seed: int) -> tuple[dict[str, float], dict[str, list]]:
 
 
 def measured(case: str, options: Options) -> dict[str, object]:
-    """All seeds of a case, and by how much ours is ahead of each rival."""
+    """All seeds of a case, and by how much ours is ahead of each baseline."""
     found = [one(case, seed) for seed in range(SEEDS)]
     accuracy = {what: [a[what] for a, _ in found] for what in found[0][0]}
     ahead = {what: np.subtract(accuracy[OURS], values) for what, values in accuracy.items()}

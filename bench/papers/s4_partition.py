@@ -1,7 +1,7 @@
 """S4's Figure 1, which it leaves unbuilt: divide mixed data into blocks, train on each, route.
 
-Test accuracy on routable mixtures beside the true blocks and one model, and where no router can
-work. Blocks of SD-2 and SD-3 beside what can be told: `truths/mixture.py`.
+Test accuracy on routable mixtures compared with the true blocks and one model, and where no router
+can work. Blocks of SD-2 and SD-3 compared with what can be known: `truths/mixture.py`.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Purification (S4 Figs 4, 6, 8): accuracy and V against samples removed, and where rules stop.
 
 One trace to 45 % removed a case and ranking; every stopping rule is then read off the same trace.
-"validation" sees 200 further samples of the same mixture. Loss ranking stands beside influence.
+"validation" sees 200 further samples of the same mixture. Loss ranking stands with influence.
 Five draws, or `--repeats`.
 """
 

@@ -177,7 +177,7 @@ def rows(lines: dict[str, dict]) -> Row:
     nodes, overhead = lines["cluster/nodes"], lines["cluster/overhead"]["overhead"]
     return Row(
         f"Two Ray nodes, {nodes['worker_kills']} workers and {nodes['node_kills']} node "
-        "killed; time beside this process alone: local processes, Ray",
+        "killed; time compared with this process alone: local processes, Ray",
         f"{'bit-identical' if all(nodes['same_bits'].values()) else 'differs'}; "
         f"{overhead['processes']:+.0%}, {overhead['ray']:+.0%}",
     )

@@ -16,7 +16,7 @@ from datassay.score import leave_one_out
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 KINDS = ("flow", "descent", "converged")
-SHAPES = {1: (60, 1), 3: (20, 3), 10: (12, 10)}  # k → (n, rows a sample)
+SHAPES = {1: (60, 1), 3: (20, 3), 10: (12, 10)}  # k → (n, rows per sample)
 
 
 def share(ours, oracle) -> float:

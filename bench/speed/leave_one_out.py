@@ -1,7 +1,7 @@
-"""Kernel and all leave-one-outs of MLP(1024) on 784 inputs, against one decomposition a sample.
+"""Kernel and all leave-one-outs of MLP(1024) on 784 inputs, against one decomposition per sample.
 
-The rival is the fastest brute force on the same kernel: for each sample one eigendecomposition of
-the kernel without it, then the predictions on m = n queries. It is timed on a few samples in the
+The baseline is the fastest brute force on the same kernel: for each sample one eigendecomposition
+of the kernel without it, then the predictions on m = n queries. It is timed on a few samples in the
 same run and multiplied by n, both on all threads and on one thread per core side by side (the
 faster counts). float64 throughout, as published scores in float32 are wrong for small effects.
 """
@@ -43,7 +43,7 @@ def one_removal(kernel, val_kernel, residual, tau: float, i: int, driver: str):
 
 
 def brute_seconds(lin, tau: float, n: int) -> float:
-    """Seconds for all n removals: the faster of all threads at once and one thread a core."""
+    """Seconds for all n removals: the faster of all threads at once and one thread per core."""
     kernel, val_kernel = lin.kernel.numpy(), lin.val_kernel.numpy()
     residual = lin.residual.flatten().numpy()
     few = 3 if n >= 1000 else 6
@@ -97,8 +97,8 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             f"{speed['seconds']:.2f} s",
         ),
         Row(
-            "The 1000 leave-one-outs alone, against one decomposition a sample (times grow as n to "
-            f"the {slopes['ours']:.1f} against {slopes['brute_force']:.1f})",
+            "The 1000 leave-one-outs alone, against one decomposition per sample (times grow as n "
+            f"to the {slopes['ours']:.1f} against {slopes['brute_force']:.1f})",
             f"{speed['ratio']:.0f} times faster",
         ),
     ]

@@ -1,9 +1,9 @@
 """Local-variance weights of 60 000 x 64 features, k = 20, against scikit-learn's neighbours.
 
-Exact and approximate search beside `NearestNeighbors(algorithm="brute", n_jobs=-1)` in the same run
-and in turn, the minimum of each; seconds of the processor too, since the wall clock also counts
-whatever else the machine does. The k-d tree, S0's choice, answers 200 queries on one core, times
-n/200. Needs datassay[neighbors]; OMP_NUM_THREADS=2.
+Exact and approximate search compared with `NearestNeighbors(algorithm="brute", n_jobs=-1)` in the
+same run and in turn, the minimum of each; seconds of the processor too, since the wall clock also
+counts whatever else the machine does. The k-d tree, S0's choice, answers 200 queries on one core,
+times n/200. Needs datassay[neighbors]; OMP_NUM_THREADS=2.
 """
 
 import time

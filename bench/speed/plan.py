@@ -38,12 +38,12 @@ PLANNED = {
 # What reports progress → the step of the plan; other reports are of retraining.
 STEPS = {
     "collect Jacobians": "collect",
-    "multiply features": "decompose",
-    "decompose": "decompose",
+    "multiply features": "eigendecomposition",
+    "eigendecomposition": "eigendecomposition",
     "leave each sample out": "leave one out",
-    "judge the labels": "label issues",
+    "estimate label noise": "label issues",
     "multiply weighted": "label issues",
-    "judge the labels again": "label issues",
+    "estimate label noise again": "label issues",
     "influence on others": "influence",
 }
 # Steps of the plan that the run does in one go with an earlier one.
@@ -61,7 +61,7 @@ class Steps:
     def __call__(self, what: str, done: int, total: int) -> None:
         """Note a report: the time since the last one went to the step that reports now."""
         step = STEPS.get(what, "retrain")
-        if step == "decompose" and self._current not in ("collect", "decompose"):
+        if step == "eigendecomposition" and self._current not in ("collect", "eigendecomposition"):
             step = "label issues"  # of the kernel averaged for them, where that of the run is joint
         # A report of nothing done says that what came before has ended.
         self.lap(self._current if done == 0 else step)

@@ -5,7 +5,7 @@ Every case runs in a fresh process; OMP_NUM_THREADS=2. The seconds recorded coun
 dead ones too: 2 n p² operations, nothing read, nothing solved. scikit-learn's own best routes are
 timed on 20 000 images and 2343 features of their 14 x 14 means, which they can hold: RidgeCV, which
 chooses among the same number of ridges by the same leave-one-out errors, and Ridge by Cholesky with
-one given; ours on the same beside them.
+one given; ours on the same compared with them.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""All of Fashion-MNIST from files to page: seconds a stage, peak memory, and how time grows with n.
+"""All of Fashion-MNIST from files to page: seconds per stage, peak memory, growth of time with n.
 
 n = 7500 to 60 000 (10 outputs, 10 000 validation images), each in a fresh process, then the
 exponent is fitted. Settings can be given: `--set sizes=7500,15000 products=float64 projection=400

@@ -3,13 +3,13 @@
 Same network, same Fashion-MNIST images, same number of features, float32, same threads; contenders
 take turns and the best of several turns counts. Two questions:
 
-- scalar: one gradient a sample, of the network's first output: what TRAK and dattri compute;
+- scalar: one gradient per sample, of the network's first output: what TRAK and dattri compute;
 - joint: the gradients of all 10 outputs, [n, 10, p]. The libraries that take a scalar need ten such
   passes, so theirs is a tenth of their scalar figure and is not timed again.
 
-"averaged" is Datassay's one row of features a sample for all 10 outputs: 10 backward passes, so it
-has no twin among the rivals. What a rival computes is not always the same: each line says what.
-Their dense projections for CPUs take minutes a batch and are left out.
+"averaged" is Datassay's one row of features per sample for all 10 outputs: 10 backward passes, so
+it has no counterpart among the baselines. What a baseline computes is not always the same: each
+line says what. Their dense projections for CPUs take minutes per batch and are left out.
 """
 
 import contextlib
@@ -127,7 +127,7 @@ def best_rates(turns: dict[str, Turn], missing: dict[str, str]) -> dict[str, flo
             start = time.perf_counter()
             try:
                 done = take()
-            except Exception as error:  # noqa: BLE001  whatever a rival raises, the line says so
+            except Exception as error:  # noqa: BLE001  whatever a baseline raises, the line says so
                 missing[what] = f"{type(error).__name__}: {error}"[:300]
                 continue
             rate = done / (time.perf_counter() - start)

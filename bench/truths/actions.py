@@ -1,9 +1,10 @@
-"""The best act: what following the first row of the table of acts really gains.
+"""The best action: what following the first row of the table of actions really gains.
 
-The gain is that of five fresh networks on right-labelled test samples. Beside it: doing nothing,
-and acts that one would do without a table. With real data every row of the table is judged too: is
-what helps most first, or within its interval, and do intervals hold the true gains? The table sees
-only spoilt samples, in fifths; settings were chosen on digits, which is no case there.
+The gain is that of five fresh networks on right-labelled test samples. Compared with it: doing
+nothing, and actions that one would do without a table. With real data every row of the table is
+judged too: is what helps most first, or within its interval, and do intervals hold the true gains?
+The table sees only corrupted samples, in fifths; settings were chosen on digits, which is no case
+there.
 """
 
 from collections.abc import Callable
@@ -45,18 +46,18 @@ class Faulty:
 
 @dataclass(frozen=True)
 class Tabled:
-    """The act to do, the table that says so, and the acts of its rows."""
+    """The action to do, the table that says so, and the actions of its rows."""
 
     act: Action | None
     table: ActionTable
     actions: tuple[Action, ...]
 
 
-# The table and what acts really gain. -------------------------------------------------------
+# The table and what actions really gain. -------------------------------------------------------
 
 
 def tabled(train: SampleSet, seed: int) -> Tabled:
-    """The table of acts in fifths, and the first act where the table says that it helps."""
+    """The table of actions in fifths, and the first action where the table says that it helps."""
     lin = da.collect(da.build_model("mlp:width=256", train, seed=seed), train)
     information = da.sample_information(lin, loo=da.leave_one_out(lin)).information
 
@@ -85,7 +86,7 @@ def _networks(train: SampleSet, n: int, seed: int) -> Networks:
 
 
 def gains(train: SampleSet, test: SampleSet, actions, metric: str, seed: int) -> dict[str, float]:
-    """What each act gains fresh networks on the test samples, by kind and number dropped."""
+    """What each action gains fresh networks on the test samples, by kind and number dropped."""
     learner = _networks(train, FRESH, 500 + 1000 * seed)
     plain = learner.outputs(train, test, np.tile(np.arange(len(train)), (learner.repeats, 1)))
     base = _score(plain, test, metric)
@@ -96,7 +97,7 @@ def gains(train: SampleSet, test: SampleSet, actions, metric: str, seed: int) ->
 
 
 def _name(act) -> str:
-    """The same act on fifths and on all."""
+    """The same action on fifths and on all."""
     return act.words if act.kind == "drop" else act.kind
 
 
@@ -119,7 +120,7 @@ def of_rows(task: Faulty, answer: Tabled, seed: int) -> dict[str, float]:
     if not rows:
         return {"first right": 1.0}
     inside = [r.low <= truth[_name(r)] <= r.high for r in rows]
-    # Nothing to do is an act too: it gains nothing.
+    # Nothing to do is an action too: it gains nothing.
     own = truth[_name(rows[0])] if rows[0].verdict == "better" else 0.0
     winner = max([0.0, *(truth[_name(r)] for r in rows)])
     right = own >= winner - 1e-12 or rows[0].low <= winner <= rows[0].high
@@ -255,9 +256,9 @@ FULL = {
 
 
 def rows(lines: dict[str, dict]) -> Row:
-    actions = lines["acts/eight data sets"]
+    actions = lines["actions/eight data sets"]
     return Row(
-        f"Table of acts, eight data sets with a known fault or none, {actions['cells']} tables: "
+        f"Table of actions, eight data sets with a known fault or none, {actions['cells']} tables: "
         "first is what helps most on right-labelled test samples, or its interval holds that "
         "gain; clean data let be; intervals that hold the true gain",
         f"{100 * actions['first_right']:.0f} %; {100 * actions['clean_let_be']:.0f} %; "
@@ -266,7 +267,7 @@ def rows(lines: dict[str, dict]) -> Row:
 
 
 TASK = Task(
-    measure="accuracy gained by the act",
+    measure="accuracy gained by the action",
     cases={
         "synthetic, 20 % wrong": Case(
             partial(small, "synthetic", 250, noise.UNIFORM(0.2)), quick=True

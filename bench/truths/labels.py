@@ -100,7 +100,7 @@ def _row(name: str, line: dict) -> Row:
     half = own.get("auroc_half_interval")
     seconds = [f", {x['seconds']:.0f} s" if line["n"] > 4000 else "" for x in (own, baseline)]
     return Row(
-        f"Wrong labels, {name}, n = {line['n']}: AUROC (best rival)",
+        f"Wrong labels, {name}, n = {line['n']}: AUROC (best baseline)",
         f"{own['auroc']:.4f}{f' ± {half:.4f}' if half else ''}{seconds[0]} "
         f"({best} {baseline['auroc']:.4f}{seconds[1]})",
     )
@@ -130,7 +130,7 @@ TASK = Task(
         "pyDVL, neighbour Shapley": Contender(shapley, needs="pydvl"),
     },
     judge=judge,
-    # Settings of ours: digits and 2000 samples of both MNISTs; of the rivals: four cells.
+    # Settings of ours: digits and 2000 samples of both MNISTs; of the baselines: four cells.
     chosen_on={
         "digits": (200, 201), "mnist": (200, 201), "fashion": (200, 201),
         "wine": (7,), "census": (7,), "breast_cancer": (7,),

@@ -1,4 +1,4 @@
-"""Mixture recovery: samples that obey different rules are told apart. Adjusted Rand index.
+"""Mixture recovery: samples that obey different rules are distinguished. Adjusted Rand index.
 
 The number of rules is given to everybody. The bound assigns by models of the true parts.
 """
@@ -94,7 +94,7 @@ def oracle(samples: SampleSet, seed: int) -> float:
 
 
 TASK = Task(
-    measure="samples of mixed rules told apart: adjusted Rand index",
+    measure="samples of mixed rules distinguished: adjusted Rand index",
     cases={
         "letters, 350 and 150": Case(lambda seed: sd_mixture((350, 150), seed=seed), quick=True),
         "two linear rules": Case(two_rules, quick=True),

@@ -1,9 +1,10 @@
 """Removal and addition: which samples carry the accuracy.
 
 A contender values every sample, given a validation part. "removal": the most valuable go first; the
-area between the accuracy with as many random samples gone and without these, from 0 to half of the
-samples. "addition": the most valuable come first; the area above random, from 5 % to half. Judged
-by logistic regression on other, right-labelled samples; a tenth of the training labels is wrong.
+area between the accuracy with as many random samples removed and without these, from 0 to half of
+the samples. "addition": the most valuable come first; the area above random, from 5 % to half.
+Judged by logistic regression on other, right-labelled samples; a tenth of the training labels is
+wrong.
 """
 
 import warnings

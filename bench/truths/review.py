@@ -1,4 +1,4 @@
-"""Errors found per review: an order that learns from the reviewer, a fixed one, and rivals'.
+"""Errors found per review: an order that learns from the reviewer, a fixed one, and baselines'.
 
 One label in twenty is wrong, as is known. A reviewer who knows the truth, or who is wrong in one of
 twenty, looks at 20 labels at a time, always the first of what is left. Our order learns from the
@@ -9,7 +9,7 @@ tables also of boosted trees. Settings were chosen on `CHOOSE`, which holds othe
 Noise: "uniform"; "pair" (each class to one other); "like" (classes that people confuse); "one-way"
 (of two classes only one is given as the other); "input" (where a linear scorer is unsure);
 "region" (half the labels in one region of the inputs, as of one bad source); "two columns";
-"human" (CIFAR-10N; of its wrong labels a random part is mended, so that one in twenty is left).
+"human" (CIFAR-10N; of its wrong labels a random part is corrected, so that one in twenty is left).
 """
 
 from dataclasses import dataclass, replace
@@ -140,7 +140,7 @@ def made(draw: partial, seed: int) -> Reviewed:
 
 @dataclass(frozen=True)
 class Review:
-    """One simulated review: what was found, and what was said before each batch."""
+    """One simulated review: what was found, and what was predicted before each batch."""
 
     found: np.ndarray  # errors seen after 1, 2, ... reviews.
     said: list[Remaining]  # at 0, 20, 40, ... decisions.
@@ -180,7 +180,7 @@ def interval_figures(review: Review) -> dict[str, float]:
 
 
 def stop_figures(review: Review) -> dict[str, float]:
-    """When one is first told to stop, and what is then left; empty where that is not said."""
+    """When stopping is first advised, and what is then left; empty where it never is."""
     for batch, (said, left) in enumerate(zip(review.said, review.left, strict=True)):
         if said.can_stop:
             before = int(review.found[EVERY * batch - 1])

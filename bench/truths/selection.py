@@ -3,7 +3,7 @@
 Each contender sees the given labels, of which none or a tenth are wrong, and says what to keep at
 five rates. Networks that scored nothing learn from each part, by the same number of updates, and
 are judged on right-labelled samples. What several contenders share is made with the task: networks
-trained on all samples for the rivals, the linearisation and the label scores for ours.
+trained on all samples for the baselines, the linearisation and the label scores for ours.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Given:
 
     @cached_property
     def dynamics(self) -> baselines.Dynamics:
-        """What networks said of the samples while they learned."""
+        """Predictions of networks on the samples while they learned."""
         return baselines.dynamics(self.train, NETWORK, self.seed)
 
     @cached_property
@@ -176,7 +176,7 @@ def _contenders() -> dict[str, Contender]:
         "prototypes": baselines.prototypes,
         "moderate": baselines.moderate,
     }
-    # S1's order, the default until now: ours once, a rival here.
+    # S1's order, the default until now: ours once, a baseline here.
     papers["information"] = partial(ours, rule="information", suspects=False)
     papers["suspects, then information"] = partial(ours, rule="information")
     kinds = (("trivial", trivial), ("baseline", papers), ("ours", {"summarize": ours}))

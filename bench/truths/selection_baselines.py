@@ -1,6 +1,6 @@
-"""Rivals of the selection truth, written from their papers: each orders or draws what to keep.
+"""Baselines of the selection truth, written from their papers: each orders or draws what to keep.
 
-A rival is called with `selection.Given` and a keep rate and gives positions. Scores of
+A baseline is called with `selection.Given` and a keep rate and gives positions. Scores of
 one training are shared: `Dynamics` holds the outputs of 5 networks on every sample in every epoch.
 Every ranking keeps classes in proportion to the given labels, as the papers' own code does or as
 their class-balanced variants do; without that the hardest-first rankings lose more.
@@ -26,10 +26,10 @@ TURN = 0.2  # keep rate from which Sorscher's prototypes keep the hardest
 
 @dataclass(frozen=True, eq=False)
 class Dynamics:
-    """What networks said of the training samples while they learned from all of them."""
+    """Predictions of networks on the training samples while they learned from all of them."""
 
     # [networks, epochs, n, k], when a batch held the sample; the last incomplete batch of an epoch
-    # is left out, and its samples keep what was said an epoch before
+    # is left out, and its samples keep the predictions of the epoch before
     probability: Float[np.ndarray, "s e n k"]
     # [n, width], last hidden layer of the first network when trained
     embedding: Float[np.ndarray, "n width"]
@@ -69,7 +69,7 @@ class Dynamics:
 
 
 def dynamics(train, network: str, seed: int) -> Dynamics:
-    """Train `NETWORKS` networks on all samples and keep what they said."""
+    """Train `NETWORKS` networks on all samples and keep their predictions."""
     n, k, size = len(train), train.n_classes, 64
     models = [build_model(network, train, seed=100_000 + 1000 * seed + s) for s in range(NETWORKS)]
     per_epoch = n // size
@@ -121,7 +121,7 @@ def at_random(task, kept: int) -> Int[np.ndarray, " kept"]:
 
 
 def highest(score):
-    """A rival that keeps the samples of the highest score."""
+    """A baseline that keeps the samples of the highest score."""
 
     def select(task, kept: int) -> Int[np.ndarray, " kept"]:
         order = np.argsort(-score(task), kind="stable")

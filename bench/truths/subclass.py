@@ -32,7 +32,7 @@ def digits(rare: int, upper: tuple[int, ...], seed: int) -> Given:
 
 
 def blobs(seed: int) -> Given:
-    """Six clusters in eight columns, three a class; one of them rare."""
+    """Six clusters in eight columns, three per class; one of them rare."""
     rng = np.random.default_rng((seed, 16))
     y = rng.integers(0, 6, 4000)
     x = rng.normal(0, 2, (6, 8))[y] + rng.normal(size=(4000, 8))

@@ -1,6 +1,6 @@
 """What projecting, sharing a kernel and less precise products change in the scores.
 
-"averaged, ..." is on digits: one shared kernel, and a projection, in place of the joint one. The
+"averaged, ..." is on digits: one shared kernel, and a projection, instead of the joint one. The
 others are Fashion-MNIST's run over 60 000 samples, 400 of them (or `--set n=400,1000,3000`) scored
 from its features, for growing p, against an exact kernel: rank correlations of information, label
 scores and mean influence, with 95 % intervals. "products": 7500 samples, 400 coordinates a tensor;
@@ -36,7 +36,7 @@ FORMS = {
     "averaged": {"outputs": "averaged", "projection": None},
     "projected": {"outputs": "joint", "projection": 1000},
 }
-# Of rows an output the kernels are ten times as large.
+# Of rows per output the kernels are ten times as large.
 JOINT = {"n_features": (512, 1024, 2048, 4096)}
 NO_LIMIT = 1e12  # bytes: what is too much for this machine is measured too, on a few samples
 

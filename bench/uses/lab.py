@@ -8,7 +8,7 @@ from functools import partial
 from bench.frame import Case, Options, Row, Task
 
 SEEDS = 5
-# Beside the one number: what `papers/README.md` quotes.
+# Besides the one number: what `papers/README.md` quotes.
 LAWS = ("equations", "noise", "error", "spread", "right", "laws")
 WHOLE = {"pde-discovery": ("data", "forms", *LAWS), "simulated-laws": LAWS}
 

@@ -4,7 +4,7 @@ A "user" owns a small random part of a data set and extrapolates its learning cu
 the mean error on the large test part of fits to more samples than the user has. Two tests a curve:
 the score at twice, four and eight times the user's samples (digits: 1.5, 2.1 and 3.25 times), and
 the same read along the other axis: the samples needed for the score that those sizes really reach.
-Eight users a set and model, or `--repeats`; fits are kept in --work.
+Eight users per set and model, or `--repeats`; fits are stored in --work.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Faces: the `__init__` of a step hands on its public names, each loaded when first used."""
+"""Public modules: the `__init__` of a step exports its public names, loaded when first used."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PublicModule(ModuleType):
 
 
 def make_public(package: str) -> None:
-    """Make a package a face: it hands on what its `if TYPE_CHECKING:` block imports.
+    """Make a package a public module: it hands on what its `if TYPE_CHECKING:` block imports.
 
     That block is the one list of names: type checkers read it, and so does this function, from the
     package's source. Importing the package then loads none of the modules behind it.

@@ -20,7 +20,7 @@ MOST_SHOWN = 10  # rows of a table in a notebook
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a column holds, kept in the metadata of its field in Arrow tables and Parquet files.
+    """What a column holds, stored in the metadata of its field in Arrow tables and Parquet files.
 
     Attributes:
         meaning: in words.
@@ -62,8 +62,8 @@ def column(
         sign: what a high value says.
         digits: significant ones to show.
         name: of the column; empty: the field's.
-        joint: its name in a table of all scores; None: the same; empty: it has no place there.
-        values: result → the column's values; None: the field as it is, a list a row of [n, k].
+        joint: its name in a table of all scores; None: the same; empty: it is left out there.
+        values: result → the column's values; None: the field as it is, a list per row of [n, k].
         default: of the field.
 
     Returns:
@@ -74,7 +74,7 @@ def column(
 
 
 def sample_ids() -> Any:
-    """The field `ids` of a result with a row a sample: its table's first column, `id`."""
+    """The field `ids` of a result with a row per sample: its table's first column, `id`."""
     return column("the sample's id", name="id")
 
 

@@ -1,4 +1,4 @@
-"""Results in a file: a Parquet table, and beside it as JSON what is no column; nothing pickled.
+"""Results in a file: a Parquet table, and with it as JSON what is no column; nothing pickled.
 
 The table is the result's own, as `to_table` gives it, so any reader of Parquet can show it. A field
 with a value a row is a column (`Class.field`, unless the table holds the same column already); an
@@ -29,7 +29,7 @@ from datassay.store.atomic import write_whole
 KEY = b"datassay"
 FORMAT = 1
 LIMIT = 2**31 - 1  # bytes of the JSON; Arrow's own is 100 MB
-PLAIN = "biuf"  # kinds of arrays that are kept as their bytes
+PLAIN = "biuf"  # kinds of arrays that are stored as their bytes
 WORDS = "UO"
 
 
@@ -115,7 +115,7 @@ class _Columns:
     columns: dict[str, Any]
 
     def add(self, array: np.ndarray, name: str) -> str | None:
-        """Name of the column that holds the array; None where it has not one value a row."""
+        """Name of the column that holds the array; None where it has not one value per row."""
         if array.ndim == 0 or len(array) != self.n_rows or array.size == 0:
             return None
         column = pa.array(array.reshape(-1))

@@ -147,9 +147,9 @@ def test_removal_curve_is_deterministic_and_refuses():
     low, one = {"low": np.arange(len(train)) // 2}, [nn.Linear(train.x.shape[1], 1)]
     for choice, kind, message in (
         ((models, {}, [1.0]), SettingError, "fractions must lie in"),
-        (([], {}, [0.5]), SettingError, "models must hold one network a seed"),
+        (([], {}, [0.5]), SettingError, "models must hold one network per seed"),
         ((models, low, [0.5]), SettingError, r"'low' is none. Of scores pass scores.argsort\(\)"),
-        ((one, {}, [0.5]), ModelError, "must have 3 outputs, one a class; got 1"),
+        ((one, {}, [0.5]), ModelError, "must have 3 outputs, one per class; got 1"),
     ):
         with pytest.raises(kind, match=message):
             removal_curve(choice[0], train, val, choice[1], fractions=choice[2])
@@ -170,7 +170,7 @@ def test_detection_contest_names_the_winner_and_ties():
     good, poor = wrong + 0.3 * g.normal(size=400), wrong + 3 * g.normal(size=400)
     won = detection_contest(wrong, {"ours": good, "loss": poor})
     assert won.outcome == "won" and won.verdict.startswith(
-        "Ours does better than loss, the best rival: 0.9"
+        "Ours does better than loss, the best baseline: 0.9"
     )
     assert won.rankings == ("ours", "loss", RANDOM) and "Random has" in won.verdict
     assert detection_contest(wrong, {"ours": poor, "loss": good}).outcome == "lost"

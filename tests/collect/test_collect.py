@@ -214,9 +214,9 @@ NO_SETS = {
     "task": (classes(), regression(), r"same classes; got a, b, c and none \(regression\)"),
 }  # fmt: skip
 NO_OUTPUTS = [
-    (4, classes(), "must have 3 outputs, one a class; got 4. Change its last layer"),
-    (1, classes(), "must have 3 outputs, one a class; got 1"),
-    (3, classes(k=2), r"must have 2 outputs, one a class \(or 1 for two classes\); got 3"),
+    (4, classes(), "must have 3 outputs, one per class; got 4. Change its last layer"),
+    (1, classes(), "must have 3 outputs, one per class; got 1"),
+    (3, classes(k=2), r"must have 2 outputs, one per class \(or 1 for two classes\); got 3"),
     (2, regression(), "must have 1 output, one a target; got 2"),
     (1, regression(columns=2), "must have 2 outputs, one a target; got 1"),
 ]

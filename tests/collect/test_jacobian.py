@@ -94,7 +94,7 @@ def test_a_dense_layers_input_changed_in_place_afterwards():
         ("cnn", {"1", "3", "5", "7"}), ("lenet5", {"1", "4"}), ("strided", {"0"}),
         ("convolution without bias", {"0"}), ("hooked convolution", {"0"}), ("groups", set()),
         ("circular", set()), ("padded to the same size", set()), ("called otherwise", set()),
-        ("several images a sample", set()), ("bare convolution", set()),
+        ("several images per sample", set()), ("bare convolution", set()),
     ],
 )  # fmt: skip
 def test_a_convolution_is_factored_only_where_patches_are_what_it_sees(case, found):

@@ -126,7 +126,7 @@ def test_networks_without_weights_or_statistics_of_their_own_are_refused(call):
         (recurrent, "torch.func can run for many networks at once; got RuntimeError: Batching"),
         (lambda: nn.Linear(9, 2), r"must accept samples of shape \[3, 4\]; it raised"),
         (nn.Flatten, "must have a trainable parameter"),
-        (lambda: nn.Linear(4, 2), r"must be \[n, k\], one row a sample; got \[1, 3, 2\]"),
+        (lambda: nn.Linear(4, 2), r"must be \[n, k\], one row per sample; got \[1, 3, 2\]"),
     ],
 )
 def test_retraining_refuses_what_it_cannot_run(model, message):

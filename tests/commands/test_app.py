@@ -288,7 +288,15 @@ def test_plan_writes_and_collects_nothing(here, monkeypatch):
     monkeypatch.setattr(job, "collect", None)
     before = contents(here)
     result = succeed("run", "digits", "--plan", "--out", "out")
-    for part in ("collect", "decompose", "leave one out", "retrain", "1438 x 1438", "GB", "dual"):
+    for part in (
+        "collect",
+        "eigendecomposition",
+        "leave one out",
+        "retrain",
+        "1438 x 1438",
+        "GB",
+        "dual",
+    ):
         assert part in result.stdout
     assert "Nothing was run" in result.stdout
     assert contents(here) == before

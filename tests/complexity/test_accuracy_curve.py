@@ -8,11 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve, nested_order
 from datassay.complexity.curve_law import fit_curve_laws
-from datassay.complexity.needed_samples import (
-    _shared_luck,
-    extrapolate,
-    forecast,
-)
+from datassay.complexity.needed_samples import _shared_luck, extrapolate, forecast
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError, SettingError
@@ -196,7 +192,7 @@ def curve_of(sets, **settings):
         (lambda s: Estimators(LogisticRegression(), 1).errors(*s, np.zeros((1, 5), int)),
          "LogisticRegression raised ValueError"),
         (lambda s: Estimators(object(), 2), "must have fit and predict"),
-        (lambda s: Networks([]), "one network a repeat"),
+        (lambda s: Networks([]), "one network per repeat"),
         (lambda s: extrapolate(simulated(0, repeats=1)), "at least 2 repeats"),
         (lambda s: extrapolate(simulated(0), level=1.0), "level must lie"),
         (lambda s: extrapolate(simulated(0), draws=20).needed(95), r"must lie in \(0, 1\)"),

@@ -103,7 +103,7 @@ def test_what_would_join_wrong_rows_is_refused(pd, frame):
     with pytest.raises(DataError, match="must have the same index"):
         da.load((frame[["mark"]], frame["y"].sample(frac=1, random_state=0)))
     assert len(da.load((frame[["mark"]], frame["y"].tolist()))[0])
-    with pytest.raises(DataError, match="y must have one entry a sample; got 5 for 60"):
+    with pytest.raises(DataError, match="y must have one entry per sample; got 5 for 60"):
         da.load((frame[["mark"]], frame["y"].to_numpy()[:5]))
 
 

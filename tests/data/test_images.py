@@ -65,7 +65,7 @@ Y_TEST_FILE = "t10k-labels-idx1-ubyte.gz"
         (Y_FILE, lambda b: gzip.compress(b"abcdef"), "must start as an IDX"),
         (Y_FILE, lambda b: gzip.compress(gzip.decompress(b)[:-1]), r"20 bytes .*\(12,\); got 19"),
         (X_FILE, lambda b: gzip.compress(idx_bytes(X[0])), "must hold bytes in 3 dimensions"),
-        (Y_FILE, lambda b: gzip.compress(idx_bytes(Y[:-1])), "one entry a sample; got 11 for 12"),
+        (Y_FILE, lambda b: gzip.compress(idx_bytes(Y[:-1])), "one entry per sample; got 11 for 12"),
         (Y_TEST_FILE, lambda b: gzip.compress(idx_bytes(Y_TEST + 9)), "in y_val must lie among"),
     ],
 )
@@ -161,7 +161,7 @@ def test_folders_without_images(tmp_path):
     with pytest.raises(DataError, match=r"every class folder must hold images.*empty"):
         da.load(tmp_path)
     (tmp_path / "train").mkdir()
-    with pytest.raises(DataError, match="one folder a class"):
+    with pytest.raises(DataError, match="one folder per class"):
         da.load(tmp_path)
 
 

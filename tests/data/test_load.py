@@ -195,7 +195,7 @@ HUGE = sparse.csr_matrix((10**7, 10**7))
         ((X, Y), {"target": "y"}, "columns of a table"),
         ((X, Y), {"ids": "id"}, "columns of a table"),
         ((X, Y), {"ids": np.arange(20.0)}, "ids must be .* float64"),
-        ((X, Y), {"ids": np.arange(3)}, "ids must have one entry a sample; got 3 for 20"),
+        ((X, Y), {"ids": np.arange(3)}, "ids must have one entry per sample; got 3 for 20"),
         ((X, Y), {"ids": ["a", 1] * 10}, "a mix of int, str"),
         ((X, Y), {"ids": ["k" * 1001, *map(str, range(19))]}, "1000 characters; one has 1,001"),
         ((X, Y), {"ids": np.arange(20, dtype=np.uint64) + 2**63}, r"must lie below 2\^63"),
@@ -221,13 +221,13 @@ HUGE = sparse.csr_matrix((10**7, 10**7))
         ((X, 3.5 + Y * 0), {"task": "regression"}, r"differ; all \d+ in y are 3\.5"),
         ((X[:1], Y[:1]), {"task": "regression"}, "at least 2 training samples"),
         ((X[:0], Y[:0]), {}, "y must be .* got shape"),
-        ((X, Y[:5]), {}, "y must have one entry a sample; got 5 for 20"),
+        ((X, Y[:5]), {}, "y must have one entry per sample; got 5 for 20"),
         ((X, Y, X[:, :1], Y), {}, r"must have one shape; got x \(2,\) and \(1,\)"),
         ((X, X, X, Y * 1.0), {}, r"must have one shape; .* y \(2,\) and \(\)"),
         ((X, Y, X, Y + 1), {}, "labels in y_val must lie among the 2 classes .* got 2"),
         ((X, Y.astype(str), X, Y), {}, "y_val must name its classes as y does"),
         ((X, np.eye(2)[Y]), {}, "one-hot"),
-        ((X, np.eye(2)[Y]), {"task": "classification"}, "one label a sample"),
+        ((X, np.eye(2)[Y]), {"task": "classification"}, "one label per sample"),
         ((X, Y.astype(str)), {"task": "regression"}, "regression needs numbers"),
         ((X, Y.astype(complex)), {}, "y must hold numbers"),
         ((X.astype(complex), Y), {}, "x must hold numbers"),
@@ -275,7 +275,7 @@ def test_several_labels_a_sample_are_0_or_1(kind):
     assert train.has_several_labels and not train.is_classification
     assert train.y.dtype == np.float64 and set(np.unique(train.y)) == {0, 1}
     (told,) = train.warnings
-    assert "3 labels a sample, each 0 or 1" in told and "loss='bce'" in told
+    assert "3 labels per sample, each 0 or 1" in told and "loss='bce'" in told
     assert val.warnings == train.warnings
     with pytest.raises(DataError, match="several labels, each 0 or 1, leave task out"):
         da.load((X, y), task="classification")

@@ -39,9 +39,9 @@ def test_a_subset_keeps_every_column_of_its_samples(n, data):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y": np.zeros(5, dtype=int)}, "y must have one entry a sample; got 5 for 6"),
+        ({"y": np.zeros(5, dtype=int)}, "y must have one entry per sample; got 5 for 6"),
         ({"texts": np.array(["a"])}, "texts must have one entry"),
-        ({"source": np.array(["a"])}, "source must have one entry a sample; got 1 for 6"),
+        ({"source": np.array(["a"])}, "source must have one entry per sample; got 1 for 6"),
         ({"ids": np.array([1, 2, 3, 3, 3, 4])}, "unique; 3 occurs 3 times"),
         ({"x": np.full((6, 2), np.nan)}, "x must be finite; 6 of 6"),
         ({"y": np.full(6, np.inf), "class_names": ()}, "y must be finite"),

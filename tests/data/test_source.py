@@ -41,12 +41,12 @@ def test_the_column_of_a_table_is_no_feature(tmp_path):
 @pytest.mark.parametrize(
     ("data", "source", "message"),
     [
-        ((X, Y), LAB[:3], "source must have one entry a sample; got 3 for 20"),
+        ((X, Y), LAB[:3], "source must have one entry per sample; got 3 for 20"),
         ((X, Y), np.ones(20), r"source must be \[n\] strings or integers; got float64"),
         ((X, Y), "lab", "target, ids, source, .* name columns of a table; got a tuple"),
         ("t.csv", "lab", r"source must name a column of .*t\.csv; got 'lab'"),
         ("digits", "lab", "target, ids, source, .* name columns"),
-        ("t.csv", "a", "at least one feature beside ids and source"),
+        ("t.csv", "a", "at least one feature besides ids and source"),
     ],
 )
 def test_what_is_refused(data, source, message, tmp_path, monkeypatch):

@@ -96,7 +96,7 @@ def test_lists_of_numbers_are_vectors(tmp_path, kind):
     path = written(tmp_path, "parquet", size=pa.array(vectors.tolist(), kind))
     train, val = da.load(path, ids="key", val_fraction=0.2)
     assert train.feature_names[:4] == ("size 0", "size 1", "size 2", "count")
-    assert train.columns[1].read_as == "vector" and train.columns[1].note == "3 numbers a row"
+    assert train.columns[1].read_as == "vector" and train.columns[1].note == "3 numbers per row"
     for part in (train, val):
         i = np.array([int(key[1:]) for key in part.ids])
         assert np.array_equal(part.x[:, :3], vectors[i]) and np.array_equal(part.x[:, 3], 3 * i)
@@ -127,7 +127,7 @@ def test_lists_that_are_refused(tmp_path, vectors, message):
         ("", "cannot be read"),
         ("a,b,c\n1,2,x\n3,4", r"shop\.csv cannot be read: .*Expected 3 columns"),
         ("a,a,y\n1,2,0\n1,2,1\n", "a occur more than once"),
-        ("a,y\n", r"must hold one sample a row; it holds column names alone"),
+        ("a,y\n", r"must hold one sample per row; it holds column names alone"),
         ("1,0\n1,0\n2.5,1\n", "line of column names; .* like a sample: 1, 0"),
         ("a film,1\nb film,0\nc film,1\n", "line of column names"),
         (",a,y\n0,5,1\n1,6,0\n", "every feature column must have a name"),

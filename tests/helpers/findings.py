@@ -78,36 +78,23 @@ def issues_of(samples, score, suggested=None, noise=None, probability=None):
     if noise is None and classes:
         noise = (LabelNoise("uniform", "one rate", even_noise(k), -0.002),)
     return LabelIssues(
-        score=score,
-        probability=1 / (1 + np.exp(-score)) if probability is None else probability,
-        suggested_label=samples.y if suggested is None else suggested,
-        is_issue=score > 0,
-        posterior=np.full((n, k), 1 / k) if classes else None,
-        noise=noise or (),
-        held_out=np.zeros((n, k)),
-        ridge=0.1,
-        ids=samples.ids,
-        given_label=samples.y,
+        score=score, probability=1 / (1 + np.exp(-score)) if probability is None else probability,
+        suggested_label=samples.y if suggested is None else suggested, is_issue=score > 0,
+        posterior=np.full((n, k), 1 / k) if classes else None, noise=noise or (),
+        held_out=np.zeros((n, k)), ridge=0.1, ids=samples.ids, given_label=samples.y,
         class_names=samples.class_names,
-    )
+    )  # fmt: skip
 
 
 def simulated_removals(ids, prediction_change, weight_change):
     """Leave-one-outs with the given changes."""
     n = len(ids)
     return LeaveOneOut(
-        prediction_change=prediction_change,
-        weight_change=weight_change,
-        held_out=np.zeros((n, 1)),
-        outputs=np.zeros((n, 1)),
-        n_queries=n,
-        on_training_inputs=True,
-        run=Dynamics("flow", 0.1, 2000, 0.0),
-        reduction="sum",
-        largest_eigenvalue=5.0,
-        rank=n,
+        prediction_change=prediction_change, weight_change=weight_change,
+        held_out=np.zeros((n, 1)), outputs=np.zeros((n, 1)), n_queries=n, on_training_inputs=True,
+        run=Dynamics("flow", 0.1, 2000, 0.0), reduction="sum", largest_eigenvalue=5.0, rank=n,
         ids=ids,
-    )
+    )  # fmt: skip
 
 
 def even_noise(k, rate=0.05):
@@ -121,7 +108,7 @@ def noisy_pair(k, rate=0.31):
     """The first class is given as the second in this share of cases; no other is wrong."""
     transition = np.eye(k)
     transition[0, :2] = 1 - rate, rate
-    return LabelNoise("class", "one target a class", transition, 0.07)
+    return LabelNoise("class", "one target per class", transition, 0.07)
 
 
 def simulated_learning_curve(rng):

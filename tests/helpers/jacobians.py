@@ -157,7 +157,7 @@ def hooked_convolution():
 
 CASES = {
     "called otherwise": (Named, (1, 3, 4)),
-    "several images a sample": (Pairs, (3, 4, 4)),
+    "several images per sample": (Pairs, (3, 4, 4)),
     "strided": (lambda: convolutions(stride=(2, 1), padding=(0, 2), dilation=(1, 2)), (2, 5, 7)),
     "convolution without bias": (lambda: convolutions(bias=False), (2, 5, 6)),
     "groups": (lambda: convolutions(groups=2), (2, 5, 6)),

@@ -114,7 +114,7 @@ def test_a_loss_of_the_users_own_has_no_places():
 
     network = da.influence(model(), samples(N, 1), samples(M, 2), loss=loss, measure="loss")
     assert network.effect.shape == (N, M)
-    with pytest.raises(da.DatassayError, match="a loss of your own has no places"):
+    with pytest.raises(da.DatassayError, match="a loss of your own has no positions"):
         objective(loss, model(), {}).at_places(model(), {})
 
 

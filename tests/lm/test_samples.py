@@ -128,7 +128,7 @@ REFUSED = {
     "short context": ({"context": 1}, "context must be a whole number of at least 2"),
     "overlap": ({"texts": of_length(20), "overlap": 16}, "overlap must be below the context of 16"),
     "no overlap": ({"overlap": 0}, "overlap must be a whole number of at least 1; got 0"),
-    "ids": ({"ids": [1]}, "ids must be one a text, 2; got 1"),
+    "ids": ({"ids": [1]}, "ids must be one per text, 2; got 1"),
     "ids twice": ({"ids": [1, 1]}, "ids must be unique"),
 }
 

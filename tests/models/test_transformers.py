@@ -151,7 +151,7 @@ def test_batches_and_settings_that_cannot_work():
         Weighted().compute_loss(Encoder(), batch(labels=labels))
     with pytest.raises(DataError, match="every batch must hold labels"):
         Weighted().compute_loss(Encoder(), batch(sample_weight=torch.ones(5)))
-    with pytest.raises(DataError, match=r"one number a sample, 5; got \[5, 1\]"):
+    with pytest.raises(DataError, match=r"one number per sample, 5; got \[5, 1\]"):
         given = batch(labels=labels, sample_weight=torch.ones(5, 1))
         Weighted().compute_loss(Encoder(), given)
     with pytest.raises(DataError, match=r"labels must be .* shape \[5, 2\]"):
@@ -221,18 +221,11 @@ def trainer(transformers, tmp_path):
 
     def make(model, rows, kind=WeightedTrainer, **arguments):
         settings = {
-            "num_train_epochs": 1,
-            "per_device_train_batch_size": 8,
-            "learning_rate": 1e-2,
-            "optim": "sgd",
-            "lr_scheduler_type": "constant",
-            "max_grad_norm": 0,
-            "remove_unused_columns": False,
-            "save_strategy": "no",
-            "report_to": "none",
-            "disable_tqdm": True,
-            "use_cpu": True,
-        }
+            "num_train_epochs": 1, "per_device_train_batch_size": 8, "learning_rate": 1e-2,
+            "optim": "sgd", "lr_scheduler_type": "constant", "max_grad_norm": 0,
+            "remove_unused_columns": False, "save_strategy": "no", "report_to": "none",
+            "disable_tqdm": True, "use_cpu": True,
+        }  # fmt: skip
         args = transformers.TrainingArguments(str(tmp_path), **{**settings, **arguments})
         return kind(model, args, train_dataset=rows, eval_dataset=rows)
 

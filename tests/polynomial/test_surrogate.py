@@ -36,7 +36,7 @@ def test_inputs_are_scaled_and_images_are_views():
     np.testing.assert_allclose(result.outputs(x), result.polynomial.outputs(scaled))
     plain = Surrogate(result.polynomial, np.zeros(3), np.ones(3), ("no", "yes"))
     assert np.shares_memory(plain.inputs(x.reshape(4, 1, 3)), x)
-    with pytest.raises(DataError, match=r"takes 3 values a sample; got 2"):
+    with pytest.raises(DataError, match=r"takes 3 values per sample; got 2"):
         result.outputs(x[:, :2])
 
 

@@ -12,11 +12,7 @@ from datassay.errors import DatassayError
 from datassay.polynomial.activation import l2_activation, minimax_activation
 from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import all_monomials, local_monomials
-from datassay.polynomial.tensor_weights import (
-    posterior_activation,
-    tensor_weights,
-    weight_match,
-)
+from datassay.polynomial.tensor_weights import posterior_activation, tensor_weights, weight_match
 
 A = np.array([0.3, -1.0, 0.7, 0.2])
 

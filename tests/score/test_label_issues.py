@@ -195,7 +195,7 @@ def test_bad_settings():
 
 @pytest.mark.parametrize(
     ("kind", "rate", "form", "least"),
-    [("uniform", 0.1, "one rate", 0.998), ("pair", 0.3, "one target a class", 0.998)],
+    [("uniform", 0.1, "one rate", 0.998), ("pair", 0.3, "one target per class", 0.998)],
 )
 @pytest.mark.slow
 def test_digits_reach_the_measured_figures(kind, rate, form, least):

@@ -71,7 +71,7 @@ def test_neighbours_of_a_smooth_function_tend_to_its_slope():
     ("y", "message"),
     [
         (np.r_[np.nan, np.ones(79)], "1 of 80 targets are not, the first at position 0"),
-        (np.ones(79), "one target a sample, 80; got 79"),
+        (np.ones(79), "one target per sample, 80; got 79"),
         (np.ones((80, 2, 2)), r"y must be \[n\] classes"),
         (np.full((80, 2), "a"), "where it holds strings"),
         (np.full(80, None), "got object"),

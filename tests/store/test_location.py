@@ -162,20 +162,14 @@ def test_the_folder_of_a_run_may_not_be_a_link(tmp_path):
 
 
 MANIFESTS = {
-    "another type": "[]",
-    "a number": "7",
-    "null": "null",
-    "deep": "[" * 100_000,
-    "deep objects": '{"run":' * 100_000,
-    "NaN": '{"run": NaN, "digest": NaN}',
-    "a long number": '{"run": ' + "9" * 10_000 + "}",
-    "no UTF-8": b'{"run": "\xff\xfe"}',
-    "another encoding": '{"run": {}}'.encode("utf-32"),
-    "empty": "",
+    "another type": "[]", "a number": "7", "null": "null", "deep": "[" * 100_000,
+    "deep objects": '{"run":' * 100_000, "NaN": '{"run": NaN, "digest": NaN}',
+    "a long number": '{"run": ' + "9" * 10_000 + "}", "no UTF-8": b'{"run": "\xff\xfe"}',
+    "another encoding": '{"run": {}}'.encode("utf-32"), "empty": "",
     "doubled keys": '{"run": {}, "run": {}, "digest": "a"}',
     "run of another type": json.dumps({"run": 3, "digest": "b"}),
     "digest of another type": json.dumps({"run": {}, "digest": [1]}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("text", MANIFESTS.values(), ids=MANIFESTS)

@@ -188,7 +188,7 @@ def test_a_store_of_something_else_is_refused(tmp_path):
             (
                 {"train": THREE, "model": nn.Linear(6, k), "loss": loss},
                 ModelError,
-                f"must have 3 outputs, one a class; got {k}",
+                f"must have 3 outputs, one per class; got {k}",
             )
             for loss in ("mse", "cross_entropy")
             for k in (1, 2, 4)

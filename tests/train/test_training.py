@@ -196,8 +196,8 @@ BAD = [
     (Recipe(), {"subsets": subsets(1)[:, :0]}, r"one non-empty row a network; got \[1, 0\]"),
     (Recipe(), {"subsets": torch.tensor([[3, 40]])}, r"positions in 0..39; got 3 to 40"),
     (Recipe(), {"subsets": torch.tensor([[-1, 4]])}, r"positions in 0..39; got -1 to 4"),
-    (Recipe(loss="bce"), {}, r"several labels a sample, y \[n, k\] of 0 and 1; got classes"),
-    (Recipe(loss="bce"), {"train": regression(2)}, "several labels a sample.*got other numbers"),
+    (Recipe(loss="bce"), {}, r"several labels per sample, y \[n, k\] of 0 and 1; got classes"),
+    (Recipe(loss="bce"), {"train": regression(2)}, "several labels per sample.*got other numbers"),
     (Recipe(loss="cross_entropy"), {"train": regression()}, "loss must be mse for a regression"),
     (Recipe(), {"sample_weight": TWO}, r"\[networks, n\], 1 networks; got shape \[2, 40\]"),
     (Recipe(), {"sample_weight": torch.ones(3)}, "every sample; got 3 weights, 0 of them neg"),
@@ -219,7 +219,7 @@ def test_bad_settings(recipe, given, message):
 @pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
 def test_outputs_must_fit_the_classes(n_outputs, loss):
     """One output beside three classes would be broadcast against them in silence."""
-    with pytest.raises(ModelError, match=f"must have 3 outputs, one a class; got {n_outputs}"):
+    with pytest.raises(ModelError, match=f"must have 3 outputs, one per class; got {n_outputs}"):
         train_networks(networks(1, n_outputs), samples(3), subsets(1), Recipe(loss=loss))
 
 

@@ -76,8 +76,8 @@ def collect(
         projection: "auto": exact where it fits and takes seconds, None: exact, int: features a
             parameter tensor, or the number of landmarks.
         outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of
-            features a sample among the k outputs (exact at infinite width); "mixed" is that row of
-            features also where n is small; "landmarks" is that kernel as `projection` of the
+            features per sample among the k outputs (exact at infinite width); "mixed" is that row
+            of features also where n is small; "landmarks" is that kernel as `projection` of the
             samples see it (Nyström); "auto" takes joint where n k is small.
         projection_kind: of projection, "coordinates" or "sparse_sign".
         memory: bytes to stay within; None: what the machine has free.

@@ -56,7 +56,7 @@ class Form:
 
     Attributes:
         representation: "kernel" (dual, [rows, rows]) or "features" (primal, [rows, p]).
-        outputs: "joint" (k rows a sample) or "averaged" (one row a sample).
+        outputs: "joint" (k rows per sample) or "averaged" (one row per sample).
         projection: features a tensor at most, or None for the exact Jacobian.
         kind: of projection.
         precision: of the Jacobians, "float64" or "float32"; kernels are always float64.
@@ -159,7 +159,7 @@ def step_bytes(form: Form) -> dict[str, float]:
     ridges = 8.0 * 2 * N_RIDGES * samples * form.n_outputs
     return {
         "collect": form.collect_bytes - (form.jacobian_bytes if form.products.in_store else 0.0),
-        "decompose": collected
+        "eigendecomposition": collected
         + max(EIGEN_MATRICES * matrix, sums)
         + (0.5 if single else 1.0) * panel,
         "leave one out": basis + max(EIGEN_MATRICES * matrix, 2 * panel, removal_bytes(form)),
@@ -179,7 +179,8 @@ def _kernel_bytes(form: Form) -> dict[str, float]:
     pairs = 6 * 8.0 * min(samples, MOST_PARTNERS) * min(samples, PANEL_BYTES // (8 * n))
     return {
         "collect": form.collect_bytes,
-        "decompose": form.result_bytes + max(EIGEN_MATRICES * matrix, form.result_bytes + matrix),
+        "eigendecomposition": form.result_bytes
+        + max(EIGEN_MATRICES * matrix, form.result_bytes + matrix),
         "leave one out": basis + removal_bytes(form),
         "label issues": basis + judged + 8.0 * 2 * N_RIDGES * samples * form.n_outputs,
         "influence": basis + pairs + 8.0 * min(samples, MOST_PARTNERS) * n,

@@ -73,12 +73,12 @@ class Linearization:
 
     @property
     def residual(self) -> Float[Tensor, "n b c"]:
-        """Y − f₀ in float64, grouped as b rows a sample and c = k / b columns sharing a row."""
+        """Y − f₀ in float64, grouped as b rows per sample and c = k / b columns sharing a row."""
         residual = (self.targets - self.outputs).double()
         return residual.reshape(len(self), self.rows_per_sample, -1)
 
     def averaged(self) -> Linearization:
-        """The same linearisation with one kernel row a sample, shared by all outputs.
+        """The same linearisation with one kernel row per sample, shared by all outputs.
 
         Returns:
             Itself if it is so already; else with Θ_ij = (1/k) Σ_a Θ[(i,a),(j,a)], [n, n].

@@ -1,4 +1,4 @@
-"""Facts that pages share: which samples, what was spoiled, and what repeats the result."""
+"""Facts that pages share: which samples, what was corrupted, and what repeats the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def data_facts(train: SampleSet, val: SampleSet | None) -> dict[str, str]:
     encoding = train.encoding
     if encoding is not None and encoding.name:  # which frozen encoder made the inputs
         text = (
-            f"{encoding.name}, {encoding.width:,} numbers a sample: {encoding.recipe}. "
+            f"{encoding.name}, {encoding.width:,} numbers per sample: {encoding.recipe}. "
             f"SHA-256 of its weights {encoding.digest[:DIGITS]}"
             + (f"; {encoding.seconds:g} s" if encoding.seconds else "; from the store")
         )
@@ -63,7 +63,7 @@ def noise_facts(train: SampleSet) -> dict[str, str]:
 
 
 def seed_facts(seed: int | str) -> dict[str, str]:
-    """What the same numbers need beside the same settings."""
+    """What the same numbers need besides the same settings."""
     return {"Seed": str(seed), "Version": version("datassay")}
 
 

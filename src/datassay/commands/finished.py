@@ -35,14 +35,14 @@ class FinishedRun:
 
     folder: Path  # of its files
     summary: dict[str, Any]  # of summary.json
-    scores: pa.Table  # one row a training sample
+    scores: pa.Table  # one row per training sample
     inputs: DataInputs | None  # which samples were read; None of a run of arrays
-    noise: NoiseInputs  # what was spoiled on purpose
+    noise: NoiseInputs  # what was corrupted on purpose
     digest: str  # of the data as they were read
 
 
 def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
-    """Where a run's samples come from, to be written beside its results."""
+    """Where a run's samples come from, to be written with its results."""
     data = str(inputs.data if inputs.data_option is None else inputs.data_option)
     where = data if data in BUILTINS else str(Path(data).expanduser().resolve())
     read = asdict(replace(inputs, data=where, data_option=None))

@@ -1,4 +1,4 @@
-"""Inputs that commands share: which samples, and what is spoiled on purpose."""
+"""Inputs that commands share: which samples, and what is corrupted on purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained network as commands are told it: a name, files of weights, and the loss behind them."""
+"""A trained network as commands get it: a name, files of weights, and the training loss."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_weights(weights: tuple[Path, ...]) -> None:
 
 
 def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int) -> list[nn.Module]:
-    """One network a file of weights, or as initialised; a factory may always give the same one."""
+    """One network per file of weights, or as initialised; a factory may give the same one."""
     return [
         copy.deepcopy(build_model(model, train, weights=path, seed=seed)).eval()
         for path in weights or (None,)
@@ -53,7 +53,7 @@ def check_left_to_index(settings: Any, names: Iterable[str], option: str) -> Non
         value = getattr(settings, name)
         if value != default_of(type(settings), name):
             raise SettingError(
-                f"{name.replace('_', '-')} is read from the index; it cannot be given beside "
+                f"{name.replace('_', '-')} is read from the index; it cannot be given with "
                 f"--{option}, got {value!r}. Leave it out."
             )
 

@@ -28,9 +28,9 @@ def gain_of_more(
     """The gain to expect of twice the samples, by a learning curve of R ≥ 2 fits of five sizes.
 
     Returns:
-        A row of the table of acts, not measured but expected: the median over resampled curves and
-        laws, and its 95 % interval; the cost is minus the samples to collect. None where there are
-        too few samples for a curve.
+        A row of the table of actions, not measured but expected: the median over resampled curves
+        and laws, and its 95 % interval; the cost is minus the samples to collect. None where there
+        are too few samples for a curve.
     """
     started = time.perf_counter()
     n, k = len(train), max(1, train.n_classes)
@@ -48,7 +48,7 @@ def gain_of_more(
     ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
     low, median, high = np.quantile(now - then, ends)
     return ActionGain(
-        kind=MORE, words="Collect as many again", how=EXPECTED,
+        kind=MORE, words="double the data", how=EXPECTED,
         gain=float(median), low=float(low), high=float(high), p=1.0, verdict="",
         cost=-(FACTOR - 1) * n, seconds=time.perf_counter() - started,
     )  # fmt: skip

@@ -10,7 +10,7 @@ class Recovery:
     """How many samples recover a teacher: what is searched for.
 
     Attributes:
-        n_teachers: independent teacher networks a size.
+        n_teachers: independent teacher networks per size.
         n_students: T, random starts a teacher and N.
         depth: bisections after the doubling; 0 is Algorithm 2.
         max_samples: the largest N that is tried; the doubling stops there.

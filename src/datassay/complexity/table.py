@@ -79,13 +79,13 @@ def complexity_table(
         progress: called with (step, trials done, most trials) over all sizes.
 
     Returns:
-        One result per size, in the order given; kept results equal computed ones.
+        One result per size, in the order given; stored results equal computed ones.
 
     Raises:
         SettingError: sizes is empty, a setting is out of range, or the store holds results of
             other settings (the message names the difference).
 
-    Cost: `sample_complexity` for each size not kept; an interruption loses at most one size.
+    Cost: `sample_complexity` for each size not stored; an interruption loses at most one size.
     """
     sizes = list(dict.fromkeys((int(d), int(m)) for d, m in sizes))
     search = search or Search()

@@ -32,7 +32,7 @@ class StudentRecipe:
 
     Attributes:
         lr: η, step size.
-        epochs: E; full batches (B = N), so one update an epoch.
+        epochs: E; full batches (B = N), so one update per epoch.
         optimizer: "adam", or "sgd" for plain gradient descent.
         reduction: of the squared error over the training set: "mean" (S3 eq. 2.2) or "sum"
             (eq. 2.7). Adam gives the same with both; plain descent with step 5e-3 and 300 epochs

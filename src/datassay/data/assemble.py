@@ -200,7 +200,7 @@ def _inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np.ndarr
         )
     if x.ndim < 2:
         raise DataError(
-            f"x must be [n, ...], one row a sample; got shape {x.shape}. For a single feature "
+            f"x must be [n, ...], one row per sample; got shape {x.shape}. For a single feature "
             "pass x.reshape(-1, 1)."
         )
     if x.dtype.kind == "f":

@@ -83,12 +83,12 @@ class Format(_Known):
 
 @dataclass(frozen=True, kw_only=True)
 class TableFormat(_Known):
-    """A format of tables: one row a sample, columns by name.
+    """A format of tables: one row per sample, columns by name.
 
     Attributes:
         read: path, and the column of ids where one is named → the table.
         give_back: path, new path, what becomes of its rows: writes the new file, or fills the new
-            folder; all that is not told stays to the byte. None: it cannot be given back.
+            folder; all that is not named stays to the byte. None: it cannot be given back.
     """
 
     read: Callable[[Path, str | None], pa.Table]

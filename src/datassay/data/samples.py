@@ -49,7 +49,7 @@ class Preparation(Protocol):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """One a column of x."""
+        """One per column of x."""
         ...
 
     def transform(self, frame: Any, /) -> np.ndarray:
@@ -78,7 +78,7 @@ class Encoding:
         digest: SHA-256 of the encoder's weights.
         recipe: what is done to one sample, in words.
         note: what the reader must know: texts cut, or an encoder that was not installed.
-        seconds: that embedding all samples took, or of a plan will take; 0 where they were kept.
+        seconds: that embedding all samples took, or of a plan will take; 0 where they were stored.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Encoding:
 class SampleSet:
     """Inputs, targets and names of n samples; ids survive subsetting and shuffling.
 
-    Arrays may be given as torch tensors; they are kept as NumPy's.
+    Arrays may be given as torch tensors; they are stored as NumPy's.
 
     Attributes:
         x: [n, *input_shape], the model's input, finite numbers; whole numbers reach a network that
@@ -102,10 +102,10 @@ class SampleSet:
         y: classification: [n] int64, an index into class_names. Regression: [n] or [n, k] float64,
             target unit.
         ids: [n], unique; strings or integers, the key that joins results to the user's table.
-        class_names: one string a class, in index order; empty means regression.
+        class_names: one string per class, in index order; empty means regression.
         label_type: of the user's labels, which class_names are the words of.
         kind: how a sample is shown: drawn as an image, printed as text, listed as a row of values.
-        feature_names: one string a column of a row; empty means x0, x1, ...
+        feature_names: one string per column of a row; empty means x0, x1, ...
         texts: [n] strings to show where kind is "text", as `load` keeps them or in an array; None
             otherwise.
         images: [n] images to show where kind is "image" and x holds something else: files, or an
@@ -209,7 +209,7 @@ class SampleSet:
 
 
 def are_several_labels(y: np.ndarray) -> bool:
-    """Whether targets are several labels a sample."""
+    """Whether targets are several labels per sample."""
     return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all())
 
 
@@ -238,7 +238,7 @@ def check_samples(samples: SampleSet) -> None:
     for name in (*OF_EACH, "rows"):
         column = getattr(samples, name)
         if column is not None and len(column) != n:
-            raise DataError(f"{name} must have one entry a sample; got {len(column)} for {n}.")
+            raise DataError(f"{name} must have one entry per sample; got {len(column)} for {n}.")
     _check_names(samples)
     unique, counts = np.unique(samples.ids, return_counts=True)
     if len(unique) != n:

@@ -47,7 +47,7 @@ class Loading:
 
 @dataclass(frozen=True)
 class Corruption:
-    """How samples are spoiled on purpose.
+    """How samples are corrupted on purpose.
 
     Attributes:
         kind: of label noise, "uniform" or "pair".

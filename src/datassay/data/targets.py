@@ -46,7 +46,7 @@ def encode_targets(
         return y, None if y_val is None else _numbers(y_val, "y_val"), ()
     if y.ndim > 1 or (y_val is not None and y_val.ndim > 1):
         raise DataError(
-            f"classification needs one label a sample; y has shape {y.shape}. If its rows are "
+            f"classification needs one label per sample; y has shape {y.shape}. If its rows are "
             "one-hot, pass y.argmax(axis=1); if they are several labels, each 0 or 1, leave task "
             "out."
         )
@@ -74,7 +74,7 @@ def encode_like(
         whole = dtype is not None and dtype.kind in "iu" and y.dtype.kind in "biu"
         return y.astype(np.int64) if whole else _numbers(y, "y")
     if y.ndim > 1:
-        raise DataError(f"classification needs one label a sample; y has shape {y.shape}.")
+        raise DataError(f"classification needs one label per sample; y has shape {y.shape}.")
     is_named = y.dtype.kind == "b"
     with suppress(ValueError):
         is_named = is_named or bool([float(name) for name in class_names])
@@ -84,12 +84,12 @@ def encode_like(
 
 
 def target_warnings(y: np.ndarray, task: Task) -> tuple[str, ...]:
-    """What the user should know of several targets a sample, perhaps meant as labels."""
+    """What the user should know of several targets per sample, perhaps meant as labels."""
     if task != "regression" or y.ndim < 2 or y.shape[1] < 2:
         return ()
     if are_several_labels(y):
         return (
-            f"y holds {y.shape[1]} labels a sample, each 0 or 1: label_issues judges each of them; "
+            f"y holds {y.shape[1]} labels per sample, each 0 or 1: label_issues scores each; "
             "networks fit them as numbers, by squared error, where loss='bce' is not asked for.",
         )
     if y.dtype.kind in "iu":
@@ -141,8 +141,8 @@ def guess_task(y: np.ndarray) -> Task:
     if y.ndim > 1:
         if are_several_labels(y) and (y.sum(axis=1) == 1).all():
             raise DataError(
-                "y must hold one label a sample; its rows look one-hot. Pass y.argmax(axis=1), or "
-                "set task='regression' to fit them as numbers."
+                "y must hold one label per sample; its rows look one-hot. Pass y.argmax(axis=1), "
+                "or set task='regression' to fit them as numbers."
             )
         return "regression"
     if not np.all(y == np.floor(y)):
@@ -168,7 +168,7 @@ def check_column(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def _task_of(y: np.ndarray) -> Task:
-    """As `guess_task`; a quantity with stray words, else a class a value, is refused."""
+    """As `guess_task`; a quantity with stray words, else a class per value, is refused."""
     if y.dtype.kind not in "UO" or y.ndim > 1:
         return guess_task(y)
     words = as_arrow(y, "y")
@@ -247,7 +247,7 @@ def encode_for_outputs(
     if y.ndim > 1 or len(shape) != 2:
         if y.dtype.kind in "UO":
             raise DataError(
-                f"several targets a sample must be numbers; got strings in shape {y.shape}. Pass "
+                f"several targets per sample must be numbers; got strings in shape {y.shape}. Pass "
                 "the numbers of their classes."
             )
         is_whole = len(shape) > 2 and y.dtype.kind in "biu"
@@ -278,7 +278,7 @@ def _in_order(y: np.ndarray, k: int, coding: Coding) -> tuple[np.ndarray, tuple[
         return indices.astype(np.int64), names
     if not coding.is_training:
         raise DataError(
-            f"labels beside training samples whose classes have no names must be 0 to "
+            f"labels given with training samples whose classes have no names must be 0 to "
             f"{max(k, 2) - 1}, which index the network's outputs; got {few(names)}. Pass these "
             "numbers."
         )

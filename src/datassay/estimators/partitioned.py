@@ -1,4 +1,4 @@
-"""Estimators for mixed data: blocks of samples, one model a block, and a router."""
+"""Estimators for mixed data: blocks of samples, one model per block, and a router."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Partitioned(BaseEstimator):
 
 
 class PartitionedClassifier(ClassifierMixin, _Partitioned):
-    """A classifier for mixed data: blocks, one model a block, and a router.
+    """A classifier for mixed data: blocks, one model per block, and a router.
 
     Fitting divides (X, y) into blocks that a linear model each explains (`partition`, on
     standardised columns or 30 principal components, with or without a gate), fits a clone of
@@ -170,7 +170,7 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
 
 
 class PartitionedRegressor(RegressorMixin, _Partitioned):
-    """A regressor for mixed data: blocks, one model a block, and a router.
+    """A regressor for mixed data: blocks, one model per block, and a router.
 
     As `PartitionedClassifier`; blocks come from linear models with a noise variance each, soft
     routing averages the blocks' predictions, and the default estimator is ridge regression.

@@ -113,7 +113,7 @@ class _Polynomial(BaseEstimator):
         """The coefficients of degree 1 and 2 as pictures.
 
         Returns:
-            One map a class (or one) and degree.
+            One map per class (or one) and degree.
 
         Raises:
             SettingError: the inputs are no image.
@@ -126,7 +126,7 @@ class _Polynomial(BaseEstimator):
 
 
 class PolynomialClassifier(ClassifierMixin, _Polynomial):
-    """Least squares on products of inputs, one output a class; the largest wins (S3, chapter 3).
+    """Least squares on products of inputs, one output per class; the largest wins (S3, chapter 3).
 
     The fit is convex, repeatable, and every coefficient can be read (`coef_maps`). Outputs are
     fitted to 0 and 1 but are no probabilities, so there is no predict_proba: calibrate where they

@@ -30,7 +30,7 @@ class Purifier(BaseEstimator):
         stop: its stopping rule; "auto" is "held_out", which needs no clean set.
         ridge: of the mean loss.
         damping: added to the Hessian for V.
-        step: samples removed a step; None is n/100.
+        step: samples removed per step; None is n/100.
         max_fraction: of the samples, never more are removed.
         min_per_class: a class is never left with fewer.
         random_state: seed or generator; only order="random" draws.

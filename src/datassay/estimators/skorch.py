@@ -65,13 +65,13 @@ class SampleWeightMixin:
             A number with its gradient.
 
         Raises:
-            SettingError: the criterion gives one number a batch.
+            SettingError: the criterion gives one number per batch.
         """
         each = super().get_loss(y_pred, y_true, X=X, **kwargs)  # type: ignore[misc]
         if each.ndim == 0:
             raise SettingError(
                 'criterion__reduction must be "none" so that each sample\'s loss can be weighted; '
-                "the criterion gives one number a batch."
+                "the criterion gives one number per batch."
             )
         each = each.reshape(len(each), -1).mean(1)
         if not (isinstance(X, dict) and "sample_weight" in X):

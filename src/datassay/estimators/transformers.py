@@ -70,7 +70,7 @@ class SampleWeightTrainerMixin:
         weight = torch.ones_like(each) if weight is None else weight.to(each)
         if weight.shape != each.shape:
             raise DataError(
-                f"{COLUMN} must hold one number a sample, {len(each)}; got {list(weight.shape)}."
+                f"{COLUMN} must hold one number per sample, {len(each)}; got {list(weight.shape)}."
             )
         loss = (weight * each).mean()
         return (loss, outputs) if return_outputs else loss
@@ -83,7 +83,7 @@ class SampleWeightTrainerMixin:
             )
         if labels.numel() != logits.numel():
             raise DataError(
-                "labels must be whole numbers for classes, or one number an output; got "
+                "labels must be whole numbers for classes, or one number per output; got "
                 f"{labels.dtype} of shape {list(labels.shape)} for outputs of shape "
                 f"{list(logits.shape)}."
             )
@@ -98,6 +98,6 @@ class SampleWeightTrainerMixin:
             )
         if getattr(self, "compute_loss_func", None) is not None:
             raise SettingError(
-                "compute_loss_func must be None, since it gives one number a batch; got one. "
+                "compute_loss_func must be None, since it gives one number per batch; got one. "
                 "Override _losses instead."
             )

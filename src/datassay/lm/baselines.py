@@ -1,4 +1,4 @@
-"""Rivals that look at texts alone: words in common, and embeddings that lie near."""
+"""Baselines that look at texts alone: words in common, and embeddings that lie near."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from datassay.errors import ModelError
 from datassay.lm.tokens import NO_LIMIT
 from datassay.models.user_code import user_code
 
-# Outputs at a place may differ by so many units of rounding where later tokens do.
+# Outputs at a position may differ by so many units of rounding where later tokens do.
 ROUNDINGS = 64
 NEXT_TOKEN = Objective("next_token")
 
@@ -72,14 +72,14 @@ def check_causal(model: Any) -> None:
     if found.shape[:2] != tokens.shape or found.ndim != 3 or found.shape[2] < (rows or 2):
         raise ModelError(
             "model must be a causal language model, with a value for each token of the vocabulary "
-            f"at each place, [b, tokens, {rows or 'vocabulary'}]; it gives {list(found.shape)}. "
+            f"at each position, [b, tokens, {rows or 'vocabulary'}]; it gives {list(found.shape)}. "
             "Load it as AutoModelForCausalLM."
         )
     here, there = found[:, :2]
     change = float((here - there).abs().max())
     if change > ROUNDINGS * torch.finfo(found.dtype).eps * float(found.abs().max()):
         raise ModelError(
-            "model must be a causal language model; at a place its output changes with the tokens "
+            "model must be a causal language model; at a position its output depends on tokens "
             "after it. Of a model of masked words, take da.influence with a measure of your own."
         )
 

@@ -70,13 +70,13 @@ def influence(
             several of other seeds are averaged.
         tokenizer: of transformers, the model's own.
         texts: n training texts, as the model saw them; see `token_samples`.
-        answer: what the model said, or another text that it is asked about.
+        answer: the model's output, or another text that it is asked about.
         prompt: what stood before it: context, not asked about. What the training put before every
             text (a token that begins it) belongs here, where the tokenizer does not add it.
         per_token: whether each token of the answer is asked about, or all of them together.
-        top: texts, for each token and direction, whose own tokens are told apart; 0: none.
-        baselines: whether `bm25` and `embedding_similarity` to prompt and answer stand beside.
-        ids: one a text, unique; None: their positions.
+        top: texts, for each token and direction, whose own tokens are distinguished; 0: none.
+        baselines: whether `bm25` and `embedding_similarity` to prompt and answer are added.
+        ids: one per text, unique; None: their positions.
         reduction: of the training loss, "sum" (every token counts the same, as in transformers'
             Trainer) or "mean" (every text does); as in `token_samples`, like the next four.
         pack: whether texts were trained one after the other in sequences of full length.
@@ -88,14 +88,14 @@ def influence(
         curvature: "auto", "blocks" or "ekfac".
         damping: relative to each block's mean eigenvalue.
         temperature: T of the loss T ℓ(f / T); "auto" is 1, the loss itself.
-        weight_decay: of the training, beside its loss reduced as it says above.
+        weight_decay: of the training, added to its loss reduced as it says above.
         parameters: "lora_", say.
         checkpoints: of one training run.
         precision: "float32" or "float64".
         device: to compute on.
         seed: of draws of outputs.
         index: of the same texts' samples, `da.index(model, token_samples(model, tokenizer, texts),
-            ...)`, opened with the model: training texts are not gone through again. What it was
+            ...)`, opened with the model: training texts are not read again. What it was
             made with (method and all that follows here) is then not given.
         progress: called with (step, samples done, samples in all).
         settings: the method's own.
@@ -108,8 +108,8 @@ def influence(
         ModelError: the model is no causal language model, or fails.
         SettingError: a setting is out of range, or the tokenizer is not the model's.
 
-    Cost: that of `datassay.influence` with a query a token, and an embedding a text; two or three
-        forward passes a token of the answer and text that is told apart.
+    Cost: that of `datassay.influence` with a query per token, and an embedding per text; two or
+        three forward passes per token of the answer and text that is distinguished.
     Source: Grosse et al. (2023), whose EK-FAC this is, with blocks exact where they are small. They
         take one token of a text at a time by its activations; here it is by its loss.
     """
@@ -174,6 +174,6 @@ def _check_alone(request: Request, checkpoints: Any) -> None:
 
 
 def _shown(chosen: list[int], top: int, *rivals: np.ndarray | None) -> list[int]:
-    """The texts that the page shows: ours, and the first of each rival."""
+    """The texts that the page shows: ours, and the first of each baseline."""
     theirs = [np.argsort(-scores, kind="stable")[:top] for scores in rivals if scores is not None]
     return np.unique(np.concatenate([chosen, *theirs])).astype(int).tolist()

@@ -44,7 +44,7 @@ def judge(
         train: (texts, seed) → a model trained on them from its first weights, as the one that was
             asked; the seed decides weights and order, so that one seed trains alike.
         removed: texts that each method names: those with the largest effects on the whole answer,
-            or the largest scores. As many drawn at random stand beside.
+            or the largest scores. As many drawn at random are compared.
         repeats: seeds.
         seed: the first one, and of the texts drawn at random.
         progress: called with (step, networks trained, networks in all).

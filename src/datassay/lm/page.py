@@ -1,4 +1,4 @@
-"""The page of an answer: its tokens to pick, the texts behind each, and what rivals name."""
+"""The page of an answer: its tokens to pick, the texts behind each, and what baselines name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Effects of single places of a sample: which of a text's tokens made its effect.
 
-A sample's loss is the sum of its losses by place, ℓ_i = Σ_t ℓ_it, and so is its gradient. With
-v = P ∇m, the direction of a query in the weights, the effect of a place −(1/n) vᵀ ∇ℓ_it is the
-derivative of its loss along v: one forward derivative gives those of all places at once.
+A sample's loss is the sum of its losses by position, ℓ_i = Σ_t ℓ_it, and so is its gradient. With
+v = P ∇m, the direction of a query in the weights, the effect of a position −(1/n) vᵀ ∇ℓ_it is the
+derivative of its loss along v: one forward derivative gives those of all positions at once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from datassay.score.influence.gradient_methods import Prepared, towards_queries
 def position_effects(
     each: Sequence[Prepared], queries: Batches, samples: Batches, *, adds: bool
 ) -> list[Float[np.ndarray, "places m"]]:
-    """Effect of each place of some samples on each of m queries, added over networks or averaged.
+    """Effect of each position of some samples on m queries, added over networks or averaged.
 
     Returns:
-        One array a sample, [places, m]; over its places they add up to the sample's effect. In a
+        One array per sample, [places, m]; over its places they add up to the sample's effect. In a
         batch that was filled up, places at the end are 0. Of next tokens, token t + 1 stands at t.
 
     Cost: two or three forward passes over the samples a query; a query's gradient is made once.
@@ -101,7 +101,7 @@ def _in_weights(
 
 
 class _AtPlaces(nn.Module):
-    """Losses by place, as a network of its own: what torch.func differentiates."""
+    """Losses by position, as a network of its own: what torch.func differentiates."""
 
     def __init__(self, inner: nn.Module, loss: Objective):
         super().__init__()

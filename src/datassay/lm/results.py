@@ -21,7 +21,7 @@ OUT = "influence"
 
 @result
 class TextParts:
-    """A training text whose effects are told apart by its tokens.
+    """A training text whose effects are distinguished by its tokens.
 
     Attributes:
         text: its position among the texts.
@@ -64,13 +64,13 @@ class TextInfluence:
         attribution: effects of n texts on m tokens of the answer, in nats of log-probability:
             positive where the text's presence raised it. It has `to_pandas` and `save` to Parquet.
         question: prompt, answer and its tokens; without `per_token` m is 1, all of them together.
-        parts: the texts with the largest effects, by position, their own tokens told apart.
+        parts: the texts with the largest effects, by position, their own tokens distinguished.
         bm25: [n], words in common with prompt and answer; None: not asked for.
         embedding: [n], cosine of the model's mean last hidden states; likewise.
         shown: text position → the text, of all that the page shows.
         reduction: of the training loss over tokens, "sum" or "mean".
         top: texts for each token and direction.
-        judged: what training again said, from `judge`; None: nobody did.
+        judged: what retraining measured, from `judge`; None: nobody did.
     """
 
     attribution: Attribution
@@ -91,7 +91,7 @@ class TextInfluence:
 
     @property
     def ids(self) -> np.ndarray:
-        """One a text."""
+        """One per text."""
         return self.attribution.ids
 
     @property
@@ -106,7 +106,7 @@ class TextInfluence:
         return self.attribution.outcome
 
     def to_table(self) -> pa.Table:
-        """One row a text: id, effect on the whole answer, bm25, embedding, effect by token."""
+        """One row per text: id, effect on the whole answer, bm25, embedding, effect by token."""
         columns: dict[str, Any] = {"id": self.ids, "effect": self.effect.sum(1)}
         for name in ("bm25", "embedding"):
             if getattr(self, name) is not None:
@@ -114,7 +114,7 @@ class TextInfluence:
         return pa.table(columns | {"effect_by_token": _lists(self.effect)})
 
     def to_token_table(self) -> pa.Table:
-        """One row a token of each text among `parts`: id, token, its span, effects by token."""
+        """One row per token of each text among `parts`: id, token, its span, effects by token."""
         tables = [
             pa.table({
                 "id": [self.ids[part.text]] * len(part.tokens.ids),

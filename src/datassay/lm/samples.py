@@ -38,7 +38,7 @@ class TokenSamples(Dataset):
         spans: [n, 3], of each sample in `tokens`: where it begins, the first token that counts, and
             where it ends. The first of a sequence counts nowhere: nothing stands before it.
         text: [n], position of its text.
-        ids: one a text, in their order.
+        ids: one per text, in their order.
         reduction: "sum" or "mean".
     """
 
@@ -76,7 +76,7 @@ class TokenSamples(Dataset):
         return (self[i] for i in range(len(self)))
 
     def sample_ids(self) -> list[Any]:
-        """One a sample: its text's, or of one of several of a text, with its tokens."""
+        """One per sample: its text's, or of one of several of a text, with its tokens."""
         return [self._id(place) for place in range(len(self))]
 
     def _id(self, place: int) -> Any:
@@ -124,7 +124,7 @@ def token_samples(
         tokenizer: of transformers, the model's own; begin and end are added where it does. What
             else the training put at a text's end belongs to the text: text + tokenizer.eos_token.
         texts: strings.
-        ids: one a text, unique; None: their positions.
+        ids: one per text, unique; None: their positions.
         reduction: of the training loss: "sum": every token counts the same, as in transformers'
             Trainer, which means over the tokens of a batch; "mean": every text, the mean of its
             tokens.
@@ -195,7 +195,7 @@ def _ids(ids: Any, n: int) -> np.ndarray:
         return np.arange(n)
     found = np.asarray(ids)
     if found.shape != (n,):
-        raise DataError(f"ids must be one a text, {n:,}; got {found.size:,}.")
+        raise DataError(f"ids must be one per text, {n:,}; got {found.size:,}.")
     if len(np.unique(found)) < n:
         raise DataError("ids must be unique; some texts share one.")
     return found

@@ -13,7 +13,7 @@ from datassay.results import result
 
 # Texts that a tokenizer gets at once.
 AT_ONCE = 1000
-# What tokenizers say where nobody told them their model's context.
+# What tokenizers say where their model's context is unknown.
 NO_LIMIT = 10**6
 
 
@@ -39,7 +39,7 @@ def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
     if rows is not None and known > rows:
         raise SettingError(
             f"tokenizer must be the model's own: it knows {known:,} tokens, and the model "
-            f"has embeddings for {rows:,}. Load both from the same place."
+            f"has embeddings for {rows:,}. Load both from the same folder or hub name."
         )
 
 
@@ -97,7 +97,7 @@ class Question:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """A token that holds letters of both is not what a model that went on would have said."""
+        """A token that holds letters of both is not what a model would have generated."""
         begin = int(self.tokens.spans[self.first, 0])
         if not self.prompt[begin:].strip():
             return ()
@@ -118,7 +118,7 @@ def question(
         if not isinstance(text, str):
             raise DataError(f"{name} must be a string; got a {type(text).__name__}.")
     if not answer:
-        raise DataError("answer must have a token; got an empty string. Give what the model said.")
+        raise DataError("answer must have a token; got an empty string. Give the model's answer.")
     whole = tokens_of(tokenizer, prompt + answer)
     own = np.flatnonzero(
         (whole.spans[:, 1] > len(prompt)) & (whole.spans[:, 0] < whole.spans[:, 1])

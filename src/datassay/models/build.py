@@ -34,7 +34,7 @@ def build_model(
             "path/file.py:factory" names a file. The user's own module gets the raw inputs: its
             scaling is its own.
         train: the samples; their inputs set the scaling layer, their classes the output count
-            (one output for two classes, as S1 does; one a class beyond).
+            (one output for two classes, as S1 does; one per class beyond).
         weights: a .safetensors file, or a state dict or checkpoint that torch saved (.pt), loaded
             into the network; of several state dicts the one whose names fit, trained weights before
             averaged ones, or the one named: "weights.pt::ema".
@@ -70,7 +70,7 @@ def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
 
 
 def n_outputs(train: SampleSet) -> int:
-    """Outputs a built-in network has on these samples: 1 for two classes, else one a class.
+    """Outputs a built-in network has on these samples: 1 for two classes, else one per class.
 
     Args:
         train: the samples.

@@ -92,7 +92,7 @@ def class_probabilities(one: Any, x: np.ndarray, n_classes: int) -> np.ndarray:
         raise ModelError(
             "model must give probabilities, at least 0 and summing to 1 in each row; predict_proba "
             f"of {type(one).__name__} gave {len(bad):,} rows that do not, such as "
-            f"{placed[bad[0]][:5].tolist()}. Mend it, or wrap it in CalibratedClassifierCV."
+            f"{placed[bad[0]][:5].tolist()}. Correct it, or wrap it in CalibratedClassifierCV."
         )
     return placed
 
@@ -111,7 +111,7 @@ def by_class(one: Any, values: np.ndarray, n_classes: int, *, unseen: float) -> 
     if values.ndim != 2 or values.shape[1] != len(classes):
         raise ModelError(
             f"model must give a column for each of its {len(classes)} classes_; "
-            f"{type(one).__name__} gave shape {list(values.shape)}. Mend classes_ or the columns."
+            f"{type(one).__name__} gave shape {list(values.shape)}. Fix classes_ or the columns."
         )
     placed = np.full((len(values), n_classes), unseen, np.float64)
     placed[:, classes.astype(np.int64)] = values

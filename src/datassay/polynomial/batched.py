@@ -82,7 +82,7 @@ def batched_fit(
     for the out-of-sample curves alone.
 
     Returns:
-        The average; only one batch's coefficients are held beside it.
+        The average; only one batch's coefficients are held with it.
 
     Cost: n_batches · (B² p' + B³/3) operations; 4 · B · p' values.
     Source: S3 eqs. (3.14)-(3.16).

@@ -80,7 +80,7 @@ def fit_polynomial(
         monomials: the features.
         solver: "exact" fits all samples (`exact_fit`), "batched" averages fits to random batches
             (`batched_fit`).
-        ridge: penalty of the exact fit, ridge ‖β‖² beside Σ (y − f)²; the constant is not
+        ridge: penalty of the exact fit, ridge ‖β‖² added to Σ (y − f)²; the constant is not
             penalised. "auto" takes the smallest leave-one-out error; 0 the minimum norm.
         n_batches: number of batches of the batched fit.
         batch_size: samples per batch of the batched fit.

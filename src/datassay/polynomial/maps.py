@@ -12,7 +12,7 @@ from datassay.results import result
 
 @result
 class CoefMaps:
-    """Coefficients of single pixels and of pairs of pixels, by place in the image.
+    """Coefficients of single pixels and of pairs of pixels, by position in the image.
 
     Attributes:
         degree_1: [q, H, W], the coefficient of each pixel, target unit over input unit. Positive:
@@ -54,7 +54,7 @@ def coef_maps(polynomial: Polynomial) -> CoefMaps:
     Cost: p · q additions.
     Source: S3 §3.6.1, eqs. (3.27) and (3.28). β belongs to each product written once; the sum over
     both orders in (3.28) is the same. Deviates: (3.28) rounds the middle down to a whole pixel,
-    which moves three of four kinds of pairs by half a pixel; here each middle has its own place.
+    which moves three of four kinds of pairs by half a pixel; here each middle has its own position.
     """
     monomials = polynomial.monomials
     if monomials.image_shape is None:

@@ -165,7 +165,7 @@ def chosen_monomials(
         return all_monomials(n_inputs, degree)
     if int(np.prod(image_shape)) != n_inputs:
         raise SettingError(
-            f"image_shape must have one pixel a column of X, {n_inputs}; got {tuple(image_shape)}."
+            f"image_shape needs one pixel per column of X, {n_inputs}; got {tuple(image_shape)}."
         )
     if window is None:
         return replace(all_monomials(n_inputs, degree), image_shape=tuple(image_shape))

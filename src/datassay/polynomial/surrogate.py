@@ -62,7 +62,7 @@ class Surrogate:
         rows = x.reshape(len(x), -1) if len(x) else x.reshape(0, self.polynomial.monomials.n_inputs)
         if rows.shape[1] != len(self.center):
             raise DataError(
-                f"the polynomial takes {len(self.center)} values a sample; got {rows.shape[1]}. "
+                f"the polynomial takes {len(self.center)} values per sample; got {rows.shape[1]}. "
                 "Give it samples like those it was fitted to."
             )
         if not self.center.any() and (self.spread == 1).all():
@@ -137,7 +137,7 @@ def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrog
 
 
 def output_names(samples: SampleSet) -> tuple[str, ...]:
-    """One a class or target."""
+    """One per class or target."""
     if samples.is_classification:
         return samples.class_names
     k = output_targets(samples).shape[1]

@@ -214,7 +214,7 @@ def _checked_layer(
     c = np.zeros(m) if biases is None else np.asarray(biases, dtype=np.float64)
     if len(output_weights) != m or output_weights.ndim > 2 or c.shape != (m,):
         raise ModelError(
-            f"output_weights must be [{m}, q] and biases [{m}], one row a hidden unit; got "
+            f"output_weights must be [{m}, q] and biases [{m}], one row per hidden unit; got "
             f"{list(output_weights.shape)} and {list(c.shape)}."
         )
     return np.asarray(output_weights, dtype=np.float64).reshape(m, -1), c

@@ -243,7 +243,7 @@ class Page:
         opening: sections before the advice: the answer itself.
         sections: the evidence; folded ones stand behind the others.
         method: (term, meaning) pairs.
-        files: file name → what it holds, of the files beside the page.
+        files: file name → what it holds, of the files written with the page.
         answer: lines that the terminal prints below the tables.
         columns: how each column of the data was read; empty where it had none.
         internals: names of facts that stand under Method, not on top.

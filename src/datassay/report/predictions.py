@@ -210,5 +210,5 @@ def effect_words(predictions: Predictions) -> tuple[str, str, str]:
         return what, f"Pushed towards {names[1]}", f"Pushed towards {names[0]}"
     if names:
         what = f"the {'logit' if is_logit else 'output'} of the predicted class"
-        return what, "Spoke for the predicted class", "Spoke against it"
+        return what, "Supports the predicted class", "Opposes it"
     return "the predicted value", "Raised the prediction", "Lowered the prediction"

@@ -168,8 +168,8 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     reading = 0.0 if sizes.is_dual else 2.0 * n * b * p**2
     gram = 2.0 * m * b * p**2 if sizes.is_dual else SYMMETRIC_WORK * (n + m) * b * p**2
     decompose = PlanStep(
-        "decompose", f"{p} x {p} eigenproblem, {'dual' if sizes.is_dual else 'primal'}",
-        held["decompose"], added({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
+        "eigendecomposition", f"{p} x {p} eigenproblem, {'dual' if sizes.is_dual else 'primal'}",
+        held["eigendecomposition"], added({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
     )  # fmt: skip
     attributes = _measure(sizes.options) != "none"
     m = n if attributes and not m else m  # the training samples stand in

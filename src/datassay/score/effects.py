@@ -147,8 +147,8 @@ class Attribution(Tabular):
     """Effect of every training sample on every query: its outcome with the sample minus without.
 
     Attributes:
-        effect: [n, m], outcome unit; None where only the largest were kept (`top`).
-        top: the largest effects per query, always kept.
+        effect: [n, m], outcome unit; None where only the largest were stored (`top`).
+        top: the largest effects per query, always stored.
         total: Σ_j effect, [n], over all queries.
         prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [n], output unit squared; None where only the
             outcome was differentiated, not each output.

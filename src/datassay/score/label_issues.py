@@ -74,8 +74,8 @@ class LabelIssues(Tabular):
         class_names: in index order; empty for several labels and for regression.
         label_type: of the user's labels, which class_names are the words of.
         judge: what gave the held-out outputs.
-        other_weight: of the other judge, a nat of its log probabilities beside a unit of the fit's
-            outputs; 0: none was given, or it explained nothing that the fit does not.
+        other_weight: of the other judge, a nat of its log probabilities compared with a unit of the
+            fit's outputs; 0: none was given, or it explained nothing that the fit does not.
         warnings: what the user should know about these numbers; empty when nothing.
     """
 
@@ -182,7 +182,7 @@ def label_issues(
         as that, which `warnings` tells.
 
     Raises:
-        DataError: of several targets a sample most are 0 or 1, but not all; pred_probs are no
+        DataError: of several targets per sample most are 0 or 1, but not all; pred_probs are no
             probabilities of these samples.
         ModelError: the kernel is 0: the outputs depend on no weight; or the model cannot be used.
         SettingError: noise is none of these, or of numbers not auto; samples without a model, a
@@ -372,9 +372,9 @@ def _is_several(targets: Float[Tensor, "n k"]) -> bool:
     if not is_label.all():
         row, column = (int(i) for i in (~is_label).nonzero()[0])
         raise DataError(
-            f"several labels a sample must each be 0 or 1; of {targets.numel():,} values "
+            f"several labels per sample must each be 0 or 1; of {targets.numel():,} values "
             f"{int((~is_label).sum()):,} are neither, such as {float(targets[row, column])} in row "
-            f"{row}, label {column}. Correct them, or give one target a sample."
+            f"{row}, label {column}. Correct them, or give one target per sample."
         )
     return True
 

@@ -116,10 +116,10 @@ class Score:
     """One score.
 
     Attributes:
-        name: under which its result is kept, and its section of the page linked.
+        name: under which its result is stored, and its section of the page linked.
         help: in a sentence, what it says of a sample.
-        compute: from a context to a result: a dataclass whose fields with a value a sample declare
-            their columns (`results.column`); None where it says nothing of these samples.
+        compute: from a context to a result: a dataclass whose fields with a value per sample
+            declare their columns (`results.column`); None where it says nothing of these samples.
         result: its class, whose columns `--help` lists; None: they are not listed.
         needs: names of the scores whose results it reads.
         section: from (training samples, result) to its section of the page; None: histograms of
@@ -205,6 +205,6 @@ def _check_rows(name: str, result: Any, ids: np.ndarray) -> None:
     given = getattr(result, "ids", ids)
     if table.num_rows != len(ids) or not np.array_equal(given, ids):
         raise SettingError(
-            f"the score {name} must give a value a sample, in the samples' order; it gives "
+            f"the score {name} must give a value per sample, in the samples' order; it gives "
             f"{table.num_rows:,} for {len(ids):,} samples. Update the package that adds it."
         )

@@ -82,7 +82,7 @@ def sample_information(
         lin: the linearisation.
         smoothing: "functional" (information about the predictions on the m validation inputs, or
             on the training inputs where there are none), or about the weights: "isotropic",
-            "fisher" (equal to functional, computed through the weights), "sgd" (beside the noise
+            "fisher" (equal to functional, computed through the weights), "sgd" (besides the noise
             that SGD leaves in them) or "kl" (the same, its noise computed again without each
             sample: for few weights, see `kl_information`).
         sigma: σ of the smoothing noise, which sets the scale: it divides by σ². Output unit for
@@ -114,7 +114,7 @@ def sample_information(
     """
     check_smoothing(smoothing, sigma, batch_size)
     if loo is not None and run:
-        raise SettingError(f"run settings belong to loo; got {', '.join(run)} beside it.")
+        raise SettingError(f"run settings belong to loo; got {', '.join(run)} with it.")
     if smoothing in {"functional", "isotropic"}:
         loo = leave_one_out(lin, **run) if loo is None else loo  # pyright: ignore[reportArgumentType]
         if smoothing == "functional":
@@ -164,8 +164,7 @@ def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> Non
         check_batch_size(batch_size)
     elif batch_size is not None:
         raise SettingError(
-            f"batch_size belongs to smoothing='sgd' and 'kl'; got {batch_size} beside "
-            f"{smoothing!r}."
+            f"batch_size belongs to smoothing='sgd' and 'kl'; got {batch_size} with {smoothing!r}."
         )
 
 

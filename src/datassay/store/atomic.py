@@ -1,8 +1,8 @@
 """Files and folders that appear whole or not at all, whatever stops the process.
 
-A file is completed under a name that cannot be guessed beside its place, then moved there. A folder
-is completed in a staging folder, `.datassay-…`, on the same disk, then renamed. What is unfinished
-is locked as long as its process lives, so that others can tell what a killed one left.
+A file is completed under a name that cannot be guessed in the same folder, then moved there. A
+folder is completed in a staging folder, `.datassay-…`, on the same disk, then renamed. What is
+unfinished is locked as long as its process lives, so that others can tell what a killed one left.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
-    """Write a file beside its place and move it there; it is on disk when this returns."""
+    """Write a file whole: under another name, then moved; on disk when this returns."""
     # replace: False keeps what is there already; a link is replaced. On failure nothing is left.
     part = path.with_name(f".{path.name}.{secrets.token_hex(16)}.part")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW

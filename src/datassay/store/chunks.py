@@ -73,7 +73,7 @@ def decoded(stored: np.ndarray) -> np.ndarray:
 class StoredFeatures:
     """Φ of one part, [rows, p], read from disk or network one slice of rows at a time.
 
-    Every read is checked against the digests written with the chunk. One chunk is held beside the
+    Every read is checked against the digests written with the chunk. One chunk is held besides the
     result, which serves the next slice.
     """
 

@@ -1,6 +1,6 @@
-"""Chunks kept as a Zarr 3 group, on a local path or any fsspec URL.
+"""Chunks stored as a Zarr 3 group, on a local path or any fsspec URL.
 
-Every array holds one row a sample and is chunked along the samples as the work is; Zarr's crc32c
+Every array holds one row per sample and is chunked along the samples as the work is; Zarr's crc32c
 guards each stored chunk. What it cannot see (a chunk that is missing and reads as fill values, was
 swapped with another, or comes from another store) a second array can: `digests` holds SHA-256 of
 every array's part of every chunk, made over the manifest, the chunk's number, the array's name and
@@ -164,7 +164,7 @@ class FeatureStore:
             raise DataError(
                 f"store must take chunk {number}; {shown(self.location)} does not: "
                 f"{shown_error(error, self.location)}. Make room or allow writing there, then run "
-                "the same again: finished chunks are kept."
+                "the same again: finished chunks are stored."
             ) from None
         self._seen[number] = digests
 

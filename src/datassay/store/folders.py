@@ -38,7 +38,7 @@ def written(folder: Path, part: str = "files") -> dict[str, str]:
 
 
 def write_manifest(folder: Path, earlier: Mapping[str, str]) -> None:
-    """The manifest of a folder of finished files; `earlier` will stand beside them."""
+    """The manifest of a folder of finished files; `earlier` will stand with them."""
     latest = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     made_by = f"datassay {version('datassay')}"
     kept = {"made_by": made_by, "files": {**earlier, **latest}, "latest": latest}

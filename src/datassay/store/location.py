@@ -30,7 +30,7 @@ def normal(location: str | Path) -> str:
     place = text.rpartition("://")[2]
     if not place.strip("/").strip() or "\0" in text:
         raise SettingError(
-            f"store must name a folder; got {shown(location)!r}. Give a path such as 'kept', or a "
+            f"store must name a folder; got {shown(location)!r}. Give a path such as 'store', or a "
             "URL with a folder in it."
         )
     text = os.path.expanduser(text) if "://" not in text else text

@@ -31,7 +31,7 @@ CODE = "code"
 SHOWN = 24
 # Pieces of code named in a message.
 FEW = 4
-# Bytes of the largest manifest: one entry a layer and a piece of code.
+# Bytes of the largest manifest: one entry per layer and a piece of code.
 LARGEST_MANIFEST = 2**26
 NOT_THERE = (FileNotFoundError, NotADirectoryError)
 # What JSON text gives that is no manifest: of another type, too deep, digits without end.
@@ -53,7 +53,7 @@ def digest_of_values(values: Mapping[str, object]) -> str:
 
 
 def sealed(values: Mapping[str, object]) -> dict[str, object]:
-    """Plain JSON values with their digest, as manifests are kept."""
+    """Plain JSON values with their digest, as manifests are stored."""
     return {**values, "digest": digest_of_values(values)}
 
 
@@ -108,7 +108,7 @@ def _check_run(location: str | Path, there: dict[str, Any], here: dict[str, Any]
 
 
 def write_new(location: str | Path, file: str, content: bytes, *, replace: bool = False) -> None:
-    """Write a file of a store, whole; over an earlier one where that is said, or of a URL."""
+    """Write a file of a store, whole; over an earlier one where that is asked for, or of a URL."""
     if is_local(location):
         path = Path(normal(location), file)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,8 +180,8 @@ def writing(location: str | Path) -> Iterator[None]:
     except failures(location) as error:
         raise DataError(
             f"store must be writable; {shown(location)} is not: {shown_error(error, location)}. "
-            "Make room or allow writing there, then run the same again (finished work is kept), or "
-            "name another store."
+            "Make room or allow writing there, then run the same again (finished work is stored), "
+            "or name another store."
         ) from None
 
 

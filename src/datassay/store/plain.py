@@ -17,7 +17,7 @@ from typing import BinaryIO
 from datassay.errors import DataError
 from datassay.store.atomic import fcntl, lock_if_free
 
-# Seconds until a process that removes what another left is told by name.
+# Seconds until a process that removes what another left is named.
 PATIENCE = 30.0
 
 

@@ -35,8 +35,8 @@ BLOCK = 2**24
 class ResultStore:
     """Named groups of arrays, in memory or in a folder of .npz files.
 
-    A file is written beside its place and moved there, so a name stands for a whole piece or for
-    nothing; a file whose digest differs counts as missing and is logged.
+    A file is completed under another name and moved into place, so a name stands for a whole piece
+    or for nothing; a file whose digest differs counts as missing and is logged.
     """
 
     def __init__(self, folder: str | Path | None, manifest: Mapping[str, object]):

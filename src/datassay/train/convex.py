@@ -64,11 +64,11 @@ def fit_convex(
         The minima, with the gradient norm that was reached.
 
     Raises:
-        SettingError: ridge is not positive, so that a minimum need not exist, or it vanishes beside
-            the rounding of the Hessian.
+        SettingError: ridge is not positive, so that a minimum need not exist, or it vanishes
+            compared with the rounding of the Hessian.
 
     Cost: a Newton step is 2 B n k p² operations for dense features, 2 B n k² d² for shared ones,
-    and B p³/3; beyond 1600 weights L-BFGS, 4 n p operations a step.
+    and B p³/3; beyond 1600 weights L-BFGS, 4 n p operations per step.
     """
     positive("ridge", ridge, why=" so that the fit has one minimum", remedy="Try 0.0001.")
     n, p = len(features), features.n_parameters
@@ -144,8 +144,8 @@ def _newton_step(
         rounding = hessian.shape[-1] * torch.finfo(hessian.dtype).eps * largest
         raise SettingError(
             "ridge must be large enough that the Hessian is positive definite to rounding; got "
-            f"{problem.ridge:g} beside a curvature of {largest:.1g}. Scale the inputs to about 1, "
-            f"or try {10 * rounding:.1g}."
+            f"{problem.ridge:g} compared with a curvature of {largest:.1g}. Scale the inputs to "
+            f"about 1, or try {10 * rounding:.1g}."
         )
     step = -torch.cholesky_solve(gradient[..., None], factor)[..., 0]
     slope = (gradient * step).sum(1)

@@ -177,7 +177,7 @@ def fitter(
         train: n samples, of which parts will be kept.
         others: sets whose outputs are wanted after each fit.
         loss: "cross_entropy", "mse", or "auto": by the task.
-        ridge: of linear models, (ridge/2)‖θ‖² beside the mean loss.
+        ridge: of linear models, (ridge/2)‖θ‖² added to the mean loss.
         recipe: of other networks; None is Adam, 300 updates of 64 samples.
         layers: of other networks, whose Jacobians: "last", the last dense layer alone, or "all".
         projection: of their Jacobians.
@@ -230,13 +230,13 @@ def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"
     return float(np.exp(optimum.x))
 
 
-def taken_network(model: M, networks: TrainedNetworks, place: int = 0) -> M:
+def taken_network(model: M, networks: TrainedNetworks, index: int = 0) -> M:
     """One of the networks that were trained, in the model's precision.
 
     Args:
         model: of their architecture; left untouched.
         networks: what was trained.
-        place: which of them.
+        index: which of them.
 
     Returns:
         A copy with the trained weights.
@@ -246,5 +246,5 @@ def taken_network(model: M, networks: TrainedNetworks, place: int = 0) -> M:
     own = dict(copied.named_parameters()) | dict(copied.named_buffers())
     with torch.no_grad():
         for name, stacked in networks.state.items():
-            own[name].copy_(stacked[place])
+            own[name].copy_(stacked[index])
     return copied

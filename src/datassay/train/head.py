@@ -98,7 +98,7 @@ class Head:
     def with_layer(
         self, weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"] | None
     ) -> nn.Module:
-        """A copy of the network with these weights in the layer's place.
+        """A copy of the network with these weights instead of the layer's.
 
         Args:
             weight: W, on any device, in any precision.
@@ -211,7 +211,7 @@ def _chosen(matching: list[str], layer: str | None, model: nn.Module) -> str:
     if not names:
         which = f"layer {layer!r}" if layer else "its last nn.Linear"
         raise ModelError(
-            f"the model's output must be that of {which} itself, on one vector a sample; something "
+            f"the model's output must be that of {which}, on one vector per sample; something "
             "comes after it, such as a softmax. Let the model end with it and return logits."
         )
     return names[-1]

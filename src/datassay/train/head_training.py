@@ -44,7 +44,7 @@ class HeadRecipe:
         patience: with validation samples: stop when so many epochs brought no better score for any
             of the layers, and return each layer's best epoch. None trains all epochs and returns
             the last.
-        ridge: of "exact", (ridge/2)‖θ‖² beside the mean loss, the bias included.
+        ridge: of "exact", (ridge/2)‖θ‖² added to the mean loss, the bias included.
     """
 
     solver: str = "adam"
@@ -127,10 +127,10 @@ def train_heads(
         The layers, in float32 by "adam" and float64 by "exact".
 
     Raises:
-        DataError: weights that are no weights, or not one a sample.
+        DataError: weights that are no weights, or not one per sample.
         SettingError: an unknown solver, start or loss, or a setting out of range.
 
-    Cost: 4 n d k S M operations an epoch; 4 d k S M values held.
+    Cost: 4 n d k S M operations per epoch; 4 d k S M values held.
     Source: S0 Algorithm 1, line 6, with Keras' Adam as in S0 Table 8. Deviates: weights have mean
     1 (the paper: sum 1, its code: 1 to m; Adam is blind to such factors, plain descent is not),
     and epsilon is added to the bias-corrected root, as torch does, not before the correction.

@@ -26,7 +26,7 @@ class PredictionHistory:
                 (losses * torch.as_tensor(weight)[positions]).mean().backward()
                 ...
 
-    Several networks trained together keep one history each; a position may occur once a batch.
+    Several networks trained together keep one history each; a position may occur once per batch.
 
     Attributes:
         visits: [S, n], how often each sample was seen.
@@ -57,7 +57,7 @@ class PredictionHistory:
             DataError: shapes that do not belong together, positions outside 0..n − 1, labels that
                 no output stands for, or outputs that are not finite.
 
-        Cost: b k operations a network.
+        Cost: b k operations per network.
         """
         positions = torch.as_tensor(positions).long().cpu()
         outputs = torch.as_tensor(outputs).detach().double().cpu()

@@ -145,7 +145,7 @@ class Networks(_Learner):
         at_once: int | None = None,
     ):
         if not callable(models) and not models:
-            raise SettingError("models must hold one network a repeat; got none.")
+            raise SettingError("models must hold one network per repeat; got none.")
         self.models = models if callable(models) else list(models)
         self.recipe, self.seed = recipe, seed
         self.at_once = at_once or _at_once(self._model(0))
@@ -200,7 +200,7 @@ class Networks(_Learner):
         return torch.cat(outputs).numpy()
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
-        """Of logits: one of two classes, or one a class."""
+        """Of logits: one of two classes, or one per class."""
         if outputs.shape[2] > 1:
             return softmax(outputs, 2)
         chance = expit(outputs)

@@ -19,9 +19,9 @@ class Recipe:
         steps: parameter updates, the same for every subset size.
         batch_size: samples an update; None is full-batch.
         loss: "cross_entropy" (one output: binary), "mse" (½ squared error, summed over outputs),
-            "bce" (several labels a sample, each 0 or 1: their cross-entropies summed), or "auto":
+            "bce" (several labels per sample, each 0 or 1: their cross-entropies summed), or "auto":
             by the task.
-        weight_decay: λ of (λ/2)‖w − w₀‖² beside the averaged loss: towards the starting weights.
+        weight_decay: λ of (λ/2)‖w − w₀‖² added to the averaged loss: towards the starting weights.
         precision: "float32" or "float64", of inputs and weights while they train.
     """
 

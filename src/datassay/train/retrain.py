@@ -103,7 +103,7 @@ def retrain(
         reduction: "sum", or "mean": η = lr/n, λ = n·weight_decay, and lr/(n−1) with the same λ
             without a sample, as S1's code does.
         loss: "mse" (½ squared error, S1; what `leave_one_out` describes), "cross_entropy", "bce" of
-            several labels a sample, or "auto": by the task.
+            several labels per sample, or "auto": by the task.
         removed: positions of the samples to leave out; None is every one.
         precision: "float32" or "float64".
         store: folder that keeps every finished network's results, so that a second call with the

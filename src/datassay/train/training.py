@@ -145,7 +145,7 @@ def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
         return replace(recipe, loss=task_loss(train, recipe.loss))
     if not train.has_several_labels:
         raise SettingError(
-            "loss 'bce' is of several labels a sample, y [n, k] of 0 and 1; got "
+            "loss 'bce' is of several labels per sample, y [n, k] of 0 and 1; got "
             f"{'classes' if train.is_classification else 'other numbers'}. Take 'auto'."
         )
     return recipe

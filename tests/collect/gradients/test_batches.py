@@ -133,7 +133,7 @@ def test_what_is_taken_as_arrays_and_what_as_batches():
         ([], "train must hold at least 1 sample; got none"),
         (7, "train must be a SampleSet, a DataLoader, a Dataset or a list of samples; got a int"),
         (torch.ones(3, 2), r"Arrays are a pair \(x, y\)"),
-        (["a text", "another"], "a batch must hold tensors, one row a sample"),
+        (["a text", "another"], "a batch must hold tensors, one row per sample"),
     ],
 )
 def test_what_is_refused(data, message):

@@ -15,7 +15,7 @@ def uses(kind):
     left = torch.randn(B, PLACES, ROWS).double()
     return {
         "dense": [Factors(left, right)],
-        "one place": [Factors(left[:, :1], right[:, :1])],
+        "one position": [Factors(left[:, :1], right[:, :1])],
         "ids": [Factors(torch.tensor([[1, 1, 3, 1], [0, 3, 3, 0], [1, 0, 3, 3]]), right)],
         "whole": [left.mT @ right],
     }[kind]
@@ -35,7 +35,7 @@ def formed(found):
     return total
 
 
-KINDS = ["dense", "one place", "ids", "whole"]
+KINDS = ["dense", "one position", "ids", "whole"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

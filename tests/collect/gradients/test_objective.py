@@ -160,7 +160,7 @@ def test_a_loss_of_the_users_own():
     found = objective(loss, Given(), None)
     assert found.name == "custom"
     torch.testing.assert_close(found.losses(Given(), (VALUES, 0 * VALUES)), VALUES.abs().sum(1))
-    with pytest.raises(SettingError, match=r"loss must give \[b\], one loss a sample; got \[\]"):
+    with pytest.raises(SettingError, match=r"loss must give \[b\], one loss per sample; got \[\]"):
         objective(lambda m, b: m(b[0]).sum(), Given(), None).losses(Given(), (VALUES, 0))
 
 
@@ -299,11 +299,11 @@ def logits(given):
     [
         (lambda: logits("hinge"), "loss must be 'auto', 'cross_entropy', .* got 'hinge'"),
         (lambda: logits(nn.ReLU()), "loss must be a criterion of torch.nn; got ReLU"),
-        (lambda: logits(nn.BCEWithLogitsLoss(torch.ones(N, 1))), "must be one number an output"),
+        (lambda: logits(nn.BCEWithLogitsLoss(torch.ones(N, 1))), "must be one number per output"),
         (lambda: logits(nn.NLLLoss()), "nn.NLLLoss needs log-probabilities"),
         (lambda: objective("auto", Given(), (VALUES, torch.eye(K)[CLASSES])), "that are one-hot"),
         (lambda: objective("auto", Given(), (VALUES, SOFT)), "targets that are probabilities"),
-        (lambda: losses("cross_entropy", outputs(N, 5, K), CLASSES), "a class for each place"),
+        (lambda: losses("cross_entropy", outputs(N, 5, K), CLASSES), "a class for each position"),
         (lambda: losses("mse", VALUES, VALUES[:, :2]), "mse needs a target for each output"),
         (lambda: Objective("mse").losses(Given(), VALUES), "needs the batch's targets"),
         (

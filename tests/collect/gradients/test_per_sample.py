@@ -180,7 +180,7 @@ def mean(model, batch):
     ("call", "loss", "message"),
     [
         (lambda x: x - x.mean(0), "auto", "depend on that sample alone; two samples together"),
-        (lambda x: x, mean, "must have one row a sample"),
+        (lambda x: x, mean, "must have one row per sample"),
         (lambda x: x[:, :4], "cross_entropy", "must run on the batches given; that raised"),
     ],
 )

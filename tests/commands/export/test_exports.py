@@ -145,7 +145,7 @@ def test_several_targets_go_only_where_they_fit(tmp_path):
     np.savez(tmp_path / "two.npz", x=draw.normal(size=(40, 3)), y=draw.normal(size=(40, 2)))
     succeed("score", tmp_path / "two.npz", "--model", "linear", "--out", tmp_path / "run")
     result = invoke("export", tmp_path / "run", "--to", "datalab", "--out", tmp_path / "out")
-    assert_one_error_line(result, "datalab must have one label a sample")
+    assert_one_error_line(result, "datalab must have one label per sample")
 
 
 @pytest.mark.parametrize(

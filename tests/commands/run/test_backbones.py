@@ -47,7 +47,7 @@ def test_the_page_says_which_encoder(photos, tmp_path):
     said = facts(out)["Features"]
     assert (
         said
-        == "tiny, 6 numbers a sample: a tiny network. SHA-256 of its weights ab; from the store"
+        == "tiny, 6 numbers per sample: a tiny network. SHA-256 of its weights ab; from the store"
     )
     assert said in (out / "index.html").read_text()
     assert facts(out)["Model"].startswith("features:tiny+mlp, ")
@@ -98,4 +98,4 @@ def test_other_commands_take_encoders(command, photos, tmp_path):
     }
     succeed(command, photos, "--model", "features:tiny", "--out", out, *quick.get(command, []))
     text = "".join(p.read_text() for p in out.glob("*.json"))
-    assert "tiny, 6 numbers a sample" in text
+    assert "tiny, 6 numbers per sample" in text

@@ -270,7 +270,12 @@ def test_attribution_changes_no_score(noisy, findings):
 def test_progress_ends_every_step(findings):
     _, steps = findings
     last = {step: (done, total) for step, done, total in steps}
-    scoring = ["collect Jacobians", "decompose", "leave each sample out", "judge the labels"]
+    scoring = [
+        "collect Jacobians",
+        "eigendecomposition",
+        "leave each sample out",
+        "estimate label noise",
+    ]
     assert list(last)[:4] == scoring
     assert all(done == total for done, total in last.values())
 

@@ -85,7 +85,7 @@ def test_noise_reads_as_a_sentence():
     found = of_classes(3, -3.0, (noisy_pair(3),))
     sentence = f"Wrong labels depend on the class: “{EVIL}” is given as “c1” in about 31 % of"
     assert noise_sentence(found) == f"{sentence} cases."
-    rates = LabelNoise("class", "one rate a class", even_noise(3, 0.2), 0.03)
+    rates = LabelNoise("class", "one rate per class", even_noise(3, 0.2), 0.03)
     assert "“c1” is given as another class in about 20 % of cases" in noise_sentence(
         of_classes(3, -3.0, (rates,))
     )

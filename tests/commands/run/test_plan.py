@@ -24,8 +24,8 @@ SETTINGS = RunSettings()
 def test_digits():
     planned = plan(*DIGITS, SETTINGS)
     assert [s.name for s in planned.steps] == [
-        "collect", "decompose", "leave one out", "attribution", "label issues", "influence",
-        "groups and pairs", "retrain", "compare acts", "page",
+        "collect", "eigendecomposition", "leave one out", "attribution", "label issues",
+        "influence", "groups and pairs", "retrain", "compare actions", "page",
     ]  # fmt: skip
     assert all(s.seconds > 0 and s.bytes > 0 for s in planned.steps)
     most = max(s.bytes for s in planned.steps)
@@ -34,13 +34,13 @@ def test_digits():
     assert planned.available_bytes > planned.peak_bytes
     said = {
         "collect": "exact averaged kernel, 1438 x 1438, float64",
-        "decompose": "1438 x 1438 eigenproblem, dual",
+        "eigendecomposition": "1438 x 1438 eigenproblem, dual",
         "leave one out": "1438 removals, 10 x 1 outputs",
         "attribution": "1438 x 359 effects, the 5 largest",
         "label issues": "1438 x 1438 kernel",
         "groups and pairs": "each sample with its likest",
         "retrain": "300 updates of 64 samples",
-        "compare acts": "held-out part",
+        "compare actions": "held-out part",
     }
     assert all(said.get(step.name, "") in step.detail for step in planned.steps)
 
@@ -52,7 +52,7 @@ def steps(settings=SETTINGS, data=DIGITS, **changes):
 
 def test_what_is_not_asked_for_is_no_step_and_what_is_has_its_place():
     whole, iris = list(steps()), da.load("iris")
-    bare = [name for name in whole if name not in {"retrain", "compare acts"}]
+    bare = [name for name in whole if name not in {"retrain", "compare actions"}]
     assert list(steps(curve_seeds=0)) == bare
     assert list(steps(data=iris, curve_seeds=0, store="kept"))[1] == "store"
     assert steps(data=iris, engine="ray").keys() - steps(data=iris).keys() == {"engine"}
@@ -64,7 +64,7 @@ def test_what_is_not_asked_for_is_no_step_and_what_is_has_its_place():
     first, *others = steps(curve_seeds=0, rank_correlation=0.9).values()
     assert first.name == "compare projections" and "400 samples" in first.detail
     # 400 x 10 rows are decomposed where the run itself has 1438.
-    assert first.flops > next(s.flops for s in others if s.name == "decompose")
+    assert first.flops > next(s.flops for s in others if s.name == "eigendecomposition")
     assert [s.name for s in others] == bare
 
 
@@ -101,7 +101,7 @@ def test_work_is_that_of_the_arithmetic():
     few, many = (steps(subsets=draws)["random subsets"] for draws in (8, 16))
     assert many.flops == pytest.approx(2 * few.flops)
     # Of a kernel, decompositions of a quarter, a half and three quarters of its rows lead.
-    whole = ours["decompose"]
+    whole = ours["eigendecomposition"]
     assert 8 * (1 / 64 + 1 / 8 + 27 / 64) * whole.flops * 0.7 < few.flops
     assert few.bytes > whole.bytes / 2
     parameters = 38_410 - 522  # biases are added, not multiplied
@@ -112,7 +112,7 @@ def test_work_is_that_of_the_arithmetic():
 def test_effects_at_trained_networks_are_a_step_after_training():
     ours, more = (steps(attribution_at="trained", curve_seeds=c) for c in (5, 10))
     assert "attribution" not in ours
-    assert list(ours)[-4:] == ["retrain", "compare acts", "trained effects", "page"]
+    assert list(ours)[-4:] == ["retrain", "compare actions", "trained effects", "page"]
     assert ours["trained effects"].detail.endswith("curvature by layers")
     assert more["trained effects"].flops == 2 * ours["trained effects"].flops
 
@@ -137,7 +137,7 @@ def test_steps_hold_what_is_counted_by_hand():
         form, n_rows=60_000, n_features=4096, products=ProductSettings("float32"), result_bytes=1e9
     )
     held, matrix = step_bytes(form), 8 * 4096**2
-    assert held["decompose"] == 1e9 + 4 * matrix + 2**27
+    assert held["eigendecomposition"] == 1e9 + 4 * matrix + 2**27
     residuals = 8 * 2 * 33 * 60_000 * 10  # two offsets, 33 penalties
     assert held["label issues"] == 1e9 + 2 * matrix + residuals + 2 * 2**28
     stored = step_bytes(replace(form, products=ProductSettings("float32", in_store=True)))

@@ -119,5 +119,5 @@ def test_the_file_is_read_as_the_same_samples(name, tmp_path):
 
 
 def test_what_is_no_data_is_refused(tmp_path):
-    with pytest.raises(DataError, match="to be kept; got a dict"):
+    with pytest.raises(DataError, match="to be stored; got a dict"):
         keep({"x": 1}, tmp_path)

@@ -57,17 +57,13 @@ def _samples(draw: random.Random, n: int = 40) -> dict[str, np.ndarray]:
 def _archive(draw: random.Random, folder: Path) -> tuple[str, str]:
     arrays, path = _samples(draw), folder / "data.npz"
     odd = {
-        "damaged": None,
-        "objects": {"x": np.array([[1, "a"]] * 40, dtype=object)},
-        "text numbers": {"x": arrays["x"].astype(str)},
-        "complex": {"x": arrays["x"] + 1j},
-        "huge": {"x": arrays["x"] * 1e200},
-        "tiny": {"x": arrays["x"] * 1e-150},
+        "damaged": None, "objects": {"x": np.array([[1, "a"]] * 40, dtype=object)},
+        "text numbers": {"x": arrays["x"].astype(str)}, "complex": {"x": arrays["x"] + 1j},
+        "huge": {"x": arrays["x"] * 1e200}, "tiny": {"x": arrays["x"] * 1e-150},
         "one value": {"x": np.ones((40, 5))},
         "not finite": {"x": np.where(arrays["x"] > 2, np.inf, arrays["x"])},
         "no samples": {"x": np.zeros((0, 5)), "y": np.zeros(0)},
-        "no features": {"x": np.zeros((40, 0))},
-        "scalar": {"x": np.float64(3)},
+        "no features": {"x": np.zeros((40, 0))}, "scalar": {"x": np.float64(3)},
         "fewer labels": {"y": arrays["y"][:-1]},
         "large ids": {"ids": np.arange(2**63, 2**63 + 40, dtype=np.uint64)},
         "surrogate ids": {"ids": np.array([f"\ud800{i}" for i in range(40)])},
@@ -75,11 +71,10 @@ def _archive(draw: random.Random, folder: Path) -> tuple[str, str]:
         "script ids": {"ids": np.array([f"</script><script>alert({i})" for i in range(40)])},
         "same ids": {"ids": np.array(["a"] * 40)},
         "dates": {"x": np.array(["2020-01-01"] * 40, dtype="datetime64[D]")[:, None]},
-        "half": {"x": arrays["x"].astype(np.float16)},
-        "negative labels": {"y": arrays["y"] - 5},
-        "a class a row": {"y": np.array([f"c{i}" for i in range(40)])},
+        "half": {"x": arrays["x"].astype(np.float16)}, "negative labels": {"y": arrays["y"] - 5},
+        "a class per row": {"y": np.array([f"c{i}" for i in range(40)])},
         "nested": {"x": np.zeros((40, 1, 1, 1, 5)) + arrays["x"][:, None, None, None]},
-    }
+    }  # fmt: skip
     name = draw.choice([*odd, *["damaged"] * 12, "claim", "bomb", "renamed"])
     np.savez(path, **(arrays | (odd.get(name) or {})))  # pyright: ignore[reportArgumentType]
     if name == "damaged":

@@ -192,8 +192,7 @@ def _weights(draw: random.Random, folder: Path, planted: Path) -> tuple[str, lis
         state = nn.Linear(1, 1).state_dict()
     path = folder / draw.choice(["weights.pt", "weights.safetensors", "weights"])
     odd = {
-        "good": state,
-        "meta": {k: v.to("meta") for k, v in state.items()},
+        "good": state, "meta": {k: v.to("meta") for k, v in state.items()},
         "sparse": {k: v.to_sparse() for k, v in state.items()},
         "complex": {k: v.to(torch.complex64) for k, v in state.items()},
         "half": {k: v.half() for k, v in state.items()},
@@ -201,15 +200,11 @@ def _weights(draw: random.Random, folder: Path, planted: Path) -> tuple[str, lis
         "whole numbers": {k: v.long() for k, v in state.items()},
         "nan": {k: v * float("nan") for k, v in state.items()},
         "huge": {k: v * 1e38 for k, v in state.items()},
-        "more": state | {"\x1b[31mmore": torch.zeros(1)},
-        "fewer": dict(list(state.items())[:1]),
+        "more": state | {"\x1b[31mmore": torch.zeros(1)}, "fewer": dict(list(state.items())[:1]),
         "shapes": {k: v.expand(3, *v.shape) for k, v in state.items()},
-        "a list": [torch.zeros(1)],
-        "a module": nn.Linear(1, 1),
-        "numbers": {1: torch.zeros(1)},
-        "code": {"weight": _Planted(planted)},
-        "empty": {},
-    }
+        "a list": [torch.zeros(1)], "a module": nn.Linear(1, 1), "numbers": {1: torch.zeros(1)},
+        "code": {"weight": _Planted(planted)}, "empty": {},
+    }  # fmt: skip
     more = ("text", "folder", "none", "header", "code", *["damaged"] * 4)
     name = draw.choice([*odd, *more])
     values = odd.get(name, state)

@@ -15,28 +15,16 @@ from helpers.browser import severe, started
 
 RUN = "window.ran=1"
 PAYLOADS = (
-    f"<script>{RUN}</script>",
-    f"</script><script>{RUN}</script>",
-    f"</title><script>{RUN}</script>",
-    f"<img src=x onerror={RUN}>",
-    f"<svg onload={RUN}>",
-    f'"><img src=x onerror={RUN}>',
-    f"' onmouseover='{RUN}' x='",
-    f"<a href=javascript:{RUN}>x</a>",
-    f'<a href="javascript:{RUN}" target="_self">x</a>',
-    "<iframe srcdoc='<script>parent.ran=1</script>'>",
-    f"<style onload={RUN}></style>",
-    f"<math><mi xlink:href='javascript:{RUN}'>x</mi></math>",
-    f"<details open ontoggle={RUN}>",
-    f"${{{RUN}}}",
-    "{{ ''.__class__ }}",
-    f"`;{RUN}//",
-    f"\\u003cscript>{RUN}</script>",
-    f"&lt;script&gt;{RUN}&lt;/script&gt;",
-    f"--><script>{RUN}</script><!--",
-    f"]]><script>{RUN}</script>",
-    f"%3Cscript%3E{RUN}%3C/script%3E",
-)
+    f"<script>{RUN}</script>", f"</script><script>{RUN}</script>",
+    f"</title><script>{RUN}</script>", f"<img src=x onerror={RUN}>", f"<svg onload={RUN}>",
+    f'"><img src=x onerror={RUN}>', f"' onmouseover='{RUN}' x='",
+    f"<a href=javascript:{RUN}>x</a>", f'<a href="javascript:{RUN}" target="_self">x</a>',
+    "<iframe srcdoc='<script>parent.ran=1</script>'>", f"<style onload={RUN}></style>",
+    f"<math><mi xlink:href='javascript:{RUN}'>x</mi></math>", f"<details open ontoggle={RUN}>",
+    f"${{{RUN}}}", "{{ ''.__class__ }}", f"`;{RUN}//", f"\\u003cscript>{RUN}</script>",
+    f"&lt;script&gt;{RUN}&lt;/script&gt;", f"--><script>{RUN}</script><!--",
+    f"]]><script>{RUN}</script>", f"%3Cscript%3E{RUN}%3C/script%3E",
+)  # fmt: skip
 COMMANDS = {
     "run": ["--model", "linear", "--curve-seeds", "1"],
     "score": ["--model", "linear"],

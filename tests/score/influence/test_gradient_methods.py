@@ -251,7 +251,7 @@ def test_queries_in_groups_give_the_same(monkeypatch, top, own):
         ({"damping": "little"}, "damping must be 'auto' or a number; got 'little'"),
         ({"weight_decay": float("nan")}, "weight_decay must be at least 0 and finite"),
         ({"measure": "accuracy"}, "measure must be 'output', 'margin', 'loss' or a function"),
-        ({"measure": lambda m, b: m(b[0]).sum()}, r"measure must give \[b\], one value a query"),
+        ({"measure": lambda m, b: m(b[0]).sum()}, r"measure must give \[b\], one value per query"),
         ({"parameters": "lora_"}, "parameters must be part of a parameter's name; none has"),
         ({"damping": 0.0}, "damping must make every block's Hessian positive definite"),
         ({"top": 0}, "top must be at least 1"),
@@ -332,5 +332,5 @@ def test_what_a_dataset_raises_as_arrays_are_read():
                 raise OSError("file gone")
             return super().__getitem__(i)
 
-    with pytest.raises(DataError, match=r"item 5 raised OSError: file gone\. Mend it"):
+    with pytest.raises(DataError, match=r"item 5 raised OSError: file gone\. Correct it"):
         run(network(), Broken(*data(N)), None)

@@ -9,8 +9,8 @@ from datassay.score.labels.likelihood import calibrate, derivatives, polished, p
 N, K = 50, 4
 FORMS = {
     "one rate": transitions.one_rate(K),
-    "one rate a class": transitions.one_rate_a_class(K),
-    "one target a class": transitions.one_target_a_class(
+    "one rate per class": transitions.one_rate_per_class(K),
+    "one target per class": transitions.one_target_per_class(
         torch.tensor([1, 2, 3, 0]), torch.tensor([True, False, True, True])
     ),
     "full": transitions.full(K),

@@ -18,7 +18,7 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     """What `purify` with a linear model leaves, where that takes seconds."""
     weights = (train.x[0].size + 1) * (1 if train.n_classes <= 2 else train.n_classes)
     if train.y.ndim > 1:
-        return "Purifying: it is of one target a sample."
+        return "Purifying: it is of one target per sample."
     if len(train) < weights:
         return (
             f"Purifying: a linear model of {weights:,} weights needs more than {len(train):,} "

@@ -10,7 +10,7 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     """The suggested labels, where any label is suspected."""
     issues = scores.issues
     if not issues.is_issue.any():
-        return "Mending or removing suspects: no label is suspected."
+        return "Relabelling or removing suspects: no label is suspected."
     return relabelling(train, issues.suggested_label.reshape(train.y.shape), issues.is_issue)
 
 

@@ -20,7 +20,7 @@ RIDGE = 1e-3
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     """Two blocks of linear models, where they explain held-out samples better than one."""
     if train.y.ndim > 1:
-        return "Splitting: it is of one target a sample."
+        return "Splitting: it is of one target per sample."
     seed = scores.seed
     rows = np.asarray(train.x, np.float64).reshape(len(train), -1)
     targets = np.eye(train.n_classes)[train.y] if train.is_classification else train.y[:, None]

@@ -86,7 +86,7 @@ class Action:
 
     @property
     def fits(self) -> int:
-        """Models a seed, those of the control too."""
+        """Models per seed, those of the control too."""
         own = 1 if self.blocks is None else len(self.blocks.members)
         return own + (0 if self.control is None else self.control.fits)
 
@@ -123,10 +123,10 @@ def relabelling(
         changed: which samples differ.
 
     Returns:
-        The action; beside it the samples as they are are trained again.
+        The action, compared with the samples as they are, trained again.
     """
     new = np.where(changed.reshape(-1, *[1] * (train.y.ndim - 1)), labels, train.y)
-    words = f"Mend suspected {'labels' if train.is_classification else 'targets'}"
+    words = f"Relabel suspected {'labels' if train.is_classification else 'targets'}"
     corrected = replace(as_it_is(train), kind=RELABEL, words=words, labels=new)
     return replace(corrected, changed=int(changed.sum()))
 
@@ -134,7 +134,7 @@ def relabelling(
 def removal(
     kind: str, words: str, train: SampleSet, removed: Bool[np.ndarray, " n"], seed: int
 ) -> Action:
-    """Leave samples out; beside it as many at random.
+    """Leave samples out, compared with as many at random.
 
     Args:
         kind: of the action.
@@ -156,7 +156,7 @@ def removal(
 def weighting(
     kind: str, words: str, train: SampleSet, weights: Float[np.ndarray, " n"], seed: int
 ) -> Action:
-    """Weigh the samples; beside it the same weights in a random order.
+    """Weigh the samples, compared with the same weights in a random order.
 
     Args:
         kind: of the action.
@@ -175,7 +175,7 @@ def weighting(
 
 
 def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
-    """One model a block; beside it blocks of the same sizes at random.
+    """One model per block, compared with blocks of the same sizes at random.
 
     Args:
         train: n samples.
@@ -205,7 +205,7 @@ def predictions(
     action: Action,
     progress: Progress = silent,
 ) -> Float[np.ndarray, "R m k"]:
-    """What R models say of the held-out samples after they learnt from the samples of an action.
+    """Predictions of R models on the held-out samples, trained on the samples of an action.
 
     Args:
         learner: fits R models to R subsets.
@@ -258,11 +258,11 @@ class ActionKind:
     """One thing that can be done, as the table of actions tries it.
 
     Attributes:
-        name: the kind in acts.parquet and summary.json.
+        name: the kind in summary.json.
         help: in a sentence, what is done.
         propose: from samples and their scores to the action; of several to an iterator of them. A
-            sentence instead says why there is none; None: nothing is to be said.
-        fits: models a seed that it takes at most, those of its controls too.
+            sentence instead says why there is none; None: there is nothing to report.
+        fits: models per seed that it takes at most, those of its controls too.
         evidence: anchor of the section of a run's page that it rests on.
         command: that goes into it.
         is_searched: whether a search with many outcomes found it, so that other samples may give

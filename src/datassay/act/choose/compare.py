@@ -30,7 +30,7 @@ from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
 from datassay.stats import BETTER, PERHAPS, SAME, WORSE, costs, paired, verdicts
 
-STEP = "compare acts"
+STEP = "compare actions"
 Key = tuple[str, float]
 ORDER = {BETTER: 0, PERHAPS: 1, SAME: 2, WORSE: 3}
 
@@ -39,16 +39,16 @@ RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
 
 @result
 class ActionGain:
-    """What one act gained.
+    """What one action gained.
 
     Attributes:
-        kind: which act, one of `act.KINDS`.
+        kind: which action, one of `act.KINDS`.
         words: what is done.
         how: "retrained", "screened" (the closed form alone) or "expected" (a learning curve).
         gain: of the metric, over the samples as they are; nan where nothing could be estimated.
         low: lower end of its 95 % interval; −inf where it was only screened.
         high: upper end.
-        p: two-sided p value of no gain, of this act alone.
+        p: two-sided p value of no gain, of this action alone.
         verdict: of `stats.verdicts`; empty where it was only screened.
         given: the gain as if every held-out label were right.
         unsuspected: the gain on held-out samples whose labels are not suspected.
@@ -82,10 +82,10 @@ class ActionGain:
 
 @result
 class ActionTable(Tabular):
-    """Acts beside the samples as they are, best first.
+    """Actions compared with the samples as they are, best first.
 
     Attributes:
-        acts: what was tried; those only screened behind the others.
+        actions: what was tried; those only screened behind the others.
         left_out: what was not tried, and why.
         metric: "accuracy", "balanced accuracy" or "R²".
         score: of the samples as they are, corrected for wrong held-out labels where they are.
@@ -93,7 +93,7 @@ class ActionTable(Tabular):
         n_held_out: samples that gains are measured on.
         n_suspected: of these with a suspected label.
         n_parts: held-out parts: 1, or folds.
-        n_seeds: models an act and part.
+        n_seeds: models per action and part.
         is_corrected: whether gains count with wrong held-out labels.
         seconds: that all of it took.
     """
@@ -112,11 +112,11 @@ class ActionTable(Tabular):
 
     @property
     def best(self) -> ActionGain | None:
-        """The act to do: the first that is better; None: nothing to do."""
+        """The action to do: the first that is better; None: nothing to do."""
         return next((act for act in self.actions if act.verdict == BETTER), None)
 
     def to_table(self) -> pa.Table:
-        """One row an act: the fields of ActionGain."""
+        """One row per action: the fields of ActionGain."""
         names = field_names(ActionGain)
         return pa.table({name: [getattr(act, name) for act in self.actions] for name in names})
 
@@ -129,26 +129,26 @@ def compare_actions(
     seed: int = 0,
     progress: Progress = silent,
 ) -> ActionTable:
-    """What each act gains on held-out samples, in a budget of seconds.
+    """What each action gains on held-out samples, in a budget of seconds.
 
     Args:
         parts: one, or one a fold; each with scores that never saw its held-out samples.
-        budget: seconds for retraining; acts are retrained in the order of their screened gains,
-            and those beyond it only screened. The samples as they are and one act are retrained
+        budget: seconds for retraining; actions are retrained in the order of their screened gains,
+            and those beyond it only screened. The samples as they are and one action are retrained
             whatever it takes.
         per_fit: seconds that one model a seed is expected to take over all parts, the same on every
             machine; None: what the samples as they are took.
         seed: of controls, blocks and random choices.
-        progress: called with (step, acts done, acts in all).
+        progress: called with (step, actions done, actions in all).
 
     Returns:
-        The table, best act first.
+        The table, best action first.
 
     Raises:
         ModelError: the model cannot be fitted to the samples.
 
-    Cost: for each part R fits of the samples as they are, and about 2 R an act.
-    Source: ours; the acts are those of S0 (weights), S1 (removal), S4 (purification, blocks) and
+    Cost: for each part R fits of the samples as they are, and about 2 R per action.
+    Source: ours; the actions are those of S0 (weights), S1 (removal), S4 (purification, blocks) and
     METHODS §2 (labels).
     """
     started = time.perf_counter()

@@ -124,7 +124,7 @@ class Part:
     Attributes:
         train: n samples.
         held_out: m samples.
-        lin: the linearisation of train, with held_out as its validation samples; None: acts are
+        lin: the linearisation of train, with held_out as its validation samples; None: actions are
             not screened.
         issues: of the labels of train.
         information: [n].
@@ -168,8 +168,8 @@ def fifths(
         information: of each, which ranks what could be dropped.
         n_parts: how many fifths, 1 to 5.
         noise: T of all labels, which is that of the held-out ones too; None: none is known.
-        copies: a number a sample, shared by those that are next to the same: they stay together, or
-            a model would have seen what it is judged on. None: all differ.
+        copies: a number per sample, shared by those that are next to the same: they stay together,
+            or a model would have seen what it is judged on. None: all differ.
         judge: gives the label issues of some samples and the penalty of a ridge fit to them.
         learner: gives the models of a part, from its training samples and its number.
         seed: of the division.

@@ -78,7 +78,7 @@ class Screen:
         gram.diagonal().add_(self.penalty / w)
         factor, failed = torch.linalg.cholesky_ex(gram)
         if int(failed):
-            raise DataError("the kernel is singular to rounding; nothing is said in closed form.")
+            raise DataError("the kernel is singular to rounding; no closed form can be computed.")
         solved = torch.cholesky_solve(targets - center, factor)
         return self.across[:, at] @ solved + center
 

@@ -53,7 +53,7 @@ class Partition(Tabular):
         variance: [K], V of influence within each block under a model of that block alone; 0 where
             it has no two samples, or none that differ.
         variance_together: V of all samples under one model, at the same damping.
-        held_out: for each K tried its held-out log-likelihood, nats a sample.
+        held_out: for each K tried its held-out log-likelihood, nats per sample.
         is_gated: whether the block depends on the input (True) or only on chance.
         start: where the best fit began: "influence" (repeated purification) or "random".
         is_hard: whether hard reassignment explains held-out samples better than soft EM.
@@ -124,7 +124,7 @@ def partition(
         max_blocks: where K is to be chosen.
         loss: "cross_entropy" (one output: binary), "mse", a normal density with a variance a
             block, or "auto": by the task.
-        ridge: of every block's model, (ridge/2)‖θ‖² beside its mean loss.
+        ridge: of every block's model, (ridge/2)‖θ‖² added to its mean loss.
         damping: of the Hessian in the removal effects and V; not of the fits.
         gate: "on" lets the share of a block depend on the input (a linear softmax of the layer's
             inputs, as a router would), "off" makes it the same everywhere; "auto" takes what

@@ -68,7 +68,7 @@ class PurificationTrace(Tabular):
     test: Float[np.ndarray, " points"]
 
     def to_table(self) -> pa.Table:
-        """One row a point."""
+        """One row per point."""
         return pa.table({name: getattr(self, name) for name in field_names(self)})
 
 
@@ -151,10 +151,10 @@ def purify(
         val: decides when to stop, where given.
         test: measured at each step and never used.
         loss: "cross_entropy", "mse", or "auto": by the task.
-        ridge: of linear models, (ridge/2)‖θ‖² beside the mean loss.
+        ridge: of linear models, (ridge/2)‖θ‖² added to the mean loss.
         damping: added to the Hessian for V.
         order: of `removal_effects`, or "label_issues" (classes; of the network linearised at its
-            starting weights, once), or the rivals "loss" (highest training loss) and "random".
+            starting weights, once), or the baselines "loss" (highest training loss) and "random".
             "auto": "label_issues" for networks that classify; of linear models "adjoint" where
             there are at least 4 samples a weight, where it follows true removal and purifies best,
             else "fixed" (digits with more pixels than samples: AUROC of wrong labels 0.94 against
@@ -164,7 +164,7 @@ def purify(
             "auto": validation where val is given and was not split off the same data; suspects by
             that order; else held_out.
         threshold: of "held_out", nats; None is log 2K for linear models, log 4K for others.
-        step: samples removed a step; None is n/100, or n/40 where each is a training.
+        step: samples removed per step; None is n/100, or n/40 where each is a training.
         max_fraction: of the samples, never more are removed.
         min_per_class: a class is never left with fewer (or with fewer than it has).
         beyond: further steps to trace after "held_out" has stopped; they are not removed.
@@ -183,7 +183,7 @@ def purify(
         DataError: fewer than 3 samples, fewer than 2 classes, or inputs that are all the same.
         ModelError: outputs do not fit the targets or are not finite.
 
-    Cost: a fit, `removal_effects` and an evaluation a step; "label_issues" once.
+    Cost: a fit, `removal_effects` and an evaluation per step; "label_issues" once.
     Source: S4 §4 (Figs 4, 6, 8), whose every step retrains or recomputes n times; the orders, the
     stopping rules and the protection of small classes are ours.
     """
@@ -217,7 +217,7 @@ def _decided(settings: Removal, train: SampleSet, has_val: bool, is_convex: bool
         rule = "validation" if has_val else without
     if rule == "suspects" and order != BY_LABELS:
         raise SettingError(
-            f"stop='suspects' belongs to order='label_issues'; got it beside {order!r}."
+            f"stop='suspects' belongs to order='label_issues'; got it with {order!r}."
         )
     if threshold is None:
         threshold = held_out_threshold(train.n_classes, is_convex=is_convex)

@@ -27,8 +27,8 @@ class Contest:
         values: [r], higher is better, unit as `measure` says.
         spreads: [r], standard deviation over seeds; 0 where there is only one value.
         outcome: "won" by ours, "tie" (within the 95 % interval over seeds or resamples) or "lost"
-            to a rival.
-        verdict: one sentence naming who won and by how much, a tie said to be one.
+            to a baseline.
+        verdict: one sentence naming the winner and by how much, or a tie.
     """
 
     measure: str
@@ -112,7 +112,7 @@ def _contest(
 ) -> Contest:
     many = repeats.shape[1] > 1
     spreads = repeats.std(1, ddof=1) if many else np.zeros(len(names))
-    told = sentence(lead.verdict, names[best], f"{names[baseline]}, the best rival")
+    told = sentence(lead.verdict, names[best], f"{names[baseline]}, the best baseline")
     told += f": {means[best]:.3f} against {means[baseline]:.3f}."
     if baseline != names.index(RANDOM):
         told += f" Random has {means[names.index(RANDOM)]:.3f}."

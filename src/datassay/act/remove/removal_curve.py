@@ -45,7 +45,7 @@ class RemovalCurve(Tabular):
         fractions: [f], fraction of the training samples removed, ascending, starting at 0.
         rankings: [r] names, such as "lowest information first".
         score: [r, f, s], accuracy in [0, 1] (classification) or R² (regression) on the validation
-            samples, one value a seed.
+            samples, one value per seed.
         metric: "accuracy" or "R²".
     """
 
@@ -55,11 +55,11 @@ class RemovalCurve(Tabular):
     metric: str
 
     def at(self, ranking: str, fraction: float) -> Float[np.ndarray, " s"]:
-        """Scores of one ranking at one fraction, one a seed."""
+        """Scores of one ranking at one fraction, one per seed."""
         return self.score[self.rankings.index(ranking), list(self.fractions).index(fraction)]
 
     def to_table(self) -> pa.Table:
-        """One row a ranking, fraction and seed: ranking, fraction_removed, seed, score."""
+        """One row per ranking, fraction and seed: ranking, fraction_removed, seed, score."""
         ranking, fraction, seed = np.indices(self.score.shape).reshape(3, -1)
         return pa.table({
             "ranking": np.array(self.rankings)[ranking],
@@ -83,10 +83,10 @@ def removal_curve(
     store: ResultStore | None = None,
     progress: Progress = silent,
 ) -> RemovalCurve:
-    """Retrain on what each ranking keeps, beside keeping a random part, over seeds.
+    """Retrain on what each ranking keeps, compared with keeping a random part, over seeds.
 
     Args:
-        models: one network a seed, at its starting weights; or estimators, fitted one by one.
+        models: one network per seed, at its starting weights; or estimators, fitted one by one.
         train: n training samples.
         val: the samples to be judged on; their labels enter no ranking. None: each network is
             judged on another fifth of train (see `judging`), and every ranking orders the rest.
@@ -94,7 +94,8 @@ def removal_curve(
             seed.
         fractions: of the samples to remove, in [0, 1); 0 is added where missing.
         recipe: how to train networks; None takes the defaults for the task.
-        trained: the networks from which nothing was removed, one a seed, if they are there already.
+        trained: the networks from which nothing was removed, one per seed, if they are there
+            already.
         seed: of the random order and of the batches.
         store: keeps networks' scores of every fraction, so that an interrupted call goes on; None
             keeps nothing.
@@ -110,7 +111,7 @@ def removal_curve(
             [0, 1) or too large to keep 2 samples.
 
     Cost: rankings · fractions · seeds trainings, batched by fraction.
-    Source: S1 §6, "Data summarization"; the rivals beside it are ours.
+    Source: S1 §6, "Data summarization"; the baselines are ours.
     """
     check_sets(train, val)
     fractions = sorted({0.0, *fractions})
@@ -194,7 +195,7 @@ def _check_choices(
 ) -> None:
     if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
         got = f"one {type(models).__name__}" if isinstance(models, nn.Module) else "none"
-        raise SettingError(f"models must hold one network a seed; got {got}. Pass a list.")
+        raise SettingError(f"models must hold one network per seed; got {got}. Pass a list.")
     if not isinstance(rankings, Mapping):
         got = type(rankings).__name__
         raise SettingError(f"rankings must be a dictionary, name to order; got {got}. Name them.")

@@ -137,7 +137,7 @@ def summarize(
         fraction: of the samples to keep, in (0, 1].
         rule: one of these.
         iterative: by information only: remove `step` of what remains, score again, and so on, since
-            the information of a sample grows when another that says the same is gone.
+            the information of a sample grows when another that says the same is removed.
         step: fraction of what remains that one step removes, in (0, 1).
         smoothing: of `sample_information`.
         issues: label scores, as `label_issues(lin)` gives them; suspects are then removed before

@@ -60,8 +60,8 @@ def corrections(
         )
     if not class_names and relabels and y.ndim > 1:
         raise DataError(
-            f"decisions name one label a sample; these have {y.shape[1]}, so that none can be "
-            "given another. Remove such samples, or mend the data by hand."
+            f"decisions name one label per sample; these have {y.shape[1]}, so that none can be "
+            "given another. Remove such samples, or correct the data by hand."
         )
     for at, decision in zip(positions, decisions, strict=True):
         if decision.given and y.ndim == 1:
@@ -98,7 +98,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _check_given(decision: Decision, label: float, class_names: tuple[str, ...]) -> None:
-    """Refuse a decision about another label than the data have; an empty one was not told."""
+    """Refuse a decision about another label than the data have; an empty one was not given."""
     now = label_word(class_names, label)
     seen = math.nan if class_names else _number(decision.given)
     if now != decision.given and not math.isclose(seen, label, rel_tol=DIGITS):

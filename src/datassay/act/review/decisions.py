@@ -1,7 +1,7 @@
-"""Decisions about samples, one row a sample decided on, in a file that says of which data.
+"""Decisions about samples, one row per sample decided on, in a file that says of which data.
 
 `datassay view` writes Parquet. A page without a server downloads JSON: {"datassay.decisions":
-{"digest", "name", "class_names", "inputs", "integer_ids"}, "decisions": [one object a row, "when"
+{"digest", "name", "class_names", "inputs", "integer_ids"}, "decisions": [one object per row, "when"
 in ISO]}.
 
 | column | meaning |
@@ -61,7 +61,7 @@ class Decision:
 
 @result
 class Decisions:
-    """All decisions about one data set, at most one a sample.
+    """All decisions about one data set, at most one per sample.
 
     Attributes:
         decisions: in the order in which they were made.
@@ -81,7 +81,7 @@ class Decisions:
         return len(self.decisions)
 
     def to_table(self) -> pa.Table:
-        """One row a decision; the schema's metadata say of which data."""
+        """One row per decision; the schema's metadata say of which data."""
         rows = self.decisions
         ids = pa.array([row.id for row in rows]) if rows else pa.array([], pa.string())
         about = {name: getattr(self, name) for name in ABOUT}
@@ -166,11 +166,11 @@ def _decision(row: dict[str, Any], path: Path) -> Decision:
     if kind not in KINDS or (kind == RELABEL) != bool(label):
         raise DataError(
             f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; for id "
-            f"{row['id']} it has {kind!r} and {label!r}. Mend that row."
+            f"{row['id']} it has {kind!r} and {label!r}. Correct that row."
         )
     if not isinstance(row["id"], str | int) or not isinstance(when, datetime):
         raise DataError(
             f"{path} must say of each decision which id and when; got {row['id']!r} and {when!r}. "
-            "Mend that row."
+            "Correct that row."
         )
     return Decision(row["id"], kind, row["given"] or "", label, when, row["seen_score"])

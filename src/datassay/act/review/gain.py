@@ -1,8 +1,8 @@
 """What a review gained: the same model trained on the samples before and after it, held-out paired.
 
-Held-out labels may have been mended too. The gain counts on held-out samples whose label both sides
-agree on: neither was changed nor removed. By labels as they are now, or as they were, either side
-would be judged by what it learnt from; both are told beside it.
+Held-out labels may have been corrected too. The gain counts on held-out samples whose label both
+sides agree on: neither was changed nor removed. By labels as they are now, or as they were, either
+side would be judged by what it learnt from; both are reported with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Corrected:
 
     Attributes:
         samples: n of them, as they were.
-        y: [n] or [n, k], their labels now; of those that are gone the earlier ones.
+        y: [n] or [n, k], their labels now; of those that are removed the earlier ones.
         keep: [n], which are still there.
     """
 
@@ -96,7 +96,7 @@ class ReviewGain(Tabular):
         rows: by labels that both agree on; where held-out labels were changed also by those of now
             and by the earlier ones.
         metric: "accuracy", "balanced accuracy" or "R²".
-        n_seeds: models a side and part.
+        n_seeds: models per side and part.
         n_parts: held-out parts: 1, or folds.
     """
 
@@ -111,19 +111,19 @@ class ReviewGain(Tabular):
         return self.rows[0].after - self.rows[0].before
 
     def to_table(self) -> pa.Table:
-        """One row a kind of labels: the fields of GainRow."""
+        """One row per kind of labels: the fields of GainRow."""
         names = field_names(GainRow)
         return pa.table({name: [getattr(row, name) for row in self.rows] for name in names})
 
 
 @result
 class BeforeAfter:
-    """A set of samples beside itself before a review.
+    """A set of samples compared with itself before a review.
 
     Attributes:
         relabelled: (earlier label, label now, number of samples), the most frequent first.
         n_relabelled: samples with another label.
-        n_removed: samples that are gone.
+        n_removed: samples that are removed.
         n: training samples (before, after).
         suspects: suspected labels among them (before, after).
         confirmed: suspects of now that somebody looked at and kept.

@@ -1,4 +1,4 @@
-"""What a run knows of its labels, kept so that a review can go on from there."""
+"""What a run knows of its labels, stored so that a review can go on from there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from datassay.score.label_issues import LabelIssues
 from datassay.score.linear.eigenbasis import eigenbasis
 
 FILE = "review.npz"
-COORDINATES = 16  # coordinates a sample: 2 MB of 60 000
+COORDINATES = 16  # coordinates per sample: 2 MB of 60 000
 SMALLEST, ROUNDING = 1e-30, 1e-15
 FIELDS = ("labels", "log_posterior", "log_odds", "coordinates")
 EARLIER = {"places": "coordinates"}  # names in files of earlier versions
@@ -27,7 +27,7 @@ class Judged:
     """How a run judged n labels, before anybody looked.
 
     Attributes:
-        labels: given, [n]; −1 of numbers and of several labels a sample.
+        labels: given, [n]; −1 of numbers and of several labels per sample.
         log_posterior: log probability of each true class, nats, [n, k]; k = 0 of numbers and of
             several labels.
         log_odds: that the given label is wrong, nats, [n].
@@ -108,7 +108,7 @@ def read_judged(path: str | Path) -> Judged:
     )
     if not whole:
         raise DataError(
-            f"{path} must hold {', '.join(FIELDS)}, one row a sample; got {shapes}. "
+            f"{path} must hold {', '.join(FIELDS)}, one row per sample; got {shapes}. "
             "Take the file that datassay run wrote."
         )
     return Judged(**found)

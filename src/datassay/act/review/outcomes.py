@@ -1,11 +1,11 @@
 """What decisions teach about the labels that nobody has looked at.
 
-Logistic regression on the reviewed outcomes, with what the run said as offset:
+Logistic regression on the reviewed outcomes, with the run's log odds as offset:
 P(label i is wrong) = σ(o_i + f_i),  f ~ N(0, K),
 o_i the run's log odds. Three hypotheses say what K is made of: the run's log odds are shifted and
 stretched alike for all (its calibration); besides, by given class, by suggested one and by the pair
 (its transition matrix T enters log odds as log T[c, l] / T[l, l], so this is T refitted); besides,
-by place. Each is fitted by Laplace's method and weighed by its evidence.
+by position. Each is fitted by Laplace's method and weighed by its evidence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from datassay.act.review.judged import Judged
 from datassay.results import result
 
-# Standard deviations, nats: of a shift of all, of a stretch (a nat), of a class, of a place.
+# Standard deviations, nats: of a shift of all, of a stretch (a nat), of a class, of a position.
 SHIFT, STRETCH, CLASS, PLACE = 1.0, 0.25, 0.5, 1.0
 # How likely each hypothesis is before any decision: the simplest most.
 PRIOR = np.array([0.6, 0.25, 0.15])

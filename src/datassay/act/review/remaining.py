@@ -19,7 +19,7 @@ WORTHWHILE = 0.05  # expected share of errors in a batch below which the order l
 # over so many decisions. Chosen so that the interval held the truth in 97 % of simulated reviews.
 LOW_DOUBT, HIGH_DOUBT, EARLY_DOUBT, FADES = 0.8, 0.3, 1.0, 40.0
 NORMAL = 1.96
-LEAST_DECISIONS = 60  # before which nobody is told to stop
+LEAST_DECISIONS = 60  # before which a review is never called finished
 
 
 @result
@@ -73,7 +73,7 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     Returns:
         What is left. The interval holds what the run's noise and the decisions leave open, and a
         doubt chosen on simulated reviews; before the first decisions it is wide, since how many
-        labels are wrong cannot be told from them alone where noise depends on the input.
+        labels are wrong cannot be known from them alone where noise depends on the input.
 
     Raises:
         SettingError: a position or a class that is none.

@@ -46,7 +46,7 @@ class SamplingComparison:
     scale: Float[np.ndarray, " q"]
 
     def outputs(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "D S m q"]:
-        """What every network says at some points, in units of f."""
+        """Outputs of every network at some points, in units of f."""
         said = _outputs(self.networks, x) * self.scale + self.shift
         return said.reshape(len(self.names), -1, *said.shape[1:])
 

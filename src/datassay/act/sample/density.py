@@ -82,7 +82,7 @@ def fit_density(
     least = len(x) ** (-2 / x.shape[1]) / 12 if floor is None else floor
     mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=least)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told below, with what it means
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reported below, with what it means
         mixture.fit(rows)
     notes = []
     if distinct < n_components:

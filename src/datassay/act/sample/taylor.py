@@ -80,7 +80,7 @@ class TaylorSample(Tabular):
         return self.density.notes
 
     def to_table(self) -> pa.Table:
-        """One row a point: x0 …, y0 …, is_new, and taylor_index, null for the new points."""
+        """One row per point: x0 …, y0 …, is_new, and taylor_index, null for the new points."""
         index = np.full(len(self.x), np.nan)
         index[~self.is_new] = self.index
         return pa.table({
@@ -229,7 +229,7 @@ def taylor_index(
 def checked_epsilon(
     epsilon: float | Sequence[float] | Float[np.ndarray, " d"], dimensions: int
 ) -> Float[np.ndarray, " d"]:
-    """ε as one number a dimension."""
+    """ε as one number per dimension."""
     given = np.asarray(epsilon, dtype=float)
     if given.shape not in {(), (dimensions,)}:
         raise SettingError(

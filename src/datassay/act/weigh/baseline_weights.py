@@ -14,7 +14,7 @@ from datassay.train.history import PredictionHistory
 def active_bias_weights(
     history: PredictionHistory, smoothing: float | None = None, *, min_visits: int = 2
 ) -> Float[np.ndarray, "*networks n"]:
-    """Weights in proportion to the uncertain part of what a training said of each sample.
+    """Weights in proportion to the uncertain part of a training's predictions of each sample.
 
     w_i ∝ sqrt(var_i + var_i²/(|H_i| − 1)) + ε, with the variance over the |H_i| visits
 
@@ -87,7 +87,7 @@ def class_balanced_weights(
         [n], summing to 1.
 
     Raises:
-        DataError: y is not one class a sample.
+        DataError: y is not one class per sample.
         SettingError: beta is outside [0, 1].
 
     Cost: n log n.
@@ -124,7 +124,7 @@ def self_paced_weights(
         losses: [n], at least 0, of the network as it is now; nats or target units.
         fraction: share of the samples to keep, in (0, 1]: λ is the largest loss among them. Raise
             it to 1 during training. Samples of equal loss are kept together.
-        threshold: λ itself, > 0, loss unit (Kumar's 1/K); takes the place of fraction.
+        threshold: λ itself, > 0, loss unit (Kumar's 1/K); replaces fraction.
         is_soft: whether weights fall linearly with the loss instead of at once.
 
     Returns:

@@ -75,7 +75,7 @@ class WeightGain(Tabular):
         return found.gain, found.half if weighting != against else 0.0
 
     def verdict(self, weighting: int, against: int = 0) -> str:
-        """By `stats.verdicts`: over no weights beside all other weightings, else of two alone."""
+        """By `stats.verdicts`: over no weights, with all other weightings, else of two alone."""
         if weighting == against:
             return SAME
         if against:
@@ -83,7 +83,7 @@ class WeightGain(Tabular):
         return verdicts([self.interval(i) for i in range(1, len(self.names))])[weighting - 1]
 
     def to_table(self) -> pa.Table:
-        """One row a weighting: weighting, score (mean over seeds), gain, half_width, verdict."""
+        """One row per weighting: weighting, score (mean over seeds), gain, half_width, verdict."""
         rows = []
         for i, name in enumerate(self.names):
             gain, half = self.difference(i)
@@ -120,7 +120,7 @@ def head_gain(
         DataError: weights that are none.
         SettingError: fewer than 2 seeds, or a setting of the recipe is out of range.
 
-    Cost: 4 n d k S (M + 1) operations an epoch.
+    Cost: 4 n d k S (M + 1) operations per epoch.
     """
     assert problem.val is not None
     names, weights = _with_uniform(weightings, len(problem.labels), n_seeds)
@@ -150,7 +150,7 @@ def network_gain(
     """Train whole networks with and without weights, all seeds of a weighting in one program.
 
     Args:
-        starts: S networks of one architecture, one a seed; those of one seed start alike under
+        starts: S networks of one architecture, one per seed; those of one seed start alike under
             every weighting and see the same batches.
         train: n training samples.
         val: the validation samples.

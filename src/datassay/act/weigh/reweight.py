@@ -212,7 +212,7 @@ def reweight(
             it does the first. May be None.
         n_neighbors: k, the sample itself included.
         max_ratio: m, the heaviest weight over the lightest.
-        weights: [n], from any method, in place of local variance: Active Bias, class-balanced, a
+        weights: [n], from any method, instead of local variance: Active Bias, class-balanced, a
             product of several. Any scale.
         layer: name of the layer to retrain; None: the nn.Linear that gives the network's output.
         loss: "cross_entropy" (binary with one output), "mse", or "auto" by the task.
@@ -232,7 +232,7 @@ def reweight(
             features that are not finite.
         SettingError: a setting is out of range.
 
-    Cost: a forward pass over the samples, the neighbours, and 4 n d k operations an epoch.
+    Cost: a forward pass over the samples, the neighbours, and 4 n d k operations per epoch.
     Source: S0 Algorithm 1. Deviates: weights of mean 1 in the loss (`train_heads`); the paper's
     neighbours come from a KD-tree, ours from `nearest_neighbors`.
     """

@@ -52,7 +52,7 @@ class WeightingGrid(Tabular):
     metric: str
 
     def to_table(self) -> pa.Table:
-        """One row a pair: n_neighbors, max_ratio, score."""
+        """One row per pair: n_neighbors, max_ratio, score."""
         ratio, k = np.meshgrid(self.max_ratios, self.n_neighbors, indexing="ij")
         return pa.table({
             "n_neighbors": k.ravel(),
@@ -111,7 +111,7 @@ def weighting_grid(
         ModelError: as `reweight`.
         SettingError: no values, or some out of range.
 
-    Cost: 4 n d k_out · R K · seeds operations an epoch; n R K weights are held.
+    Cost: 4 n d k_out · R K · seeds operations per epoch; n R K weights are held.
     Source: S0 Appendix C, Fig. 6. Deviates: neighbours and training in feature space.
     """
     if not len(n_neighbors) or not len(max_ratios) or not min(max_ratios) >= 1:
@@ -144,7 +144,7 @@ class WeightSearch(Tabular):
             of many; score the final network on other samples.
         uniform: the score without weights, trained alike: where it is not lower, do not weight.
         metric: "accuracy" or "−½ squared error".
-        trials: one row a trial: trial, n_neighbors, max_ratio, score, epochs, pruned.
+        trials: one row per trial: trial, n_neighbors, max_ratio, score, epochs, pruned.
     """
 
     n_neighbors: int

@@ -36,7 +36,7 @@ class SampleWeights(Tabular):
     details: Mapping[str, float | int | str] = field(default_factory=dict)
 
     def to_table(self) -> pa.Table:
-        """One row a sample: id, sample_weight."""
+        """One row per sample: id, sample_weight."""
         return pa.table({"id": self.ids, "sample_weight": self.weight})
 
 
@@ -66,7 +66,7 @@ def local_variance_weights(
         [n], summing to 1; uniform where the target never varies.
 
     Raises:
-        DataError: features or targets that are not finite numbers, or not one target a sample.
+        DataError: features or targets that are not finite numbers, or not one target per sample.
         SettingError: n_neighbors is below 2 or not below n, max_ratio or density_clip is below 1,
             search is unknown, or faiss is missing.
     """
@@ -116,7 +116,7 @@ def sample_weights(
         was).
 
     Raises:
-        DataError: features or targets that are not finite numbers, or not one target a sample.
+        DataError: features or targets that are not finite numbers, or not one target per sample.
         SettingError: n_neighbors is below 2 or not below n, max_ratio or density_clip is below 1,
             search is unknown, or faiss is missing.
 

@@ -237,6 +237,6 @@ def _checked(values: np.ndarray, x: np.ndarray) -> Float[np.ndarray, "n q"]:
         where = ", ".join(f"{v:.6g}" for v in x[first])
         raise DataError(
             f"{RULE}; {int((~finite).sum())} of {len(x)} points gave NaN or infinity, the first "
-            f"of them ({where}). Narrow the domain, or mend f there."
+            f"of them ({where}). Narrow the domain, or correct f there."
         )
     return values.reshape(len(x), -1)

@@ -46,7 +46,7 @@ class Processes(Engine):
                 raise SettingError(
                     f"worker processes must live until the last piece; one of {self.workers} ended "
                     "early, as the system does when memory is short. Use fewer workers; with a "
-                    "store finished chunks are kept."
+                    "store finished chunks are stored."
                 ) from error
             finally:
                 with warnings.catch_warnings():
@@ -111,7 +111,7 @@ def check_engine(name: str, workers: int | None, address: str | None) -> None:
     """Check the settings of `engine_named` without starting anything."""
     one_of("engine", name, ENGINES)
     if address is not None and name != "ray":
-        raise SettingError(f"address belongs to engine 'ray'; got {address} beside {name!r}.")
+        raise SettingError(f"address belongs to engine 'ray'; got {address} with {name!r}.")
     if workers is not None and (name == "in_process" or workers < 1):
         raise SettingError(
             f"workers must be at least 1, for engine 'processes' or 'ray'; got {workers} for "

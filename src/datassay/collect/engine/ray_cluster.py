@@ -124,5 +124,5 @@ def _result(promise: Any) -> Any:
     except RayError as error:
         raise SettingError(
             f"the cluster must finish a piece within {RETRIES} retries; it did not: {error}. Look "
-            "at its memory and logs; with a store finished chunks are kept."
+            "at its memory and logs; with a store finished chunks are stored."
         ) from error

@@ -51,8 +51,8 @@ def batch_size(batch: Any) -> int:
         if isinstance(leaf, Tensor) and leaf.ndim:
             return len(leaf)
     raise DataError(
-        f"a batch must hold tensors, one row a sample; got a {type(batch).__name__} without. Give "
-        "the loader a collate_fn that makes tensors."
+        f"a batch must hold tensors, one row per sample; got a {type(batch).__name__} without. "
+        "Give the loader a collate_fn that makes tensors."
     )
 
 

@@ -128,7 +128,7 @@ def of_criterion(loss: nn.Module) -> Objective:
     if isinstance(loss, nn.BCEWithLogitsLoss):
         if loss.weight is not None and loss.weight.ndim > 1:
             raise SettingError(
-                "nn.BCEWithLogitsLoss(weight=) must be one number an output; got "
+                "nn.BCEWithLogitsLoss(weight=) must be one number per output; got "
                 f"{list(loss.weight.shape)}. Give samples their weights as 'loss_weight'."
             )
         return Objective(
@@ -148,7 +148,7 @@ def of_criterion(loss: nn.Module) -> Objective:
         return Objective("custom", OfCriterion(single, averaged))
     raise SettingError(
         f"loss must be a criterion of torch.nn; got {type(loss).__name__}. Pass "
-        "loss=lambda model, batch: criterion(...) with one loss a sample."
+        "loss=lambda model, batch: criterion(...) with one loss per sample."
     )
 
 

@@ -61,7 +61,7 @@ class Objective:
             if not isinstance(found, Tensor) or found.ndim != 1:
                 got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
                 raise SettingError(
-                    f"loss must give [b], one loss a sample; got {got}. Take reduction='none'."
+                    f"loss must give [b], one loss per sample; got {got}. Take reduction='none'."
                 )
             return found
         outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
@@ -70,7 +70,7 @@ class Objective:
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
         """Each sample's loss at each place; of next tokens, that of token t + 1 stands at t."""
         if self.function is not None:
-            raise SettingError("a loss of your own has no places; take a loss by name.")
+            raise SettingError("a loss of your own has no positions; take a loss by name.")
         outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
         return self.of_outputs(outputs, targets) * weights_of(batch, outputs)[..., None]
 
@@ -107,7 +107,7 @@ class Objective:
         classes = targets.long().reshape(len(outputs), -1)
         if classes.shape[1] != places.shape[1]:
             raise ModelError(
-                f"cross_entropy needs a class for each place; outputs are "
+                f"cross_entropy needs a class for each position; outputs are "
                 f"{list(outputs.shape)}, targets {list(targets.shape)}."
             )
         return places, classes.masked_fill(classes == self.ignored, IGNORED)

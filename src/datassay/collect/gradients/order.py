@@ -118,7 +118,7 @@ def _asked(sampler: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
     """Indices of two passes compared: fixed, or one set in random order."""
 
     def refused(error: str) -> str:
-        return f"{name}: its sampler raised {error} Mend it, or give the Dataset itself."
+        return f"{name}: its sampler raised {error} Correct it, or give the Dataset itself."
 
     with user_code(refused, DataError), _untouched(sampler):
         first, second = _one_pass(sampler, n, name), _one_pass(sampler, n, name)
@@ -142,8 +142,8 @@ def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
         drawn += [int(i) if isinstance(i, TENSORS) else i for i in some]
         if len(drawn) > MOST_DRAWN * (n + 1):
             raise DataError(
-                f"{name} must end; its sampler gave more than {MOST_DRAWN} indices a sample in one "
-                "pass. Give the Dataset itself."
+                f"{name} must end; its sampler gave more than {MOST_DRAWN} indices per sample in "
+                "one pass. Give the Dataset itself."
             )
     return np.asarray(drawn)
 
@@ -271,7 +271,7 @@ def collates_alike(
 def _differ(read: Callable[[Any], Any], asked: Sequence[Any], name: str) -> bool:
     def refused(error: str) -> str:
         return (
-            f"{name}: its Dataset or collate function raised {error} Mend it; nothing was computed."
+            f"{name}: its Dataset or collate function raised {error} Fix it; nothing was computed."
         )
 
     with user_code(refused, DataError), generators_kept():

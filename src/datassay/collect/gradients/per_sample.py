@@ -190,7 +190,7 @@ def _change(model: nn.Module, few: Any, values: Values, floor: float = 1e-30) ->
         alone = torch.cat([values(model, _one(few, i)) for i in range(batch_size(few))])
     if together.shape != alone.shape:
         raise ModelError(
-            "losses and measures must have one row a sample; "
+            "losses and measures must have one row per sample; "
             f"{batch_size(few)} samples give {list(together.shape)}. Take "
             "reduction='none' in the loss, and no mean over the batch."
         )

@@ -225,7 +225,7 @@ def _is_batchlike(data: Any, name: str) -> bool:
     """Whether samples are such that no array holds: fields by name, or other than x and y."""
     if not len(data):
         return False
-    with user_code(lambda error: f"{name}: its Dataset raised {error} Mend it.", DataError):
+    with user_code(lambda error: f"{name}: its Dataset raised {error} Correct it.", DataError):
         sample = data[0]
     return (
         isinstance(sample, Mapping)
@@ -301,7 +301,7 @@ def _read(units: Iterable[Any], name: str) -> Iterator[Any]:
 
     def refused(error: str) -> str:
         return (
-            f"{name}: at batch {count} its Dataset or collate function raised {error} Mend it; "
+            f"{name}: at batch {count} its Dataset or collate function raised {error} Correct it; "
             "nothing was kept."
         )
 

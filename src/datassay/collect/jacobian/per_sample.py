@@ -48,7 +48,7 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
-    """Find the dense layers whose Jacobian factors: weights used once, on one vector a sample.
+    """Find the dense layers whose Jacobian factors: weights used once, on one vector per sample.
 
     Args:
         model: the network, in evaluation mode.

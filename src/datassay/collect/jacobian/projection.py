@@ -90,7 +90,7 @@ def projector(
         n_features: p a tensor at most; None keeps everything.
         kind: of projection.
         seed: the tensor at position j draws with a seed of its own, made from this one and j.
-        averaged: one row a sample in place of k, whose inner products are unbiased for the mean of
+        averaged: one row per sample instead of k, whose inner products are unbiased for the mean of
             the k outputs' kernels: feature j is Σ_a s_aj φ_aj / √k with random signs s. Products of
             different outputs cancel in the mean; what they leave is less than the error of taking
             one random output a feature.

@@ -139,7 +139,7 @@ def _matrix(output: object) -> Tensor:
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 1:
         got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
         raise ModelError(
-            f"the model's output must be [n, k], one row a sample; got {got} for one sample. "
+            f"the model's output must be [n, k], one row per sample; got {got} for one sample. "
             "Wrap the model so that it returns a matrix."
         )
     if not output.is_floating_point() or output.layout != torch.strided:

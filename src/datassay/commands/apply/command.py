@@ -60,7 +60,7 @@ class _Apply(Command):
 COMMAND = _Apply(
     name="apply",
     has_page=False,
-    help="""Give the data back as decided: labels mended, samples removed, nothing else changed.
+    help="""Give the data back as decided: labels corrected, samples removed, nothing else changed.
 
     --out becomes a folder with a file of the same kind and name, or with the same folders, and
     changelog.csv. The data themselves stay as they are. Samples to be kept, and those nobody was

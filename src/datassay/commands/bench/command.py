@@ -24,7 +24,7 @@ from datassay.train.recipe import Recipe
 
 @dataclass(frozen=True)
 class TrustSettings:
-    """What the job can be told; every default is what `datassay bench DATA` does."""
+    """Settings of the job; the defaults are those of `datassay bench DATA`."""
 
     model: str = setting(MODEL, MODEL_HELP)
     weights: Path | None = setting(
@@ -79,7 +79,7 @@ COMMAND = _Bench(
     help="""Check on your data whether scores predict retraining.
 
     Trains networks on random halves of the samples and says how well each score predicts them,
-    beside loss alone and the ceiling: trust, with care, or do not trust. Minutes. Writes
+    compared with loss alone and the ceiling: trust, with care, or do not trust. Minutes. Writes
     bench.parquet, summary.json and one page.
 
     Examples:
@@ -87,7 +87,7 @@ COMMAND = _Bench(
 
       datassay bench table.csv --target label --model my.py:network --lr 0.01 --minutes 5
 
-      datassay bench photos/ --model cnn --halves 50 --store kept
+      datassay bench photos/ --model cnn --halves 50 --store store
     """,
     settings=TrustSettings,
     home="datassay.commands.bench.trust",

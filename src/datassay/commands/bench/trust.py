@@ -152,7 +152,7 @@ def plan_lines(train: SampleSet, val: SampleSet, settings: TrustSettings) -> lis
     halves = settings.halves or int(np.clip(60 * settings.minutes / each, FEWEST, MOST))
     return [
         f"{count(halves, 'half', 'halves')} of {len(train):,} samples, two fits each: "
-        f"{count(2 * halves, 'fit')} beside those on all samples.",
+        f"{count(2 * halves, 'fit')} besides those on all samples.",
         f"About {each:.2g} s a half, {each * halves:.0f} s in all; at least {FEWEST} halves are "
         "fitted. Scores come on top. Nothing was run.",
     ]
@@ -199,7 +199,7 @@ def page(findings: TrustFindings) -> Page:
 
 
 def answer(check: TrustCheck, question: str) -> str:
-    """The best score of a question, beside what costs nothing and the ceiling, in a sentence."""
+    """The best score of a question, with free scores and the ceiling, in a sentence."""
     rows = [row for row in check.to_table().to_pylist() if row["question"] == question]
     best = max((row for row in rows if not row["trivial"]), key=lambda row: row["correlation"])
     free = sorted((row for row in rows if row["trivial"]), key=lambda row: -row["correlation"])
@@ -237,7 +237,7 @@ def _listed(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
-    """One mark a score of a question; the ceiling as a line."""
+    """One mark per score of a question; the ceiling as a line."""
     rows = rows[::-1]
     figure = chart("correlation with retraining", height=130 + 34 * len(rows), showlegend=True)
     for group, colour in (*COLOURS.items(), (FREE, GREY)):
@@ -258,7 +258,7 @@ def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
 
 
 def files(findings: TrustFindings, page: Page) -> dict[str, pa.Table | str]:
-    """What stands beside the page."""
+    """The files written with the page."""
     check, table = findings.check, findings.check.to_table()
     smooth = check.smoothness
     summary = standard_json({

@@ -42,7 +42,7 @@ def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class CurveSettings:
-    """What the job can be told; every default is what `datassay complexity DATA` does."""
+    """Settings of the job; the defaults are those of `datassay complexity DATA`."""
 
     model: str = setting(MODEL, f"{MODEL_HELP} Here also an estimator, sklearn.svm:SVC.")
     accuracy: tuple[float, ...] = setting(
@@ -62,7 +62,7 @@ class CurveSettings:
 
 @dataclass(frozen=True)
 class TeacherSettings:
-    """What the job can be told; every default is what `datassay complexity --inputs …` does."""
+    """Settings of the job; the defaults are those of `datassay complexity --inputs …`."""
 
     inputs: tuple[int, ...] = setting(
         (5,),

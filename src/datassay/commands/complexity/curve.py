@@ -142,7 +142,7 @@ def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:
 
 
 def page(findings: CurveFindings) -> Page:
-    """Everything that the command says of a learning curve."""
+    """Everything on the page of a learning curve."""
     numbers = {
         "samples": samples,
         "span": span,

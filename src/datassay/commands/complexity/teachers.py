@@ -49,7 +49,7 @@ class TeacherFindings(Findings):
 
     @property
     def x(self) -> np.ndarray:
-        """What varies, one value a size."""
+        """What varies, one value per size."""
         d, m = self.table.n_inputs, self.table.width
         return {"d": d, "m": m, "d·log m": d * np.log(m)}[self.varied].astype(np.float64)
 
@@ -113,7 +113,7 @@ def _laws(found: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
 
 
 def page(findings: TeacherFindings) -> Page:
-    """Everything that the command says of teacher networks."""
+    """Everything on the page of teacher networks."""
     sizes = findings.table.sizes
     n_opt = findings.table.n_opt
     rows = n_opt[np.isfinite(n_opt).all(1)]

@@ -14,7 +14,7 @@ from datassay.setting import setting
 
 @dataclass(frozen=True)
 class ExplainSettings(TrainedInputs):
-    """What the job can be told; every default is what `datassay explain DATA` does."""
+    """Settings of the job; the defaults are those of `datassay explain DATA`."""
 
     queries: str | None = setting(
         None,
@@ -48,7 +48,7 @@ class ExplainSettings(TrainedInputs):
         of="datassay.score.influence.methods:influence.damping",
         read=partial(number_or, word="auto", name="damping"),
     )
-    top: int = setting(DEFAULT_TOP, "Samples kept a query and direction.")
+    top: int = setting(DEFAULT_TOP, "Samples stored per query and direction.")
     precision: str | None = setting(
         None, "float32 or float64 (default: float32; with --curvature whole float64)."
     )

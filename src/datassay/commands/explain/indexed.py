@@ -27,7 +27,7 @@ N_COMPARED, SAME = 64, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An index beside the samples of DATA."""
+    """An index with the samples of DATA."""
 
     index: Index  # of n samples
     samples: SampleSet  # those of DATA that are in the index, in DATA's order
@@ -126,7 +126,7 @@ def _is_or_are(n: int) -> str:
 
 
 def _changed(index: Index, samples: SampleSet, places: Int[np.ndarray, " s"]) -> list[str]:
-    """Whether samples are those that the index knows by their ids, told by some gradients."""
+    """Whether samples are those that the index knows by their ids, checked by some gradients."""
     own = index.self_influence()[places]
     # Of samples that are learned well hardly anything is left to compare.
     most = np.argsort(-own, kind="stable")[: max(N_COMPARED, len(own) // 2)]

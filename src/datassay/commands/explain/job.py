@@ -60,7 +60,7 @@ class ExplainFindings:
     attribution: Attribution  # the effects
     loss: str  # of the training, by its name
     # [n, k], what is predicted of the training samples: probabilities of classes, or targets; None:
-    # several tokens a sample
+    # several tokens per sample
     fitted: Float[np.ndarray, "n k"] | None
     predicted: Float[np.ndarray, "m k"] | None  # [m, k], of the queries; likewise
     # what was run and on what, name to value, in the order to show
@@ -192,7 +192,7 @@ def plan_lines(
         *table,
         f"{count(plan.n_queries, 'query', 'queries')} by {plan.n_samples:,} training samples, "
         f"{count(plan.n_models, 'network')}: {plan.passes:,} passes of a sample.",
-        f"About {plan.seconds:.0f} s; {plan.peak_bytes / 1e9:.2f} GB beside the program, which "
+        f"About {plan.seconds:.0f} s; {plan.peak_bytes / 1e9:.2f} GB besides the program, which "
         f"{fits} in the {plan.free_bytes / 1e9:.1f} GB free. Nothing was run.",
         *([] if settings.weights else [INITIAL.format("")]),
     ]
@@ -263,7 +263,7 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
     found = torch.cat(parts).double().cpu()
     if found.ndim != 2:
         raise ModelError(
-            f"the model must give [n, k], one row a sample; got {list(found.shape)}. Of tokens "
+            f"the model must give [n, k], one row per sample; got {list(found.shape)}. Of tokens "
             "only --loss next_token is explained."
         )
     return found
@@ -287,7 +287,7 @@ def _tell_long(
 
 
 def _fit(fitted: np.ndarray, samples: SampleSet) -> float:
-    """How well the networks fit the samples that they are said to be trained on: share, or R²."""
+    """How well the networks fit their training samples as named: share, or R²."""
     if samples.is_classification:
         return float((predicted_class(fitted) == samples.y).mean())
     y = samples.y.reshape(fitted.shape)

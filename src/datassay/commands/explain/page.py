@@ -1,4 +1,4 @@
-"""The page of an explanation, whose texts are in `report/text/`, and the files beside it."""
+"""The page of an explanation, whose texts are in `report/text/`, and the files written with it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILES = {
 
 
 def page(findings: ExplainFindings) -> Page:
-    """Everything that the command says."""
+    """Everything on the page."""
     f, own, cards = findings, findings.self_influence, gallery(findings)
     harm, first = harmful(f), f.first[:N_CHECK_FIRST]
     n_rows, middle = min(N_ROWS, len(own)), float(np.median(own))
@@ -143,7 +143,7 @@ def predicted_text(findings: ExplainFindings, i: int) -> str:
 
 
 def files(findings: ExplainFindings, page: Page) -> dict[str, pa.Table | str]:
-    """What stands beside the page."""
+    """The files written with the page."""
     f, attribution = findings, findings.attribution
     counts = {
         "train": len(f.ids),

@@ -26,7 +26,7 @@ ELSEWHERE += "in a clone of the repository, pip install ./packages/datassay-expo
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """What the job can be told."""
+    """Settings of the job."""
 
     run: Path = setting(MISSING, "The --out of a run or score.", argument=True)
     to: str = setting(

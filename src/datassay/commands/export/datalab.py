@@ -1,4 +1,4 @@
-"""cleanlab's Datalab: the columns of `Datalab.get_issues()`, one row a sample in the same order.
+"""cleanlab's Datalab: the columns of `Datalab.get_issues()`, one row per sample in the same order.
 
 Its scores lie in 0 to 1 and LOW is bad, the reverse of ours.
 """

@@ -73,7 +73,7 @@ class Material:
 
     @property
     def scores(self) -> pa.Table:
-        """One row a training sample."""
+        """One row per training sample."""
         return self.run.scores
 
     @property
@@ -182,14 +182,14 @@ def plain_columns(samples: SampleSet) -> dict[str, np.ndarray]:
 
 
 def single_labels(material: Material, tool: str) -> None:
-    """Refuse several labels or targets a sample, and scores that say nothing of labels.
+    """Refuse several labels or targets per sample, and scores that say nothing of labels.
 
     Raises:
         DataError: the run has such.
     """
     if pa.types.is_list(material.given.type):
         raise DataError(
-            f"{tool} must have one label a sample; {material.run.folder} is about several. Export "
-            "to croissant or embedding-atlas."
+            f"{tool} must have one label per sample; {material.run.folder} is about several. "
+            "Export to croissant or embedding-atlas."
         )
     check_columns(material.run.folder, material.scores, OF_LABELS, f" for {tool}")

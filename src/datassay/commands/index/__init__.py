@@ -1,1 +1,1 @@
-"""`datassay index`: the training side of influence, computed once and kept."""
+"""`datassay index`: the training side of influence, computed once and stored."""

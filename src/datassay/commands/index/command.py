@@ -20,7 +20,7 @@ INDEX = "datassay.score.index.build:index."
 
 @dataclass(frozen=True)
 class IndexSettings(TrainedInputs):
-    """What the job can be told; every default is what `datassay index DATA` does."""
+    """Settings of the job; the defaults are those of `datassay index DATA`."""
 
     append: str | None = setting(
         None,
@@ -63,7 +63,7 @@ class IndexSettings(TrainedInputs):
     )
     location: str = setting(
         "index",
-        "Folder or URL of the index, s3://bucket/index too; an interrupted one is gone on with.",
+        "Folder or URL of the index, s3://bucket/index too; an interrupted one is continued.",
         name="out",
     )
 
@@ -89,7 +89,7 @@ class _Index(Command):
 COMMAND = _Index(
     name="index",
     common="data target append model weights curvature parameters location plan",
-    help="""Compute the training side of `explain` once, and keep it to answer later.
+    help="""Compute the training side of `explain` once, and store it for later queries.
 
     Keeps each training sample's gradient in few numbers, with the curvature, the ids and digests of
     the network, its code and its loss. The same command goes on where it was interrupted.

@@ -91,7 +91,7 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
     """What `run` would compute and keep: a table, the largest blocks of many, and sentences."""
     if settings.append is not None:
         raise SettingError(
-            "plan counts what making an index takes; appending takes a gradient a sample. Leave "
+            "plan counts what making an index takes; appending takes a gradient per sample. Leave "
             "out --plan or --append."
         )
     plan = index_plan(_network(settings, train), train, **_options(settings, train))
@@ -107,7 +107,7 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
         "more on disk while it is fitted.",
         f"{plan.passes:,} passes of a sample. About {plan.seconds:.3g} s to make, then "
         f"{plan.query_seconds(QUERIES):.2g} s for {QUERIES:,} queries; "
-        f"{plan.peak_bytes / 1e9:.2f} GB beside the program, which {fits} in the "
+        f"{plan.peak_bytes / 1e9:.2f} GB besides the program, which {fits} in the "
         f"{plan.free_bytes / 1e9:.1f} GB free. Nothing was written.",
         *([initial] if settings.weights is None else []),
     ]
@@ -139,8 +139,8 @@ def answer_lines(built: Built) -> list[RenderableType]:
     if found.appended:
         rows["came after the curvature was fitted"] = percent(round(found.appended, 3))
     rows |= {
-        "numbers a sample": f"{found.width:,} in {found.manifest['keep']}",
-        "bytes a sample": f"{found.bytes_per_sample:,.0f}",
+        "numbers per sample": f"{found.width:,} in {found.manifest['keep']}",
+        "bytes per sample": f"{found.bytes_per_sample:,.0f}",
         "share of the effects": f"{found.share:.1%}",
         "rank correlation with all coordinates": correlation(found),
         "seconds": f"{built.seconds:.1f}",

@@ -18,7 +18,7 @@ from datassay.setting import setting
 
 @dataclass(frozen=True)
 class PartitionSettings:
-    """What the job can be told; every default is what `datassay partition DATA` does."""
+    """Settings of the job; the defaults are those of `datassay partition DATA`."""
 
     model: str = setting(MODEL, BLOCK_MODEL_HELP)
     blocks: int | None = setting(Division.n_blocks, "How many (default: by held-out likelihood).")
@@ -38,7 +38,7 @@ COMMAND = Command(
     common="target ids val_fraction noise model blocks gate seed",
     help="""Divide mixed samples into blocks that one linear model each explains.
 
-    Writes blocks.parquet (one row a sample), summary.json and one page.
+    Writes blocks.parquet (one row per sample), summary.json and one page.
 
     Examples:
       datassay partition routable --out blocks

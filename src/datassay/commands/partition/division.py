@@ -124,7 +124,7 @@ def run(
 
 
 def page(findings: PartitionFindings) -> Page:
-    """Everything that the command says."""
+    """Everything on the page."""
     samples, partition, names = findings.samples, findings.partition, findings.block_names
     places, explained = _places(findings)
     blocks = {
@@ -191,7 +191,7 @@ def _figures(findings: PartitionFindings) -> Pair:
         rows.append(("gain of a router", f"{router['gain']:.3f} ± {router['gain_error']:.3f}"))
     for name, value in (
         (f"validation {metric}, one model", router["single"]),
-        (f"validation {metric}, a model a block", router["routed"]),
+        (f"validation {metric}, a model per block", router["routed"]),
         ("adjusted Rand index with the sources", findings.agreement),
         ("the same, models of the true blocks", findings.oracle),
     ):
@@ -248,8 +248,10 @@ def _held_out_figure(findings: PartitionFindings) -> Figure:
     counts = sorted(held_out)
     values = [held_out[k] for k in counts]
     look = {"size": 8, "color": [VERMILION if k == chosen else BLUE for k in counts]}
-    figure = chart("number of blocks K", "held-out log-likelihood, nats a sample", showlegend=False)
-    hover = "%{x} blocks: %{y:.3f} nats a sample"
+    figure = chart(
+        "number of blocks K", "held-out log-likelihood (nats per sample)", showlegend=False
+    )
+    hover = "%{x} blocks: %{y:.3f} nats per sample"
     line(figure, counts, values, "", BLUE, hover, mode="lines+markers", marker=look)
     if chosen in held_out:
         figure.add_annotation(
@@ -325,7 +327,7 @@ def _target_figure(findings: PartitionFindings) -> Figure:
 
 
 def files(findings: PartitionFindings, page: Page) -> dict[str, pa.Table | str]:
-    """What stands beside the page: file name → table or text."""
+    """The files written with the page: file name → table or text."""
     partition = findings.partition
     names, counts = source_counts(findings)
     rows = [dict(zip(names, row, strict=True)) for row in counts]

@@ -20,7 +20,7 @@ from datassay.setting import setting
 
 @dataclass(frozen=True)
 class PolynomialSettings:
-    """What the job can be told; every default is what `datassay polynomial DATA` does."""
+    """Settings of the job; the defaults are those of `datassay polynomial DATA`."""
 
     degree: int = setting(Regression.degree, "Most inputs in a product.")
     window: int | str | None = setting(
@@ -55,7 +55,7 @@ COMMAND = Command(
     common="target ids val_fraction degree window solver ridge model seed",
     help="""Fit a polynomial whose weights can be read, and take its predictions apart.
 
-    Writes predictions.parquet (one row a validation sample), coefficients.parquet,
+    Writes predictions.parquet (one row per validation sample), coefficients.parquet,
     polynomial.safetensors (the fit), summary.json and one page.
 
     Examples:

@@ -57,7 +57,7 @@ class PolynomialFindings(SampleFindings):
     surrogate: Surrogate
     outputs: Float[np.ndarray, "m q"]
     degree_spread: Float[np.ndarray, "k q"]  # see `Surrogate.degree_spread`
-    scores: SurrogateScores  # beside simpler models
+    scores: SurrogateScores  # compared with simpler models
     explained: Int[np.ndarray, " e"]  # positions whose contributions are shown
     parts: Contributions
     fit: PolynomialFit | None = None  # None where it was read from a file

@@ -47,7 +47,7 @@ PICTURE_SIDE = 96
 
 
 def page(findings: PolynomialFindings) -> Page:
-    """Everything that the command says."""
+    """Everything on the page."""
     scores, fit = findings.scores, findings.fit
     spread = findings.degree_spread.mean(axis=1)
     total, other = float(spread.sum()) or 1.0, len(scores.names) - 2
@@ -109,7 +109,7 @@ def _noise(findings: PolynomialFindings) -> Mapping[str, object] | None:
 
 
 def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
-    """One picture an output and degree, where there are images; all of a degree have one scale."""
+    """One picture per output and degree, where there are images; all of a degree have one scale."""
     if findings.maps is None:
         return []
     names, maps = findings.surrogate.output_names, []
@@ -175,7 +175,7 @@ def _coef(value: float) -> str:
 
 
 def files(findings: PolynomialFindings, page: Page) -> dict[str, Part]:
-    """What stands beside the page."""
+    """The files written with the page."""
     return {
         "predictions.parquet": _predictions(findings),
         "coefficients.parquet": _coefficients(findings),
@@ -185,7 +185,7 @@ def files(findings: PolynomialFindings, page: Page) -> dict[str, Part]:
 
 
 def _predictions(findings: PolynomialFindings) -> pa.Table:
-    """One row a validation sample; margin: by how much the given label leads, see findings."""
+    """One row per validation sample; margin: by how much the given label leads, see findings."""
     val = findings.validation
     columns: dict[str, pa.Array] = {"id": column(val.ids), "label": column(val.y)}
     if val.is_classification:
@@ -197,7 +197,7 @@ def _predictions(findings: PolynomialFindings) -> pa.Table:
 
 
 def _coefficients(findings: PolynomialFindings) -> pa.Table:
-    """One row a product, the constant first; inputs are places, ascending, a square twice."""
+    """One row per product, the constant first; inputs are positions, ascending, a square twice."""
     # coef_NAME is of the product written once; inputs of rows are in standard deviations.
     polynomial = findings.surrogate.polynomial
     monomials = polynomial.monomials
@@ -296,7 +296,7 @@ def _batch_figure(curve: BatchCurve) -> Figure:
 
 
 def _level_figure(robust: Robustness, lost: bool) -> Figure:
-    """Accuracy, or the share of it lost, by level: a line a model (S3 Figs 3.23 and 3.24)."""
+    """Accuracy, or the share of it lost, by level: a line per model (S3 Figs 3.23 and 3.24)."""
     figure = chart(LEVELS[robust.corruption], "share lost" if lost else "accuracy")
     values = robust.drop if lost else robust.accuracy
     ours_first = list(zip(robust.names, values, strict=True))[::-1]
@@ -333,7 +333,7 @@ def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
 def _panels(
     findings: PolynomialFindings, e: int, names: list[str], shares: Float[np.ndarray, "d q"]
 ) -> list[dict[str, Any]]:
-    """The predicted class and its rival, or the target: what each part adds."""
+    """The predicted class and the second most probable, or the target: what each part adds."""
     i, parts = int(findings.explained[e]), findings.parts
     shown, shape = _outputs_shown(findings, i), parts.monomials.image_shape
     pictures = [""] * len(shown)
@@ -353,7 +353,7 @@ def _panels(
     if shape is None and len(shown) == 1:  # a target: the same by column
         (k, title), columns = shown[0], findings.surrogate.input_names
         top = np.argsort(-np.abs(shares[:, k]), kind="stable")[:N_TERMS]
-        total = f"{_signed(float(shares[:, k].sum()))} beside the constant, each product divided "
+        total = f"{_signed(float(shares[:, k].sum()))} besides the constant, each product divided "
         bars = _bars([columns[j] for j in top], shares[top, k])
         own = {"title": f"{title}, by column", "total": f"{total}equally", "bars": bars}
         panels.append({"picture": "", **own})

@@ -20,12 +20,12 @@ from datassay.setting import setting
 
 @dataclass(frozen=True)
 class PurifySettings:
-    """What the job can be told; every default is what `datassay purify DATA` does."""
+    """Settings of the job; the defaults are those of `datassay purify DATA`."""
 
     model: str = setting(MODEL, BLOCK_MODEL_HELP)
     order: str = setting(
         Removal.order,
-        "Influence adjoint, fixed, step, retrain; label_issues; auto; rivals loss, random.",
+        "Influence adjoint, fixed, step, retrain; label_issues; auto; baselines loss, random.",
     )
     rule: str = setting(
         Removal.stop, "Rule: auto, held_out, validation, inflection, suspects or none.", name="stop"
@@ -33,7 +33,7 @@ class PurifySettings:
     ridge: float = setting(Removal.ridge, RIDGE_HELP)
     damping: float = setting(Removal.damping, DAMPING_HELP)
     step: int | None = setting(
-        Removal.step, "Samples removed a step (default: one in a hundred, networks one in forty)."
+        Removal.step, "Samples removed per step (default: one in a hundred, networks one in forty)."
     )
     max_fraction: float = setting(Removal.max_fraction, "Never remove more than this, in (0, 1).")
     min_per_class: int = setting(Removal.min_per_class, "A class is never left with fewer.")
@@ -46,9 +46,9 @@ class PurifySettings:
 COMMAND = Command(
     name="purify",
     common="target ids val_fraction noise model order rule max_fraction seed",
-    help="""Remove the samples that do not belong to the majority, and stop when they are gone.
+    help="""Remove the samples that do not belong to the majority, and stop when none is left.
 
-    Writes purified.parquet (one row a sample), keep.parquet, trace.parquet, summary.json and one
+    Writes purified.parquet (one row per sample), keep.parquet, trace.parquet, summary.json and one
     page. A validation part that came with the data decides when to stop; without one no clean set
     is needed.
 

@@ -31,7 +31,7 @@ AS_GIVEN = ("ridge", "damping", "step", "max_fraction", "min_per_class", "beyond
 
 @result
 class PurifyFindings(SampleFindings):
-    """One purification and its rival."""
+    """One purification and its baseline."""
 
     purification: Purification
     baseline: Purification | None  # the highest training losses removed under the same rule
@@ -74,7 +74,7 @@ def majority_source(samples: SampleSet) -> str:
 
 
 def foreign(findings: PurifyFindings) -> Foreign | None:
-    """What should have gone: wrong labels, or other sources than the majority's; None: unknown."""
+    """What should be removed: wrong labels, or other sources than the majority's; None: unknown."""
     samples, majority = findings.samples, findings.majority
     wrong = wrong_labels(samples)
     if wrong is not None:
@@ -85,7 +85,7 @@ def foreign(findings: PurifyFindings) -> Foreign | None:
 
 
 def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
-    """The figures at the start, at our stop and at the rival's; NaN where one is not known."""
+    """The figures at the start, at our stop and at the baseline's; NaN where one is not known."""
     truth, ours, baseline = foreign(findings), findings.purification, findings.baseline
     stops = [
         (ours, 0),

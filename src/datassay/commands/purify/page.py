@@ -38,7 +38,7 @@ Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, 
 
 
 def page(findings: PurifyFindings) -> Page:
-    """Everything that the command says."""
+    """Everything on the page."""
     samples, ours, truth = findings.samples, findings.purification, foreign(findings)
     start, stop, *_ = before_and_after(findings)
     edges = ours.trace.removed
@@ -89,13 +89,13 @@ def _standard_error(findings: PurifyFindings, score: float) -> float:
 
 
 def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
-    """Our order beside plain loss, at their stops."""
+    """Our order compared with plain loss, at their stops."""
     ours, baseline, val = findings.purification, findings.baseline, findings.validation
     if baseline is None:
         return None
     which = "test" if findings.majority else "validation"
     score, theirs = (float(getattr(one.trace, which)[one.steps]) for one in (ours, baseline))
-    # The error of R² is not known, so nothing is said of it.
+    # The error of R² is not known, so it is not reported.
     error = _standard_error(findings, theirs) if findings.samples.is_classification else math.inf
     if findings.majority:
         assert val.source is not None
@@ -111,7 +111,7 @@ def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, objec
 
 
 def _compared(findings: PurifyFindings) -> Table:
-    """Start, our stop and the rival's: one row a figure that is known."""
+    """Start, our stop and the baseline's: one row a figure that is known."""
     stops = before_and_after(findings)
     rows = [
         (name, *("–" if math.isnan(stop[key]) else written(stop[key]) for stop in stops))
@@ -277,7 +277,7 @@ def _add_level(
 
 
 def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
-    """What stands beside the page: file name → table or text."""
+    """The files written with the page: file name → table or text."""
     ours = findings.purification
     return {
         "purified.parquet": purified_table(findings),
@@ -288,7 +288,7 @@ def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
 
 
 def purified_table(findings: PurifyFindings) -> pa.Table:
-    """Every sample's verdict: one row a sample; step 0 is kept."""
+    """Every sample's verdict: one row per sample; step 0 is kept."""
     told = findings.purification.to_table()
     suggested = labels(findings.samples, findings.predicted)
     first = {name: told[name] for name in ("removed", "step")}
@@ -296,7 +296,7 @@ def purified_table(findings: PurifyFindings) -> pa.Table:
 
 
 def trace_table(findings: PurifyFindings) -> pa.Table:
-    """One row a point: ranking, step, is_kept (up to the stop), then the trace."""
+    """One row per point: ranking, step, is_kept (up to the stop), then the trace."""
     tables = []
     for one, _, _ in _rankings(findings):
         trace = one.trace.to_table()

@@ -11,7 +11,7 @@ from datassay.setting import setting
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What the job can be told."""
+    """Settings of the job."""
 
     folders: tuple[Path, ...] = setting(
         MISSING, "Two or more, each the --out of a run or score.", argument=True
@@ -21,7 +21,7 @@ class ReportSettings:
 
 COMMAND = Command(
     name="report",
-    help="""Compare runs: other seeds, other networks, or before and after labels were mended.
+    help="""Compare runs: other seeds, other networks, or before and after labels were corrected.
 
     Joins their scores by id: do they agree, which labels do all of them suspect, which samples
     changed most. Writes consensus.parquet, summary.json and one page; computes nothing anew.

@@ -159,7 +159,7 @@ def _shown(values: pa.ChunkedArray) -> np.ndarray:
 
 
 def _facts(folder: Path) -> dict[str, str]:
-    """What the run says of itself; nothing where its summary is gone."""
+    """What the run says of itself; nothing where it has no summary."""
     path = folder / SUMMARY
     if not path.is_file():
         return {}

@@ -1,4 +1,4 @@
-"""The page of a comparison of runs, whose texts are in `report/text/`, and the files beside it."""
+"""The page of a comparison of runs, whose texts are in `report/text/`, and its files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILES = {"consensus.parquet": "every shared sample", "summary.json": "the figure
 
 
 def page(findings: ConsensusFindings) -> Page:
-    """Everything that the command says."""
+    """Everything on the page."""
     f, ours, first = findings, findings.consensus, first_to_check(findings)
     maps = {"information": ours.information_agreement, "issues": ours.issue_agreement}
     apart = np.argsort(-ours.rank_range, kind="stable")[:N_CHANGED]
@@ -107,7 +107,7 @@ def first_to_check(findings: ConsensusFindings) -> np.ndarray:
 
 
 def _runs(findings: ConsensusFindings) -> Table:
-    """One line a run: beside counts only what differs."""
+    """One line per run: besides counts only what differs."""
     unlike = findings.unlike
     rows = tuple(
         Row(r.name, (f"{r.n_samples:,}", f"{r.n_suspects:,}",
@@ -186,7 +186,7 @@ def drawn_samples(findings: ConsensusFindings) -> np.ndarray:
 
 
 def files(findings: ConsensusFindings, page: Page) -> dict[str, pa.Table | str]:
-    """What stands beside the page; the table has the shared samples in the first run's order."""
+    """The files of the page; the table has the shared samples in the first run's order."""
     consensus = findings.consensus
     table = consensus.to_table()
     table = table.add_column(1, "label", column(findings.label))

@@ -63,7 +63,7 @@ def confusions(findings: Findings) -> list[Confusion]:
         if findings.has_several_labels:
             what = ("given where it should not be", "missing")
             confused += [(f"label {j}", w, share[c, 1 - c]) for c, w in enumerate(what)]
-        elif noise.form == "one rate a class":
+        elif noise.form == "one rate per class":
             rates = zip(names, 1 - np.diagonal(share), strict=True)
             confused += [(name, ANOTHER, rate) for name, rate in rates]
         else:

@@ -11,7 +11,7 @@ from datassay.setting import setting
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """What the job can be told; every default is what `datassay sample FUNCTION` does."""
+    """Settings of the job; the defaults are those of `datassay sample FUNCTION`."""
 
     function: str = setting(
         MISSING,

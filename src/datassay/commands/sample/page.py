@@ -35,7 +35,7 @@ OUTPUT_COLOURS = (INK, SKY, "#009e73")
 
 
 def page(findings: SamplingFindings) -> Page:
-    """Everything that the command says."""
+    """Everything on the page."""
     sample, comparison = findings.sample, findings.comparison
     numbers: dict[str, object] = {
         "n_components": len(sample.density.weight),
@@ -113,7 +113,7 @@ def _totals(findings: SamplingFindings) -> Table:
 
 
 def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
-    """A row a point: inputs and outputs by name, is_new, and taylor_index, null for new points."""
+    """A row per point: inputs and outputs by name, is_new, taylor_index (null for new points)."""
     sample, density, comparison = findings.sample, findings.sample.density, findings.comparison
     samples: Any = sample.to_samples(findings.name)
     compared = None
@@ -231,7 +231,7 @@ def _maps(findings: SamplingFindings) -> dict[str, Figure]:
 
 
 def _error_figure(comparison: SamplingComparison, which: str) -> Figure:
-    """The `which` error of every network by design, a line a run, with means and intervals."""
+    """The `which` error of every network by design, a line per run, with means and intervals."""
     values = getattr(comparison, which)  # [2, S]
     runs = values.shape[1]
     aside = np.linspace(-0.08, 0.08, runs) if runs > 1 else np.zeros(1)

@@ -31,13 +31,13 @@ def opened(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer
 
 
 def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
-    """The samples of a run, now at `data`, with what it said and knew of their labels."""
+    """The samples of a run, now at `data`, with what it predicted of their labels."""
     check_columns(run.folder, run.scores, COLUMNS)
     judged = read_judged(run.folder / FILE)
     samples, _ = sets_of(run, data, encode=unread)
     if run.scores["id"].to_pylist() != samples.ids.tolist() or len(judged) != len(samples):
         raise DataError(
-            f"{run.folder} must hold the scores of its data, one row a sample; the ids differ. "
+            f"{run.folder} must hold the scores of its data, one row per sample; the ids differ. "
             "Run again."
         )
     issues = run.summary.get("data_issues") or {}

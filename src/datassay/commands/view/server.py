@@ -40,7 +40,7 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-act
 
 
 class ServedPage:
-    """The page of a run, told that a server is behind it."""
+    """The page of a run that a server serves."""
 
     def __init__(self, text: str, name: str):
         found = POLICY.search(text)
@@ -145,11 +145,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _rows(self) -> list[int]:
         text = self._query("at")
-        require(
-            re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text), 404, "at must hold places of samples."
-        )
+        require(re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text), 404, "at must hold row numbers.")
         rows = [int(part) for part in text.split(",")]
-        require(len(rows) <= MOST_AT_ONCE, 400, f"at may hold {MOST_AT_ONCE} places.")
+        require(len(rows) <= MOST_AT_ONCE, 400, f"at may hold {MOST_AT_ONCE} positions.")
         return rows
 
     def _changes(self) -> Any:

@@ -209,7 +209,7 @@ class Session:
         return {place[one.id]: one for one in decisions.decisions}
 
     def _save(self) -> None:
-        """Write the whole file beside itself, then let it take the place."""
+        """Write the whole file beside itself, then let it replace that."""
         is_ours = not self.path.exists() or _state(self.path) == self._state
         require(
             is_ours, 409,

@@ -13,7 +13,7 @@ from datassay.setting import setting
 
 @dataclass(frozen=True)
 class WeighSettings:
-    """What the job can be told; every default is what `datassay weigh DATA` does."""
+    """Settings of the job; the defaults are those of `datassay weigh DATA`."""
 
     model: str = setting(MODEL, MODEL_HELP)
     method: str = setting(
@@ -46,7 +46,8 @@ COMMAND = Command(
     common="target ids noise model method seeds weights n_neighbors seed",
     help="""Weigh the training samples, and see whether that helps a network.
 
-    Writes weights.parquet (one row a sample, sample_weight with mean 1), summary.json and one page.
+    Writes weights.parquet (one row per sample, sample_weight with mean 1), summary.json and one
+    page.
 
     Examples:
       datassay weigh moons --out weights

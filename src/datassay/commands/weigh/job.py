@@ -220,7 +220,7 @@ def _tried(
     weightings: dict[str, np.ndarray],
     progress: Progress,
 ) -> tuple[WeightGain, Boundary | None]:
-    """Scores with and without the weights, and with the usual rival's."""
+    """Scores with and without the weights, and with the usual baseline's."""
     seeds, seed = settings.seeds, settings.seed
     if problem is not None:
         gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)

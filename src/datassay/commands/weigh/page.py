@@ -39,7 +39,7 @@ NOTABLE_HEAVY, NOTABLE = 0.05, 0.03
 
 
 def page(findings: WeighFindings) -> Page:
-    """Everything that the command says."""
+    """Everything on the page."""
     samples, gain, weight = findings.samples, findings.gain, findings.sample_weight
     heavy, order, bad = findings.heaviest, findings.order, findings.near.is_doubtful
     wrong, uneven = wrong_labels(samples), concentration(findings)
@@ -106,7 +106,7 @@ def concentration(findings: WeighFindings) -> dict[str, float]:
 
 
 def _gain_table(gain: WeightGain) -> Table:
-    """Scores with and without weights, a row a weighting."""
+    """Scores with and without weights, a row per weighting."""
     unit, rows = ", points" if gain.metric == "accuracy" else "", []
     for i, name in enumerate(gain.names):
         cells = (*change_cells(*gain.difference(i), gain.metric), gain.verdict(i))
@@ -204,7 +204,7 @@ def _note(findings: WeighFindings) -> str:
 
 
 def files(findings: WeighFindings, page: Page) -> dict[str, pa.Table | str]:
-    """What stands beside the page."""
+    """The files written with the page."""
     return {"weights.parquet": weight_table(findings), "summary.json": _summary(findings, page)}
 
 
@@ -303,7 +303,7 @@ def _share_figure(findings: WeighFindings, part: float) -> Figure:
 
 
 def _gain_figure(gain: WeightGain) -> Figure:
-    """The change of score under each weighting: a dot a seed, the mean with its interval."""
+    """The change of score under each weighting: a dot per seed, the mean with its interval."""
     points = gain.metric == "accuracy"
     unit, n = 100 if points else 1, len(gain.names) - 1
     title = "change of accuracy, points" if points else f"change of {gain.metric}"

@@ -63,7 +63,7 @@ def keep(
     read = read_in_memory(data, ids, source)
     if read is None:
         raise DataError(
-            "data must be a data frame, (x, y) arrays or a Dataset to be kept; got a "
+            "data must be a data frame, (x, y) arrays or a Dataset to be stored; got a "
             f"{type(data).__name__}."
         )
     return _arrays(read, folder / ARRAYS)

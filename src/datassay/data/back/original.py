@@ -42,7 +42,7 @@ class Original:
     ids: Shaped[np.ndarray, " n"]  # of all samples that decisions can be about
     y: Shaped[np.ndarray, " n *k"]  # class indices, or targets, as `load` gives them
     class_names: tuple[str, ...]
-    is_numbered: bool  # ids are places in the data: when samples go, later ones move up
+    is_numbered: bool  # ids are positions in the data: when samples go, later ones move up
     file: str  # in the folder that `write` fills; empty: that folder is the data
     write: Write
     notes: tuple[str, ...] = ()
@@ -114,8 +114,8 @@ def original_table(
 def ids_after(
     ids: Shaped[np.ndarray, " n"], keep: Bool[np.ndarray, " n"], *, is_numbered: bool
 ) -> np.ndarray:
-    """The ids that samples have when some are gone, [kept]."""
-    # is_numbered: whether ids are places, so that later samples move up.
+    """The ids that samples have when some are removed, [kept]."""
+    # is_numbered: whether ids are positions, so that later samples move up.
     return (ids - np.cumsum(~keep))[keep] if is_numbered else ids[keep]
 
 
@@ -233,10 +233,10 @@ class Changelog:
     rows: tuple[dict[str, str], ...]  # one a decision; "new_id" is empty where it is removed
     digest: str  # of the data before, from `source_digest`
     digest_after: str  # of the data given back
-    is_numbered: bool  # ids are places: samples behind a removed one move up
+    is_numbered: bool  # ids are positions: samples behind a removed one move up
 
     def new_ids(self, ids: np.ndarray) -> list[str]:
-        """The ids, [n], that samples have now, as text; empty where they are gone."""
+        """The ids, [n], that samples have now, as text; empty where they are removed."""
         known = {row["id"]: row["new_id"] for row in self.rows}
         if not self.is_numbered:
             return [known.get(str(name), str(name)) for name in ids.tolist()]

@@ -1,1 +1,1 @@
-"""Samples spoiled on purpose, with the truth kept."""
+"""Samples corrupted on purpose, with the truth kept."""

@@ -75,7 +75,7 @@ def add_patches(
         area: A, pixels that a patch covers before rounding and clipping, at least 0.
         image_shape: rows, columns of images that are given as rows of pixels; None for others.
         value: of the covered pixels in every channel; 0 is black.
-        seed: of the places and aspect ratios, which are the same for every area.
+        seed: of the positions and aspect ratios, which are the same for every area.
 
     Returns:
         Shape and dtype of x; `patch_boxes` says which pixels are covered.
@@ -84,7 +84,7 @@ def add_patches(
         DataError: x is no array of finite images, or a setting is outside its rule.
 
     Cost: one copy of x.
-    Source: S3 §3.6.2, local noise; places as in `patch_boxes`.
+    Source: S3 §3.6.2, local noise; positions as in `patch_boxes`.
     """
     images = _checked(x)
     rows, columns = _image_shape(images, image_shape)

@@ -67,7 +67,7 @@ def _pair(files: list[Path], part: str) -> tuple[Path, Path] | None:
         pair += matches.values()
     if len(pair) == 1:
         raise DataError(
-            f"images and labels must come together; beside {pair[0]} its counterpart is missing. "
+            f"images and labels must come together; {pair[0]} has no counterpart. "
             "Add it to the folder."
         )
     return (pair[0], pair[1]) if pair else None

@@ -1,4 +1,4 @@
-"""One folder of images a class, as torchvision's ImageFolder has them."""
+"""One folder of images per class, as torchvision's ImageFolder has them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _part(folder: Path, root: Path, passed: list[str]) -> SourcePart:
         labels += [class_folder.name] * len(images)
     if not files:
         raise DataError(
-            f"an image folder must hold one folder a class; {folder} holds none. Sort the images "
+            f"an image folder must hold one folder per class; {folder} holds none. Sort the images "
             "into folders named after their classes."
         )
     names = {path.name for path in folders}
@@ -168,7 +168,7 @@ def _new_places(
 
 FORMAT = Format(
     name="image folders",
-    holds="one folder of images a class",
+    holds="one folder of images per class",
     is_folder=lambda folder: bool(_class_folders(folder)),
     asked_last=True,  # any folder of folders is one
     read=_read,

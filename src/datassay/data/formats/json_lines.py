@@ -36,8 +36,8 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     rows = [(end - len(line), end) for line, end in zip(lines, ends, strict=True) if line.strip()]
     if len(rows) != len(change.keep):
         raise DataError(
-            f"{path} must hold one object a line to be given back; {len(change.keep):,} were read "
-            f"of {len(rows):,} lines. Write each object in a line of its own."
+            f"{path} must hold one object per line to be given back; {len(change.keep):,} were "
+            f"read of {len(rows):,} lines. Write each object in a line of its own."
         )
     text = b"".join(lines)
 

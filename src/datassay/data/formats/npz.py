@@ -98,7 +98,7 @@ def _give_back(path: Path, task: str | None, link: bool) -> Original:
     val_y = None if source.val is None else source.val.y
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)  # pyright: ignore[reportArgumentType]
     ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
-    is_numbered, others = source.train.ids is None, set()  # others have a row a sample
+    is_numbered, others = source.train.ids is None, set()  # others have a row per sample
     with reading(path), zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             name = member.removesuffix(".npy")
@@ -120,7 +120,7 @@ def _give_back(path: Path, task: str | None, link: bool) -> Original:
                 target.writestr(info, content, info.compress_type)
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    notes = (f"arrays with a row a sample: {', '.join(sorted(others))}",) if others else ()
+    notes = (f"arrays with a row per sample: {', '.join(sorted(others))}",) if others else ()
     return Original(ids, y, names, is_numbered, path.name, write, notes)
 
 

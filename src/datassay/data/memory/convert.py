@@ -39,7 +39,7 @@ def frame_with_targets(
     x: Any, y: Any, ids: Any = None, source: Any = None
 ) -> tuple[pa.Table, str, Choices] | Source | None:
     """A data frame with its targets, ids and sources as columns of it, its name, and theirs."""
-    # A source of arrays where there are several targets a sample; None where x is no frame.
+    # A source of arrays where there are several targets per sample; None where x is no frame.
     table = frame_table(x)
     if table is None:
         return None
@@ -67,7 +67,7 @@ def frame_with_targets(
             if len(values) != len(table):
                 what = "y" if role == "target" else role
                 raise DataError(
-                    f"{what} must have one entry a sample; got {len(values)} for {len(table)}."
+                    f"{what} must have one entry per sample; got {len(values)} for {len(table)}."
                 )
             table = table.append_column(names[role], plain_column(values, names[role]))
     return table, "data", Choices(**names)
@@ -193,7 +193,7 @@ def _item(dataset: Any, i: int) -> Any:
         told = str(error).splitlines()[0][:200] if str(error) else "no message"
         raise DataError(
             f"the Dataset must give each of its samples; item {i} raised {type(error).__name__}: "
-            f"{told}. Mend it, or leave that sample out."
+            f"{told}. Correct it, or leave that sample out."
         ) from error
 
 

@@ -77,7 +77,7 @@ def letter_samples(
     """The set of these strings of letters, one-hot coded, as `sd_mixture` makes it.
 
     Args:
-        letters: places in B, D, N, R.
+        letters: indices in B, D, N, R.
         y: [n], the same for the label.
         block: the function behind each label, counted from 0.
         name: of the set.
@@ -180,7 +180,7 @@ def routable_mixture(
 
 
 def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> SampleSet:
-    """Several sets as one, in which a label means another thing in each set.
+    """Several sets joined, in which a label means another thing in each set.
 
     Class c of the i-th set, i = 0, 1, ..., becomes (c + i · shift) mod K.
 

@@ -121,7 +121,7 @@ def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     if len(lost := lost_features(vectors)):
         column = replace(column, name=f"{column.name} {lost[0]}", read_as="number")
         return checked(vectors[:, lost[0]], column)
-    return ReadColumn(replace(column, note=f"{vectors.shape[1]:,} numbers a row"), vectors)
+    return ReadColumn(replace(column, note=f"{vectors.shape[1]:,} numbers per row"), vectors)
 
 
 # From this share on, a column of strings is one of numbers, and the rest of it is in error.

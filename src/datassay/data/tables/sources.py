@@ -69,7 +69,7 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
     names = _names(table, name)
     if not table.num_rows:
         raise DataError(
-            f"{name} must hold one sample a row; it holds column names alone. Add its rows."
+            f"{name} must hold one sample per row; it holds column names alone. Add its rows."
         )
     _check_roles(names, name, chosen)
     labels = row_labels(table) - set(chosen.roles)
@@ -182,7 +182,7 @@ def _check_inputs(
         )
     if target is None or not inputs or target in {chosen.ids, chosen.source}:
         raise DataError(
-            f"{name} must hold a target column and at least one feature beside ids and source; "
+            f"{name} must hold a target column and at least one feature besides ids and source; "
             f"got {some(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
             ".tsv) and the names given for target, ids and source."
         )

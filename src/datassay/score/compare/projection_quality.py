@@ -167,8 +167,8 @@ def _some(
     n = min(N_SAMPLES, most) if wanted is None else wanted
     if not FEWEST_SAMPLES <= n <= most:
         raise SettingError(
-            f"n_samples must be {FEWEST_SAMPLES} to {most:,}, for {rows} kernel rows a sample; got "
-            f"{n}. Set the projection without comparing, or compare with reference='averaged'."
+            f"n_samples must be {FEWEST_SAMPLES} to {most:,}, for {rows} kernel rows per sample; "
+            f"got {n}. Set the projection without comparing, or compare with reference='averaged'."
         )
     rng = np.random.default_rng(seed)
     chosen, queries = (

@@ -70,11 +70,11 @@ def standard_scores(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Scores:
-    """What `influence`, `attribution` and the scores of a run say, and the free rules beside.
+    """What `influence`, `attribution` and the scores of a run say, and the free rules.
 
     Args:
         network: from a seed to a network at the weights that it starts from; or a scikit-learn
-            estimator, beside which `datassay run` linearises the default network.
+            estimator, besides which `datassay run` linearises the default network.
         train: n samples.
         val: m queries, with targets.
         recipe: how networks are trained; None: Adam, 300 updates of 64 samples.

@@ -36,8 +36,8 @@ def stability(scores: Mapping[str, np.ndarray]) -> Stability:
     """Correlation between the scores of every two runs, seed by seed, then averaged.
 
     Args:
-        scores: name → one score a sample, [n], or [s, n] for s seeds; entry [i, j] pairs seed with
-            seed, so the same seed must mean the same samples. Higher or lower does not matter.
+        scores: name → one score per sample, [n], or [s, n] for s seeds; entry [i, j] pairs seed
+            with seed, so the same seed must mean the same samples. Higher or lower does not matter.
 
     Returns:
         Spearman and Pearson matrices with their spread over seeds.
@@ -120,7 +120,7 @@ class RunSmoothness:
 
 
 def run_smoothness(first: Attribution, second: Attribution) -> RunSmoothness:
-    """How far two runs that differ by rounding part, beside the effects of samples.
+    """How far two runs that differ by rounding part, compared with the effects of samples.
 
     Train twice from the same seed, the second time with every first weight times 1 + 1e-6 z, z
     standard normal, and attribute both. What parts them is no sample's doing.

@@ -63,8 +63,8 @@ class TrustCheck(Tabular):
         reliability: of the measured falls, in [0, 1]: their correlation with another such study's.
         n_halves: h.
         n_queries: m.
-        smoothness: how far rounding takes two runs apart, beside the effects of halves as they were
-            measured, and of samples that make these up; None: not measured.
+        smoothness: how far rounding takes two runs apart, compared with the effects of halves as
+            they were measured, and of samples that make these up; None: not measured.
     """
 
     question: tuple[str, ...]
@@ -134,9 +134,9 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
         SettingError: a score has another shape, or there is none.
 
     Cost: 300 passes of halves, queries and samples a score.
-    Source: the linear datamodelling score of Park et al. (2023), with one network a half; the fall
-    of a sample's loss is the memorisation of Feldman and Zhang (2020), with the loss in place of
-    the chance to be right. Corrections for noise: Spearman (1904), Brown (1910). Intervals are
+    Source: the linear datamodelling score of Park et al. (2023), with one network per half; the
+    fall of a sample's loss is the memorisation of Feldman and Zhang (2020), with the loss instead
+    of the chance to be right. Corrections for noise: Spearman (1904), Brown (1910). Intervals are
     ours: 1.96 standard deviations over halves and queries, or halves and samples, drawn again.
     """
     _check(halves, scores)

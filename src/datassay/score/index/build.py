@@ -139,7 +139,7 @@ def index(
     Args:
         model: at its trained weights; run in evaluation mode.
         train: n samples, as `influence` takes them; they must have positions (no iterable Dataset).
-        location: folder or fsspec URL. What an interrupted call left there is gone on with.
+        location: folder or fsspec URL. What an interrupted call left there is continued.
         loss: as in `influence`, like those up to `parameters`.
         curvature: "auto", "blocks" or "ekfac"; "auto" makes more blocks exact than `influence`
             does, since an index is made once.
@@ -149,8 +149,8 @@ def index(
         weight_decay: of the training.
         parameters: which weights.
         share: of the expected mean squared effect that a row holds, where the width allows it.
-        width: numbers a row, at most.
-        keep: type of these numbers: "float32", "float16" or "int8", with one scale a row.
+        width: numbers per row, at most.
+        keep: type of these numbers: "float32", "float16" or "int8", with one scale per row.
         precision: of the gradients, "float32" or "float64".
         device: of the gradients; None: where the model is.
         engine: where chunks are computed: "in_process", "processes", "ray" or an engine; the bits
@@ -169,7 +169,7 @@ def index(
         ModelError: the model cannot be run or differentiated.
 
     Cost: two passes over up to 16 384 samples, drawn, for the curvature, and one over all for the
-        rows, a gradient a sample each; n width numbers, and each block's eigenbasis, once.
+        rows, a gradient per sample each; n width numbers, and each block's eigenbasis, once.
     Source: the metric is that of `influence`. Keeping projected gradients to be asked later is
         TRAK's (Park et al., 2023) and LoGra's (Choe et al., 2024). Deviates: eigendirections by
         their part of the effects instead of random or layerwise equal ranks.

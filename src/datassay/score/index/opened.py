@@ -52,7 +52,7 @@ NARROW = 0.9
 
 @dataclass(slots=True)
 class Index(Tabular):
-    """Training samples' gradients that are kept, with the network that they are of.
+    """Stored gradients of training samples, with the network that they are of.
 
     Attributes:
         location: path or URL.
@@ -92,12 +92,12 @@ class Index(Tabular):
 
     @property
     def width(self) -> int:
-        """Numbers a sample."""
+        """Numbers per sample."""
         return sum(map(len, self.chosen.values()))
 
     @property
     def bytes_per_sample(self) -> float:
-        """Of the rows, on disk; the curvature is kept once."""
+        """Of the rows, on disk; the curvature is stored once."""
         return sum(segment.bytes for segment in self.segments) / len(self)
 
     @property
@@ -118,7 +118,7 @@ class Index(Tabular):
         Args:
             new: m samples, as `influence` takes them; a loader's batches are taken as they come.
             top: samples a query and direction in `top`; None: 20. Up to n m = 2^25 the whole matrix
-                stands beside them.
+                stands with them.
             measure: as in `influence`; [b, tokens] makes each token a query of its own.
             progress: called with (step, samples done, samples in all).
 
@@ -131,7 +131,7 @@ class Index(Tabular):
             ModelError: it is not the index's, or cannot be run on these samples.
             DataError: the index is damaged, or the samples are not usable.
 
-        Cost: a gradient a query, and 2 n m width operations; every sample is looked at.
+        Cost: a gradient per query, and 2 n m width operations; every sample is looked at.
         """
         check_top(top)
         network, parts = self._network_of(new, "new", queries=True)
@@ -203,8 +203,8 @@ class Index(Tabular):
             progress: called with (step, samples done, samples in all).
 
         Returns:
-            One row a group; `ids` are the groups' names. To first order effects add up: groups that
-            stand for each other (copies in two of them) are not told apart from single ones.
+            One row per group; `ids` are the groups' names. To first order effects add up: groups
+            that are near-duplicates (in two of them) are not distinguished from single ones.
 
         Raises:
             DataError: a group is empty, or an id is not in the index.
@@ -284,7 +284,7 @@ class Index(Tabular):
             SettingError: another appending was begun and not finished.
             ModelError: the network cannot be run on them.
 
-        Cost: a gradient a sample.
+        Cost: a gradient per sample.
         """
         network, parts = self._network_of(more, "more")
         check_positions(parts, "more")
@@ -355,7 +355,7 @@ class Index(Tabular):
             if bases is None or set(bases) != set(self.chosen):
                 raise DataError(
                     f"an index must be whole; the curvature of {shown(self.location)} is not. Run "
-                    "index(...) again: what is there is kept."
+                    "index(...) again: what is stored there is used."
                 )
             kept = {name: torch.tensor(at, dtype=torch.long) for name, at in self.chosen.items()}
             self._encoding = GradientEncoding(bases, kept, self.share)

@@ -53,12 +53,12 @@ class IndexPlan(BlockPlan):
     """What making an index would do: a `BlockPlan`, and what follows.
 
     Attributes:
-        width: numbers a sample; the most allowed where `is_most`.
+        width: numbers per sample; the most allowed where `is_most`.
         is_most: whether the width was not looked for, as that would take long.
         keep: type of these numbers.
         row_bytes: of all samples' rows on disk, with ids and lengths.
         curvature_bytes: on disk.
-        scratch_bytes: on disk beside these, while the curvature is fitted.
+        scratch_bytes: on disk besides these, while the curvature is fitted.
         gradient_seconds: of one query's gradient, in its row.
         effect_seconds: of one query's effects of all samples, among many queries.
     """
@@ -115,7 +115,7 @@ def index_plan(
         weight_decay: of the training.
         parameters: which weights.
         share: of the effects that a row holds.
-        width: numbers a row, at most.
+        width: numbers per row, at most.
         keep: type of these numbers.
         precision: of the gradients.
         device: to compute on.

@@ -51,7 +51,7 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
         return replace(request, models=models, notes=tuple(notes))
     if len(models) > 1:
         raise SettingError(
-            f"checkpoints belong to one training run; got {len(models)} models. Call once a model."
+            f"checkpoints belong to one training run; got {len(models)} models. Call for each one."
         )
     networks = [_network(base, one, notes) for one in _each(checkpoints)]
     require(networks, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")

@@ -51,7 +51,7 @@ class Measure:
             if not isinstance(found, Tensor) or found.ndim not in {1, 2}:
                 got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
                 raise SettingError(
-                    f"measure must give [b], one value a query, or [b, tokens]; got {got}."
+                    f"measure must give [b], one value per query, or [b, tokens]; got {got}."
                 )
             return found
         if self.name == "loss":
@@ -63,13 +63,13 @@ class Measure:
         kind, k = self.objective.name, f.shape[-1]
         if kind == "bce" and k > 1:
             raise SettingError(
-                f"measure={self.name!r} needs one class a sample; these have several labels. Use "
+                f"measure={self.name!r} needs one class per sample; these have several labels. Use "
                 "'loss'."
             )
         soft = y.is_floating_point()
         if self.name == "margin" and soft and kind in OF_CLASSES and k > 1:
             raise SettingError(
-                "measure='margin' needs one class a sample; these have probabilities of classes. "
+                "measure='margin' needs one class per sample; these have probabilities of classes. "
                 "Use 'loss'."
             )
         classes = not soft or kind not in OF_VALUES or is_one_hot(y)
@@ -89,9 +89,8 @@ class Measure:
             )
         if outputs.ndim > 2:
             raise SettingError(
-                "measure='output' of queries without targets needs one output a class; these have "
-                f"one a token or pixel, {list(outputs.shape)}. Give targets, or a measure of your "
-                "own."
+                "measure='output' without query targets needs one output per class; these have "
+                f"one per token or pixel, {list(outputs.shape)}. Give targets, or your own measure."
             )
         if self.objective.name in OF_CLASSES or outputs.shape[1] > 1:  # classes, all of them
             return torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)

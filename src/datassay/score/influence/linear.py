@@ -258,7 +258,7 @@ def influence_steps(sizes: Sizes) -> list[PlanStep]:
     flops = 2.0 * p * (n * partners + (0 if sizes.is_dual else 2 * n * b * p))
     work = {sizes.products: flops, "values": PAIR_VALUES * n * partners}
     held = step_bytes(sizes.form)["influence"]
-    return [PlanStep("influence", f"{partners} partners a sample", held, work)]
+    return [PlanStep("influence", f"{partners} partners per sample", held, work)]
 
 
 SCORE = Score(

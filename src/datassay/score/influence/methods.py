@@ -146,7 +146,7 @@ def influence(
         ModelError: outputs do not fit the targets or are not finite, samples of a batch are mixed,
             or a layer cannot be vectorised.
 
-    Cost: a gradient a sample and a query, 2 n m p operations for their products; the curvature is
+    Cost: a gradient per sample and a query, 2 n m p operations for their products; the curvature is
         that of `block_bases`. n m values, or 4 m top. Several models are held together.
     Source: Koh and Liang (2017), with the Gauss–Newton Hessian of Martens (2010) by blocks as in
         Grosse et al. (2023). Exact to first order in 1/n at a minimum with a positive definite

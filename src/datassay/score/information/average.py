@@ -43,7 +43,7 @@ class AverageInformation(Tabular):
     """
 
     information: Float[np.ndarray, " n"] = column(
-        "information beside random subsets, their mean",
+        "information given random subsets, their mean",
         unit="nats",
         sign="high: more informative",
         name="average_information",
@@ -69,7 +69,7 @@ def average_information(
 ) -> AverageInformation:
     """Mean information of each sample given random subsets of the others.
 
-    A sample with a twin adds no information to all others, but some to half of them, which
+    A sample with a duplicate adds no information to all others, but some to half of them, which
     `sample_information` alone does not show.
 
     Args:
@@ -186,7 +186,7 @@ def _steps(sizes: Sizes) -> list[PlanStep]:
 
 SCORE = Score(
     name="average_information",
-    help="How much a sample tells beside random subsets of the others, in nats.",
+    help="How much a sample tells given random subsets of the others, in nats.",
     compute=_of_run,
     cost=_steps,
 )

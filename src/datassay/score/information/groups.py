@@ -64,8 +64,8 @@ def group_information(
 
     Args:
         lin: the linearisation.
-        groups: positions of each group's samples, one array a group (groups may overlap and differ
-            in size), or one label per sample, [n], such as its class or source.
+        groups: positions of each group's samples, one array per group (groups may overlap and
+            differ in size), or one label per sample, [n], such as its class or source.
         smoothing: "functional" or "isotropic", as `sample_information`.
         sigma: σ, output unit or weight unit.
         progress: called with (step, groups done, groups in all).

@@ -67,9 +67,9 @@ class PairInformation(Tabular):
         single: [q, 2], nats: information of each sample alone.
         joint: [q], nats: information of both, left out together.
         interaction: [q], nats: I(i) + I(j) − I(i, j). Negative: redundancy; each stands in for the
-            other (a sample with a twin has I = 0, and only both are missed) or both push the same
-            way. Positive: synergy; each adds more given the other, as samples that contradict each
-            other do. 0: no interaction.
+            other (a sample with a duplicate has I = 0, and only both are missed) or both push the
+            same way. Positive: synergy; each adds more given the other, as samples that contradict
+            each other do. 0: no interaction.
         smoothing: "functional" or "isotropic".
         sigma: output unit (functional) or weight unit (isotropic).
     """

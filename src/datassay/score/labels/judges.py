@@ -29,11 +29,13 @@ STEPS, STILL = 60, 1e-12
 def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
     """Refuse two judges, none, and an estimator for a linearisation."""
     if model is not None and pred_probs is not None:
-        raise SettingError("model and pred_probs both judge the labels; got both. Leave one out.")
+        raise SettingError(
+            "model and pred_probs are two ways to score labels; got both. Leave one out."
+        )
     if is_samples and model is None and pred_probs is None:
         raise SettingError(
             "label_issues of samples needs a judge: model=HistGradientBoostingClassifier(), "
-            "pred_probs=, or collect(model, train, val) in their place."
+            "pred_probs=, or collect(model, train, val) instead."
         )
     if model is not None and not is_samples:
         raise SettingError(
@@ -59,8 +61,8 @@ def checked_probabilities(
     if p.shape != (n, k):
         names = ", ".join(class_names[:10]) + ", ..." * (k > 10)
         raise DataError(
-            f"pred_probs must be [{n}, {k}]; got shape {p.shape}. Give a row a sample and a column "
-            f"a class, in the order {names}."
+            f"pred_probs must be [{n}, {k}]; got shape {p.shape}. Give a row per sample and a "
+            f"column per class, in the order {names}."
         )
     if len(bad := no_probabilities(p)):
         raise DataError(
@@ -134,7 +136,7 @@ def judge_weight(
 def held_out_probabilities(
     samples: SampleSet, model: Any = None, *, seed: int = 0, progress: Progress = silent
 ) -> Float[np.ndarray, "n k"]:
-    """What a classifier says of each sample after it was fitted to the other folds.
+    """Predictions of a classifier for each sample, fitted to the other folds.
 
     Args:
         samples: n labelled samples; what follows the first axis of x is flattened.

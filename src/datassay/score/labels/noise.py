@@ -193,7 +193,7 @@ def _structured(
         fits += [max(tried, key=lambda fit: fit.log_likelihood)]
         starts += [(fits[0].transition, fits[0])]
     if k > 2:
-        form = transitions.one_rate_a_class(k)
+        form = transitions.one_rate_per_class(k)
         fits += [calibrate(outputs, labels, form, calibration, mild, start)]
         fits += [_best_targeted(outputs, labels, calibration, starts)]
     return fits
@@ -234,13 +234,13 @@ def _targeted(
 ) -> Calibrated:
     """These targets, for the classes that give theirs more labels than others get."""
     every = torch.ones(len(target), dtype=torch.bool)
-    form = transitions.one_target_a_class(target, every)
+    form = transitions.one_target_per_class(target, every)
     fit = calibrate(outputs, labels, form, calibration, transition, start)
     per_class = fit.log_posterior.exp().sum(0)
     active = transitions.with_own_target(fit.transition, per_class, target)
     if active.all() or not active.any():
         return fit
-    form = transitions.one_target_a_class(target, active)
+    form = transitions.one_target_per_class(target, active)
     return calibrate(outputs, labels, form, calibration, fit.transition, fit)
 
 

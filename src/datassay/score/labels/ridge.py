@@ -52,7 +52,7 @@ class RidgeFit:
         shape = self.lin.residual.shape
         target = (targets - self.offset).double().reshape(shape)
         shifts = torch.tensor([self.penalty], dtype=torch.float64)
-        left = _left(self.basis, target, shifts, progress, "judge the labels again")
+        left = _left(self.basis, target, shifts, progress, "estimate label noise again")
         return targets - left[0].flatten(1)
 
 
@@ -66,7 +66,7 @@ def ridge_fit(lin: Linearization, progress: Progress) -> RidgeFit:
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
     target = torch.stack([(lin.targets - o).double().reshape(n, b, c) for o in offsets], 2)
-    both = _left(basis, target.flatten(2), shifts, progress, "judge the labels")
+    both = _left(basis, target.flatten(2), shifts, progress, "estimate label noise")
     both = both.unflatten(3, (2, c))
     error = torch.stack([r.square().mean((0, 1, 3)) for r in both])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from datassay.results import result
 
-FormName = Literal["one rate", "one rate a class", "one target a class", "full"]
+FormName = Literal["one rate", "one rate per class", "one target per class", "full"]
 LEAST_ODDS = 1e-6
 # Wrong labels that a class's own target must have beyond what the common rate gives.
 LEAST_COUNT = 4.0
@@ -76,10 +76,10 @@ def one_rate(k: int) -> NoiseForm:
     return NoiseForm("one rate", _off_diagonal(k, torch.zeros(k, k, dtype=torch.int64)))
 
 
-def one_rate_a_class(k: int) -> NoiseForm:
+def one_rate_per_class(k: int) -> NoiseForm:
     """Wrong labels spread evenly, each class with its own rate: k parameters."""
     rows = torch.arange(k)[:, None].expand(k, k)
-    return NoiseForm("one rate a class", _off_diagonal(k, rows))
+    return NoiseForm("one rate per class", _off_diagonal(k, rows))
 
 
 def full(k: int) -> NoiseForm:
@@ -89,13 +89,13 @@ def full(k: int) -> NoiseForm:
     return NoiseForm("full", ties)
 
 
-def one_target_a_class(target: Int[Tensor, " k"], active: Bool[Tensor, " k"]) -> NoiseForm:
+def one_target_per_class(target: Int[Tensor, " k"], active: Bool[Tensor, " k"]) -> NoiseForm:
     """One rate for all, and a rate of its own from each active class to its target."""
     k = len(target)
     ties = torch.zeros(k, k, dtype=torch.int64)
     rows = torch.arange(k)[active]
     ties[rows, target[active]] = 1 + torch.arange(len(rows))
-    return NoiseForm("one target a class", _off_diagonal(k, ties), len(rows))
+    return NoiseForm("one target per class", _off_diagonal(k, ties), len(rows))
 
 
 def targets(transition: Float[Tensor, "k k"]) -> Int[Tensor, " k"]:

@@ -234,7 +234,7 @@ _BASES: WeakKeyDictionary[Linearization, Eigenbasis] = WeakKeyDictionary()
 
 
 def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
-    """The linearisation's eigenbasis, computed once and kept as long as the linearisation lives.
+    """The linearisation's eigenbasis, computed once and stored as long as the linearisation lives.
 
     Args:
         lin: the linearisation.
@@ -286,9 +286,9 @@ def _eigh(
     symmetric: Float[Tensor, "p p"], device: str, progress: Progress
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
     """Eigenvalues and vectors computed on a device, returned in main memory."""
-    progress("decompose", 0, 1)
+    progress("eigendecomposition", 0, 1)
     eigenvalues, vectors = torch.linalg.eigh(symmetric.to(device))
-    progress("decompose", 1, 1)
+    progress("eigendecomposition", 1, 1)
     return eigenvalues.cpu(), vectors.cpu()
 
 

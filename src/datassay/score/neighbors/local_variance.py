@@ -50,10 +50,10 @@ def local_variance(
         The variances and the neighbours.
 
     Raises:
-        DataError: features or targets that are not finite numbers, or not one target a sample.
+        DataError: features or targets that are not finite numbers, or not one target per sample.
         SettingError: n_neighbors is below 2 or not below n, search is unknown, or faiss is missing.
 
-    Cost: the neighbours, and n k q values a block at a time.
+    Cost: the neighbours, and n k q values per block at a time.
     Source: S0 eq. (4); the sample itself is among its neighbours, as in the code behind its
     numbers. That code divides by k: a factor k/(k − 1) that leaves the weights unchanged.
     """
@@ -79,8 +79,8 @@ def _check_targets(features: np.ndarray, y: np.ndarray) -> None:
         )
     if features.ndim == 0 or len(y) != len(features):
         raise DataError(
-            f"y must hold one target a sample, {features.shape[0] if features.ndim else 'n'}; got "
-            f"{len(y)}."
+            f"y must hold one target per sample, {features.shape[0] if features.ndim else 'n'}; "
+            f"got {len(y)}."
         )
     if y.ndim == 2 and y.dtype.kind == "U":
         raise DataError(f"y must be [n] where it holds strings; got shape {list(y.shape)}.")

@@ -168,7 +168,7 @@ def _training_steps(
             update = _update_seconds(model, train, network_recipe(n), at_once)
             one = chosen.updates * update / at_once
         seconds = min(settings.budget, networks * one)
-        yield PlanStep("compare acts", detail, weights * chosen.seeds, pilot=seconds)
+        yield PlanStep("compare actions", detail, weights * chosen.seeds, pilot=seconds)
     if settings.attribution_at == "trained" and settings.attribution != "none":
         of_one = influence_plan(
             model, train, val, loss=task_loss(train), top=settings.top, seed=settings.seed
