@@ -82,6 +82,8 @@ def test_help_shows_few_options_and_all_on_demand_in_whole_words(command):
     assert max(map(len, lines)) <= 80 and len(shown.splitlines()) <= 48 + 4 * (
         command.name != "run"
     )
+    assert f"  {command.name} " in succeed("--help").stdout
+    assert f"\n  datassay {command.name}" in shown.partition("Examples:")[2]
     words = " ".join(every.split())
     assert all(one.help.split("FORMATS")[0] in words for one in options)
 

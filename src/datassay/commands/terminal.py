@@ -108,8 +108,8 @@ def page_lines(page: Page, *, verbose: bool = False) -> list[RenderableType]:
     if verbose:
         tables = (b for b in page.blocks if isinstance(b, page_parts.Table) and b.in_terminal)
         shown += [rows_table(table.columns, table.rows) for table in tables]
-        shown += [plain_text(f"Data: {line}.") for line in (columns_line(page.columns),) if line]
-    shown += map(plain_text, answer)
+    columns = [f"Data: {line}." for line in (columns_line(page.columns),) if line]
+    shown += map(plain_text, (*columns, *answer))
     shown += warned(page.warnings if verbose else page.warnings[:MOST_WARNINGS])
     more = 0 if verbose else len(page.warnings) - MOST_WARNINGS
     return shown + [Text(f"{count(more, 'more warning')}: --verbose shows all.")] * (more > 0)
