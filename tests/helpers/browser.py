@@ -45,9 +45,10 @@ def started(profile):
 
 
 def settle(browser):
-    """Wait until every figure is drawn and two frames have passed."""
+    """Unfold all, and wait until every figure is drawn and two frames have passed."""
     browser.execute_async_script(
         """const done = arguments[0];
+        for (const fold of document.querySelectorAll("main details")) fold.open = true;
         (function wait() {
           const figures = [...document.querySelectorAll("[data-figure]")];
           if (!figures.every((f) => f.querySelector("svg.main-svg"))) return setTimeout(wait, 20);

@@ -16,7 +16,7 @@ Severity = Literal["act", "look", "fine"]
 class Advice:
     """One thing to do, or one thing that needs nothing done."""
 
-    kind: str  # what it is about: "label errors", "redundancy", "classes" or "contest"
+    kind: str  # what it is about, such as "label errors", "data" or "action"
     severity: Severity  # "act" on it, "look" at it, or all is "fine"
     headline: str  # the finding in a few words
     sentence: str  # the finding with its figures, plain text

@@ -7,6 +7,7 @@ A template is Jinja over a few signs of Markdown, read line by line:
                                         lines between ``` below that are its code
     ##! anchor | In navigation | Title  a section before the advice
     ## anchor | In navigation | Title   a section; the title may be left out where it is the same
+    > one line                          what the section shows: it is folded under this line
     ### Heading
     [[ name ]]                          a block that code passes, by its name
     [[ name | Title | What it shows ]]  a figure with its heading and its text for the blind
@@ -154,7 +155,7 @@ class _Reader:
             else:
                 self._body(group)
         return {
-            name: tuple(replace(one, blocks=tuple(one.blocks)) for one in value)
+            name: tuple(replace(one, blocks=tuple(one.blocks)) for one in value if one.blocks)
             if name in {"opening", "sections"}
             else value
             for name, value in self._fields.items()
@@ -205,6 +206,10 @@ class _Reader:
             placed = [b for line in group for b in self._one(*self._parts(line.strip("[] ")))]
             beside = tuple(b for b in placed if isinstance(b, Figure | Table))
             self._add(*((Pair(beside),) if len(beside) == len(placed) > 1 else placed))
+        elif group[0].startswith("> "):
+            *others, last = self._fields["sections"]
+            line = " ".join(line.strip() for line in group).removeprefix("> ")
+            self._fields["sections"] = (*others, replace(last, line=self._shown(line)))
         elif group[0].startswith("### "):
             self._add(Heading(self._shown(group[0][4:].strip())))
         else:
@@ -270,7 +275,7 @@ def _parted(before: str, line: str) -> bool:
     alone = ("## ", "##! ", "### ", "- ")
     is_placed = before.startswith("[["), line.startswith("[[")
     return (
-        before.startswith(alone)
-        or line.startswith((*alone, "!!", "~ "))
+        before.startswith((*alone, "> "))
+        or line.startswith((*alone, "!!", "~ ", "> "))
         or is_placed[0] != is_placed[1]
     )

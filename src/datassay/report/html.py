@@ -45,7 +45,9 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = replace(page, sections=(*page.sections, *columns_section(page.columns)))
+    line = "Kind, missing values and treatment of each." if page.verdict else ""
+    columns = (replace(section, line=line) for section in columns_section(page.columns))
+    page = replace(page, sections=(*page.sections, *columns))
     environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
     css, plotly = _own("page.css"), _lines(get_plotlyjs()) if page.figures else ""
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
@@ -58,6 +60,8 @@ def render(page: Page) -> str:
         gallery_view=gallery.advice_view if gallery else "",
         gallery_views=[view.value for view in gallery.views] if gallery else [],
         suspects=any(section.anchor == SUSPECTS for section in page.sections),
+        terms=list(page.method),
+        evidence=[section for section in page.sections if section.line],
         css=markup(css),
         plotly=markup(plotly),
         js=markup(js),
@@ -109,7 +113,8 @@ def coded(text: str) -> Any:
 def tag(advice: Advice) -> str:
     """The line above a piece of advice: how urgent it is, and what it is about."""
     if advice.kind == "contest":
-        return "Who won" if advice.severity == "fine" else "Who won · a rival did better"
+        better = " · a baseline did better" * (advice.severity != "fine")
+        return f"Comparison with baselines{better}"
     return f"{advice.severity.capitalize()} · {advice.kind}"
 
 

@@ -199,7 +199,15 @@ class Pair:
     blocks: tuple[Figure | Table, ...]
 
 
-Block = Text | Heading | Code | Figure | Table | Gallery | Partial | Pair
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Blocks that are shown when they are asked for."""
+
+    title: str
+    blocks: tuple[Text | Figure | Table, ...]
+
+
+Block = Text | Heading | Code | Figure | Table | Gallery | Partial | Pair | Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,13 +218,15 @@ class Section:
         anchor: its id.
         short: its name in the navigation; empty: not listed there.
         title: its heading.
-        blocks: what it shows, in order.
+        blocks: what it shows, in order; a section without any is left out.
+        line: what it shows, in a line; where it is not empty the section is folded under it.
     """
 
     anchor: str
     short: str
     title: str
     blocks: tuple[Block, ...]
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +241,7 @@ class Page:
         warnings: what the reader must know before trusting the figures.
         advice: what to do next.
         opening: sections before the advice: the answer itself.
-        sections: the evidence.
+        sections: the evidence; folded ones stand behind the others.
         method: (term, meaning) pairs.
         files: file name → what it holds, of the files beside the page.
         answer: lines that the terminal prints below the tables.
@@ -239,6 +249,9 @@ class Page:
         internals: names of facts that stand under Method, not on top.
         verdict: what was found and what to do about it, in a sentence; empty: the page has none.
         commands: what to type next, as it can be typed.
+        note: a line below the advice; may be empty.
+        button: what is written on the button that leads to the review; empty: there is none.
+        samples: the samples that the verdict is about, some of them drawn; None: none.
     """
 
     brand: str
@@ -256,6 +269,9 @@ class Page:
     internals: tuple[str, ...] = ()
     verdict: str = ""
     commands: tuple[str, ...] = ()
+    note: str = ""
+    button: str = ""
+    samples: Gallery | None = None
 
     def __post_init__(self) -> None:
         """Take credentials out of what can name a URL."""
@@ -271,6 +287,7 @@ class Page:
         advice = [asdict(one) for one in self.advice]
         columns = [asdict(one) for one in self.columns]
         return {
+            **({"verdict": self.verdict, "commands": self.commands} if self.verdict else {}),
             "facts": self.facts,
             "warnings": self.warnings,
             "advice": advice,
@@ -279,10 +296,10 @@ class Page:
 
     @property
     def blocks(self) -> Iterator[Block]:
-        """All blocks in their order, those of pairs one by one."""
+        """All blocks in their order, those of pairs and details one by one."""
         for section in (*self.opening, *self.sections):
             for block in section.blocks:
-                yield from block.blocks if isinstance(block, Pair) else (block,)
+                yield from block.blocks if isinstance(block, Pair | Details) else (block,)
 
     @property
     def figures(self) -> tuple[Figure, ...]:

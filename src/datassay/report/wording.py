@@ -109,6 +109,27 @@ def interval_text(change: float, half: float, metric: str) -> str:
     return f"{signed(change, metric)}{unit} (95 % interval {low} to {high})"
 
 
+def gain_text(gain: float, low: float, high: float, metric: str) -> str:
+    """A gain with its 95 % interval: "1.6 points of accuracy (0.7 to 2.4)"."""
+    value, least, most = gain_numbers(gain, low, high, metric)
+    unit = f" points of {metric}" if in_points(metric) else f" of {metric}"
+    return f"{value}{unit} ({least} to {most})"
+
+
+def gain_numbers(gain: float, low: float, high: float, metric: str) -> tuple[str, str, str]:
+    """A gain and both ends as every sentence and table has them, with the digits that they need."""
+    values = [one * (100 if in_points(metric) else 1) for one in (gain, low, high)]
+    digits = 1 if in_points(metric) else 3
+    digits += any(one and not round(one, digits) for one in values)
+    value, least, most = (f"{one:.{digits}f}".replace("-", "−") for one in values)
+    return value, least, most
+
+
+def score_text(value: float, metric: str) -> str:
+    """A score: "96.4 % accuracy", or of another metric "R² 0.512"."""
+    return f"{100 * value:.1f} % {metric}" if in_points(metric) else f"{metric} {value:.3f}"
+
+
 def signed(change: float, metric: str) -> str:
     """A change of score with its sign: "+0.41" points of accuracy, "−0.012" of another metric."""
     text = f"{100 * change:+.2f}" if in_points(metric) else f"{change:+.3f}"

@@ -100,7 +100,7 @@ def test_summary_is_plain_json_even_where_figures_are_missing(tmp_path):
     assert summary["contests"][0]["values"] == [None, 0.5]
     assert summary["facts"]["model"].startswith("mlp")
     assert summary["warnings"] == ["The validation part was split off: 20 % & stratified."]
-    assert summary["advice"][0]["kind"] == "label errors"
+    assert summary["advice"][0]["kind"] == "label errors" and summary["counts"]["redundant"] is None
 
 
 def test_table_says_where_a_sample_came_from_and_what_was_done_to_it(tmp_path):

@@ -28,11 +28,13 @@ from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import silent
+from datassay.report.html import render
 from datassay.score.information.average import average_information
 from datassay.score.information.groups import group_information
 from datassay.score.information.pairs import nearest_pairs
 from datassay.train.fitter import taken_network
 from datassay.train.retrain import retrain
+from helpers.consistent import contradictions
 
 SETTINGS = RunSettings(model="mlp:width=64", outputs="averaged", curve_seeds=2, seed=5)
 FACTS = ["Data", "Model", "Linearised training", "Step size", "Jacobian", "Scores", "Seed"]
@@ -101,7 +103,7 @@ def test_the_curve_holds_every_ranking_and_seed(findings):
     assert (curve.score[:, 0] == curve.score[0, 0]).all()
 
 
-def test_the_answer_is_a_table_of_acts(noisy, monkeypatch):
+def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatch):
     monkeypatch.setattr(job, "act_table", act_table)
     train, val = noisy[0].subset(np.arange(120)), replace(noisy[1], split_off=False)
     found = run(train, val, replace(SETTINGS, own=LogisticRegression()))
@@ -112,10 +114,10 @@ def test_the_answer_is_a_table_of_acts(noisy, monkeypatch):
     assert mend.changed == found.issues.is_issue.sum()
     assert mend.low < mend.gain < mend.high and mend.how == "retrained"
     page = run_page(found)
-    assert [section.anchor for section in page.opening] == ["acts"]
-    (table,) = [b for b in page.opening[0].blocks if hasattr(b, "rows")]
+    (section,) = (one for one in page.sections if one.anchor == "acts")
+    (table,) = [b for b in section.blocks if hasattr(b, "rows")]
     assert [row.name for row in table.rows] == [act.words for act in found.acts.acts]
-    assert page.advice[0].kind == "acts"
+    assert contradictions(render(page), json.loads(files(found, page)["summary.json"])) == []
 
 
 def test_facts_name_what_was_run(findings):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.run.figures import comparison_figure, source_groups, spoiled_groups
+from datassay.commands.run.figures import comparison_figure, source_groups
 from datassay.commands.run.files import files
 from datassay.commands.run.gallery import N_PAIRS, pair_cards
 from datassay.commands.run.page import page as run_page
@@ -19,7 +19,6 @@ from helpers.findings import (
     EVIL,
     digit_samples,
     make_findings,
-    regression_samples,
     with_sources,
 )
 
@@ -41,7 +40,7 @@ def test_tables_by_class_and_source_add_up():
 def test_groups_as_one_stand_beside_their_sums_and_are_explained():
     found = make_findings(digit_samples())
     assert {row.cells[-2] for row in group_table(found, "class").rows} == {"–"}
-    assert "As one: what" not in rendered(found)
+    assert "Jointly: what" not in rendered(found)
     names = found.groups["class"].names
     whole = GroupInformation(
         np.arange(1.0, 11), np.full(10, 50), names, smoothing="functional", sigma=1.0
@@ -50,7 +49,7 @@ def test_groups_as_one_stand_beside_their_sums_and_are_explained():
     table = group_table(found, "class")
     told = {row.name: float(row.cells[-2]) for row in table.rows}
     assert told == {str(name): place + 1.0 for place, name in enumerate(names)}
-    assert "As one: what the network loses without the whole class." in rendered(found)
+    assert "Jointly: what the network loses without the whole class." in rendered(found)
 
 
 def with_pairs(found, interaction):
@@ -109,24 +108,8 @@ def test_the_verdict_says_who_informs_more_or_that_nobody_does():
 
 
 def test_comparisons_are_shares_of_each_group():
-    adversarial = np.arange(500) % 5 == 0
-    found = make_findings(with_sources(digit_samples()), adversarial=adversarial)
+    found = make_findings(with_sources(digit_samples()))
     assert [name for name, _ in source_groups(found)] == [EVIL, "here"]
-    names = [name for name, _ in spoiled_groups(found)]
-    assert names == ["as it should be", "label is wrong", "input is adversarial"]
-    for groups in (source_groups(found), spoiled_groups(found)):
-        for trace in comparison_figure(found.information.information, groups).data:
-            assert np.sum(trace.y) == pytest.approx(100)
-            assert "<" not in trace.name
-
-
-def test_spoiled_inputs_without_groups_have_a_heading_and_are_in_the_navigation():
-    """A regression has no classes to total by, and still says what was made wrong."""
-    samples = regression_samples()
-    found = make_findings(samples, adversarial=np.arange(len(samples)) % 5 == 0)
-    assert found.groups == {}
-    section = next(s for s in run_page(found).sections if s.anchor == "spoiled")
-    page = rendered(found)
-    assert f"<h2>{section.title}</h2>" in page
-    assert f'<a href="#{section.anchor}">{section.short}</a>' in page and section.short
-    assert 'id="groups"' not in page
+    for trace in comparison_figure(found.information.information, source_groups(found)).data:
+        assert np.sum(trace.y) == pytest.approx(100)
+        assert "<" not in trace.name

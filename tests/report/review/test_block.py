@@ -46,7 +46,7 @@ def test_a_page_without_suspects_says_so():
     samples = digit_samples(60)
     found = make_findings(samples, issues=issues_of(samples, np.full(60, -30.0)))
     page = render(run_page(found))
-    assert "No label is suspected: nothing is to be decided here." in page
+    assert "No label stands out as wrong. <code>datassay view</code>" in page
     assert data_of(page)["id"] == []
 
 

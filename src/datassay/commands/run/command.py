@@ -177,7 +177,7 @@ SUMMARIZE = _Summarize(
       datassay summarize digits --fraction 0.1 --rule boundary --no-drop-suspects --out tenth
     """,
     settings=KeepSettings,
-    inputs=(TrainingSettings, DataInputs),
+    inputs=(TrainingSettings, NoiseInputs, DataInputs),
     home="datassay.commands.run",
     out="summary",
     order=12,
@@ -208,6 +208,6 @@ def write_results(findings: Findings, out: Path, beside: Mapping[str, Part] | No
     from datassay.report.html import render
     from datassay.store.outputs import write_pages
 
-    built = page(findings)
+    built = page(findings, str(out))
     parts = {**files(findings, built), **(beside or {}), PAGE: render(built)}
     return write_pages(parts, out)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int
 
-from datassay.act.choose.compare import EXPECTED, ActTable
+from datassay.act.choose.compare import EXPECTED, ActGain, ActTable
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.commands.run.findings import (
     HIGHEST_FIRST,
@@ -62,31 +62,73 @@ VERDICT_COLOURS = {BETTER: BLUE, PERHAPS: SKY, SAME: GREY, WORSE: VERMILION}
 
 
 def acts_figure(table: ActTable) -> Figure:
-    """A line an act: its gain and its interval; left of 0 it harms."""
+    """Per action its gain and interval, its name above; left of 0 it harms.
+
+    The axis holds every gain. An interval three times as wide as the median one, which would
+    flatten all others, is cut at its end, and an arrow says so.
+
+    Args:
+        table: of the actions.
+
+    Returns:
+        The figure.
+    """
     acts = [act for act in table.acts if np.isfinite(act.low)][::-1]
     scale = 100 if in_points(table.metric) else 1
-    height = 150 + 34 * len(acts)
+    least, most = (scale * end for end in _span(acts))
+    height = 150 + 44 * len(acts)
     unit = f"points of {table.metric}" if in_points(table.metric) else table.metric
     figure = chart(
         f"gain over the samples as they are, {unit}", height=height, showlegend=True,
-        margin={"b": 96}, legend={"y": -64 / (height - 120)},  # below the title of the axis
+        margin={"b": 96, "l": 12}, legend={"y": -64 / (height - 120)},  # below the axis title
     )  # fmt: skip
-    for name, colour, chosen in (
-        *((v, VERDICT_COLOURS[v], [a for a in acts if a.verdict == v]) for v in VERDICTS),
-        ("expected, not measured", "#b5bdc6", [a for a in acts if a.how == EXPECTED]),
-    ):
-        if not chosen:
+    names = [plain(act.words, 60) for act in acts]
+    for name, colour, rows in (
+        *((v, VERDICT_COLOURS[v], [k for k, a in enumerate(acts) if a.verdict == v])
+          for v in VERDICTS),
+        ("expected, not measured", "#b5bdc6", [k for k, a in enumerate(acts) if a.how == EXPECTED]),
+    ):  # fmt: skip
+        if not rows:
             continue
-        gain, low, high = (np.array([getattr(a, n) for a in chosen]) * scale
+        gain, low, high = (np.array([getattr(acts[k], n) for k in rows]) * scale
                            for n in ("gain", "low", "high"))  # fmt: skip
-        error = {"type": "data", "array": high - gain, "arrayminus": gain - low, "color": colour}
-        names, hover = [plain(a.words, 60) for a in chosen], "%{y}: %{x:.2f}<extra></extra>"
-        error |= {"thickness": 2}
-        marks(figure, gain, names, name, colour, hover, size=10, error_x=error)
+        ends = np.minimum(high, most), np.maximum(low, least)
+        error = {"type": "data", "array": ends[0] - gain, "arrayminus": gain - ends[1]}
+        error |= {"thickness": 2, "color": colour}
+        hover = "%{customdata[0]}: %{x:.2f} (%{customdata[1]:.2f} to %{customdata[2]:.2f})"
+        about = [[names[k], a, b] for k, a, b in zip(rows, low, high, strict=True)]
+        marks(figure, gain, rows, name, colour, hover, size=10, error_x=error, customdata=about)
+        for beyond, end, symbol in ((high > most, most, "right"), (low < least, least, "left")):
+            cut = [k for k, is_cut in zip(rows, beyond, strict=True) if is_cut]
+            if not cut:
+                continue
+            look = {"size": 9, "symbol": f"triangle-{symbol}", "showlegend": False}
+            marks(figure, [end] * len(cut), cut, "", colour, **look)
     level(figure, x=0, colour=GREY, width=1, dash=None)
-    order = [plain(act.words, 60) for act in acts]
-    figure.update_yaxes(categoryorder="array", categoryarray=order, showgrid=True)
+    for k, name in enumerate(names):
+        look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
+        figure.add_annotation(x=0, y=k, text=name, **look)
+    figure.update_xaxes(range=[least, most])
+    figure.update_yaxes(tickvals=list(range(len(acts))), showticklabels=False, ticks="",
+                        range=[-0.5, len(acts) - 0.25], showgrid=True)  # fmt: skip
     return figure
+
+
+def _span(acts: Sequence[ActGain]) -> tuple[float, float]:
+    """Both ends of an axis that holds 0, all gains and all intervals but the widest."""
+    width = np.array([act.high - act.low for act in acts])
+    plain_ones = [act for act, w in zip(acts, width, strict=True) if w <= 3 * np.median(width)]
+    ends = [0.0, *(act.gain for act in acts)]
+    ends += [end for act in plain_ones for end in (act.low, act.high)]
+    pad = 0.06 * (max(ends) - min(ends)) or 0.01
+    return min(ends) - pad, max(ends) + pad
+
+
+def is_cut(table: ActTable) -> bool:
+    """Whether the axis of the actions cuts an interval."""
+    acts = [act for act in table.acts if np.isfinite(act.low)]
+    least, most = _span(acts) if acts else (0.0, 0.0)
+    return any(act.low < least or act.high > most for act in acts)
 
 
 def information_figure(findings: Findings) -> Figure:
@@ -132,18 +174,6 @@ def source_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
         return []
     largest = np.sort(np.argsort(-counts, kind="stable")[: len(CLASS_COLOURS)])
     return [(str(names[g]), source == names[g]) for g in largest]
-
-
-def spoiled_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
-    """Name and mask of the samples as they came, of wrong labels and of adversarial inputs."""
-    wrong, adversarial = wrong_labels(findings.samples), findings.adversarial
-    none = np.zeros(len(findings.samples), bool)
-    wrong = none if wrong is None else wrong
-    adversarial = none if adversarial is None else adversarial
-    spoiled = [("label is wrong", wrong), ("input is adversarial", adversarial)]
-    spoiled = [(name, inside) for name, inside in spoiled if inside.any()]
-    clean = ("as it should be", ~wrong & ~adversarial)
-    return [clean, *spoiled] if spoiled and clean[1].any() else []
 
 
 def issue_figure(findings: Findings) -> Figure:
@@ -204,18 +234,6 @@ def noise_figure(findings: Findings) -> Figure:
     return figure
 
 
-def spectrum_figure(findings: Findings) -> Figure:
-    """The kernel's eigenvalues, log-log: about 300 points at most, log-spaced in the index."""
-    values = findings.learning_curve.eigenvalues
-    values = values[values > 0]
-    index = np.unique(np.geomspace(1, max(len(values), 1), 300).round().astype(int))
-    index = index[index <= len(values)]
-    figure = chart("mode", "eigenvalue of the kernel", log_x=index, log_y=values, showlegend=False)
-    look = {"mode": "lines+markers", "marker": {"color": BLUE, "size": 4}}
-    line(figure, index, values[index - 1], hover="mode %{x}: %{y:.3g}", width=1.5, **look)
-    return figure
-
-
 def modes_figure(findings: Findings) -> Figure:
     """The predicted share of the residual that is left, by band of modes and in all."""
     curve, left = findings.learning_curve, "step %{x:.3g}: %{y:.1%} left"
@@ -230,27 +248,12 @@ def modes_figure(findings: Findings) -> Figure:
 
 def removal_figure(curve: RemovalCurve) -> Figure:
     """Score of retrained networks against the fraction removed; bars: one deviation over seeds."""
-    return _rankings(curve, f"validation {curve.metric}", curve.rankings, curve.score)
-
-
-def gain_figure(curve: RemovalCurve) -> Figure:
-    """What each keep-set gains over removing as many at random, seed by seed; bars as above."""
-    scale = 100 if curve.metric == "accuracy" else 1
-    gain = scale * (curve.score - curve.score[curve.rankings.index(RANDOM)])
-    names = [name for name in curve.rankings if name not in {HIGHEST_FIRST, RANDOM}]
-    title = f"{curve.metric} minus random's" + ", points" * (scale > 1)
-    figure = _rankings(curve, title, names, gain)
-    level(figure, y=0, width=2)
-    return figure
-
-
-def _rankings(curve: RemovalCurve, title: str, names: Sequence[str], values: np.ndarray) -> Figure:
-    """A line a ranking that is named; error bars are one standard deviation over seeds."""
-    figure = chart("training samples removed, %", title, height=440, showlegend=True)
+    figure = chart(
+        "training samples removed, %", f"validation {curve.metric}", height=440, showlegend=True
+    )
     ours = {LOWEST_FIRST: BLUE, HIGHEST_FIRST: VERMILION, SUSPECTS_FIRST: SKY}
     rivals = [r for r in curve.rankings if r not in {*ours, RANDOM}]
-    for name in names:
-        score = values[curve.rankings.index(name)]  # [fractions, seeds]
+    for name, score in zip(curve.rankings, curve.score, strict=True):  # [fractions, seeds]
         colour, width = ours.get(name, INK), 3.0 if name in ours else 2.0
         if name in rivals:
             colour, width = RIVAL_COLOURS[rivals.index(name) % len(RIVAL_COLOURS)], 1.5

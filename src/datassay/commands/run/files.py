@@ -8,10 +8,11 @@ import numpy as np
 
 from datassay.act.review.judged import FILE as REVIEW
 from datassay.commands.run.figures import stand_ins
-from datassay.commands.run.findings import Findings, redundancy
+from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import label_facts
 from datassay.commands.run.suspects import FILE, suspects_file
 from datassay.commands.run.table import attribution_table, score_summary, score_table
+from datassay.commands.run.verdict import verdict
 from datassay.data.samples import wrong_labels
 from datassay.report.page import Page
 from datassay.report.tables import standard_json
@@ -78,15 +79,16 @@ def _counts(findings: Findings) -> dict[str, object]:
     wrong, n, adversarial = (
         wrong_labels(findings.samples), len(findings.samples), findings.adversarial,
     )  # fmt: skip
-    redundant = redundancy(findings.removal_curve)
+    said = verdict(findings)
     return {
         "train": n,
         "validation": 0 if findings.validation is None else len(findings.validation),
         "classes": findings.samples.n_classes,
-        "suspected_label_errors": int(findings.issues.is_issue.sum()),
+        "suspected_label_errors": said.labels.n_flagged,
+        "to_review": said.labels.n_review,
         "known_label_errors": None if wrong is None else int(wrong.sum()),
         "adversarial": None if adversarial is None else int(adversarial.sum()),
-        "redundant": None if redundant is None else round(redundant.fraction * n),
+        "redundant": said.n_droppable,
     }
 
 

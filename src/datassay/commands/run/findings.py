@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.sample_information import SampleInformation
-from datassay.stats import costs
 
 # The rankings that the page speaks about, as `removal_curve` and the contests name them.
 LOWEST_FIRST = "lowest information first"
@@ -86,6 +85,7 @@ class Findings:
         origin: how the samples were read; None of samples that came as arrays.
         judged: what a review of the labels goes on from; None where it was not gathered.
         scores: of other packages, name → result; None of one that says nothing here.
+        is_pending: whether actions are still to be compared, so that the page is not complete.
     """
 
     samples: SampleSet
@@ -116,6 +116,7 @@ class Findings:
     origin: Origin | None = None
     judged: Judged | None = None
     scores: dict[str, Any] = field(default_factory=dict)
+    is_pending: bool = False
 
     def __post_init__(self) -> None:
         """Refuse results that are not in the order of the samples they claim to describe."""
@@ -155,67 +156,3 @@ class Findings:
                 f"{n_queries} queries, {0 if outputs is None else len(outputs)} outputs and "
                 f"{len(queries)} {kind} samples. Pass those it was computed on."
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Redundancy:
-    """The largest removal that costs no more than the measurement can tell.
-
-    Attributes:
-        ranking: the order of removal: by information, with or without the suspects first.
-        fraction: share of samples removed in that order; 0 where none is redundant.
-        change: mean score at that fraction minus the full set's; at the smallest measured
-            fraction where none is redundant.
-        tried: the fraction at which `change` and `random_change` were measured.
-        random_change: the same for random removal; None where it was not measured.
-        n_seeds: how many networks each mean averages.
-        metric: "accuracy" or "R²".
-    """
-
-    ranking: str
-    fraction: float
-    change: float
-    tried: float
-    random_change: float | None
-    n_seeds: int
-    metric: str
-
-    @property
-    def random_does_as_well(self) -> bool:
-        """Whether removing as many at random costs no more than our ranking."""
-        return self.random_change is not None and self.random_change >= self.change
-
-
-def redundancy(curve: RemovalCurve | None) -> Redundancy | None:
-    """What the removal curve says about samples that can go.
-
-    A fraction f is redundant unless it `costs`: where mean(f) ≥ mean(0) − 0.005. What goes first is
-    the lowest information, or the suspected labels and then the lowest information; the order that
-    can remove more is reported. Seeds alone do not tell what other held-out samples would change,
-    so no smaller loss counts as sure, and no larger one is excused by their spread.
-
-    Returns:
-        The largest redundant fraction, or fraction 0; None without a curve that holds either
-        ranking and a fraction above 0.
-
-    Source: our own rule, that of the largest drop in the table of actions.
-    """
-    if curve is None or not (curve.fractions > 0).any():
-        return None
-    mean = curve.score.mean(axis=2)  # [r, f]
-    changes = dict(zip(curve.rankings, mean - mean[:, :1], strict=True))
-    random, found = changes.get(RANDOM), []
-    for name in (LOWEST_FIRST, SUSPECTS_FIRST):
-        if (change := changes.get(name)) is None:
-            continue
-        fits = (curve.fractions > 0) & ~np.array([costs(one) for one in change])
-        place = int(np.flatnonzero(fits)[-1]) if fits.any() else int(np.argmax(curve.fractions > 0))
-        tried = float(curve.fractions[place])
-        found.append(
-            Redundancy(
-                name, tried if fits.any() else 0.0, float(change[place]), tried,
-                None if random is None else float(random[place]), curve.score.shape[2],
-                curve.metric,
-            )
-        )  # fmt: skip
-    return max(found, key=lambda one: one.fraction, default=None)

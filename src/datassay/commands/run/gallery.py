@@ -12,9 +12,16 @@ from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw, sample_
 from datassay.report.page import Card, CardPair, Gallery, View
 from datassay.report.predictions import Predictions
 from datassay.report.review.labels import Reviewed, twins_of
-from datassay.report.wording import count, label_text, labels_given, number, rough_percent
+from datassay.report.wording import (
+    count,
+    label_text,
+    labels_given,
+    number,
+    rough_percent,
+    shortened,
+)
 
-N_ISSUES, N_PAIRS = 60, 8
+N_ISSUES, N_PAIRS, N_FIRST = 60, 8, 6
 VIEWS = (
     View("most", "most informative", sort="information", descending=True),
     View("least", "least informative", sort="information"),
@@ -38,6 +45,29 @@ def gallery(findings: Findings) -> Gallery:
         note=_note(findings, len(views)),
         advice_view="issues",
     )
+
+
+def first_samples(findings: Findings, first: np.ndarray) -> Gallery:
+    """Six of the samples to review, drawn: how each is labelled and what it looks like."""
+    shown = first[:N_FIRST]
+    cards = (
+        Card(id=str(findings.samples.ids[i]), label=_looks_like(findings, int(i)), drawing=drawing)
+        for i, drawing in zip(shown, draw(findings.samples, shown), strict=True)
+    )
+    return Gallery(tuple(cards))
+
+
+def _looks_like(findings: Findings, i: int) -> str:
+    """What the label of a sample is, and what it should rather be."""
+    samples, suggested = findings.samples, findings.issues.suggested_label[i]
+    if findings.has_several_labels:
+        given, other = labels_given(samples.y[i]), labels_given(suggested)
+        return given if given == other else f"{given}, looks like {other}"
+    given, other = (label_text(samples.class_names, one) for one in (samples.y[i], suggested))
+    if not samples.is_classification:
+        return f"given {given}, expected {other}"
+    labelled = f"labelled {shortened(given, 40)}"
+    return labelled if given == other else f"{labelled}, looks like {shortened(other, 40)}"
 
 
 def chosen(findings: Findings) -> dict[int, tuple[str, ...]]:
@@ -84,7 +114,7 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
         drawing=drawing,
         suggested=suggested if differs else "",
         figures=(
-            (f"{number(information)} nats", "information"),
+            (times_median(information, findings), "information, compared with the median sample"),
             (f"{chance} likely wrong", "label issue"),
             *fit,
         ),
@@ -94,14 +124,20 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
     )
 
 
+def times_median(information: float, findings: Findings) -> str:
+    """Information as a multiple of the median sample's; nats where that is zero."""
+    median = float(np.median(findings.information.information))
+    return f"{number(information / median)} × median" if median else f"{number(information)} nats"
+
+
 def _note(findings: Findings, n_shown: int) -> str:
     n, n_issues = len(findings.samples), int(findings.issues.is_issue.sum())
     scope = "of each class" if findings.samples.is_classification else "of all"
     drawn = f"{n_shown} of {count(n, 'sample')} are drawn here: the most and least informative"
     if not n_issues:
         first = len(to_check(findings))
-        less = f" The {first} most suspect are there all the same." if first else ""
-        return f"{drawn} {scope}. No label is suspected.{less}"
+        likeliest = f", and the {first} labels most likely wrong" if first else ""
+        return f"{drawn} {scope}{likeliest}."
     which = f"the {N_ISSUES} likeliest of {n_issues:,}" if n_issues > N_ISSUES else "all"
     return f"{drawn} {scope}, and {which} suspected label errors."
 

@@ -10,46 +10,45 @@ from datassay.act.remove.rivals import Contest
 from datassay.act.review.gain import BeforeAfter, GainRow
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import Confusion
-from datassay.report.page import Row, Table
-from datassay.report.wording import count, in_points, number, percent, share, shortened, signed
+from datassay.report.page import Details, Row, Table
+from datassay.report.wording import (
+    count,
+    gain_numbers,
+    in_points,
+    number,
+    percent,
+    share,
+    shortened,
+)
 from datassay.score.checks.data_issues import DataIssues
 
 MOST_PAIRS, MOST_NEAR, MOST_COLUMNS, MOST_CONFUSIONS = 20, 50, 3, 20
 GROUP_COLUMNS = (
-    "samples", "total, nats", "mean", "95 % interval", "median", "share", "as one, nats",
+    "samples", "total, nats", "mean", "95 % interval", "median", "share", "jointly, nats",
     "suspects",
 )  # fmt: skip
-AS_ONE = (
-    "As one: what the network loses without the whole {}. Samples that can stand in for each other "
-    "carry little information alone and much as one."
+JOINTLY = (
+    "Jointly: what the network loses without the whole {}. Samples that can stand in for each "
+    "other carry little information alone and much jointly."
 )
 
 
 def acts_table(table: ActTable) -> Table:
-    """A row an act, best first."""
+    """Per action its gain, interval and verdict, best first."""
     unit = "points" if in_points(table.metric) else table.metric
-    columns = (
-        "act", f"gain, {unit}", "95 % interval", "verdict", "samples", "control",
-        "given labels", "unsuspected", "seconds",
-    )  # fmt: skip
+    columns = ("action", f"gain, {unit}", "95 % interval", "verdict")
     rows = tuple(_act_row(act, table) for act in table.acts)
-    return Table("What would help most", columns, rows, in_terminal=True, wraps=False)
+    return Table("What each action gains", columns, rows, in_terminal=True)
 
 
 def _act_row(act: ActGain, table: ActTable) -> Row:
-    def told(gain: float) -> str:
-        return "" if np.isnan(gain) else signed(gain, table.metric)
-
-    samples = f"{act.changed:,}" if act.cost >= 0 else f"{-act.cost:,} more"
+    is_open = not np.isfinite(act.low)
+    gain, low, high = gain_numbers(act.gain, *(act.gain,) * 2 if is_open else (act.low, act.high),
+                                   table.metric)  # fmt: skip
     cells = (
-        told(act.gain),
-        _interval(act, table.metric) if np.isfinite(act.low) else "",
+        "" if np.isnan(act.gain) else gain,
+        "" if is_open else f"{low} to {high}",
         act.verdict or ("expected" if act.how == EXPECTED else "only screened"),
-        f"−{act.cost:,}" if act.cost > 0 else samples,
-        told(act.control),
-        told(act.given),
-        told(act.unsuspected),
-        f"{act.seconds:.1f}" if act.seconds else "",
     )
     # More samples are no action that retraining measures.
     kind = action_kinds().get(act.kind)
@@ -57,16 +56,43 @@ def _act_row(act: ActGain, table: ActTable) -> Row:
     return Row(act.words, cells, act is table.best, evidence)
 
 
-def _interval(row: ActGain | GainRow, metric: str) -> str:
-    return f"{signed(row.low, metric)} to {signed(row.high, metric)}"
+def acts_details(table: ActTable) -> Details:
+    """What else is known of each action: samples, controls, other held-out labels, seconds."""
+
+    def told(gain: float) -> str:
+        return "" if np.isnan(gain) else gain_numbers(gain, gain, gain, table.metric)[0]
+
+    rows = []
+    for act in table.acts:
+        removed = f"{act.cost:,} removed" if act.cost > 0 else f"{act.changed:,} changed"
+        samples = removed if act.cost >= 0 else f"{-act.cost:,} more"
+        seconds = f"{act.seconds:.1f}" if act.seconds else ""
+        cells = (samples, told(act.control), told(act.given), told(act.unsuspected), seconds)
+        rows += [Row(act.words, (*cells, act.note))]
+    columns = (
+        "action", "samples", "gain of its control", "by labels as given", "by unsuspected labels",
+        "seconds", "note",
+    )  # fmt: skip
+    note = (
+        "Control: as many samples at random, the same weights shuffled, blocks at random. Left out "
+        "are suspects first, then the least informative samples. "
+    )
+    note += f"In depth: datassay {', '.join(_in_depth(table))}."
+    shown = Table("Details of the actions", columns, tuple(rows), prose=True, note=note)
+    return Details("Controls, samples and seconds of each action", (shown,))
 
 
-def in_depth(table: ActTable) -> tuple[str, ...]:
-    """The commands that go into the acts of a table."""
+def _in_depth(table: ActTable) -> tuple[str, ...]:
+    """The commands that go into the actions of a table."""
     kinds = {act.kind for act in table.acts}
     commands = [kind.command for kind in action_kinds().values() if kind.name in kinds]
     commands += ["complexity"] * (MORE in kinds)
     return tuple(dict.fromkeys(filter(None, commands)))
+
+
+def _interval(row: GainRow, metric: str) -> str:
+    _, low, high = gain_numbers(row.after - row.before, row.low, row.high, metric)
+    return f"{low} to {high}"
 
 
 def before_table(before: BeforeAfter) -> Table:
@@ -76,7 +102,8 @@ def before_table(before: BeforeAfter) -> Table:
     rows: list[Row] = []
     is_share = in_points(metric)
     for one in measured:
-        change = signed(one.after - one.before, metric) + " points" * is_share
+        change, *_ = gain_numbers(one.after - one.before, one.low, one.high, metric)
+        change += " points" * is_share
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (one.before, one.after))
         name = f"{metric}, {one.by}" if len(measured) > 1 else metric
         rows += [Row(name, (f"{one.n:,}", *scores, change, _interval(one, metric)))]
@@ -84,9 +111,9 @@ def before_table(before: BeforeAfter) -> Table:
         difference = f"{today - then:+,}".replace("-", "−") if today != then else "0"
         rows += [Row(name, ("", f"{then:,}", f"{today:,}", difference, ""))]
     if before.confirmed:
-        rows += [Row("of these looked at and kept", ("", "", f"{before.confirmed:,}", "", ""))]
+        rows += [Row("of these reviewed and kept", ("", "", f"{before.confirmed:,}", "", ""))]
     wrong, wrong_now = before.expected_wrong
-    points = f"{signed(wrong_now - wrong, 'accuracy')} points"
+    points = f"{100 * (wrong_now - wrong):+.1f} points".replace("-", "−")
     rows += [Row("labels expected to be wrong", ("", share(wrong), share(wrong_now), points, ""))]
     columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
     return Table("Before and after", columns, tuple(rows), in_terminal=True)
@@ -105,7 +132,7 @@ def relabelled_table(before: BeforeAfter) -> Table | None:
 
 
 def issues_table(found: DataIssues) -> Table:
-    """What is wrong with the data beside their labels, worst first."""
+    """What is wrong with the data apart from their labels, worst first."""
     rows = []
     for one in found.issues:
         single = {"classes": "class"}.get(one.unit, one.unit.removesuffix("s"))
@@ -155,7 +182,7 @@ def group_table(findings: Findings, by: str) -> Table:
             f"{findings.issues.is_issue[labels == totals.names[g]].sum():,}",
         )
         rows.append(Row(str(totals.names[g]), cells))
-    note = AS_ONE.format(by) if whole is not None else ""
+    note = JOINTLY.format(by) if whole is not None else ""
     columns = (by, *GROUP_COLUMNS)
     return Table(f"Totals by {by}", columns, tuple(rows), note=note, wraps=False)
 

@@ -4,6 +4,22 @@
   for (const bar of document.querySelectorAll("[data-share]")) {
     bar.style.width = `${100 * bar.dataset.share}%`;
   }
+  // Folds: what a link leads to is opened, and all of them before printing.
+  const folds = [...document.querySelectorAll("main details")];
+  function unfold() {
+    const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    if (!target) return;
+    let closed = false;
+    for (const fold of folds.filter((one) => one.contains(target) && !one.open)) {
+      fold.open = closed = true;
+    }
+    if (closed) target.scrollIntoView();
+  }
+  window.addEventListener("hashchange", unfold);
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("a[href^='#']")) setTimeout(unfold); // the same address once more
+  });
+  unfold();
   // Figures: plotly fills each placeholder from the JSON beside it.
   const narrow = window.matchMedia("(max-width: 760px)").matches;
   const waiting = [...document.querySelectorAll("[data-figure]")].map((place) => {
@@ -40,15 +56,25 @@
     review.addEventListener("ready", () => requestAnimationFrame(() => setTimeout(scrolled)));
     return;
   }
+  // What is folded is drawn when it is opened: only then its width is known.
+  for (const fold of folds) fold.addEventListener("toggle", () => fold.open && draw());
+  window.addEventListener("beforeprint", () => {
+    for (const fold of folds) fold.open = true;
+    for (const one of waiting.splice(0)) plot(...one);
+  });
+  const isShown = ([place]) => place.checkVisibility();
   // One at a time, what is on the screen first: a page of a hundred figures can be read at once.
   const distance = ([place]) => {
     const { top, bottom } = place.getBoundingClientRect();
     return Math.max(top - window.innerHeight, -bottom, 0);
   };
   function draw() {
-    if (!waiting.length) return;
-    const distances = waiting.map(distance);
-    plot(...waiting.splice(distances.indexOf(Math.min(...distances)), 1)[0]);
+    const shown = waiting.filter(isShown);
+    if (!shown.length) return;
+    const distances = shown.map(distance);
+    const next = shown[distances.indexOf(Math.min(...distances))];
+    waiting.splice(waiting.indexOf(next), 1);
+    plot(...next);
     setTimeout(draw);
   }
   requestAnimationFrame(() => setTimeout(draw)); // the text first

@@ -309,10 +309,15 @@ def _classes(train: SampleSet) -> list[DataIssue]:
     return [DataIssue("class imbalance", "look", len(rare), "classes", text)]
 
 
+def leaking_columns(train: SampleSet) -> list[str]:
+    """Columns that say the target almost alone, as reading the table found them."""
+    told = " ".join(train.warnings)
+    return [c.name for c in train.columns if f"{c.name!r} predicts the target" in told]
+
+
 def _columns(train: SampleSet) -> list[DataIssue]:
     """Columns that say the target, and those that say nothing, as reading the table found them."""
-    told = " ".join(train.warnings)
-    leaking = [c.name for c in train.columns if f"{c.name!r} predicts the target" in told]
+    leaking = leaking_columns(train)
     left = [c.name for c in train.columns if c.read_as == "left out" and train.rows is not None]
     issues = []
     kinds: tuple[tuple[str, Severity, list[str], str], ...] = (

@@ -1,0 +1,276 @@
+"""What a run says first, on numbers that can be checked by hand; no two sentences differ."""
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click import Context
+from typer.main import get_command
+
+from datassay.act.choose.compare import ActGain, ActTable
+from datassay.act.remove.rivals import Contest
+from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
+from datassay.commands import app
+from datassay.commands.run.figures import acts_figure
+from datassay.commands.run.files import files
+from datassay.commands.run.findings import ISSUES_FIRST, RANDOM
+from datassay.commands.run.page import page
+from datassay.commands.run.verdict import Labels, verdict
+from datassay.data.back.origin import Origin
+from datassay.data.samples import SampleSet
+from datassay.report import html
+from datassay.report.wording import count, number, percent, score_change
+from datassay.score.sample_information import SampleInformation
+from helpers.consistent import contradictions
+from helpers.findings import issues_of, make_findings, regression_samples, row_samples
+
+WORDS = {
+    "mend": "Mend suspected labels", "remove": "Remove suspects", "drop": "Drop half",
+    "balance": "Balance the classes by weights", "more": "Collect as many again",
+}  # fmt: skip
+COST = {"drop": 250, "remove": 50, "more": -500}
+
+
+def acts(*gains, metric="accuracy"):
+    """Actions from (kind, gain, low, high, verdict); of more samples the gain is expected."""
+    rows = tuple(
+        ActGain(kind, WORDS[kind], "expected" if kind == "more" else "retrained", gain, low, high,
+                0.5, "" if kind == "more" else told, changed=50, cost=COST.get(kind, 0))
+        for kind, gain, low, high, told in gains
+    )  # fmt: skip
+    return ActTable(rows, ("Purifying: no.",), metric, 0.9, 0.9, 1435, 9, 5, 5, True, 1.0)
+
+
+MEND = ("mend", 0.016, 0.007, 0.024, "better")
+DROP = ("drop", -0.001, -0.006, 0.004, "no difference")
+MORE = ("more", 0.0133, 0.0018, 0.0219, "")
+UNSURE = ("mend", 0.004, -0.002, 0.010, "no difference")
+BALANCE = ("balance", 0.021, 0.004, 0.038, "better")
+HARMLESS = ("balance", -0.01, -0.03, 0.01, "no difference")
+PERHAPS = ("mend", 0.012, 0.004, 0.028, "perhaps better")
+
+
+def two_classes(n=400, n_flagged=0, level=-9.0):
+    """A class of nine tenths, and labels of which some stand out."""
+    y = (np.arange(n) % 10 == 0).astype(np.int64)
+    samples = SampleSet(np.zeros((n, 1)), y, np.arange(n), ("fine", "fraud"), name="payments")
+    score = np.where(np.arange(n) % 7 < 0, 0.0, level) + np.zeros(n)
+    score[1 : 1 + n_flagged] = 3.0
+    return make_findings(samples, issues=issues_of(samples, score, 1 - y))
+
+
+def regression():
+    samples = regression_samples()
+    probability = np.where(np.arange(442) == 7, 0.9, 0.0)
+    issues = issues_of(samples, np.full(442, -1.0), samples.y + 9, probability=probability)
+    return make_findings(samples, issues=replace(issues, is_issue=probability > 0.5))
+
+
+def reviewed():
+    rows = (GainRow("labels that both agree on", 300, 0.949, 0.973, 0.006, 0.042, "better"),)
+    return BeforeAfter((("a", "b", 9),), 105, 3, (503, 500), (59, 5), 2, (0.11, 0.01),
+                       ReviewGain(rows, "accuracy", 5, 1))  # fmt: skip
+
+
+def clean():
+    samples = row_samples()
+    return make_findings(samples, issues=issues_of(samples, np.full(178, -9.0)))
+
+
+ORIGIN = Origin({"data": "digits", "target": "y", "seed": 0, "noise": 0.0}, "")
+PAGES = {
+    "noisy digits": lambda: make_findings(acts=acts(MEND, DROP, MORE)),
+    "noisy digits, unsure": lambda: make_findings(acts=acts(DROP, UNSURE)),
+    "clean table": lambda: replace(clean(), acts=acts(HARMLESS)),
+    "imbalanced table": lambda: replace(
+        two_classes(n_flagged=4), acts=acts(BALANCE, UNSURE, metric="balanced accuracy")
+    ),
+    "regression": lambda: replace(regression(), acts=acts(PERHAPS, metric="R²")),
+    "none stands out": lambda: replace(two_classes(level=-3.0), acts=acts(DROP)),
+    "only scores": make_findings,
+    "pending": lambda: make_findings(is_pending=True),
+    "after a review": lambda: make_findings(before=reviewed()),
+}  # fmt: skip
+
+
+def rendered(findings):
+    built = page(findings)
+    return html.render(built), json.loads(str(files(findings, built)["summary.json"]))
+
+
+@pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
+def test_no_sentence_of_a_page_contradicts_its_summary(make):
+    text, summary = rendered(replace(make(), origin=ORIGIN))
+    assert contradictions(text, summary) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "No label stands out as wrong.",
+        "No suspected label errors",
+        "8 suspected labels",
+        "Review 8 labels",
+        "About 719 redundant samples",
+        "719 of 500 samples can be left out",
+        "Correcting them gains 0.9 points of accuracy (0.7 to 2.4).",
+        "Leaving out 250 samples gains 0.5 points of accuracy (−0.6 to 0.4).",
+        "Removing 50 % of the samples and retraining gains 0.5 points.",
+        "About 7 of 500 are expected to be wrong",
+        "none of 4 actions tried is shown to help",
+    ],
+)
+def test_a_contradiction_is_noticed(planted):
+    text, summary = rendered(PAGES["noisy digits"]())
+    assert contradictions(text.replace("<main", f"<p>{planted}</p><main"), summary) != []
+
+
+def test_the_verdict_counts_states_the_gain_and_hedges():
+    found = make_findings(acts=acts(MEND, DROP))
+    n = int(found.issues.is_issue.sum())
+    start = f"{n} of 500 labels are probably wrong; "
+    gains = "correcting them gains 1.6 points of accuracy (0.7 to 2.4)."
+    assert verdict(found).sentence == start + gains
+    unsure = "correcting them may gain 0.4 points of accuracy (−0.2 to 1.0)."
+    assert verdict(replace(found, acts=acts(DROP, UNSURE))).sentence == start + unsure
+    worse = acts(("mend", -0.012, -0.02, -0.004, "worse"))
+    assert "correcting them costs 1.2 points of accuracy (0.4 to 2.0)." in (
+        verdict(replace(found, acts=worse)).sentence
+    )
+    harmless = acts(("mend", -0.003, -0.01, 0.004, "no difference"))
+    assert "correcting them is not shown to help: −0.3 points" in (
+        verdict(replace(found, acts=harmless)).sentence
+    )
+    bare = replace(found, acts=None)
+    assert verdict(bare).sentence.endswith("what correcting them gains was not measured.")
+    pending = verdict(replace(bare, is_pending=True))
+    assert "is being measured" in pending.sentence and "still being compared" in pending.note
+    quiet = replace(clean(), acts=acts(HARMLESS))
+    assert verdict(quiet).sentence == (
+        "No label stands out as wrong; none of 1 action tried is shown to help."
+    )
+    assert verdict(make_findings(before=reviewed())).sentence == (
+        "Correcting 105 labels and removing 3 samples gained 2.4 points of accuracy (0.6 to 4.2)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence", "review"),
+    [
+        (Labels(4, 0, 0, 2, 2), "4 labels are too few to tell which are wrong", ""),
+        (Labels(900, 1, 1, 1, 1), "1 of 900 labels is probably wrong", "Review 1 label"),
+        (Labels(900, 9, 9, 7, 99), "9 of 900 labels are probably wrong (between 7 and 99 in all)",
+         "Review 9 labels"),
+        (Labels(900, 0, 10, 8, 8),
+         "No label stands out as wrong, though about 8 of 900 are expected to be wrong",
+         "Review 10 likeliest labels"),
+        (Labels(442, 0, 0, 0, 0, "target"), "No target stands out as wrong", ""),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_labels(labels, sentence, review):
+    assert (labels.sentence, labels.review) == (sentence, review)
+
+
+def test_at_most_three_cards_each_with_its_command():
+    found = make_findings(acts=acts(MEND, DROP, BALANCE, MORE), origin=ORIGIN)
+    told = verdict(found, "my report")
+    assert [card.kind for card in told.cards] == ["label errors", "action", "drop"]
+    assert [card.command for card in told.cards] == [
+        "datassay view 'my report'",
+        "datassay weigh digits --target y --out weigh",
+        "datassay summarize digits --target y --fraction 0.5 --out kept",
+    ]
+    assert told.commands == (
+        "datassay view 'my report'",
+        "datassay apply digits 'my report/decisions.parquet' --out clean",
+    )
+    assert told.n_droppable == 250
+    costly = make_findings(acts=acts(("drop", -0.02, -0.03, -0.01, "worse")))
+    assert verdict(costly).n_droppable is None  # and no card: the next test counts them
+    assert [card.kind for card in verdict(costly).cards] == ["label errors"]
+
+
+def test_commands_are_those_of_the_command_line():
+    """Each is read by the command line itself; flipped labels are read by no other command."""
+    found = make_findings(acts=acts(MEND, BALANCE, DROP, MORE), facts={
+        "Command": "datassay score data.csv --out 'my scores'"})  # fmt: skip
+    inputs = {"data": str(Path.cwd() / "my data.csv"), "drop": "a,b", "log_target": True}
+    lines = []
+    for noise in (0.0, 0.1):
+        origin = Origin(inputs | {"noise": noise}, "", noise)
+        told = verdict(replace(found, origin=origin))
+        lines += [*told.commands, *(card.command for card in told.cards)]
+        assert ("apply" in " ".join(told.commands)) == (not noise)
+    assert any("'my data.csv' --drop a,b --log-target" in line for line in lines)
+    assert "datassay view 'my scores'" in lines
+    group = get_command(app)
+    for line in filter(None, lines):
+        program, name, *words = shlex.split(line)
+        assert program == "datassay"
+        group.get_command(Context(group), name).make_context(name, words)  # raises of bad options
+
+
+def test_reasons_to_doubt_stand_with_the_labels():
+    score = np.r_[np.full(7, 3.0), np.full(193, -3.0)]
+    y = (np.arange(200) < 20).astype(np.int64)
+    samples = SampleSet(np.zeros((200, 1)), y, np.arange(200), ("no", "yes"))
+    found = make_findings(samples, issues=issues_of(samples, score), contests=())
+    (card,) = verdict(found).cards
+    assert card.severity == "look" and "class “yes” more than a third" in card.sentence
+    few = replace(found, issues=issues_of(samples, np.where(np.arange(200) < 6, 3.0, -3.0)))
+    assert verdict(few).cards[0].severity == "act"
+    for ours, is_doubted in ((0.7, True), (0.9, False)):
+        contest = Contest("accuracy", (ISSUES_FIRST, "x", RANDOM), (ours, 0.6, 0.8), (0, 0, 0),
+                          "lost", "")  # fmt: skip
+        (card,) = verdict(replace(few, contests=(contest,))).cards
+        assert ("(0.700 against 0.800)" in card.sentence) == is_doubted
+        assert (card.severity == "look") == is_doubted
+
+
+def test_an_interval_that_is_far_wider_does_not_flatten_the_others():
+    wide = ("balance", -0.038, -0.145, 0.069, "no difference")
+    figure = acts_figure(acts(MEND, DROP, UNSURE, wide))
+    least, most = figure.layout.xaxis.range
+    assert least < -3.8 and -5 < least and 2.4 < most < 4
+    arrows = [t.marker.symbol for t in figure.data if "triangle" in str(t.marker.symbol)]
+    assert sorted(arrows) == ["triangle-left", "triangle-right"]
+    bars = next(t for t in figure.data if t.name == "no difference")
+    assert max(np.add(bars.x, bars.error_x.array)) <= most
+    assert min(np.subtract(bars.x, bars.error_x.arrayminus)) >= least
+
+
+THREE, SPREAD = np.repeat([0, 1, 2], 40), np.tile(np.linspace(0.9, 1.1, 40), 3)
+TWO_HIGH = np.array([1.0, 6.0, 9.0])[THREE] * SPREAD
+TWO_HIGH[THREE == 1] += np.tile([0, 4], 20)  # some of b above c
+CLASSES = {
+    "one": (np.where(THREE == 2, 3.0, 1.0) * SPREAD, THREE, "class c tells 3.0 times"),
+    "two": (TWO_HIGH, THREE, "as much as those of the others; of class b"),
+    "of others that inform nothing": (np.where(THREE == 2, 1.0, 0.0), THREE, "the others nothing"),
+    # The smallest possible p is 1 in 15, before Bonferroni.
+    "too few samples": ([1, 1, 1, 1, 9, 9], [0, 0, 1, 1, 2, 2], "How much the samples of each"),
+    "surely, but little more": (np.where(THREE == 2, 1.4, 1.0), THREE, "How much the samples"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "y", "line"), CLASSES.values(), ids=CLASSES)
+def test_classes_that_surely_inform_much_more_are_named(values, y, line):
+    ids, y = np.arange(len(y)), np.asarray(y)
+    samples = SampleSet(np.zeros((len(y), 1)), y, ids, ("a", "b", "c"))
+    scores = SampleInformation(np.asarray(values, float), ids, "functional", 1.0)
+    (groups,) = (
+        s for s in page(make_findings(samples, information=scores)).sections if s.anchor == "groups"
+    )
+    assert line in groups.line
+
+
+def test_numbers_read_well():
+    assert [number(v) for v in (0.94, 12.34, 0.0, 1.2e-5, 123.4, 1437.2, float("nan"))] == [
+        "0.940", "12.3", "0.00", "1.20e-05", "123", "1,437", "n/a",
+    ]  # fmt: skip
+    assert (count(1, "class", "classes"), count(2, "class", "classes")) == ("1 class", "2 classes")
+    assert (percent(0.1), percent(0.004), percent(0.29)) == ("10 %", "0.4 %", "29 %")
+    assert percent(0.0003) == "under 0.1 %"
+    assert score_change(-0.0125, "R²") in {"0.013 of R²", "0.012 of R²"}

@@ -1,0 +1,140 @@
+"""Whether the sentences of a run's page agree with its summary, and so with each other."""
+
+import re
+from html.parser import HTMLParser
+
+TEXTS = {"p", "h1", "h2", "h3", "span", "a", "li", "dd", "caption", "summary", "code"}
+NUMBER = r"[+−-]?\d[\d,]*(?:\.\d+)?"
+GAIN = re.compile(rf"({NUMBER})(?: points)? of [\w² ]+? \(({NUMBER}) to ({NUMBER})\)")
+CHANGE = re.compile(rf"{NUMBER} points")
+# What a clause about a gain speaks of → kind of the action.
+ABOUT = {
+    r"correcting (?:them|what)": "mend",
+    r"removing (?:them|what)": "remove",
+    r"left out|leaving out|others do as well": "drop",
+    r"weighing the classes": "balance",
+    r"weighing samples": "reweight",
+    r"splitting": "split",
+    r"removing foreign": "purify",
+    r"doubling": "more",
+}
+COUNTS = {
+    rf"({NUMBER}) of ({NUMBER}) (?:label|target)s? (?:is|are) probably wrong": ("suspects", "n"),
+    rf"(?:Review|correct) ({NUMBER}) (?:likeliest )?(?:label|target)": ("review",),
+    rf"({NUMBER}) suspected": ("suspects",),
+    rf"({NUMBER}) of ({NUMBER}) samples (?:can|may) be left out": ("droppable", "n"),
+    rf"({NUMBER}) redundant samples": ("droppable",),
+    rf"[Aa]bout ({NUMBER}) of ({NUMBER}) (?:is|are) expected to be wrong": ("expected", "n"),
+    rf"none of ({NUMBER}) actions? tried is shown to help": ("tried",),
+    rf"({NUMBER}) actions? compared": ("tried",),
+}
+
+
+class _Texts(HTMLParser):
+    """Texts of a page, without scripts, by the innermost of the tags that hold sentences."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.found, self._open, self.rows = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        if tag in TEXTS | {"script", "style"}:
+            self._open.append(tag)
+            self.found.append("")
+        elif tag == "tr":
+            self.rows.append({})
+        elif tag in {"td", "th"} and self.rows:
+            self.rows[-1][dict(attrs).get("data-label", tag)] = ""
+
+    def handle_endtag(self, tag):
+        if self._open and tag == self._open[-1]:
+            self._open.pop()
+
+    def handle_data(self, data):
+        if self._open and self._open[-1] in TEXTS:
+            self.found[-1] += data
+        elif not self._open and self.rows and self.rows[-1]:
+            self.rows[-1][list(self.rows[-1])[-1]] += data.strip()
+
+
+def _values(summary):
+    counts = summary["counts"]
+    acts = (summary["acts"] or {"acts": []})["acts"]
+    return {
+        "n": counts["train"],
+        "suspects": counts["suspected_label_errors"],
+        "review": counts["to_review"],
+        "droppable": counts["redundant"],
+        "expected": round(summary["labels"]["expected_wrong"]),
+        "tried": sum(act["how"] == "retrained" for act in acts),
+        "acts": acts,
+    }
+
+
+def _number(text):
+    return float(text.replace("−", "-").replace(",", ""))
+
+
+def _counted(text, values):
+    for pattern, names in COUNTS.items():
+        for found in re.finditer(pattern, text):
+            told = [_number(one) for one in found.groups()]
+            if told != [values[name] for name in names]:
+                yield f"{found[0]!r}, but {[(name, values[name]) for name in names]}"
+    if re.search(r"[Nn]o (?:label|target) (?:stands out|is suspected)|No suspected", text):
+        if values["suspects"]:
+            yield f"{text!r}, but {values['suspects']} are suspected"
+    if "none of" in text and any(act["verdict"] == "better" for act in values["acts"]):
+        yield f"{text!r}, but an action is better"
+
+
+def _gained(clause, values, scale, said):
+    """Problems of a clause that states a gain: its action, numbers, and how sure it is."""
+    kinds = [kind for words, kind in ABOUT.items() if re.search(words, clause, re.I)]
+    act = next((a for a in values["acts"] if kinds and a["kind"] == kinds[0]), None)
+    found = GAIN.search(clause)
+    if act is None or found is None:
+        yield f"{clause!r} states a gain of no action in the summary"
+        return
+    told = sorted(abs(_number(one)) for one in found.groups())
+    right = sorted(abs(scale * act[name]) for name in ("gain", "low", "high"))
+    if any(
+        abs(a - b) > 0.0501 * (1 if scale > 1 else 0.01) for a, b in zip(told, right, strict=True)
+    ):
+        yield f"{clause!r}, but its action has {right}"
+    said.setdefault(act["kind"], set()).add(tuple(told))
+    if re.search(r"\bgains\b", clause) and act["verdict"] not in {"better", ""}:
+        yield f"{clause!r}, but the verdict is {act['verdict']!r}"
+
+
+def contradictions(page, summary):
+    """What a page says that its summary does not, one sentence each; none: it is consistent."""
+    seen, values, said = _Texts(page), _values(summary), {}
+    metric = (summary["acts"] or {"metric": ""})["metric"]
+    scale = 100 if metric.endswith("accuracy") else 1
+    problems = []
+    for text in (" ".join(one.split()) for one in seen.found):
+        problems += _counted(text, values)
+        if summary["before"] is not None:
+            continue
+        for clause in re.split(r"(?<=[a-z)])[.;](?= |$)", text):
+            if GAIN.search(clause) or CHANGE.search(clause):
+                problems += _gained(clause, values, scale, said)
+    problems += [f"{kind} has {len(texts)} sets of numbers: {texts}"
+                 for kind, texts in said.items() if len(texts) > 1]  # fmt: skip
+    by_words = {act["words"]: act for act in values["acts"]}
+    for row in seen.rows:
+        act, interval = (
+            by_words.get(row.get("th", "").removesuffix("best")),
+            row.get("95 % interval"),
+        )
+        if act is None or not interval:
+            continue
+        gain = next(row[name] for name in row if name.startswith("gain, "))
+        told = sorted(abs(_number(one)) for one in [gain, *interval.split(" to ")])
+        if said.get(act["kind"], {tuple(told)}) != {tuple(told)}:
+            problems.append(f"the table has {told} of {act['kind']}, sentences {said[act['kind']]}")
+    if (verdict := summary["verdict"]) not in " ".join(" ".join(seen.found).split()):
+        problems.append(f"the page lacks the verdict {verdict!r}")
+    return problems
