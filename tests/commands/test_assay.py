@@ -168,7 +168,7 @@ def test_frames_join_the_users_own():
 def test_a_notebook_shows_texts_as_texts():
     shown = da.assay((X, Y), model="linear", budget=0)._repr_html_()
     assert "<script" not in shown
-    assert "suspected label error" in shown
+    assert "1 of 48 labels is probably wrong" in shown
 
 
 def test_the_page_is_that_of_the_folder(wine, tmp_path):

@@ -142,7 +142,7 @@ def test_ranges_and_lists():
 
 
 test_bad_input_costs_one_line_and_writes_nothing = refusals({
-    'complexity iris --inputs 5': "data does not go with --inputs",
+    'complexity iris --inputs 5': "DATA does not go with --inputs",
     '--teachers 3': "teachers needs --inputs or --width",
     'complexity --inputs 5 --model linear': "model needs DATA",
     '--accuracy 95': r"accuracy must lie in \(0, 1\).*got 95",
