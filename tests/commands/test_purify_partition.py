@@ -48,7 +48,9 @@ TABLE = ["mixed.csv", "--target", "answer", "--ids", "key", "--source", "clinic"
 def written(data, tmp_path_factory):
     """What one purification wrote and printed."""
     out = tmp_path_factory.mktemp("out") / "deep" / "purified"
-    return out, succeed("purify", data / TABLE[0], *TABLE[1:], *STEP, "--beyond", 3, "--out", out)
+    return out, succeed(
+        "purify", data / TABLE[0], *TABLE[1:], *STEP, "--beyond", 3, "--verbose", "--out", out
+    )
 
 
 def test_purify_writes_its_files(written):
@@ -57,7 +59,7 @@ def test_purify_writes_its_files(written):
     assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("samples removed", "precision of removal", "the same, ours alone", "held_out"):
         assert word in result.stdout
-    assert "purify: " in result.stderr and "rival: highest loss: " in result.stderr
+    assert "Purify" in result.stderr and "Rival: highest loss" in result.stderr
     told, trace = summary(out), columns(out / "trace.parquet")
     assert told["rule"] == "held_out"
     assert told["stop"]["precision"] > 0.6  # 0.25 at random
@@ -108,7 +110,7 @@ def test_purify_with_noise_knows_the_truth(here):
 
 def test_partition_writes_its_files(data, here):
     args = [data / TABLE[0], *TABLE[1:], *QUICK, "--out"]
-    result, out = succeed("partition", *args, "out"), here / "out"
+    result, out = succeed("partition", *args, "out", "--verbose"), here / "out"
     assert listed(out) == ["blocks.parquet", "index.html", "summary.json"]
     assert result.stdout.splitlines()[-1] == "Page: out/index.html"
     for word in ("block 0", "together", "entropy", "held-out", "adjusted Rand", "true blocks"):

@@ -35,12 +35,12 @@ def curve():
 def test_a_curve_writes_its_files_and_names_the_page_last(tmp_path):
     args = [*KNN, "--accuracy", 0.9, "--accuracy", 0.999, "--repeats", 3]
     out = tmp_path / "deep" / "curve"
-    result = succeed("complexity", "iris", *args, "--out", out)
+    result = succeed("complexity", "iris", *args, "--verbose", "--out", out)
     assert listed(out) == sorted([*CURVE_FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("samples needed", "90 % interval", "never reached in", "Twice the samples"):
         assert word in words(result)
-    assert "fit to growing parts of the data" in result.stderr
+    assert "Fit to growing parts of the data" in result.stderr
     table = columns(out / "fits.parquet")
     assert list(table) == ["samples", "repeat", "score"]
     said = summary(out)

@@ -68,7 +68,7 @@ TABLE = ["table.csv", "--target", "answer", "--ids", "key"]
 def written(data, tmp_path_factory):
     """What one weighting wrote and printed."""
     out = tmp_path_factory.mktemp("out") / "deep" / "weights"
-    return out, succeed("weigh", data / TABLE[0], *TABLE[1:], *QUICK, "--out", out)
+    return out, succeed("weigh", data / TABLE[0], *TABLE[1:], *QUICK, "--verbose", "--out", out)
 
 
 def test_it_writes_its_files_and_names_the_page_last(written):
@@ -77,7 +77,7 @@ def test_it_writes_its_files_and_names_the_page_last(written):
     assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("no weights", "local variance", "class-balanced", "95 % interval", "heaviest"):
         assert word in result.stdout
-    assert "train with and without weights: " in result.stderr
+    assert "Train with and without weights" in result.stderr
     said = summary(out)
     names = [row["weighting"] for row in said["gain"]]
     assert names == ["no weights", "local variance", "class-balanced"]
