@@ -363,7 +363,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     'score good.npz --smoothing sgd --batch-size 0': "--batch-size must be .* at least 1; got 0",
     'score good.npz --batch-size 8': "--batch-size belongs to --smoothing sgd and 'kl'; got 8",
     'score good.npz --attribution logit': "attribution must be one of auto, .*; got 'logit'",
-    'score diabetes --model mlp:width=16 --attribution margin': "--attribution margin needs classes",
+    'score diabetes --model linear --attribution margin': "--attribution margin needs classes",
     'score good.npz --top 0': "top must be at least 1.*; got 0",
     'score good.csv --source nope': r"source must name a column of good\.csv; got 'nope'",
     'score good.npz --source a': r"good\.npz is none",

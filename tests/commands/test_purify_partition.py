@@ -134,7 +134,7 @@ def test_a_pure_set_is_kept_and_one_block(here):
     assert not any(columns("out/purified.parquet")["removed"])
     assert set(columns("out/trace.parquet")["ranking"]) == {"adjoint"}
     assert summary()["advice"][0]["headline"] == "Nothing to remove"
-    args = ["--max-blocks", 2, "--restarts", 2, "--gate", "off", "--out", "out"]
+    args = ["--max-blocks", 2, "--restarts", 2, "--gate", "off", "--verbose", "--out", "out"]
     assert "K = 1" in succeed("partition", "pure.npz", *args).stdout
     assert summary()["blocks"] == 1 and summary()["agreement"] is None
     assert summary()["advice"][0]["headline"] == "One block: no mixture found"

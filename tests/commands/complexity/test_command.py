@@ -57,7 +57,7 @@ def test_teachers_write_their_files_and_go_on_where_they_stopped(tmp_path):
     # Two students need hardly any samples.
     args = ["--inputs", "2:4", "--width", 2, "--teachers", 2, "--students", 3, "--depth", 1]
     args += ["--max-samples", 128, "--store", tmp_path / "kept"]
-    result, out = succeed("complexity", *args, "--out", tmp_path / "t"), tmp_path / "t"
+    result, out = succeed("complexity", *args, "--verbose", "--out", tmp_path / "t"), tmp_path / "t"
     assert listed(out) == sorted([*TEACHER_FILES, "index.html"])
     for word in ("median N", "range over teachers", "not recovered"):
         assert word in words(result)

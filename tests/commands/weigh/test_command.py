@@ -164,7 +164,7 @@ def test_given_weights_are_not_trained_again(here):
     train, _ = load("classes.npz")
     torch.save(build_model("mlp:width=8", train, seed=5).state_dict(), "net.pt")
     result = succeed("weigh", "classes.npz", *QUICK, "--weights", "net.pt", "--out", "out")
-    assert "train the network" not in result.stderr
+    assert "Train the network" not in result.stderr
     model = summary()["facts"]["Model"]
     assert re.search(r"weights of net\.pt, SHA-256 [0-9a-f]{16}$", model)
     one, other = torch.load("net.pt"), build_model("mlp:width=8", train, seed=6).state_dict()
