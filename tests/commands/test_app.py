@@ -117,11 +117,11 @@ def test_version_is_told_without_a_command():
     assert (result.exit_code, result.output) == (0, f"datassay {version('datassay')}\n")
 
 
-def test_run_writes_its_files_and_names_the_page_last(ran):
+def test_run_writes_its_files_and_names_the_page(ran):
     out, result = ran
     assert listed(out) == FILES
-    assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
-    assert "label error" in result.stdout and len(result.output.splitlines()) <= 15
+    assert f"Page: {out / 'index.html'}" in result.stdout.splitlines()
+    assert "probably wrong" in result.stdout and len(result.output.splitlines()) <= 15
     assert "Scoring samples\nTraining networks\n" in result.stderr
     assert "\x1b" not in result.stdout + result.stderr
     assert summary(out)["counts"]["train"] == 320
@@ -152,7 +152,7 @@ def test_adversarial_inputs_are_made_and_found(ran):
 @pytest.mark.parametrize("data_name", ["diabetes", "breast_cancer"])
 def test_score_of_regression_and_of_two_classes(here, data_name):
     result = succeed("score", data_name, *SMALL)
-    assert result.stdout.splitlines()[-1] == "Page: scores/index.html"
+    assert "Page: scores/index.html" in result.stdout.splitlines()
     table = columns("scores/scores.parquet")
     assert np.isfinite(table["information"]).all() and "loss" not in table
     assert len(set(table["id"])) == len(table["id"]) > 100
@@ -318,7 +318,7 @@ def test_memory_that_does_not_suffice_is_warned_of_before_the_work(here):
 def test_what_a_user_named_prints_as_it_is(here):
     name = "[red]r :smile: \x1b[31mq"
     out = succeed("score", "good.npz", "--model", "logistic", "--out", name).stdout
-    assert out.splitlines()[-1] == f"Page: {name}/index.html".replace("\x1b", "\ufffd")
+    assert f"Page: {name}/index.html".replace("\x1b", "\ufffd") in out.splitlines()
 
 
 test_bad_input_costs_one_line_and_writes_nothing = refusals({
