@@ -20,7 +20,7 @@ ABOUT = {
 }
 COUNTS = {
     rf"({NUMBER}) of ({NUMBER}) (?:label|target)s? (?:is|are) probably wrong": ("suspects", "n"),
-    rf"(?:Review|correct) ({NUMBER}) (?:likeliest )?(?:label|target)": ("review",),
+    rf"(?:Review|correct|Check) ({NUMBER}) (?:likeliest )?(?:label|target)": ("review",),
     rf"({NUMBER}) suspected": ("suspects",),
     rf"({NUMBER}) of ({NUMBER}) samples (?:can|may) be left out": ("droppable", "n"),
     rf"({NUMBER}) redundant samples": ("droppable",),
