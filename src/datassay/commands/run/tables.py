@@ -41,8 +41,8 @@ def acts_table(table: ActTable) -> Table:
 
 def _act_row(act: ActGain, table: ActTable) -> Row:
     is_open = not np.isfinite(act.low)
-    gain, low, high = gain_numbers(act.gain, *(act.gain,) * 2 if is_open else (act.low, act.high),
-                                   table.metric)  # fmt: skip
+    ends = (act.gain, act.gain) if is_open else (act.low, act.high)
+    gain, low, high = gain_numbers(act.gain, *ends, table.metric)
     cells = (
         "" if np.isnan(act.gain) else gain,
         "" if is_open else f"{low} to {high}",

@@ -227,6 +227,8 @@ def _label_card(
         share = f"more than a third ({issues.is_issue[own].sum():,} of {own.sum():,}) stand out"
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
+    if (before := findings.before) is not None and before.confirmed:
+        text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])
     headline = f"{'Check and correct' if is_sure else 'Check'} {labels.named}"
     return Advice("label errors", "act" if is_sure else "look", headline, " ".join(text), ids,
