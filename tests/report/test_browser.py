@@ -217,26 +217,6 @@ def test_hostile_names_in_an_explanation_show_as_text(browser, tmp_path, make):
     assert severe(browser) == []
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_screenshots_show_a_page_that_fits(browser, page, tmp_path, width):
-    opened(browser, page, width)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    grey = screenshot(browser, tmp_path / f"page-{width}.png", width)
-    assert grey.std() > 10
-    # No blank stretch: every 600 pixels of height hold ink.
-    assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
-
-
-@pytest.mark.parametrize("make", [text_samples, row_samples], ids=["text", "row"])
-def test_texts_and_rows_fit_a_phone_in_silence(browser, tmp_path, make):
-    samples = replace(with_sources(make()), name="a_very_long_name_without_any_space_" * 4)
-    path = tmp_path / "index.html"
-    path.write_text(render(run_page(make_findings(samples))), encoding="utf-8")
-    opened(browser, path, 390)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
-    assert severe(browser) == []
-
-
 def silent_and_narrow(browser, path):
     """Every figure drawn and nothing wider than the screen, on a desk and on a phone."""
     for width in (1280, 390):
@@ -245,6 +225,13 @@ def silent_and_narrow(browser, path):
         assert severe(browser) == []
     grey = screenshot(browser, path.with_suffix(".png"), 390)
     assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
+
+
+@pytest.mark.parametrize("make", [digit_samples, text_samples, row_samples])
+def test_the_page_of_a_run(browser, tmp_path, make):
+    samples = replace(with_sources(make()), name="a_very_long_name_without_any_space_" * 4)
+    (tmp_path / "index.html").write_text(render(run_page(make_findings(samples))), encoding="utf-8")
+    silent_and_narrow(browser, tmp_path / "index.html")
 
 
 def test_the_page_of_a_purification(browser, tmp_path):

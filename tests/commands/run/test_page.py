@@ -94,11 +94,6 @@ def test_gallery_is_capped_and_fair_to_every_class(n_classes):
     assert per_class.max() - per_class.min() <= 4
 
 
-def test_two_samples_of_a_class_are_not_both_most_and_least():
-    views = chosen(crowd(2, 4))
-    assert all(len({"most", "least"} & set(v)) == 1 for v in views.values())
-
-
 def test_cards_say_what_the_scores_are():
     found = make_findings()
     for card in gallery(found).cards:

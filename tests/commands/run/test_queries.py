@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from datassay.commands.run.files import files
-from datassay.commands.run.gallery import N_PAIRS, pair_cards
+from datassay.commands.run.gallery import pair_cards
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.tables import group_table
 from datassay.report.html import render
@@ -79,13 +79,6 @@ def test_pairs_are_shown_by_what_they_carry_together():
     assert "together 5.00 nats, 2.5 times their sum" in page
     pairs = json.loads(files(found, run_page(found))["summary.json"])["pairs"]
     assert [row["interaction"] for row in pairs] == [-3.0, -1.0, 0.5, 0.0]
-
-
-def test_no_more_pairs_than_fit_and_none_of_the_wrong_sign():
-    found = with_pairs(make_findings(digit_samples()), -np.arange(1.0, 21))
-    redundant, contrary = pair_cards(found)
-    assert len(redundant) == N_PAIRS and contrary == ()
-    assert "They contradict each other" not in rendered(found)
 
 
 def test_the_verdict_says_who_informs_more_or_that_nobody_does():

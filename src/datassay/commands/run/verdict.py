@@ -111,7 +111,7 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         cards=cards,
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
         note=(findings.pending or NOT_COMPARED) if is_unmeasured else "",
-        n_droppable=None if drop is None else drop.cost,
+        n_droppable=drop.cost if drop else 0 if any(a.kind == DROP for a in tried) else None,
         tried=tried,
     )
 
@@ -159,7 +159,7 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActGain, ...]) ->
     if led and findings.acts is not None:
         more = f"; {clause(led[0], findings.acts.metric)}"
     elif tried:
-        more = f"; none of {count(len(tried), 'action')} tried is shown to help"
+        more = f"; of {count(len(tried), 'action')} tried none is shown to help"
     elif labels.n_flagged:
         how = "is being measured" if findings.pending else "was not measured"
         more = f"; what correcting them gains {how}"
