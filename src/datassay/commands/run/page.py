@@ -7,16 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from datassay.commands.run import figures, tables
+from datassay.commands.run import figures, gallery, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.gallery import (
-    first_samples,
-    gallery,
-    pair_cards,
-    predictions,
-    reviewed,
-)
 from datassay.commands.run.labels import confusions, noise_share, to_check
 from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
@@ -60,22 +53,22 @@ def page(findings: Findings, out: str = "") -> Page:
         commands=said.commands,
         note=said.note,
         button=f"Review {said.labels.named}" if said.labels.n_review else "",
-        samples=first_samples(findings, first) if said.labels.n_review else None,
+        samples=gallery.first_samples(findings, first) if said.labels.n_review else None,
     )
 
 
 def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
     """Figures, tables and cards, by the name that the template has for them, made where it has."""
     f: Any = findings  # what a block shows is there where the template names it
-    cards, confused, several = gallery(f), confusions(f), f.has_several_labels
-    alike, contrary = map(Gallery, pair_cards(f))
+    cards, confused, several = gallery.gallery(f), confusions(f), f.has_several_labels
+    alike, contrary = map(Gallery, gallery.pair_cards(f))
     return {
         "before": lambda: tables.before_table(f.before),
         "relabelled": lambda: tables.relabelled_table(f.before),
         "acts": lambda: figures.acts_figure(f.acts),
         "acts_table": lambda: tables.acts_table(f.acts),
         "acts_details": lambda: tables.acts_details(f.acts),
-        "review": review_block(reviewed(f), first),
+        "review": review_block(gallery.reviewed(f), first),
         "suspects": suspects_shown(f),
         "data_issues": lambda: tables.issues_table(f.data_issues),
         "near_duplicates": lambda: tables.near_table(f.data_issues),
@@ -84,7 +77,7 @@ def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
         "gallery": cards,
         "alike": alike,
         "contrary": contrary,
-        "why": lambda: picker(predictions(f), cards.kind),
+        "why": lambda: picker(gallery.predictions(f), cards.kind),
         "issues": figures.issue_figure(f),
         "confusions": tables.confusion_table(confused, several=several) if confused else None,
         "modes": figures.modes_figure(f),
@@ -96,7 +89,7 @@ def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
 def _numbers(findings: Findings, said: Verdict) -> dict[str, Any]:
     """What the template names beside the findings themselves."""
     f, curve, samples = findings, findings.removal_curve, findings.samples
-    explained = None if f.attribution is None else predictions(f)
+    explained = None if f.attribution is None else gallery.predictions(f)
     shown = (*PROJECTION_FACTS, BUDGET)
     subset_rank, stood = (None, ()) if f.average is None else figures.stand_ins(f)
     suspect, n_top = f.issues.is_issue, min(100, max(5, len(samples) // 10))

@@ -73,25 +73,16 @@ class Labels:
 
 @result
 class Verdict:
-    """What is said first.
+    """What is said first."""
 
-    Attributes:
-        sentence: what is wrong, and what doing something gains.
-        labels: what is known of wrong labels.
-        cards: what to do, best first; at most three.
-        commands: what to type next, as it can be typed.
-        note: why no action was compared; empty where some were.
-        n_droppable: samples that can be left out at no measurable cost; None: not measured.
-        tried: the actions that were measured, best first.
-    """
-
-    sentence: str
+    sentence: str  # what is wrong, and what doing something gains
     labels: Labels
-    cards: tuple[Advice, ...]
-    commands: tuple[str, ...]
-    note: str = ""
+    cards: tuple[Advice, ...]  # what to do, best first; at most three
+    commands: tuple[str, ...]  # what to type next, as it can be typed
+    note: str = ""  # why no action was compared; empty where some were
+    # samples that can be left out at no measurable cost; None: not measured
     n_droppable: int | None = None
-    tried: tuple[ActGain, ...] = ()
+    tried: tuple[ActGain, ...] = ()  # the actions that were measured, best first
 
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
