@@ -117,11 +117,11 @@ def test_version_is_told_without_a_command():
     assert (result.exit_code, result.output) == (0, f"datassay {version('datassay')}\n")
 
 
-def test_run_writes_its_files_and_names_the_page_last(ran):
+def test_run_writes_its_files_and_names_the_page(ran):
     out, result = ran
     assert listed(out) == FILES
-    assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
-    assert "label error" in result.stdout and len(result.output.splitlines()) <= 15
+    assert f"Page: {out / 'index.html'}" in result.stdout.splitlines()
+    assert "probably wrong" in result.stdout and len(result.output.splitlines()) <= 15
     assert "Scoring samples\nTraining networks\n" in result.stderr
     assert "\x1b" not in result.stdout + result.stderr
     assert summary(out)["counts"]["train"] == 320
@@ -152,7 +152,7 @@ def test_adversarial_inputs_are_made_and_found(ran):
 @pytest.mark.parametrize("data_name", ["diabetes", "breast_cancer"])
 def test_score_of_regression_and_of_two_classes(here, data_name):
     result = succeed("score", data_name, *SMALL)
-    assert result.stdout.splitlines()[-1] == "Page: scores/index.html"
+    assert "Page: scores/index.html" in result.stdout.splitlines()
     table = columns("scores/scores.parquet")
     assert np.isfinite(table["information"]).all() and "loss" not in table
     assert len(set(table["id"])) == len(table["id"]) > 100
@@ -326,7 +326,7 @@ def test_memory_that_does_not_suffice_is_warned_of_before_the_work(here):
 def test_what_a_user_named_prints_as_it_is(here):
     name = "[red]r :smile: \x1b[31mq"
     out = succeed("score", "good.npz", "--model", "logistic", "--out", name).stdout
-    assert out.splitlines()[-1] == f"Page: {name}/index.html".replace("\x1b", "\ufffd")
+    assert f"Page: {name}/index.html".replace("\x1b", "\ufffd") in out.splitlines()
 
 
 test_bad_input_costs_one_line_and_writes_nothing = refusals({
@@ -353,25 +353,25 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--model own_networks:rank_three': r"output must be \[n, k\].*got \[1, 1, 1\].*Wrap",
     '--dynamics descent --lr 1e6': r"lr must be below .* stable .* got lr = 1000000\.0.*Lower",
     '--steps -1': "steps must be .* at least 1; got -1",
-    '--weight-decay nan': "weight_decay must be finite.*got nan",
+    '--weight-decay nan': "--weight-decay must be finite.*got nan",
     '--dynamics jump': "dynamics must be 'flow', .*; got 'jump'",
     '--lr fast': "lr must be a number or 'auto'; got 'fast'",
     "--projection '²'": "projection must be 'auto', .*; got '²'",
     '--memory -1': r"memory must be a positive, .*; got -1\. Leave it out",
-    '--curve-seeds -1': "curve_seeds must be at least 0; got -1",
+    '--curve-seeds -1': "--curve-seeds must be at least 0; got -1",
     '--noise 2': r"must lie in \[0, 1\].*got 2\.0",
     '--noise-kind odd': "'uniform' or 'pair'; got 'odd'",
-    '--adversarial 2': r"fraction must lie in \[0, 1\]; got 2\.0",
+    '--adversarial 2': r"--adversarial must lie in \[0, 1\]; got 2\.0",
     '--adversarial 0.1 --epsilon -1': r"epsilon must be finite and positive; got -1\.0",
     '--model linear --adversarial 0.9 --epsilon 1e-6': "43 samples must be .* Raise epsilon or",
     'score diabetes --model mlp:width=16 --adversarial 0.1': "adversarial samples need classes",
     'score good.npz --smoothing odd': "smoothing must be .*; got 'odd'",
     'score good.npz --sigma 0': "sigma must be finite and positive; got 0",
-    'score good.npz --smoothing sgd': "batch_size must be given",
-    'score good.npz --smoothing sgd --batch-size 0': "batch_size must be .* at least 1; got 0",
-    'score good.npz --batch-size 8': "batch_size belongs to smoothing='sgd' and 'kl'; got 8",
+    'score good.npz --smoothing sgd': "--batch-size must be given",
+    'score good.npz --smoothing sgd --batch-size 0': "--batch-size must be .* at least 1; got 0",
+    'score good.npz --batch-size 8': "--batch-size belongs to --smoothing sgd and 'kl'; got 8",
     'score good.npz --attribution logit': "attribution must be one of auto, .*; got 'logit'",
-    'score diabetes --model mlp:width=16 --attribution margin': "measure='margin' needs classes",
+    'score diabetes --model linear --attribution margin': "--attribution margin needs classes",
     'score good.npz --top 0': "top must be at least 1.*; got 0",
     'score good.csv --source nope': r"source must name a column of good\.csv; got 'nope'",
     'score good.npz --source a': r"good\.npz is none",

@@ -17,7 +17,8 @@ from torch import nn
 
 import datassay as da
 from datassay.commands.finished import finished_run, sets_of
-from datassay.errors import DataError, ModelError
+from datassay.errors import DataError, ModelError, SettingError
+from datassay.results import Plotted
 from datassay.score import label_issues
 from helpers.command_line import listed, succeed
 from helpers.same_samples import same_samples
@@ -167,7 +168,7 @@ def test_frames_join_the_users_own():
 def test_a_notebook_shows_texts_as_texts():
     shown = da.assay((X, Y), model="linear", budget=0)._repr_html_()
     assert "<script" not in shown
-    assert "suspected label error" in shown
+    assert "1 of 48 labels is probably wrong" in shown
 
 
 def test_the_page_is_that_of_the_folder(wine, tmp_path):
@@ -215,10 +216,21 @@ def test_a_review_needs_data_that_can_be_found_again(tmp_path):
 
 def test_the_answer_is_the_table_of_acts():
     found = da.assay("wine", model="linear", budget=5, seed=1)
-    table = found.acts.to_table()
+    table = found.actions.to_table()
+    assert found.acts is found.actions
+    lines = str(found).splitlines()
+    assert 3 <= len(lines) <= 5 and ".suspects (" in lines[-1] and " to " in lines[1]
+    assert re.fullmatch(
+        r"Assay\(wine: 142 samples, \d suspected labels?, best action: .*\)", repr(found)
+    )
+    f = found.findings
+    for one in (found, f.issues, f.removal_curve, f.learning_curve, f.information):
+        assert one.plot().data
+    with pytest.raises(SettingError, match="plot needs numbers; this Plotted holds none"):
+        Plotted().plot()
     shown = found._repr_html_()
     body = ElementTree.fromstring(re.search("<table>.*?</table>", shown)[0])
     rows = [[cell.text for cell in row] for row in body.find("tbody")]
     assert [row[0] for row in rows] == table["words"].to_pylist()
     assert {"drop", "reweight"} <= set(table["kind"].to_pylist())
-    assert body.find("caption").text == "What would help most"
+    assert len(body.find("thead")[0]) == 4

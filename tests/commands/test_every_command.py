@@ -11,14 +11,6 @@ from helpers.command_line import contents, invoke, succeed
 COMMANDS = {command.name: command for command in commands()}
 
 
-def test_every_command_is_listed_and_shows_examples():
-    listed = succeed("--help").stdout
-    for name in COMMANDS:
-        assert f" {name} " in listed
-        text = succeed(name, "--help").stdout
-        assert "Examples:" in text and f"datassay {name}" in text.partition("Examples:")[2]
-
-
 # `apply` reads its decisions first.
 @pytest.mark.parametrize("name", [n for n, c in COMMANDS.items() if c.has_out and n != "apply"])
 def test_an_unwritable_out_is_refused_before_any_work(here, name):

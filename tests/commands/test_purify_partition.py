@@ -48,7 +48,9 @@ TABLE = ["mixed.csv", "--target", "answer", "--ids", "key", "--source", "clinic"
 def written(data, tmp_path_factory):
     """What one purification wrote and printed."""
     out = tmp_path_factory.mktemp("out") / "deep" / "purified"
-    return out, succeed("purify", data / TABLE[0], *TABLE[1:], *STEP, "--beyond", 3, "--out", out)
+    return out, succeed(
+        "purify", data / TABLE[0], *TABLE[1:], *STEP, "--beyond", 3, "--verbose", "--out", out
+    )
 
 
 def test_purify_writes_its_files(written):
@@ -57,7 +59,7 @@ def test_purify_writes_its_files(written):
     assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("samples removed", "precision of removal", "the same, ours alone", "held_out"):
         assert word in result.stdout
-    assert "purify: " in result.stderr and "baseline: highest loss: " in result.stderr
+    assert "Purify" in result.stderr and "Baseline: highest loss" in result.stderr
     told, trace = summary(out), columns(out / "trace.parquet")
     assert told["rule"] == "held_out"
     assert told["stop"]["precision"] > 0.6  # 0.25 at random
@@ -108,7 +110,7 @@ def test_purify_with_noise_knows_the_truth(here):
 
 def test_partition_writes_its_files(data, here):
     args = [data / TABLE[0], *TABLE[1:], *QUICK, "--out"]
-    result, out = succeed("partition", *args, "out"), here / "out"
+    result, out = succeed("partition", *args, "out", "--verbose"), here / "out"
     assert listed(out) == ["blocks.parquet", "index.html", "summary.json"]
     assert result.stdout.splitlines()[-1] == "Page: out/index.html"
     for word in ("block 0", "together", "entropy", "held-out", "adjusted Rand", "true blocks"):
@@ -132,7 +134,7 @@ def test_a_pure_set_is_kept_and_one_block(here):
     assert not any(columns("out/purified.parquet")["removed"])
     assert set(columns("out/trace.parquet")["ranking"]) == {"adjoint"}
     assert summary()["advice"][0]["headline"] == "Nothing to remove"
-    args = ["--max-blocks", 2, "--restarts", 2, "--gate", "off", "--out", "out"]
+    args = ["--max-blocks", 2, "--restarts", 2, "--gate", "off", "--verbose", "--out", "out"]
     assert "K = 1" in succeed("partition", "pure.npz", *args).stdout
     assert summary()["blocks"] == 1 and summary()["agreement"] is None
     assert summary()["advice"][0]["headline"] == "One block: no mixture found"
@@ -160,7 +162,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     "purify nan.npz": r"x must be finite; 1 of 60 .* position 7",
     "partition pure.npz --blocks 50": r"n_blocks must leave .*Take at most 6",
     "partition pure.npz --blocks -1": r"n_blocks must be at least 1; got -1",
-    "partition pure.npz --max-blocks 0": r"max_blocks must be at least 1; got 0",
+    "partition pure.npz --max-blocks 0": r"--max-blocks must be at least 1; got 0",
     "partition pure.npz --restarts 0": r"restarts must be at least 1; got 0",
     "partition pure.npz --model mlp:width=4": r"only one dense layer.*Freeze",
 }, "purify pure.npz")  # fmt: skip

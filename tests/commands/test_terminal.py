@@ -82,6 +82,8 @@ def test_help_shows_few_options_and_all_on_demand_in_whole_words(command):
     assert max(map(len, lines)) <= 80 and len(shown.splitlines()) <= 48 + 4 * (
         command.name != "run"
     )
+    assert f"  {command.name} " in succeed("--help").stdout
+    assert f"\n  datassay {command.name}" in shown.partition("Examples:")[2]
     words = " ".join(every.split())
     assert all(one.help.split("FORMATS")[0] in words for one in options)
 
@@ -116,21 +118,20 @@ def test_errors_name_what_was_typed(line, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on_a_terminal", [True, False])
-def test_a_run_prints_few_lines_and_bytes(tmp_path, on_a_terminal):
+def test_a_run_on_a_terminal_prints_few_lines_and_bytes(tmp_path):
     words = [sys.executable, "-m", "datassay", "run", "iris", "--budget", "2", "--out", "r"]
     ours, theirs = pty.openpty()
     env = os.environ | {"COLUMNS": "80", "TERM": "xterm"}
-    out = theirs if on_a_terminal else subprocess.PIPE
-    process = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=out, stderr=out)
+    process = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=theirs, stderr=theirs)
     os.close(theirs)
-    text = b""
-    while part := (_part(ours) if on_a_terminal else process.stdout.read()):
-        text += part
+    text = b"".join(iter(lambda: _part(ours), b"")).decode()
+    os.close(ours)
     assert process.wait() == 0
-    kept = re.sub(r"[^\n]*\r\x1b\[2K|\x1b\[[0-9;?]*[A-Za-z]|\r", "", text.decode())
-    assert len(text) < 20_000 and len(kept.splitlines()) <= 15
-    assert "Page: r/index.html" in kept and "Scoring samples" in text.decode()
+    erased = r"[^\n]*\r(\n\x1b\[\?25h\r\x1b\[1A)?\x1b\[2K"
+    kept = re.sub(rf"{erased}|\x1b\[[0-9;?]*[A-Za-z]|\r", "", text)
+    assert len(text.encode()) < 20_000 and len(kept.splitlines()) <= 15
+    assert "Page: r/index.html\nNext: datassay " in kept
+    assert "Scoring samples" in text and "Scoring samples" not in kept
 
 
 def _part(of):

@@ -44,24 +44,27 @@ def started(profile):
         driver.quit()
 
 
-def settle(browser):
-    """Unfold all, and wait until every figure is drawn and two frames have passed."""
+def settle(browser, *, unfold=True):
+    """Unfold all, and wait until every figure that shows is drawn and two frames have passed."""
     browser.execute_async_script(
-        """const done = arguments[0];
-        for (const fold of document.querySelectorAll("main details")) fold.open = true;
+        """const [unfold, done] = arguments;
+        const folds = unfold ? document.querySelectorAll("main details") : [];
+        for (const fold of folds) fold.open = true;
         (function wait() {
-          const figures = [...document.querySelectorAll("[data-figure]")];
+          const all = [...document.querySelectorAll("[data-figure]")];
+          const figures = all.filter((f) => f.checkVisibility());
           if (!figures.every((f) => f.querySelector("svg.main-svg"))) return setTimeout(wait, 20);
           requestAnimationFrame(() => requestAnimationFrame(() => done()));
-        })();"""
+        })();""",
+        unfold,
     )
 
 
-def opened(browser, path, width=1280):
+def opened(browser, path, width=1280, anchor="", *, unfold=True):
     browser.get_log("browser")  # forget what earlier pages said
     resize(browser, width)
-    browser.get(path.as_uri())
-    settle(browser)
+    browser.get(path.as_uri() + anchor)
+    settle(browser, unfold=unfold)
     return browser
 
 

@@ -20,12 +20,12 @@ ABOUT = {
 }
 COUNTS = {
     rf"({NUMBER}) of ({NUMBER}) (?:label|target)s? (?:is|are) probably wrong": ("suspects", "n"),
-    rf"(?:Review|correct) ({NUMBER}) (?:likeliest )?(?:label|target)": ("review",),
+    rf"(?:Review|correct|Check) ({NUMBER}) (?:likeliest )?(?:label|target)": ("review",),
     rf"({NUMBER}) suspected": ("suspects",),
     rf"({NUMBER}) of ({NUMBER}) samples (?:can|may) be left out": ("droppable", "n"),
     rf"({NUMBER}) redundant samples": ("droppable",),
     rf"[Aa]bout ({NUMBER}) of ({NUMBER}) (?:is|are) expected to be wrong": ("expected", "n"),
-    rf"none of ({NUMBER}) actions? tried is shown to help": ("tried",),
+    rf"of ({NUMBER}) actions? tried none is shown to help": ("tried",),
     rf"({NUMBER}) actions? compared": ("tried",),
 }
 
@@ -59,17 +59,12 @@ class _Texts(HTMLParser):
 
 
 def _values(summary):
-    counts = summary["counts"]
-    acts = (summary["acts"] or {"acts": []})["acts"]
-    return {
-        "n": counts["train"],
-        "suspects": counts["suspected_label_errors"],
-        "review": counts["to_review"],
-        "droppable": counts["redundant"],
-        "expected": round(summary["labels"]["expected_wrong"]),
-        "tried": sum(act["how"] == "retrained" for act in acts),
-        "acts": acts,
-    }
+    counts, acts = summary["counts"], (summary["acts"] or {"acts": []})["acts"]
+    names = {"n": "train", "suspects": "suspected_label_errors", "review": "to_review"}
+    tried = sum(act["how"] == "retrained" for act in acts)
+    expected, droppable = round(summary["labels"]["expected_wrong"]), counts["redundant"]
+    own = {"tried": tried, "acts": acts, "expected": expected, "droppable": droppable}
+    return own | {name: counts[key] for name, key in names.items()}
 
 
 def _number(text):
@@ -85,7 +80,7 @@ def _counted(text, values):
     if re.search(r"[Nn]o (?:label|target) (?:stands out|is suspected)|No suspected", text):
         if values["suspects"]:
             yield f"{text!r}, but {values['suspects']} are suspected"
-    if "none of" in text and any(act["verdict"] == "better" for act in values["acts"]):
+    if "tried none is shown" in text and any(act["verdict"] == "better" for act in values["acts"]):
         yield f"{text!r}, but an action is better"
 
 

@@ -108,57 +108,38 @@ def test_a_class_named_script_is_shown_and_does_not_run(browser, page):
     assert {label.get_attribute("textContent") for label in labels} == {EVIL}
 
 
-@pytest.mark.parametrize("key", ["information", "score", "id"])
-@pytest.mark.parametrize("order", ["asc", "desc"])
-def test_sorting_orders_the_cards_as_numbers(browser, page, key, order):
+def test_the_gallery_chooses_sorts_and_reveals(browser, page):
     opened(browser, page)
-    choose(browser, sort=key, order=order)
-    values = [float(v) for v in visible(browser, key)]
-    assert len(values) == 48
-    assert values == sorted(values, reverse=order == "desc")
-
-
-def test_the_class_filter_leaves_only_that_class(browser, page):
-    opened(browser, page)
+    more = browser.find_element("class name", "more")
+    for n_shown in (48, 96, 120):
+        assert len(visible(browser, "id")) == n_shown
+        browser.execute_script("arguments[0].click()", more)
+    assert not more.is_displayed()
+    choose(browser, sort="score", order="asc")
+    values = [float(v) for v in visible(browser, "score")]
+    assert len(values) == 48 and values == sorted(values)
     choose(browser, **{"class": "8"})
     assert set(visible(browser, "class")) == {"8"}
     assert browser.find_element("css selector", "#gallery [name=shown]").text == "showing 12 of 12"
-    choose(browser, **{"class": ""})
-    assert len(set(visible(browser, "class"))) > 1
+    choose(browser, **{"class": "", "view": "issues"})
+    values = [float(v) for v in visible(browser, "score")]
+    assert min(values) > 0 and values == sorted(values, reverse=True)
+    assert all("issues" in views.split() for views in visible(browser, "views"))
 
 
-@pytest.mark.parametrize(
-    ("view", "key", "descending"),
-    [("most", "information", True), ("least", "information", False), ("issues", "score", True)],
-)
-def test_each_view_shows_its_cards_in_its_own_order(browser, page, view, key, descending):
-    opened(browser, page)
-    choose(browser, view=view)
-    assert all(view in views.split() for views in visible(browser, "views"))
-    values = [float(v) for v in visible(browser, key)]
-    assert values == sorted(values, reverse=descending)
-    if view == "issues":
-        assert min(values) > 0
-
-
-def test_show_more_reveals_the_rest_then_goes(browser, page):
-    opened(browser, page)
-    more = browser.find_element("class name", "more")
-    assert browser.find_element("css selector", "#gallery [name=shown]").text == "showing 48 of 120"
-    browser.execute_script("arguments[0].click()", more)
-    assert len(visible(browser, "id")) == 96
-    browser.execute_script("arguments[0].click()", more)
-    assert len(visible(browser, "id")) == 120
-    assert not more.is_displayed()
-
-
-def test_advice_leads_to_the_suspects_it_names(browser, page):
-    opened(browser, page)
-    link = browser.find_element("css selector", "[data-show=issues]")
-    browser.execute_script("arguments[0].click()", link)
-    assert all("issues" in views for views in visible(browser, "views"))
-    named = browser.find_elements("css selector", ".advice code")
-    assert visible(browser, "id")[: len(named)] == [n.text for n in named]
+def test_a_link_opens_what_it_leads_to_and_its_figures_fill_the_width(browser, page):
+    browser.get(page.as_uri())
+    assert browser.find_elements("css selector", "main details[open]") == []
+    assert browser.find_elements("css selector", "svg.main-svg") == []
+    height = browser.execute_script("return document.documentElement.scrollHeight")
+    assert height <= 3000 and len(browser.find_elements("css selector", "main > section")) <= 6
+    opened(browser, page, anchor="#labels", unfold=False)
+    fold = browser.find_element("id", "labels")
+    assert fold.get_attribute("open") and fold.find_element("css selector", "svg").is_displayed()
+    wide = "return document.querySelector('#labels svg').getBoundingClientRect().width"
+    assert browser.execute_script(wide) > 1000
+    button = browser.find_element("class name", "button")
+    assert button.get_attribute("href").endswith("#review") and "Review" in button.text
 
 
 def test_controls_work_from_the_keyboard(browser, page):
@@ -236,26 +217,6 @@ def test_hostile_names_in_an_explanation_show_as_text(browser, tmp_path, make):
     assert severe(browser) == []
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_screenshots_show_a_page_that_fits(browser, page, tmp_path, width):
-    opened(browser, page, width)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    grey = screenshot(browser, tmp_path / f"page-{width}.png", width)
-    assert grey.std() > 10
-    # No blank stretch: every 600 pixels of height hold ink.
-    assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
-
-
-@pytest.mark.parametrize("make", [text_samples, row_samples], ids=["text", "row"])
-def test_texts_and_rows_fit_a_phone_in_silence(browser, tmp_path, make):
-    samples = replace(with_sources(make()), name="a_very_long_name_without_any_space_" * 4)
-    path = tmp_path / "index.html"
-    path.write_text(render(run_page(make_findings(samples))), encoding="utf-8")
-    opened(browser, path, 390)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
-    assert severe(browser) == []
-
-
 def silent_and_narrow(browser, path):
     """Every figure drawn and nothing wider than the screen, on a desk and on a phone."""
     for width in (1280, 390):
@@ -264,6 +225,13 @@ def silent_and_narrow(browser, path):
         assert severe(browser) == []
     grey = screenshot(browser, path.with_suffix(".png"), 390)
     assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
+
+
+@pytest.mark.parametrize("make", [digit_samples, text_samples, row_samples])
+def test_the_page_of_a_run(browser, tmp_path, make):
+    samples = replace(with_sources(make()), name="a_very_long_name_without_any_space_" * 4)
+    (tmp_path / "index.html").write_text(render(run_page(make_findings(samples))), encoding="utf-8")
+    silent_and_narrow(browser, tmp_path / "index.html")
 
 
 def test_the_page_of_a_purification(browser, tmp_path):

@@ -47,7 +47,7 @@ def test_page_terminal_and_summary_carry_them():
     shown = page(COLUMNS)
     assert "How the columns were read" in render(shown)
     assert "How the columns were read" not in render(page(()))
-    assert any("target y (2 classes)" in str(line) for line in page_lines(shown, verbose=True))
+    assert any("target y (2 classes)" in str(line) for line in page_lines(shown))
     assert shown.head["columns"][1] == {
         "name": "zip",
         "read_as": "category",

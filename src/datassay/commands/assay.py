@@ -165,7 +165,9 @@ class Assay(Plotted):
 
     @property
     def _verdict(self) -> str:
-        return self._page.verdict or self._page.lead
+        from datassay.commands.run.verdict import verdict
+
+        return verdict(self.findings).sentence
 
     @property
     def _where(self) -> str:
@@ -177,11 +179,7 @@ class Assay(Plotted):
         """Actions by gain, interval and verdict, where any was measured."""
         from datassay.commands.run.tables import acts_table
 
-        whole = [] if self.actions is None else [acts_table(self.actions)]
-        short = [tuple(replace(row, cells=row.cells[:3]) for row in table.rows) for table in whole]
-        return [
-            replace(t, columns=t.columns[:4], rows=r) for t, r in zip(whole, short, strict=True)
-        ]
+        return [] if self.actions is None else [acts_table(self.actions)]
 
 
 class Review:

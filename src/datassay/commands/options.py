@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
@@ -29,26 +28,17 @@ from datassay.commands.help import (
 )
 from datassay.commands.shell import clear_exit
 from datassay.errors import SettingError
-from datassay.setting import Setting, default_of, sentence_of, setting, settings_of
+from datassay.setting import Setting, default_of, sentence_of, settings_of
 
 LARGEST = 2**53  # of a whole number
 
 
-@dataclass(frozen=True)
-class _Outputs:
-    """Where results are written."""
-
-    out: str = setting("", "Folder for the results; made if it does not exist.")
-    overwrite: bool = setting(
-        False, "Replace files in the folder that datassay did not write, or that were changed."
-    )
-
-
-@dataclass(frozen=True)
-class _Printing:
-    """How much is printed."""
-
-    verbose: bool = setting(False, "Print tables and all warnings, not only the verdict.")
+# Options of every command that writes results; --verbose of those that print a page.
+OUTPUTS = {
+    "out": "Folder for the results; made if it does not exist.",
+    "overwrite": "Replace files there that datassay did not write, or that were changed.",
+    "verbose": "Print tables and all warnings, not only the verdict.",
+}
 
 
 class _Shown(TyperCommand):
@@ -89,15 +79,16 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
 
 def add_command(app: typer.Typer, command: Command) -> None:
     """Add a command to the command line: a function with one parameter an option."""
-    groups = (*command.groups, *((_Outputs,) if command.has_out else ()))
-    groups += (_Printing,) if command.has_out and command.has_page else ()
     declared = {
-        name: (cls, spec) for cls in groups[::-1] for name, spec in settings_of(cls).items()
+        name: (cls, spec) for cls in command.groups[::-1] for name, spec in settings_of(cls).items()
     }
-    ordered = dict.fromkeys(name for cls in groups for name in settings_of(cls))
+    ordered = dict.fromkeys(name for cls in command.groups for name in settings_of(cls))
     parameters = [_parameter(name, *declared[name]) for name in ordered]
-    if command.has_out:
-        parameters = [p.replace(default=command.out) if p.name == "out" else p for p in parameters]
+    for name in [*OUTPUTS][: command.has_out * (2 + command.has_page)]:
+        kind, value = (str, "FOLDER") if name == "out" else (bool, None)
+        option = typer.Option(f"--{name}", help=OUTPUTS[name], metavar=value)
+        default = command.out if name == "out" else False
+        parameters.append(_keyword(name, Annotated[kind, option], default))
     if command.common:
         text = f"Show all {len(parameters) + 2} options, and all about each."
         every = typer.Option("--help-all", is_eager=True, callback=_show_all, help=text)
@@ -111,7 +102,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
                 raise SettingError(
                     f"out must name a folder; got {out!r}. Write . for the current one."
                 )
-            given: dict[str, Any] = {"overwrite": False, "verbose": False}
+            given: dict[str, Any] = {n: options.pop(n, False) for n in ("overwrite", "verbose")}
             for name, value in options.items():
                 given |= _given(name, value, *declared[name])
             command.start(given, Path(out))
@@ -132,6 +123,7 @@ def flag_of(name: str, spec: Setting) -> str:
 def as_typed(declared: Mapping[str, tuple[type, Setting]], text: str) -> str:
     """An error's text with the options as they are typed, not as Python's arguments."""
     flags = {name: flag_of(name, spec) for name, (_, spec) in declared.items()}
+    flags |= {name: f"--{name}" for name in OUTPUTS if name not in flags}
     python = {spec.python: flags[name] for name, (_, spec) in declared.items() if spec.python}
     flags = {**python, **flags}
     dashed = {name.replace("_", "-"): flag for name, flag in flags.items()}

@@ -31,7 +31,9 @@ STAGES: dict[str, dict[str, int]] = {
         "judge the labels again": 4, "influence on others": 4,
         "information in random subsets": 1, "leave each group out": 1,
     },
-    "Training networks": {"retrain networks": 10, "retrain on what is kept": 90},
+    "Training networks": {
+        "retrain networks": 10, "retrain without suspects": 5, "retrain on what is kept": 85,
+    },
     "Comparing actions": {"compare acts": 98, "retrain without each sample": 2},
 }  # fmt: skip
 
@@ -78,10 +80,10 @@ class ProgressDisplay:
         stage = next((name for name, steps in STAGES.items() if step in steps), "")
         if not stage:
             return f"{step[:1].upper()}{step[1:]}", part
-        now = self._names.index(self._stage) if self._stage in STAGES else 0
+        now = max((k for k, name in enumerate(self._names) if name in self._done), default=0)
         if self._names.index(stage) < now:
-            last = now == len(self._names) - 1
-            return self._names[now + (not last and self._done[self._stage] >= 1)], 0.0
+            is_last, is_whole = now == len(self._names) - 1, self._done[self._names[now]] >= 1
+            return self._names[now + (is_whole and not is_last)], 0.0
         shares = STAGES[stage]
         before = sum(list(shares.values())[: list(shares).index(step)])
         return stage, (before + part * shares[step]) / sum(shares.values())
@@ -108,8 +110,8 @@ def page_lines(page: Page, *, verbose: bool = False) -> list[RenderableType]:
     if verbose:
         tables = (b for b in page.blocks if isinstance(b, page_parts.Table) and b.in_terminal)
         shown += [rows_table(table.columns, table.rows) for table in tables]
-        shown += [plain_text(f"Data: {line}.") for line in (columns_line(page.columns),) if line]
-    shown += map(plain_text, answer)
+    columns = [f"Data: {line}." for line in (columns_line(page.columns),) if line]
+    shown += map(plain_text, (*columns, *answer))
     shown += warned(page.warnings if verbose else page.warnings[:MOST_WARNINGS])
     more = 0 if verbose else len(page.warnings) - MOST_WARNINGS
     return shown + [Text(f"{count(more, 'more warning')}: --verbose shows all.")] * (more > 0)

@@ -161,7 +161,6 @@ def log_histogram(
     *,
     bins: int = 40,
     smallest: float = 1e-12,
-    shares: bool = False,
 ) -> Figure:
     """A histogram on a logarithmic axis."""
     top = float(values.max())
@@ -169,15 +168,8 @@ def log_histogram(
     low, high = float(exponents.min()), float(exponents.max())
     low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
     edges = np.linspace(low, high, bins + 1)
-    if shares:
-        for name, inside, colour in groups:
-            share = 100 * np.histogram(exponents[inside], edges)[0] / max(1, int(inside.sum()))
-            stroke = {"shape": "hvh", "color": colour, "width": 2}
-            look = {"mode": "lines", "line": stroke, "fill": "tozeroy" if len(groups) < 4 else None}
-            _scatter(figure, (edges[1:] + edges[:-1]) / 2, share, name, hover, look, 28)
-    else:
-        ranges = [f"{10**a:.2g} to {10**b:.2g}" for a, b in pairwise(edges)]
-        stacked(figure, exponents, groups, edges, hover, customdata=ranges)
+    ranges = [f"{10**a:.2g} to {10**b:.2g}" for a, b in pairwise(edges)]
+    stacked(figure, exponents, groups, edges, hover, customdata=ranges)
     ticks, texts = decades(int(np.ceil(edges[0])), int(np.floor(edges[-1])))
     figure.update_xaxes(tickvals=ticks, ticktext=texts)
     return figure

@@ -117,10 +117,10 @@ def gain_text(gain: float, low: float, high: float, metric: str) -> str:
 
 
 def gain_numbers(gain: float, low: float, high: float, metric: str) -> tuple[str, str, str]:
-    """A gain and both ends as every sentence and table has them, with the digits that they need."""
+    """A gain and both ends as every sentence has them; a digit more where that is 0."""
     values = [one * (100 if in_points(metric) else 1) for one in (gain, low, high)]
     digits = 1 if in_points(metric) else 3
-    digits += any(one and not round(one, digits) for one in values)
+    digits += bool(values[0] and not round(values[0], digits))
     value, least, most = (f"{one:.{digits}f}".replace("-", "−") for one in values)
     return value, least, most
 

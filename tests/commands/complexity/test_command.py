@@ -35,12 +35,12 @@ def curve():
 def test_a_curve_writes_its_files_and_names_the_page_last(tmp_path):
     args = [*KNN, "--accuracy", 0.9, "--accuracy", 0.999, "--repeats", 3]
     out = tmp_path / "deep" / "curve"
-    result = succeed("complexity", "iris", *args, "--out", out)
+    result = succeed("complexity", "iris", *args, "--verbose", "--out", out)
     assert listed(out) == sorted([*CURVE_FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("samples needed", "90 % interval", "never reached in", "Twice the samples"):
         assert word in words(result)
-    assert "fit to growing parts of the data" in result.stderr
+    assert "Fit to growing parts of the data" in result.stderr
     table = columns(out / "fits.parquet")
     assert list(table) == ["samples", "repeat", "score"]
     said = summary(out)
@@ -57,7 +57,7 @@ def test_teachers_write_their_files_and_go_on_where_they_stopped(tmp_path):
     # Two students need hardly any samples.
     args = ["--inputs", "2:4", "--width", 2, "--teachers", 2, "--students", 3, "--depth", 1]
     args += ["--max-samples", 128, "--store", tmp_path / "kept"]
-    result, out = succeed("complexity", *args, "--out", tmp_path / "t"), tmp_path / "t"
+    result, out = succeed("complexity", *args, "--verbose", "--out", tmp_path / "t"), tmp_path / "t"
     assert listed(out) == sorted([*TEACHER_FILES, "index.html"])
     for word in ("median N", "range over teachers", "not recovered"):
         assert word in words(result)
@@ -142,7 +142,7 @@ def test_ranges_and_lists():
 
 
 test_bad_input_costs_one_line_and_writes_nothing = refusals({
-    'complexity iris --inputs 5': "data does not go with --inputs",
+    'complexity iris --inputs 5': "DATA does not go with --inputs",
     '--teachers 3': "teachers needs --inputs or --width",
     'complexity --inputs 5 --model linear': "model needs DATA",
     '--accuracy 95': r"accuracy must lie in \(0, 1\).*got 95",

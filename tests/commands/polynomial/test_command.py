@@ -50,7 +50,7 @@ def data(tmp_path_factory):
 def fitted(data, tmp_path_factory):
     """What one fit of images wrote and printed."""
     out = tmp_path_factory.mktemp("out") / "deep" / "fit"
-    return out, succeed("polynomial", data / "images.npz", "--out", out)
+    return out, succeed("polynomial", data / "images.npz", "--verbose", "--out", out)
 
 
 def test_predictions_are_those_of_the_model_file(data, fitted):
@@ -59,7 +59,7 @@ def test_predictions_are_those_of_the_model_file(data, fitted):
     assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("this", "linear", "commonest", "95 %", "ridge", "675: products"):
         assert word in result.stdout
-    assert "images with noise: " in result.stderr
+    assert "Images with noise" in result.stderr
     _, val = load(data / "images.npz")
     table = columns(out / "predictions.parquet")
     outputs = load_surrogate(out / "polynomial.safetensors").outputs(val.x)

@@ -235,8 +235,8 @@ def test_information_beside_subsets_is_the_librarys_own_and_has_columns(noisy):
     summary = json.loads(files(found, page)["summary.json"])["average_information"]
     assert summary["fractions"] == [0.25, 0.5, 0.75]
     assert summary["most_draws_a_sample"] == 6
-    (section,) = (s for s in page.sections if s.anchor == "subsets")
-    assert "Means over 6 draws a sample at most" in section.blocks[-1].text
+    (section,) = (s for s in page.sections if s.anchor == "pairs")
+    assert "Means over 6 draws per sample at most" in section.blocks[-1].text
     assert "average_information" not in score_table(run(train, val, replace(settings, subsets=0)))
 
 

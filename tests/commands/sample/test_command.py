@@ -53,12 +53,12 @@ def findings(function="runge", **change):
 
 def test_sample_writes_its_files_which_can_be_loaded_again(tmp_path):
     out = tmp_path / "deep" / "sampled"
-    result = succeed("sample", "runge", *SMALL, "--out", out)
+    result = succeed("sample", "runge", *SMALL, "--verbose", "--out", out)
     assert listed(out) == sorted([*FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("largest", "root mean square", "6 new points", "autograd derivatives"):
         assert word in words(result)
-    for step in ("label points", "derivatives", "sample again", "retrain networks"):
+    for step in ("Label points", "Derivatives", "Sample again", "Training networks"):
         assert step in result.stderr
     said = summary(out)
     assert said["comparison"]["designs"] == ["uniform", "Taylor-based"]

@@ -68,7 +68,7 @@ TABLE = ["table.csv", "--target", "answer", "--ids", "key"]
 def written(data, tmp_path_factory):
     """What one weighting wrote and printed."""
     out = tmp_path_factory.mktemp("out") / "deep" / "weights"
-    return out, succeed("weigh", data / TABLE[0], *TABLE[1:], *QUICK, "--out", out)
+    return out, succeed("weigh", data / TABLE[0], *TABLE[1:], *QUICK, "--verbose", "--out", out)
 
 
 def test_it_writes_its_files_and_names_the_page_last(written):
@@ -77,7 +77,7 @@ def test_it_writes_its_files_and_names_the_page_last(written):
     assert result.stdout.splitlines()[-1] == f"Page: {out / 'index.html'}"
     for word in ("no weights", "local variance", "class-balanced", "95 % interval", "heaviest"):
         assert word in result.stdout
-    assert "train with and without weights: " in result.stderr
+    assert "Train with and without weights" in result.stderr
     said = summary(out)
     names = [row["weighting"] for row in said["gain"]]
     assert names == ["no weights", "local variance", "class-balanced"]
@@ -164,7 +164,7 @@ def test_given_weights_are_not_trained_again(here):
     train, _ = load("classes.npz")
     torch.save(build_model("mlp:width=8", train, seed=5).state_dict(), "net.pt")
     result = succeed("weigh", "classes.npz", *QUICK, "--weights", "net.pt", "--out", "out")
-    assert "train the network" not in result.stderr
+    assert "Train the network" not in result.stderr
     model = summary()["facts"]["Model"]
     assert re.search(r"weights of net\.pt, SHA-256 [0-9a-f]{16}$", model)
     one, other = torch.load("net.pt"), build_model("mlp:width=8", train, seed=6).state_dict()
@@ -202,7 +202,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--method odd': "method must be one of local_variance, .*got 'odd'",
     '--features odd': "features must be one of auto, .*got 'odd'",
     '--search odd': "search must be 'auto', .*got 'odd'",
-    '--neighbors 96': "n_neighbors must be .* 96; got 96",
+    '--neighbors 96': "--neighbors must be .* 96; got 96",
     '--seeds 1': "seeds 0 .* or at least 2; got 0 and 1",
     '--tune -1': "tune must be at least 0.*got -1",
     '--tune 3 --features inputs': "tune searches .*'inputs'",

@@ -112,11 +112,8 @@ COMMAND = Lab(
 
     Examples:
       datassay lab
-
       datassay lab weight-decay --out decay --set alphas=0.01,0.3 --seed 4
-
       datassay lab all --out gallery
-
       datassay lab --json
     """,
     settings=LabSettings,

@@ -68,11 +68,8 @@ COMMAND = _Apply(
 
     Examples:
       datassay apply reviews.csv report --out clean
-
       datassay apply reviews.csv report --accept-suggested 0.9 --out clean
-
       datassay apply photos/ decisions.json --out clean --copy
-
       datassay run clean --before report --out after
     """,
     settings=ApplySettings,

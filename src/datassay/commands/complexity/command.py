@@ -113,9 +113,7 @@ COMMAND = Complexity(
 
     Examples:
       datassay complexity digits --model mlp --accuracy 0.98
-
       datassay complexity table.csv --target label --model sklearn.ensemble:RandomForestClassifier
-
       datassay complexity --inputs 5:40 --width 5 --store trials
     """,
     settings=CurveSettings,

@@ -65,15 +65,10 @@ COMMAND = Command(
 
     Examples:
       datassay explain digits --model mlp:width=32 --weights my.safetensors
-
       datassay explain photos/ --model own.networks:resnet --weights a.pt --weights b.pt
-
       datassay explain train.csv --target label --weights my.pt --queries new.csv --measure loss
-
       datassay explain tokens.npz --model my.py:bert --weights bert.safetensors --parameters lora_
-
       datassay explain mnist/ --model cnn --weights my.safetensors --curvature ekfac --plan
-
       datassay explain mnist/ --model cnn --weights my.safetensors --index ix --queries new.npz
     """,
     settings=ExplainSettings,

@@ -90,9 +90,7 @@ COMMAND = _Export(
 
     Examples:
       datassay export report --to label-studio --out tasks
-
       datassay export report --to datalab --out issues
-
       datassay export report --to spotlight --data moved/photos --out spot
     """,
     settings=ExportSettings,

@@ -42,9 +42,7 @@ COMMAND = Command(
 
     Examples:
       datassay partition routable --out blocks
-
       datassay partition sd2 --blocks 2
-
       datassay partition table.parquet --target label --source clinic --max-blocks 3
     """,
     settings=PartitionSettings,

@@ -60,13 +60,9 @@ COMMAND = Command(
 
     Examples:
       datassay polynomial digits --out readable
-
       datassay polynomial mnist/ --solver batched --n-batches 60 --batch-size 2000
-
       datassay polynomial table.parquet --target price --degree 3 --ridge 10
-
       datassay polynomial mnist/ --store sums      # goes on where it was interrupted
-
       datassay polynomial usps/ --model readable/polynomial.safetensors
     """,
     settings=PolynomialSettings,

@@ -28,9 +28,7 @@ COMMAND = Command(
 
     Examples:
       datassay score digits --seed 0 --out seed0
-
       datassay score digits --seed 1 --out seed1
-
       datassay report seed0 seed1 --out compared
     """,
     settings=ReportSettings,

@@ -150,11 +150,8 @@ SCORE = _Run(
 
     Examples:
       datassay score digits --out scores
-
       datassay score table.parquet --target label --source clinic --attribution loss --top 20
-
       datassay score table.csv --target label --subsets 10
-
       datassay score digits --smoothing sgd --batch-size 64 --lr 0.0005 --weight-decay 0.01
     """,
     settings=ScoreSettings,
@@ -177,7 +174,6 @@ SUMMARIZE = _Summarize(
 
     Examples:
       datassay summarize digits --fraction 0.5 --out half
-
       datassay summarize digits --fraction 0.1 --rule boundary --no-drop-suspects --out tenth
     """,
     settings=KeepSettings,

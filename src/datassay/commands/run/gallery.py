@@ -49,25 +49,15 @@ def gallery(findings: Findings) -> Gallery:
 
 def first_samples(findings: Findings, first: np.ndarray) -> Gallery:
     """Six of the samples to review, drawn: how each is labelled and what it looks like."""
-    shown = first[:N_FIRST]
-    cards = (
-        Card(id=str(findings.samples.ids[i]), label=_looks_like(findings, int(i)), drawing=drawing)
-        for i, drawing in zip(shown, draw(findings.samples, shown), strict=True)
-    )
+    shown, cards = first[:N_FIRST], []
+    words = ("labelled", "looks like")
+    words = words if findings.issues.posterior is not None else ("given", "expected")
+    for i, drawing in zip(shown, draw(findings.samples, shown), strict=True):
+        card = _card(findings, int(i), (), drawing)
+        other = f", {words[1]} {shortened(card.suggested, 40)}" if card.suggested else ""
+        label = f"{words[0]} {shortened(card.label, 40)}{other}"
+        cards += [Card(card.id, label, drawing)]
     return Gallery(tuple(cards))
-
-
-def _looks_like(findings: Findings, i: int) -> str:
-    """What the label of a sample is, and what it should rather be."""
-    samples, suggested = findings.samples, findings.issues.suggested_label[i]
-    if findings.has_several_labels:
-        given, other = labels_given(samples.y[i]), labels_given(suggested)
-        return given if given == other else f"{given}, looks like {other}"
-    given, other = (label_text(samples.class_names, one) for one in (samples.y[i], suggested))
-    if not samples.is_classification:
-        return f"given {given}, expected {other}"
-    labelled = f"labelled {shortened(given, 40)}"
-    return labelled if given == other else f"{labelled}, looks like {shortened(other, 40)}"
 
 
 def chosen(findings: Findings) -> dict[int, tuple[str, ...]]:
@@ -131,15 +121,11 @@ def times_median(information: float, findings: Findings) -> str:
 
 
 def _note(findings: Findings, n_shown: int) -> str:
-    n, n_issues = len(findings.samples), int(findings.issues.is_issue.sum())
+    n, first = len(findings.samples), min(N_ISSUES, len(to_check(findings)))
     scope = "of each class" if findings.samples.is_classification else "of all"
-    drawn = f"{n_shown} of {count(n, 'sample')} are drawn here: the most and least informative"
-    if not n_issues:
-        first = len(to_check(findings))
-        likeliest = f", and the {first} labels most likely wrong" if first else ""
-        return f"{drawn} {scope}{likeliest}."
-    which = f"the {N_ISSUES} likeliest of {n_issues:,}" if n_issues > N_ISSUES else "all"
-    return f"{drawn} {scope}, and {which} suspected label errors."
+    likely = f", and the {count(first, 'label')} most likely wrong" if first else ""
+    drawn = f"{n_shown} of {count(n, 'sample')} are drawn here"
+    return f"{drawn}: the most and least informative {scope}{likely}."
 
 
 def pair_cards(findings: Findings) -> tuple[tuple[CardPair, ...], tuple[CardPair, ...]]:

@@ -7,18 +7,11 @@ from dataclasses import asdict
 import numpy as np
 
 from datassay.commands.run.findings import Findings
-from datassay.data.samples import wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
-from datassay.report.wording import rough_percent, shortened
 from datassay.results import result
 from datassay.score.label_issues import FEWEST, LabelIssues, LabelNoise
 
 LEAST_SHARE = 0.005  # Smaller confusions are not told.
-OVERLOOKED = (
-    "Errors that depend on the input itself, as when people mislabel hard samples, and errors "
-    "spread over many pairs of classes of a small set look like hard samples: more labels are then "
-    "wrong than stated, and the order of the list is the better guide."
-)
 MOST_KEPT, MOST_CLASSES = 100, 50
 ANOTHER = "another class"
 
@@ -73,40 +66,10 @@ def confusions(findings: Findings) -> list[Confusion]:
     return sorted(told, key=lambda c: -c.share)
 
 
-def noise_sentence(findings: Findings) -> str:
-    """How wrong labels are spread; empty where none is expected."""
-    confused, several = confusions(findings), findings.has_several_labels
-    uniform = [1 - np.diagonal(one.transition).mean() for one in findings.issues.noise]
-    rate = float(np.mean(uniform)) if uniform else 0.0
-    if not confused:
-        spread = f"Wrong labels are spread evenly ({rough_percent(rate)} of labels)."
-        return spread if rate >= LEAST_SHARE else ""
-    shown = ", ".join(_confusion(one, several=several) for one in confused[:3])
-    more = f", and {len(confused) - 3} more such" * (len(confused) > 3)
-    start = "are not spread evenly" if several else "depend on the class"
-    return f"Wrong labels {start}: {shown}{more}."
-
-
-def _confusion(one: Confusion, *, several: bool) -> str:
-    if several:
-        is_missing, share = one.given == "missing", rough_percent(one.share)
-        what, which = ("missing from", "with") if is_missing else ("given to", "without")
-        return f"{one.true} is {what} {share} of the samples {which} it"
-    given = one.given if one.given == ANOTHER else f"“{shortened(one.given)}”"
-    return f"“{shortened(one.true)}” is given as {given} in {rough_percent(one.share)} of cases"
-
-
-def truth_sentence(findings: Findings) -> str:
-    """How right the suspicions are, where the true labels are known; else empty."""
-    wrong, suspect = wrong_labels(findings.samples), findings.issues.is_issue
-    if wrong is None or not wrong.any():
-        same = "The true labels are known, and no given label differs from them."
-        return "" if wrong is None else same
-    hits, n_wrong, n_suspect = int((wrong & suspect).sum()), int(wrong.sum()), int(suspect.sum())
-    found = f"{hits:,} of the {n_wrong:,} wrong labels (recall {hits / n_wrong:.2f})"
-    right = f", and {hits:,} of {n_suspect:,} suspicions are right (precision "
-    right += f"{hits / n_suspect:.2f})" if n_suspect else ""
-    return f"The true labels are known: this finds {found}{right * bool(n_suspect)}."
+def noise_share(findings: Findings) -> float:
+    """Which share of labels is wrong, by the noise that explains them best."""
+    rates = [1 - np.diagonal(one.transition).mean() for one in findings.issues.noise]
+    return float(np.mean(rates)) if rates else 0.0
 
 
 def label_facts(findings: Findings) -> dict[str, object]:

@@ -20,6 +20,7 @@ from datassay.data.settings import Corruption
 from datassay.score.settings import Smoothing, Training
 from datassay.setting import setting
 
+LOO, COLLECT = "datassay.score.leave_one_out:leave_one_out.", "datassay.collect.collection:collect."
 OWN_HELP = (
     "Also a scikit-learn estimator, as sklearn.ensemble:HistGradientBoostingClassifier: it judges "
     "the labels and is retrained in the comparisons; other scores are those of the auto network."
@@ -34,27 +35,14 @@ class TrainingSettings:
     weights: Path | None = setting(
         None, "Weights to start from (.safetensors or a state dict), trained on OTHER data."
     )
-    allow_trained: bool = setting(
-        Collection.allow_trained, of="datassay.collect.collection:collect.allow_trained"
-    )
+    allow_trained: bool = setting(Collection.allow_trained, of=f"{COLLECT}allow_trained")
     lr: float | str = setting(
-        Training.lr,
-        of="datassay.score.leave_one_out:leave_one_out.lr",
-        read=lambda text: number_or(text, "auto", "lr"),
+        Training.lr, of=f"{LOO}lr", read=lambda text: number_or(text, "auto", "lr")
     )
-    steps: int = setting(
-        Training.steps, "Steps of gradient descent that the linearised network is trained for."
-    )
-    weight_decay: float = setting(
-        Training.weight_decay, of="datassay.score.leave_one_out:leave_one_out.weight_decay"
-    )
-    reduction: str = setting(
-        Training.reduction,
-        "Whether the loss is a sum or mean over samples, which --lr and --weight-decay refer to.",
-    )
-    dynamics: str = setting(
-        Training.dynamics, of="datassay.score.leave_one_out:leave_one_out.dynamics"
-    )
+    steps: int = setting(Training.steps, "Steps of gradient descent of the linearised network.")
+    weight_decay: float = setting(Training.weight_decay, of=f"{LOO}weight_decay")
+    reduction: str = setting(Training.reduction, "Loss over samples: sum or mean, for --lr too.")
+    dynamics: str = setting(Training.dynamics, of=f"{LOO}dynamics")
     label_noise: str = setting(
         "auto",
         "Wrong labels to look for: uniform (as often in every class), class (depending on it) or "
@@ -100,12 +88,8 @@ class RunSettings(TrainingSettings):
         "start",
         "Network that these effects are of: start (linearised, exact) or trained (to first order).",
     )
-    top: int = setting(
-        5, "Training samples listed for each validation sample and direction of their effect."
-    )
-    subsets: int = setting(
-        0, "Random subsets of each size to average information over, at least 8; 0: none."
-    )
+    top: int = setting(5, "Training samples listed for each validation sample and direction.")
+    subsets: int = setting(0, "Random subsets a size to average information over; 0, or from 8.")
     projection: int | str | None = setting(
         Collection.projection,
         "Random features of the gradients: auto, none (exact gradients), or how many a tensor.",
@@ -118,11 +102,9 @@ class RunSettings(TrainingSettings):
     rank_correlation: float | None = setting(
         None, "Rank correlation with exact scores to reach, by the smallest projection that does."
     )
-    products: str = setting(Collection.products, of="datassay.collect.collection:collect.products")
-    device: str = setting(Collection.device, of="datassay.collect.collection:collect.device")
-    curve_seeds: int = setting(
-        5, "Networks retrained for each point of the removal curve; 0: none."
-    )
+    products: str = setting(Collection.products, of=f"{COLLECT}products")
+    device: str = setting(Collection.device, of=f"{COLLECT}device")
+    curve_seeds: int = setting(5, "Networks for each point of the removal curve; 0: none.")
     budget: float = setting(
         60.0,
         "Most seconds for training networks again: once for the removal curve, once for comparing "
@@ -137,16 +119,10 @@ class RunSettings(TrainingSettings):
     store: str | None = setting(
         Computing.store, "Folder or URL that keeps finished work; the same command then goes on."
     )
-    engine: str = setting(
-        Computing.engine,
-        "Where work is done: in_process, processes (on this machine) or ray; same numbers.",
-    )
-    address: str | None = setting(
-        Computing.address, "Address of a running Ray cluster (default: one is started here)."
-    )
+    engine: str = setting(Computing.engine, "Where to compute: in_process, processes or ray.")
+    address: str | None = setting(Computing.address, "Ray cluster to use (default: start one).")
     workers: int | None = setting(
-        Computing.workers,
-        "Number of processes, or of workers of a Ray started here (default: by cores).",
+        Computing.workers, "Processes or Ray workers (default: by cores)."
     )
 
     @property

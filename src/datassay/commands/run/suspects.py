@@ -13,7 +13,7 @@ from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
 from datassay.report.page import Row, Table
 from datassay.report.tables import column
-from datassay.report.wording import label_text, number, percent, value_text
+from datassay.report.wording import label_text, percent, value_text
 from datassay.score.checks.columns import columns_first
 
 MOST_ROWS, MOST_COLUMNS = 200, 12
@@ -24,37 +24,33 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def suspects_shown(findings: Findings) -> Table | None:
     """The suspects of a table, at most 200, the most suspect first; None where there are none."""
-    rows, all_suspects = findings.samples.rows, to_check(findings)
-    if rows is None or not len(all_suspects):
+    all_suspects = to_check(findings)
+    if findings.samples.rows is None or not len(all_suspects):
         return None
-    shown, own = all_suspects[:MOST_ROWS], columns_first(findings.samples)
-    information = findings.information.information
-    place = np.argsort(np.argsort(information, kind="stable")) / max(1, len(information) - 1)
-    ids, given, suggested = _words(findings, shown)
-    chances = findings.issues.probability[shown].tolist()
+    own, n = columns_first(findings.samples), len(all_suspects)
+    information, shown = findings.information.information, all_suspects[:MOST_ROWS]
+    table = suspects_table(findings).slice(0, MOST_ROWS)
+    ids, given, suggested, wrong, _, *values = (one.to_pylist() for one in table.columns)
+    rank = np.argsort(np.argsort(information, kind="stable")) / max(1, len(information) - 1)
     columns = {
         "given": given,
         "suggested": suggested,
-        "wrong": [percent(round(chance, 2)) for chance in chances],
-        "rank": [f"{rank:,}" for rank in range(1, len(shown) + 1)],
-        "information": [f"{number(value)} nats" for value in information[shown].tolist()],
-        "percentile": [f"{100 * place[i]:.0f}" for i in shown],
+        "wrong": [percent(round(chance, 2)) for chance in wrong],
+        "percentile": [f"{100 * rank[i]:.0f}" for i in shown],
+        **{name: map(value_text, one) for name, one in zip(own, values, strict=True)},
     }
-    taken = rows.select(own[:MOST_COLUMNS]).take(pa.array(shown))
-    values = [[value_text(v) for v in one.to_pylist()] for one in taken.columns]
-    cells = zip(ids, zip(*columns.values(), *values, strict=True), strict=True)
+    columns = dict(list(columns.items())[: 4 + MOST_COLUMNS])
     note = (
         "Wrong: how likely the given label is wrong. Percentile: of the information, among all "
         "rows. Click a heading to sort."
     )
-    if len(all_suspects) > len(shown):
-        note += f" The {len(shown)} most suspect of {len(all_suspects):,}; {FILE} holds all."
+    note += f" The {MOST_ROWS} most suspect of {n:,}." if n > MOST_ROWS else ""
     if len(own) > MOST_COLUMNS:
-        note += f" The {MOST_COLUMNS} of {len(own)} columns that tell most of the target; "
-        note += f"{FILE} holds all."
+        note += f" The {MOST_COLUMNS} of {len(own)} columns that tell most of the target."
+    rows = zip(ids, zip(*columns.values(), strict=True), strict=True)
     return Table(
-        "Suspects", ("id", *columns, *own[:MOST_COLUMNS]),
-        tuple(Row(str(name), cell) for name, cell in cells), wraps=False, sortable=True, note=note,
+        "Suspects", ("id", *columns), tuple(Row(str(name), cells) for name, cells in rows),
+        wraps=False, sortable=True, note=note,
     )  # fmt: skip
 
 

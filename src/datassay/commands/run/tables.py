@@ -9,6 +9,7 @@ from datassay.act.choose.compare import EXPECTED, ActionGain, ActionTable
 from datassay.act.remove.baselines import Contest
 from datassay.act.review.gain import BeforeAfter, GainRow
 from datassay.commands.run.findings import Findings
+from datassay.commands.run.gallery import times_median
 from datassay.commands.run.labels import Confusion
 from datassay.report.page import Details, Row, Table
 from datassay.report.wording import (
@@ -23,10 +24,7 @@ from datassay.report.wording import (
 from datassay.score.checks.data_issues import DataIssues
 
 MOST_PAIRS, MOST_NEAR, MOST_COLUMNS, MOST_CONFUSIONS = 20, 50, 3, 20
-GROUP_COLUMNS = (
-    "samples", "total, nats", "mean", "95 % interval", "median", "share", "jointly, nats",
-    "suspects",
-)  # fmt: skip
+GROUP_COLUMNS = ("samples", "median", "total, nats", "share", "jointly, nats", "suspects")
 JOINTLY = (
     "Jointly: what the network loses without the whole {}. Samples that can stand in for each "
     "other carry little information alone and much jointly."
@@ -75,19 +73,10 @@ def acts_details(table: ActionTable) -> Details:
     )  # fmt: skip
     note = (
         "Control: as many samples at random, the same weights shuffled, blocks at random. Left out "
-        "are suspects first, then the least informative samples. "
+        "are suspects first, then the least informative samples."
     )
-    note += f"In depth: datassay {', '.join(_in_depth(table))}."
     shown = Table("Details of the actions", columns, tuple(rows), prose=True, note=note)
     return Details("Controls, samples and seconds of each action", (shown,))
-
-
-def _in_depth(table: ActionTable) -> tuple[str, ...]:
-    """The commands that go into the actions of a table."""
-    kinds = {act.kind for act in table.actions}
-    commands = [kind.command for kind in action_kinds().values() if kind.name in kinds]
-    commands += ["complexity"] * (MORE in kinds)
-    return tuple(dict.fromkeys(filter(None, commands)))
 
 
 def _interval(row: GainRow, metric: str) -> str:
@@ -170,13 +159,10 @@ def group_table(findings: Findings, by: str) -> Table:
         order.sort(key=lambda g: samples.class_names.index(str(totals.names[g])))
     rows = []
     for g in order:
-        low, high = totals.mean_interval[g]
         cells = (
             f"{totals.count[g]:,}",
+            times_median(float(totals.median[g]), findings),
             number(totals.total[g]),
-            number(totals.mean[g]),
-            f"{number(low)} to {number(high)}",
-            number(totals.median[g]),
             f"{100 * totals.share[g]:.1f} %",
             "–" if whole is None else number(whole.information[g]),
             f"{findings.issues.is_issue[labels == totals.names[g]].sum():,}",

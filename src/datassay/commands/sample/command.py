@@ -49,9 +49,7 @@ COMMAND = Command(
 
     Examples:
       datassay sample runge --n-initial 8 --n-new 8 --initial grid --out sampled
-
       datassay sample bateman --n-initial 2000 --n-new 2000 --components 10 --epsilon 0.0005
-
       datassay sample simulator:drag --domain 0:1,-5:5 --derivatives finite --compare 0
     """,
     settings=SampleSettings,

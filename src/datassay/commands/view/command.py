@@ -78,7 +78,6 @@ COMMAND = _View(
 
     Examples:
       datassay view report
-
       datassay view report --data moved/table.csv --port 8800 --no-browser
     """,
     settings=ViewSettings,

@@ -51,11 +51,8 @@ COMMAND = Command(
 
     Examples:
       datassay weigh moons --out weights
-
       datassay weigh table.parquet --target label --ids key --neighbors 30 --max-ratio 20
-
       datassay weigh photos/ --model lenet5 --weights trained.safetensors
-
       datassay weigh digits --method active_bias --out uncertain
     """,
     settings=WeighSettings,
