@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click import Context
-from datassay.act.remove.rivals import Contest
 from typer.main import get_command
 
 from datassay.act.choose.compare import ActGain, ActTable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from datassay.act.choose import action as kinds
-from datassay.act.choose.action import DROP, RELABEL, MORE, REMOVE, action_kinds
+from datassay.act.choose.action import DROP, MORE, RELABEL, REMOVE, action_kinds
 from datassay.act.choose.compare import RETRAINED, ActionGain
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import suspected_classes, to_check
@@ -166,7 +166,9 @@ def _cards(
     findings: Findings, labels: Labels, typed: Typed, tried: tuple[ActionGain, ...]
 ) -> tuple[Advice, ...]:
     """What to do, best first."""
-    acts, metric = ((), "") if findings.acts is None else (findings.acts.actions, findings.acts.metric)
+    acts, metric = (
+        ((), "") if findings.acts is None else (findings.acts.actions, findings.acts.metric)
+    )
     others = [act for act in tried if act.kind not in {RELABEL, REMOVE, DROP}]
     cards = [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
     cards += [_action(act, metric, typed) for act in others if act.verdict == BETTER]
