@@ -64,7 +64,9 @@ COMMAND = _Apply(
 
     Examples:
       datassay apply reviews.csv report/decisions.parquet --out clean
+
       datassay apply photos/ decisions.json --out clean --copy
+
       datassay run clean --before report --out after
     """,
     settings=ApplySettings,

@@ -84,7 +84,9 @@ COMMAND = _Bench(
 
     Examples:
       datassay bench digits --model mlp:width=64
+
       datassay bench table.csv --target label --model my.py:network --lr 0.01 --minutes 5
+
       datassay bench photos/ --model cnn --halves 50 --store kept
     """,
     settings=TrustSettings,

@@ -96,11 +96,15 @@ COMMAND = _Index(
 
     Examples:
       datassay index train.csv --target label --model my.py:network --weights my.pt --out ix
+
       datassay explain train.csv --target label --model my.py:network --weights my.pt --index ix
       --queries new.csv
+
       datassay index train.csv --target label --model my.py:network --weights my.pt --out ix
       --append more.csv
+
       datassay index mnist/ --model cnn --weights my.safetensors --out s3://bucket/ix
+
       datassay index mnist/ --model cnn --weights my.safetensors --plan
     """,
     settings=IndexSettings,

@@ -54,7 +54,9 @@ COMMAND = Command(
 
     Examples:
       datassay purify sd2 --out purified
+
       datassay purify digits --noise 0.3 --noise-kind pair --out noisy
+
       datassay purify table.parquet --target label --ids key --max-fraction 0.3
     """,
     settings=PurifySettings,
