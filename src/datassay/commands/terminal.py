@@ -19,7 +19,7 @@ from datassay.report.page import Page, Row
 from datassay.report.wording import count
 
 FIRST_LINE = 30.0  # seconds in a log until a line says how far a stage is; twice as long each time
-REDRAWS = 2  # a second
+REDRAWS = 1  # a second
 MOST_BLOCKS, MOST_WARNINGS = 30, 3
 # What a user follows, in the order of a run, and the steps of the work that it is made of, with
 # the part of the stage that each is expected to take. Other steps are stages of their own.

@@ -65,7 +65,6 @@ COMMAND = _Example(
 
     Examples:
       datassay example digits --out example
-
       datassay example people --out people
     """,
     settings=ExampleSettings,
