@@ -198,7 +198,12 @@ def test_commands_are_those_of_the_command_line():
     """Each is read by the command line itself; flipped labels are read by no other command."""
     found = make_findings(acts=acts(MEND, BALANCE, DROP, MORE), facts={
         "Command": "datassay score data.csv --out 'my scores'"})  # fmt: skip
-    inputs = {"data": str(Path.cwd() / "my data.csv"), "drop": "a,b", "log_target": True}
+    inputs = {
+        "data": str(Path.cwd() / "my data.csv"),
+        "drop": "a,b",
+        "log_target": True,
+        "val_fraction": 0.0,
+    }
     lines = []
     for noise in (0.0, 0.1):
         origin = Origin(inputs | {"noise": noise}, "", noise)
