@@ -80,6 +80,8 @@ def _counted(text, values):
     if re.search(r"[Nn]o (?:label|target) (?:stands out|is suspected)|No suspected", text):
         if values["suspects"]:
             yield f"{text!r}, but {values['suspects']} are suspected"
+    if "Not tried: Correcting" in text and any(act["kind"] == "mend" for act in values["acts"]):
+        yield f"{text!r}, but that was tried"
     if "tried none is shown" in text and any(act["verdict"] == "better" for act in values["acts"]):
         yield f"{text!r}, but an action is better"
 

@@ -11,6 +11,7 @@ import pytest
 from click import Context
 from typer.main import get_command
 
+from datassay.act.actions.relabel import TOO_FEW
 from datassay.act.choose.compare import ActGain, ActTable
 from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
@@ -41,7 +42,7 @@ def acts(*gains, metric="accuracy"):
                 0.5, "" if kind == "more" else told, changed=50, cost=COST.get(kind, 0))
         for kind, gain, low, high, told in gains
     )  # fmt: skip
-    return ActTable(rows, ("Purifying: no.",), metric, 0.9, 0.9, 1435, 9, 5, 5, True, 1.0)
+    return ActTable(rows, ("Purifying: no.", TOO_FEW), metric, 0.9, 0.9, 1435, 9, 5, 5, True, 1.0)
 
 
 MEND = ("mend", 0.016, 0.007, 0.024, "better")
@@ -121,6 +122,7 @@ def test_no_sentence_of_a_page_contradicts_its_summary(make):
         "Removing 50 % of the samples and retraining gains 0.5 points.",
         "About 7 of 500 are expected to be wrong",
         "of 4 actions tried none is shown to help",
+        "Not tried: Correcting or removing labels",
     ],
 )
 def test_a_contradiction_is_noticed(planted):
@@ -198,7 +200,12 @@ def test_commands_are_those_of_the_command_line():
     """Each is read by the command line itself; flipped labels are read by no other command."""
     found = make_findings(acts=acts(MEND, BALANCE, DROP, MORE), facts={
         "Command": "datassay score data.csv --out 'my scores'"})  # fmt: skip
-    inputs = {"data": str(Path.cwd() / "my data.csv"), "drop": "a,b", "log_target": True}
+    inputs = {
+        "data": str(Path.cwd() / "my data.csv"),
+        "drop": "a,b",
+        "log_target": True,
+        "val_fraction": 0.0,
+    }
     lines = []
     for noise in (0.0, 0.1):
         origin = Origin(inputs | {"noise": noise}, "", noise)

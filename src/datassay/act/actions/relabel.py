@@ -5,12 +5,14 @@ from __future__ import annotations
 from datassay.act.choose.action import RELABEL, Action, ActionKind, ProposalScores, relabelling
 from datassay.data.samples import SampleSet
 
+TOO_FEW = "Correcting or removing labels: too few stand out as wrong."
+
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     """The suggested labels, where any label is suspected."""
     issues = scores.issues
     if not issues.is_issue.any():
-        return "Relabelling or removing suspects: no label is suspected."
+        return TOO_FEW
     return relabelling(train, issues.suggested_label.reshape(train.y.shape), issues.is_issue)
 
 

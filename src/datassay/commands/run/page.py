@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from datassay.act.actions.relabel import TOO_FEW
+from datassay.act.choose.action import MEND
 from datassay.commands.run import figures, gallery, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
 from datassay.commands.run.findings import Findings
@@ -103,6 +105,12 @@ def _numbers(findings: Findings, said: Verdict) -> dict[str, Any]:
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in shown if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
+        # What one part did not propose, another may have.
+        "left_out": [
+            one
+            for one in (() if f.acts is None else f.acts.left_out)
+            if one != TOO_FEW or all(act.kind != MEND for act in said.tried)
+        ],
         "n_top": len(top),
         "n_top_suspects": int(suspect[top].sum()),
         "confused": confusions(f),

@@ -108,7 +108,7 @@ def before_table(before: BeforeAfter) -> Table:
     return Table("Before and after", columns, tuple(rows), in_terminal=True)
 
 
-def relabelled_table(before: BeforeAfter) -> Table | None:
+def relabelled_table(before: BeforeAfter) -> Details | None:
     """Which labels were changed to which, the most frequent first; None where none was."""
     shown = before.relabelled[:MOST_PAIRS]
     if not shown:
@@ -117,7 +117,9 @@ def relabelled_table(before: BeforeAfter) -> Table | None:
     more = len(before.relabelled) - len(shown)
     note = f"And {count(more, 'more pair')} of classes." if more else ""
     columns = ("label before", "label now", "samples")
-    return Table("Changed labels", columns, rows, caption="Changed labels", note=note)
+    return Details(
+        "Which labels were changed", (Table("Changed labels", columns, rows, note=note),)
+    )
 
 
 def issues_table(found: DataIssues) -> Table:

@@ -39,11 +39,14 @@ class Typed:
             return ""
         if command == "view":
             return shlex.join(["datassay", "view", self.out])
-        words = ["datassay", command, self._data]
+        words, skipped = ["datassay", command, self._data], {*options, "data"}
+        is_none = self._inputs.get("val_fraction") == 0  # held out, which only these three take
+        if self._inputs.get("held_out") or (is_none and command not in {*OUT, "summarize"}):
+            skipped |= {"val_fraction"}
         for cls in (DataInputs, NoiseInputs):
             for name, spec in settings_of(cls).items():
                 value = self._inputs.get(name)
-                if value in (None, default_of(cls, name)) or name in {*options, "data"}:
+                if value in (None, default_of(cls, name)) or name in skipped:
                     continue
                 option = f"--{spec.name or name.replace('_', '-')}"
                 words += [option] if value is True else [option, str(value)]

@@ -212,7 +212,8 @@ def _label_card(
         # Correcting them first; removing them only where that helps.
         told = [act for act in tried if act.kind == RELABEL]
         told += [a for a in tried if a.kind == REMOVE and a.verdict in {BETTER, PERHAPS}]
-        text = [f"Of these {right}.", *(f"{_capital(clause(act, metric))}." for act in told)]
+        which = "Of these" if labels.n_flagged > 1 else "Of such labels"
+        text = [f"{which} {right}.", *(f"{_capital(clause(act, metric))}." for act in told)]
         is_sure = not any(act.gain <= 0 for act in told[:1])
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:
