@@ -32,8 +32,9 @@ lint: .venv-dev/installed
 types: .venv-dev/installed
 	$(call silent,.venv-dev/bin/pyright --pythonpath .venv-dev/bin/python)
 
+# Not --quiet: with it mkdocs sees no warning, and --strict nothing to fail at.
 docs: .venv-dev/installed
-	$(call silent,NO_MKDOCS_2_WARNING=1 .venv-dev/bin/mkdocs build --strict --quiet --site-dir .site)
+	$(call silent,NO_MKDOCS_2_WARNING=1 .venv-dev/bin/mkdocs build --strict --site-dir .site)
 
 tests: .venv-dev/installed
 	.venv-dev/bin/python $(TEST) -m 'not slow'

@@ -15,13 +15,13 @@ import unicodedata
 from typing import NamedTuple
 
 PARAGRAPH = re.compile(r"<p>(?P<text>.*?)</p>", re.S)
-INDENTED = re.compile(
-    r'<div class="highlight"><pre><span></span><code>(?P<text>.*?)</code></pre></div>', re.S
-)
+BLOCK = r'<div class="(?:language-text )?highlight"><pre><span></span><code>'
+INDENTED = re.compile(rf"{BLOCK}(?P<text>.*?)</code></pre></div>", re.S)
 UNTOUCHED = re.compile(
     r"(<(?:code|pre|script|math|style|h1|h2|h3)\b.*?</(?:code|pre|script|math|style|h1|h2|h3)>|<[^>]*>)",
     re.S,
 )
+PROGRAM = re.compile(r"[\w)]\(\)|\w\.\w+\(|^\s*(?:import|from|#)|\w = \w{2,}\(\w+=|\*\*", re.M)
 RELATION = re.compile(r"[=≈≤≥∝←]|\bare\b")
 MATHS = re.compile(r"[Σ∂∇√‖λησΘΦδεφβαμΔ∝ΠΛℓ^_ᵢᵀ²³⁻½₀]")
 KNOWN = {
@@ -49,7 +49,9 @@ TOKEN = re.compile(
 )
 OPERATORS = set("=≈≤≥∝←→+−-±·<>,;:∈~∪∖≠/×") | {"is", "if", "are"}
 BIG = set("ΣΠ∫")
-LOWERED = re.compile(r"(?<![\w`])((?:\w|[ℓ∂∇])[\u0300-\u036f]?|[)\]‖])_(\{[^{}]+\}|\w{1,3})(?!\w)")
+LOWERED = re.compile(
+    r"(?<![\w`])((?:\w|[ℓ∂∇])[\u0300-\u036f]?|[)\]‖])_(\{[^{}]+\}|[A-Za-zα-ωΑ-Ω\d]{1,3})(?![A-Za-zα-ωΑ-Ω\d_])"
+)
 CELL = re.compile(r"<td[^>]*>(?P<text>[^<]*)</td>")
 ACCENTS = {"\u0302": "^", "\u0303": "~", "\u0304": "¯"}
 RAISED = re.compile(r"(?<=[\w)\]‖])\^(\((?:[^()]|\([^()]*\))+\)|\{[^{}]+\}|−?\w+)")
@@ -57,8 +59,8 @@ RAISED = re.compile(r"(?<=[\w)\]‖])\^(\((?:[^()]|\([^()]*\))+\)|\{[^{}]+\}|−
 
 def typeset(page: str) -> str:
     """The page with its equations as MathML, and with indices and exponents in its prose."""
-    page = INDENTED.sub(lambda m: _display(m["text"], rows=True) or m[0], page)
-    page = PARAGRAPH.sub(lambda m: _display(m["text"], rows=False) or m[0], page)
+    page = INDENTED.sub(lambda m: _display(m["text"], r"\n") or m[0], page)
+    page = PARAGRAPH.sub(lambda m: _display(m["text"], r";\s+|\n(?=[a-z]+:)") or m[0], page)
     page = CELL.sub(_cell, page)
     pieces = UNTOUCHED.split(page)
     return "".join(p if p.startswith("<") else _scripts(p) for p in pieces)
@@ -73,17 +75,18 @@ def _bare(text: str) -> str:
     return text[1:-1] if text[0] in "({" else text
 
 
-def _display(text: str, *, rows: bool) -> str | None:
-    """An equation with a line a clause; None where the text is prose or code."""
+def equation(text: str, clauses: str = r"\n") -> str:
+    """An equation in plain text as MathML, a line per clause."""
+    lines = map(_line, re.split(clauses, text.strip("\n")))
+    return f'<div class="equation">{"".join(lines)}</div>'
+
+
+def _display(text: str, clauses: str) -> str | None:
+    """None where the text is prose or a program."""
     plain = html.unescape(re.sub(r"<[^>]*>", "", text))
-    if not (RELATION.search(plain) and _is_maths(plain)):
-        return None
-    lines = plain.strip("\n").split("\n") if rows else re.split(r";\s+|\n(?=[a-z]+:)", plain)
-    if rows and any(
-        re.search(r"[\w)]\(\)|\w\.\w+\(|^\s*(?:import|from|#)|\w = \w+\(", line) for line in lines
-    ):
-        return None  # a program
-    return f'<div class="equation">{"".join(_line(line) for line in lines)}</div>'
+    if RELATION.search(plain) and _is_maths(plain) and not PROGRAM.search(plain):
+        return equation(plain, clauses)
+    return None
 
 
 def _is_maths(text: str) -> bool:

@@ -23,6 +23,7 @@ from typing import Any
 import griffe
 import typer
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -31,7 +32,7 @@ from datassay_lab.catalog import CHAPTERS, experiments
 from datassay_lab.experiment import Experiment
 
 sys.path.insert(0, str(Path(__file__).parent))
-from equations import typeset
+from equations import equation, typeset
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "bench" / "results.jsonl"
@@ -41,13 +42,16 @@ MODULES = (
     *("datassay.lm", "datassay.estimators", "datassay.report", "datassay.commands"),
     "datassay.errors",
 )
+# In a signature: a class's attribute, an ellipsis or an object, where the value should stand.
+NAMED_DEFAULT = re.compile(
+    r'<span class="o">=</span>(?:<span class="n">[A-Z]\w*</span><span class="o">\.</span>'
+    r'<span class="n">\w+|<span class="o">(?:\.\.\.|&lt;))'
+)
 EXPERIMENT = """# {name}
 
 **{statement}**
 
-```
 {formula}
-```
 
 {look_for}
 
@@ -60,6 +64,8 @@ datassay lab {name} --out {name}
 Source: {source}.
 
 ## The function behind it
+
+`from datassay_lab import {function}`
 
 ::: {module}.{function}
 """
@@ -83,17 +89,21 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages themselves."""
-    for path, text in _pages():
+    for path, text in pages():
         files.append(File.generated(config, path, content=text))
     return files
 
 
 def on_page_content(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Typeset the equations, which sources and docstrings write as plain text."""
+    """Typeset the equations; warn, which ends a strict build, where a default is only a name."""
+    if page.file.src_uri.startswith("python/") and (found := NAMED_DEFAULT.search(text)):
+        name = re.sub("<[^>]*>", "", found[0])
+        get_plugin_logger("datassay").warning(f"{page.file.src_uri}: no real default: {name}")
     return typeset(text)
 
 
-def _pages() -> Iterator[tuple[str, str]]:
+def pages() -> Iterator[tuple[str, str]]:
+    """All generated pages, as (path, Markdown)."""
     yield "commands.md", _commands_overview()
     yield from ((_command_path(name), command_page(name)) for _, ns in _groups() for name in ns)
     yield "python.md", _modules_overview()
@@ -164,9 +174,10 @@ def command_page(name: str) -> str:
 
 
 def _option_row(option: Any) -> str:
-    names = [*option.opts, *option.secondary_opts]
-    flags = [flag for flag in names if flag.startswith("-")]
-    shown = ", ".join(f"`{flag}`" for flag in flags) or f"`{option.name.upper()}`"
+    value = option.metavar or ""
+    flags = [flag for flag in (*option.opts, *option.secondary_opts) if flag.startswith("-")]
+    value = f" {value}" if value and not option.is_flag else ""
+    shown = ", ".join(f"`{flag}{value}`" for flag in flags) or f"`{option.name.upper()}`"
     return f"| {shown} | {_prose(option.help or '')} | {_default(option)} |"
 
 
@@ -211,7 +222,7 @@ def _names(module: ModuleType) -> list[str]:
     """What it hands on; of a module that hands on nothing, what it defines."""
     own = [n for n, thing in vars(module).items() if _home(thing) == module.__name__]
     names = getattr(module, "__all__", None) or own
-    return [n for n in names if not n.startswith("_") and f"datassay.{n}" not in MODULES]
+    return [n for n in names if not n.startswith("_")]
 
 
 def _home(thing: Any) -> str:
@@ -262,9 +273,10 @@ def module_page(name: str, homes: dict[str, str]) -> str:
 
 def _value(thing: Any) -> str:
     """What a constant is; of an object, only its type."""
-    if isinstance(thing, str | int | float | tuple):
-        return f"`{thing!r}`"
-    return f"a `{type(thing).__name__}`" if not isinstance(thing, ModuleType) else "a module"
+    if isinstance(thing, ModuleType):
+        return f"the module [`{thing.__name__}`]({thing.__name__.rpartition('.')[2]}.md)"
+    plain = isinstance(thing, str | int | float | tuple)
+    return f"`{thing!r}`" if plain else f"a `{type(thing).__name__}`"
 
 
 class RealDefaults(griffe.Extension):
@@ -296,13 +308,18 @@ def _put_values(function: griffe.Function) -> None:
     thing = getattr(thing, "__func__", thing)
     real = inspect.signature(inspect.unwrap(thing)).parameters
     for parameter in written:
-        parameter.default = _shown(real[parameter.name].default)
+        parameter.default = shown(real[parameter.name].default)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A default as a reader can type it, or the name of what it is."""
     if callable(value):
-        return getattr(value, "__name__", type(value).__name__)
+        return getattr(value, "__name__", "").replace("<lambda>", "") or "function"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(shown, value))}{',' if len(value) == 1 else ''})"
     text = repr(value)
+    if "factory" in text:  # of a dataclass's field: a new one each time
+        return "new"
     return f"{type(value).__name__}()" if text.startswith("<") else text
 
 
@@ -322,7 +339,7 @@ def _experiment_page(e: Experiment, line: dict | None) -> str:
             f"{line['limit']:.3g}; {line['seconds']:.1f} s."
         )
     return EXPERIMENT.format(
-        name=e.name, statement=e.statement, formula=e.formula, look_for=e.look_for,
+        name=e.name, statement=e.statement, formula=equation(e.formula), look_for=e.look_for,
         recorded=recorded, source=e.source, module=e.module,
         function=e.name.replace("-", "_"),
     )  # fmt: skip

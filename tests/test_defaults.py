@@ -3,8 +3,6 @@
 import ast
 import inspect
 import re
-import subprocess
-import sys
 import textwrap
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
@@ -108,15 +106,6 @@ def test_settings_are_plain_frozen_values(step):
             assert isinstance(field.default, int | float | str | None)
         with pytest.raises(AttributeError):
             setattr(settings(), fields(settings)[0].name, 1)
-
-
-def test_settings_load_nothing_heavy():
-    homes = {CLASSES.get(step, (f"{step}.settings",))[0] for step in STEPS.values()}
-    lines = "; ".join(f"import datassay.{home}" for home in sorted(homes))
-    heavy = "print({'torch', 'numpy', 'pyarrow', 'sklearn'} & set(sys.modules))"
-    command = [sys.executable, "-c", f"import sys; {lines}; {heavy}"]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "set()"
 
 
 # Whose parameters the options of a command's settings are; of explain and index "score" does not

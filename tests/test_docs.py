@@ -1,10 +1,12 @@
 """The documentation: what it types works and prints what it shows, and its tables are recorded."""
 
+import inspect
 import os
 import re
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -61,6 +63,26 @@ def test_tables_are_the_recorded_ones():
         assert put(page) == page
 
 
+def test_each_command_and_public_name_has_its_page_with_real_defaults():
+    pytest.importorskip("griffe", reason="the extra docs is not installed")
+    from docs import equations, generate
+
+    pages = dict(generate.pages())
+    for name, command in get_command(app).commands.items():
+        flags = {flag for option in command.params for flag in option.opts if flag[0] == "-"}
+        assert all(f"`{flag}" in pages[f"commands/datassay-{name}.md"] for flag in flags), name
+    for name in generate.MODULES:
+        page, module = pages[f"python/{name.removeprefix('datassay.')}.md"], import_module(name)
+        for public in getattr(module, "__all__", ()):
+            assert f"`{public}`" in page or f"`{name}.{public}`" in page, public
+            if f"      heading: {public}\n" in page:
+                values = inspect.signature(getattr(module, public)).parameters.values()
+                defaults = [generate.shown(v.default) for v in values if v.default is not v.empty]
+                assert not re.search(r"\.\.\.|<|_CLASS", " ".join(defaults)), public
+    drawn = equations.typeset("<p>e_i = x^(−c) / (2n)</p><p>with x_i known</p><code>x_i</code>")
+    assert "<mfrac>" in drawn and "with x<sub>i</sub>" in drawn and "<code>x_i</code>" in drawn
+
+
 # What is typed, from the top of a page to its end, in an empty folder. ----------------------
 
 TYPED = ("README", "docs/tutorial", "docs/howto/", "docs/methods")
@@ -93,7 +115,6 @@ def terminal(tmp_path, monkeypatch):
     start = f'"{sys.executable}" -m datassay "$@"'
     stop = '[ "$1" = view ] && exec timeout --preserve-status -s INT 60'
     (programs / "datassay").write_text(f"#!/bin/sh\n{stop} {start}\nexec {start}\n")
-    (programs / "python").symlink_to(sys.executable)
     (programs / "datassay").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     here = tmp_path / "here"

@@ -5,17 +5,15 @@ import importlib
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-
-import datassay
 
 STEPS = (
     *("data", "models", "collect", "train", "score", "act", "polynomial", "complexity"),
     *("report", "lm", "estimators", "commands"),
 )
+SETTINGS = ("train.recipe", *(f"{step}.settings" for step in ("data", "collect", *STEPS[4:8])))
 HEAVY = {"torch", "plotly", "sklearn", "scipy", "pandas", "pyarrow", "numpy", "rich", "jinja2"}
 # Generous: a busy machine takes ten times the usual 0.05 s.
 MOST_SECONDS = 2.0
@@ -28,7 +26,12 @@ print(time.perf_counter() - start, *sys.modules)
 
 
 @pytest.mark.parametrize(
-    ("module", "light"), [("datassay", HEAVY), ("datassay.commands", HEAVY - {"rich"})]
+    ("module", "light"),
+    [
+        ("datassay", HEAVY),
+        ("datassay.commands", HEAVY - {"rich"}),
+        *((f"datassay.{settings}", HEAVY) for settings in SETTINGS),
+    ],
 )
 def test_importing_loads_nothing_heavy(module, light):
     command = [sys.executable, "-c", SCRIPT.format(module=module)]
@@ -52,10 +55,6 @@ def test_a_face_hands_on_its_public_names(step):
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     assert all(alias.asname == alias.name for node in imports for alias in node.names)
-
-
-def test_version_is_the_installed_one():
-    assert datassay.__version__ == version("datassay")
 
 
 def test_a_name_is_the_function_where_a_module_has_it_too():

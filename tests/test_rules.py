@@ -1,4 +1,4 @@
-"""Rules name argument, rule, value and remedy; errors hide credentials; the machine is told."""
+"""Rules name argument, rule, value and remedy, and errors hide credentials."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,10 @@ import torch
 
 from datassay import rules
 from datassay.errors import DataError, SettingError, redacted
-from datassay.machine import available_memory
 
 HOLD = [
     (rules.positive, (0.1,), {}),
-    (rules.positive, (float("inf"),), {}),
     (rules.positive, (torch.tensor(2.0),), {}),
-    (rules.at_least, (0, 0), {}),
     (rules.at_least, (np.float32(3), 2), {}),
     (rules.whole, (np.int64(1),), {}),
     (rules.within, (0, 0, 1), {}),
@@ -81,7 +78,3 @@ def test_urls_are_shown_without_credentials(text, shown):
 
 def test_a_url_given_alone_may_hold_spaces_and_quotes():
     assert redacted("--data=s3://K:S 'x\" y@b/c", is_url=True) == "--data=s3://***@b/c"
-
-
-def test_available_memory_is_plausible():
-    assert 1e7 < available_memory() < 1e15
