@@ -83,9 +83,6 @@ def test_each_command_and_public_name_has_its_page_with_real_defaults():
     assert "<mfrac>" in drawn and "with x<sub>i</sub>" in drawn and "<code>x_i</code>" in drawn
 
 
-# The tutorial runs from top to bottom, and prints what it shows. ----------------------------
-
-
 # What is typed, from the top of a page to its end, in an empty folder. ----------------------
 
 TYPED = ("README", "docs/tutorial", "docs/howto/", "docs/methods")
@@ -118,7 +115,6 @@ def terminal(tmp_path, monkeypatch):
     start = f'"{sys.executable}" -m datassay "$@"'
     stop = '[ "$1" = view ] && exec timeout --preserve-status -s INT 60'
     (programs / "datassay").write_text(f"#!/bin/sh\n{stop} {start}\nexec {start}\n")
-    (programs / "python").symlink_to(sys.executable)
     (programs / "datassay").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     here = tmp_path / "here"

@@ -107,7 +107,8 @@ def test_suggestions_are_accepted_where_nobody_decided(here):
     (here / "report/summary.json").write_text(json.dumps({"origin": origin}))
     label = ["good", "bad", "good", "bad", "good"]
     other = ["bad" if one == "good" else "good" for one in label]
-    scores = {"id": [f"A{i}" for i in range(1, 6)], "label": label, "suggested_label": other,
+    scores = {"id": [f"A{i}" for i in range(1, 6)], "label": [1, 0, 1, 0, 1], "class_name": label,
+              "suggested_label": other,
               "wrong_probability": [0.1, 0.95, 0.2, 0.99, 0.9]}  # fmt: skip
     pq.write_table(pa.table(scores), "report/scores.parquet")
     least = ("--accept-suggested", "0.9")

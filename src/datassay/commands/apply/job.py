@@ -76,8 +76,9 @@ def decided(settings: ApplySettings) -> Decisions:
         return read_any(file)
     fraction("accept-suggested", least, "[]")
     made = read_any(file) if file.exists() else Decisions(())
-    columns = ("id", "wrong_probability", "label", "suggested_label")
-    scores = finished_run(run_of(settings)).scores.select(columns)
+    scores = finished_run(run_of(settings)).scores
+    seen = "class_name" if "class_name" in scores.column_names else "label"
+    scores = scores.select(["id", "wrong_probability", seen, "suggested_label"])
     known, now = {one.id for one in made.decisions}, datetime.now(UTC)
 
     def word(label: Any) -> str:
