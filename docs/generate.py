@@ -174,9 +174,8 @@ def command_page(name: str) -> str:
 
 
 def _option_row(option: Any) -> str:
-    value = option.metavar or ""
     flags = [flag for flag in (*option.opts, *option.secondary_opts) if flag.startswith("-")]
-    value = f" {value}" if value and not option.is_flag else ""
+    value = f" {option.metavar}" if option.metavar and flags else ""
     shown = ", ".join(f"`{flag}{value}`" for flag in flags) or f"`{option.name.upper()}`"
     return f"| {shown} | {_prose(option.help or '')} | {_default(option)} |"
 
