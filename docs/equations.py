@@ -76,7 +76,9 @@ def _scripts(text: str) -> str:
 
 
 def _display(text: str, clauses: str) -> str | None:
-    """None where the text is prose or a program."""
+    """None where the text is prose, has a link or code in it, or is a program."""
+    if re.search(r"<(?:a|code|img)\b", text):
+        return None
     text = plain(text)
     is_equation = RELATION.search(text) and _is_maths(text) and not PROGRAM.search(text)
     return equation(text, clauses) if is_equation else None
@@ -101,13 +103,11 @@ def _line(text: str, display: str = "block") -> str:
 
 def _clauses(text: str) -> list[str]:
     """Split behind commas, colons and full stops outside brackets."""
-    parts, depth, start = [], 0, 0
-    for i, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth == 0 and sign in ",:." and text[i + 1 : i + 2] in {"", " "}:
-            parts.append(text[start : i + 1])
-            start = i + 1
-    return [*parts, text[start:]]
+    parts = [""]
+    for piece in re.split(r"(?<=[,:.])(?=\s|$)", text):
+        opened, closed = (sum(map(parts[-1].count, signs)) for signs in ("([{", ")]}"))
+        parts[-1:] = [parts[-1], piece] if opened == closed else [parts[-1] + piece]
+    return parts
 
 
 def _clause(text: str) -> str:
