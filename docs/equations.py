@@ -120,7 +120,7 @@ def _clause(text: str) -> str:
 class _Item(NamedTuple):
     """A piece of a row."""
 
-    kind: str  # "atom", "space", "operator", "big" (a sum) or "slash"
+    kind: str  # "atom", "word", "space", "operator", "big" (a sum with an index) or "slash"
     markup: str
     inner: str = ""  # of an atom in round brackets: what stands between them
 
@@ -205,7 +205,9 @@ class _Reader:
         if len(token) == 2 and unicodedata.combining(token[1]):
             return _Item("atom", f'<mi style="font-style: italic">{token}</mi>')
         if token in BIG:
-            return _Item("big", f'<mi mathvariant="normal">{token}</mi>')
+            return _Item("atom", f'<mi mathvariant="normal">{token}</mi>')
+        if re.fullmatch(WORD, token) and len(token) > 2 and token not in KNOWN:
+            return _mark("mi", token, "word")
         if token[0].isdigit() or token == "½":
             return _mark("mn", token)
         return _mark("mi" if token[0].isalpha() else "mo", token)
@@ -220,20 +222,28 @@ def _fractions(items: list[_Item]) -> list[_Item]:
         if item.kind != "slash":
             done.append(item)
             continue
-        wide = bool(done) and done[-1].kind == "space"
-        parts: tuple[list[_Item], list[_Item]] = [], []
-        for side, part, kinds in ((done, parts[0], ()), (rest, parts[1], ("big",))):
-            while side and side[-1].kind == "space":
-                side.pop()
-            while (
-                side
-                and side[-1].kind in {"atom", "space"[: 5 * wide], *kinds}
-                and (wide or not part)
-            ):
-                part.append(side.pop())
-        above, below = (_bare(part) for part in (parts[0][::-1], parts[1]))
-        done.append(_Item("atom", f"<mfrac><mrow>{above}</mrow><mrow>{below}</mrow></mfrac>"))
+        near = {"atom", "word"}
+        if done and done[-1].kind == "space":
+            near = {"atom", "word", "space"}
+            done.pop()
+            rest[-1:] = []
+        above: list[_Item] = []
+        below: list[_Item] = []
+        while done and done[-1].kind in near:
+            above.insert(0, done.pop())
+        # What touches the slash on its right is one atom: ∂x and f(x) are, 1/(n)x is not.
+        near.add("big")
+        while rest and rest[-1].kind in near and ("space" in near or _goes_on(below, rest)):
+            below.append(rest.pop())
+            near.discard("word")  # a later one is prose
+        bar = f"<mrow>{_bare(above)}</mrow><mrow>{_bare(below)}</mrow>"
+        done.append(_Item("atom", f"<mfrac>{bar}</mfrac>"))
     return done
+
+
+def _goes_on(taken: list[_Item], rest: list[_Item]) -> bool:
+    is_call = bool(taken) and not taken[-1].inner and bool(rest[-1].inner)
+    return not taken or is_call or "∂" in taken[-1].markup
 
 
 def _bare(items: list[_Item]) -> str:

@@ -101,7 +101,7 @@ def test_an_equation_is_set_with_the_characters_of_its_source(monkeypatch):
     blocks = [html.escape(b) for text in PAGES.values() for b in text.split("\n\n")]
     drawn = equations.typeset("".join(f"<p>{block}</p>" for block in blocks))
     assert drawn.count("<mfrac>") > 20 and "R<sub>q</sub> = (Θ + s<sub>q</sub>)⁻¹" in drawn
-    assert "<mfrac><mrow><mi>b</mi></mrow><mrow><mi>c</mi>" in equations.equation("a = b/c + d")
+    assert "<mfrac><mrow><mi>f</mi><mrow><mo>(</mo>" in equations.equation("a = f(x)/c")
     monkeypatch.setattr(equations, "_clause", lambda text: "<mi>x</mi>")
     with pytest.raises(AssertionError, match="would be set as"):
         equations.equation("y = x")
