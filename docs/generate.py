@@ -102,6 +102,14 @@ def on_page_content(text: str, page: Page, config: MkDocsConfig, files: Files) -
     return typeset(text)
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """Nothing is fetched: without this script, search works only where the site is served."""
+    return output.replace('<script src="https://unpkg.com/iframe-worker/shim"></script>', "")
+
+
+on_post_template = on_post_page  # of the page for what is not found
+
+
 def pages() -> Iterator[tuple[str, str]]:
     """All generated pages, as (path, Markdown)."""
     yield "commands.md", _commands_overview()
