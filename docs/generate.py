@@ -102,13 +102,21 @@ def on_page_content(text: str, page: Page, config: MkDocsConfig, files: Files) -
     return typeset(text)
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """Nothing is fetched: without this script, search works only where the site is served."""
+    return output.replace('<script src="https://unpkg.com/iframe-worker/shim"></script>', "")
+
+
+on_post_template = on_post_page  # of the page for what is not found
+
+
 def pages() -> Iterator[tuple[str, str]]:
     """All generated pages, as (path, Markdown)."""
     yield "commands.md", _commands_overview()
     yield from ((_command_path(name), command_page(name)) for _, ns in _groups() for name in ns)
     yield "python.md", _modules_overview()
-    homes = _homes()
-    yield from ((_module_path(name), module_page(name, homes)) for name in MODULES)
+    documented = homes()
+    yield from ((_module_path(name), module_page(name, documented)) for name in MODULES)
     recorded = _recorded()
     for _, e in experiments():
         yield _lab_path(e.name), _experiment_page(e, recorded.get(e.name))
@@ -174,9 +182,8 @@ def command_page(name: str) -> str:
 
 
 def _option_row(option: Any) -> str:
-    value = option.metavar or ""
     flags = [flag for flag in (*option.opts, *option.secondary_opts) if flag.startswith("-")]
-    value = f" {value}" if value and not option.is_flag else ""
+    value = f" {option.metavar}" if option.metavar and flags else ""
     shown = ", ".join(f"`{flag}{value}`" for flag in flags) or f"`{option.name.upper()}`"
     return f"| {shown} | {_prose(option.help or '')} | {_default(option)} |"
 
@@ -229,23 +236,23 @@ def _home(thing: Any) -> str:
     return getattr(inspect.unwrap(thing) if callable(thing) else thing, "__module__", "")
 
 
-def _homes() -> dict[str, str]:
+def homes() -> dict[str, str]:
     """Documented object → the module whose page has it: the first of the steps that hands it on."""
-    homes: dict[str, str] = {}
+    found: dict[str, str] = {}
     for name in (*MODULES[1:], MODULES[0]):
         module = import_module(name)
         for public in _names(module):
             thing = getattr(module, public)
             if _is_documented(thing):
-                homes.setdefault(f"{_home(thing)}.{public}", name)
-    return homes
+                found.setdefault(f"{_home(thing)}.{public}", name)
+    return found
 
 
 def _is_documented(thing: Any) -> bool:
     return inspect.isclass(thing) or inspect.isfunction(inspect.unwrap(thing))
 
 
-def module_page(name: str, homes: dict[str, str]) -> str:
+def module_page(name: str, documented: dict[str, str]) -> str:
     """A table of its public names, then each with signature, arguments and equations."""
     module = import_module(name)
     kinds: dict[str, list[str]] = {"Functions": [], "Classes": [], "Values": []}
@@ -259,7 +266,7 @@ def module_page(name: str, homes: dict[str, str]) -> str:
         path = f"{_home(thing)}.{public}"
         line = (inspect.getdoc(thing) or "").partition("\n")[0]
         kinds[kind].append(f"| [`{public}`][{path}] | {_prose(line)} |")
-        if homes[path] == name:
+        if documented[path] == name:
             entries[kind].append(f"::: {path}\n    options:\n      heading: {public}\n")
     parts = [f"# {name}", inspect.getdoc(module) or ""]
     for kind, rows in kinds.items():

@@ -14,17 +14,19 @@ from pathlib import Path
 from selenium import webdriver
 
 DOCS = Path(__file__).parent
-ENTRY = re.compile(r'```sh\n(.*?)```\n\n!\[[^\]]*\]\((\S+) "(.*?)"\)', re.S)
-WIDTH, HEIGHT = 1180, 900
+ENTRY = re.compile(r'```sh\n([^`]*)```\n\n!\[[^\]]*\]\((\S+) "(.*?)"\)', re.S)
+WIDTH, HEIGHT = 1180, 960  # at most
 ALONE = """
 const headings = [...document.querySelectorAll("h2, h3")];
 const heading = headings.find(h => h.textContent.trim().startsWith(arguments[0]));
 if (!heading) throw new Error("no section " + arguments[0]);
 const shown = heading.closest("section, details");
-for (const one of document.querySelectorAll("section, details, footer"))
+for (const one of document.querySelectorAll("section, details, footer, .facts, nav"))
   if (!one.contains(shown) && !shown.contains(one)) one.style.display = "none";
 for (const one of document.querySelectorAll("details")) one.open = one.contains(shown);
 """
+
+BOTTOM = "const main = document.querySelector('main'); return main.offsetTop + main.offsetHeight"
 
 
 def shoot(page: Path, section: str, picture: Path) -> None:
@@ -40,6 +42,8 @@ def shoot(page: Path, section: str, picture: Path) -> None:
         if section != "top":
             browser.execute_script(ALONE, section)
         time.sleep(1)  # figures draw themselves
+        size["height"] = min(HEIGHT, browser.execute_script(BOTTOM))
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         shot = browser.execute_cdp_cmd("Page.captureScreenshot", {})
         picture.write_bytes(base64.b64decode(shot["data"]))
 
