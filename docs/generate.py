@@ -28,6 +28,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from datassay.commands.app import app
+from datassay.commands.help import GROUPS, PANELS, place_of
 from datassay_lab.catalog import CHAPTERS, experiments
 from datassay_lab.experiment import Experiment
 
@@ -141,9 +142,8 @@ def _groups() -> list[tuple[str, list[str]]]:
     """Headings of `datassay --help` and the commands below each, in its order."""
     group, groups = typer.main.get_command(app), {}
     for name in group.list_commands(typer.Context(group)):
-        panel = _panel(_command(name), "All commands")
-        groups.setdefault(panel, []).append(name)
-    return list(groups.items())
+        groups.setdefault(_panel(_command(name), "More"), []).append(name)
+    return sorted(groups.items(), key=lambda group: [*GROUPS].index(group[0]))
 
 
 def _command(name: str) -> Any:
@@ -171,9 +171,9 @@ def command_page(name: str) -> str:
         lines = [line.strip() for line in examples.split("\n") if line.strip(" \b")]
         parts.append("```sh\n" + "\n".join(lines) + "\n```")
     panels: dict[str, list[str]] = {}
-    for option in command.params:
+    for option in sorted(command.params, key=place_of):
         panels.setdefault(_panel(option, "Options"), []).append(_option_row(option))
-    for panel, rows in panels.items():
+    for panel, rows in sorted(panels.items(), key=lambda panel: [*PANELS].index(panel[0])):
         parts += [
             f"## {panel}",
             "\n".join(["| option | meaning | default |", "|---|---|---|", *rows]),
