@@ -135,14 +135,9 @@ STEPS_OF = {
                      "ReportSettings", "ViewSettings"), ()),
 }  # fmt: skip
 ALIASES = {
-    "noise_kind": "kind",
-    "rule": "stop",
-    "blocks": "n_blocks",
-    "components": "n_components",
-    "teachers": "n_teachers",
-    "students": "n_students",
-    "attribution": "measure",
-}
+    "noise_kind": "kind", "rule": "stop", "blocks": "n_blocks", "components": "n_components",
+    "teachers": "n_teachers", "students": "n_students", "attribution": "measure",
+}  # fmt: skip
 DIFFERENT = {
     "beyond": "the page draws where removal would have gone on; a function need not pay for that",
     "students": "a first answer within minutes; Algorithm 2 asks for 100",

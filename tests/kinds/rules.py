@@ -72,16 +72,9 @@ LABELS: dict[str, Labels] = {
 }
 ASKED = ("all", "some", "one", "unknown")
 OTHER_TARGETS = (
-    "classes of one output",
-    "one class of one output",
-    "one value",
-    "values",
-    "probabilities",
-    "one-hot",
-    "several labels",
-    "several labels, whole numbers",
-    "some to ignore",
-)
+    "classes of one output", "one class of one output", "one value", "values", "probabilities",
+    "one-hot", "several labels", "several labels, whole numbers", "some to ignore",
+)  # fmt: skip
 WEIGHT = [0.5, 2.0, 1.0, 0.25]
 POSITIVE = [2.0, 1.0, 0.5, 3.0]
 

@@ -38,6 +38,7 @@ HIGHEST_FIRST = "highest information first"
 SUSPECTS_FIRST = "suspects, then lowest information first"
 ISSUES_FIRST = "highest label issue score first"
 RANDOM = "random"
+PENDING = "Actions were not yet measured when this page was written: reload it after the run."
 # Results with a row a sample, in the samples' order.
 ALIGNED = (
     "information", "issues", "leave_one_out", "attribution", "influence", "baselines", "average",
@@ -86,6 +87,7 @@ class Findings:
         origin: how the samples were read; None of samples that came as arrays.
         judged: what a review of the labels goes on from; None where it was not gathered.
         scores: of other packages, name → result; None of one that says nothing here.
+        pending: in a sentence, what was still to be measured; empty of a run that has ended.
     """
 
     samples: SampleSet
@@ -116,6 +118,7 @@ class Findings:
     origin: Origin | None = None
     judged: Judged | None = None
     scores: dict[str, Any] = field(default_factory=dict)
+    pending: str = ""
 
     def __post_init__(self) -> None:
         """Refuse results that are not in the order of the samples they claim to describe."""
