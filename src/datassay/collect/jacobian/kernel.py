@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg import get_lapack_funcs
 from torch import Tensor
 
 from datassay.collect.jacobian.blocks import Block, DenseFactors, mapped
@@ -142,7 +142,8 @@ def landmarks(blocks: Mapping[str, Block], *, device: str = "cpu") -> Landmarks:
     within = kernel(dict(blocks), dict(blocks), "averaged", device=device)
     within = ((within + within.T) / 2).cpu()
     largest = float(within.abs().sum(1).max())  # at least the largest eigenvalue
-    root, order, rank, _ = dpstrf(within.numpy(), tol=RANK_CUT * largest)
+    factored: Any = get_lapack_funcs("pstrf", (within.numpy(),))
+    root, order, rank, _ = factored(within.numpy(), tol=RANK_CUT * largest)
     pivots = torch.from_numpy(order[:rank].astype(np.int64) - 1).to(device)
     upper = np.ascontiguousarray(np.triu(root[:rank, :rank]))
     return Landmarks(blocks, pivots, torch.from_numpy(upper).to(device), device)
