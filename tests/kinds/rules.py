@@ -193,13 +193,9 @@ FITS: dict[str, Fit] = {
 UNLABELLED = ("x alone, array", "x alone, tensor", "x alone, TensorDataset", "x alone, loader",
               "x alone, dictionaries")  # fmt: skip
 QUERIES = (
-    *given.KINDS,
-    "one sample",
-    "a loader",
-    "a shuffled loader",
-    "the training samples",
+    *given.KINDS, "one sample", "a loader", "a shuffled loader", "the training samples",
     *UNLABELLED,
-)
+)  # fmt: skip
 LABELLED = tuple(kind for kind in QUERIES if kind not in UNLABELLED)
 
 
