@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from datassay.act.actions.relabel import TOO_FEW
-from datassay.act.choose.action import MEND
+from datassay.act.choose.action import RELABEL
 from datassay.commands.run import figures, gallery, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
 from datassay.commands.run.findings import Findings
@@ -109,7 +109,7 @@ def _numbers(findings: Findings, said: Verdict) -> dict[str, Any]:
         "left_out": [
             one
             for one in (() if f.acts is None else f.acts.left_out)
-            if one != TOO_FEW or all(act.kind != MEND for act in said.tried)
+            if one != TOO_FEW or all(act.kind != RELABEL for act in said.tried)
         ],
         "n_top": len(top),
         "n_top_suspects": int(suspect[top].sum()),
