@@ -69,15 +69,12 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
     """The user's own validation part, whose labels count as right; else fifths of the samples."""
     lin, train, val = context.lin, context.train, context.val
     issues, information = (context.results[name] for name in ("label_issues", "information"))
-
     # The kind of noise is that of all labels: four fifths tell it less well, and search for long.
-    kind = settings.label_noise
-    if kind == "auto" and train.is_classification and issues.noise:
-        kind = issues.noise[0].kind
-    of_part = replace(settings, label_noise=kind)
+    known = issues.noise if train.is_classification else None
+    kind = known[0].kind if known else settings.label_noise
 
     def judge(sub: Linearization, some: SampleSet) -> tuple[LabelIssues, float]:
-        found = issues_of(sub, some, of_part, context.progress)
+        found = issues_of(sub, some, replace(settings, label_noise=kind), context.progress)
         return found, _penalty(sub, found)
 
     def learner(some: SampleSet, part: int) -> Learner:
@@ -87,7 +84,7 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         penalty = _penalty(lin, issues)
         own = learner(train, 0)
         return [Part(train, val, lin, issues, information.information, penalty, None, own)]
-    noise = issues.noise[0].transition if train.is_classification and issues.noise else None
+    noise = known[0].transition if known else None
     return fifths(
         lin, train, information.information, plan.parts, noise=noise,
         copies=context.results["data_issues"].copies, judge=judge, learner=learner,

@@ -61,7 +61,6 @@ PAGE_CALLS, PAGE_SAMPLE_CALLS = 3e4, 4.0
 ENGINE_STARTS = {"processes": 1.0, "ray": 4.0}
 # Updates of the batch that says how fast networks train, and rows that an own model is fitted to.
 PILOT_UPDATES, PILOT_ROWS = 4, 1000
-# Networks on the learning curve of the table of acts.
 ON_CURVE = CURVE_MODELS * len(SHARES)
 
 
