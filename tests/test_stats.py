@@ -7,6 +7,8 @@ from scipy.stats import ttest_1samp
 
 from datassay.stats import (
     BETTER,
+    LEVEL,
+    LOOKS,
     PERHAPS,
     SAME,
     VERDICTS,
@@ -83,3 +85,30 @@ def test_each_verdict_has_one_sentence():
     words = {sentence(verdict, "ours", "theirs") for verdict in VERDICTS}
     assert len(words) == 4 and "Ours does better than theirs" in words
     assert sentence(SAME, "ours", "theirs", start=False)[:2] == "no"
+
+
+@pytest.mark.parametrize(("n_parts", "first", "n_seeds"), [(5, 1, 2), (1, 2, 5)])
+def test_an_interval_holds_whichever_look_it_comes_from(n_parts, first, n_seeds):
+    """Ended at the first look where that alone shows a gain: two naive looks err too often."""
+    rng, missed, n = np.random.default_rng(2), np.zeros(2), 600
+    for _ in range(n):
+        shape = (2, n_parts, n_seeds, 60)  # the samples as they are, and an action
+        both = rng.normal(0, 0.3, (*shape[:3], 1)) + rng.normal(0, 0.2, (2, n_parts, 1, 60))
+        base, after = both + rng.normal(0, 0.2, shape)
+        for rule, (early, late) in enumerate((LOOKS, (LEVEL, LEVEL))):
+            known = () if rule else list(base)
+            found = paired(list((after - base)[:, :first]), level=early, base=known)
+            if found.verdict == SAME:
+                found = paired(list(after - base), level=late)
+            missed[rule] += not found.low <= 0 <= found.high
+    assert missed[0] / n <= 0.05 < 0.06 < missed[1] / n
+
+
+def test_one_seed_a_part_is_judged_by_the_means_of_the_parts():
+    parts = [np.random.default_rng(p).normal(0, 1, (1, 50)) for p in range(4)]
+    means = np.array([part.mean() for part in parts])
+    error = max(means.std(ddof=1) ** 2 / 4, (np.concatenate(parts, 1).var() / 200))
+    found = paired(parts, level=0.99)
+    assert found.half == pytest.approx(student.ppf(0.995, 3) * error**0.5, rel=0.02)
+    assert paired(parts, is_searched=True).half > paired(parts).half
+    assert paired(parts[:2]).half == np.inf

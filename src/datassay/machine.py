@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import torch
 
 
+# Values of an array from which on two threads are worth their start.
+SMALL = 2**22
 # What torch and NumPy say, not as MemoryError, of arrays that no memory holds.
 TOO_LARGE = (
     "allocate memory",
@@ -72,6 +74,19 @@ def thread_count(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def threads_for(values: float) -> Iterator[None]:
+    """One thread for many products of arrays of so many values, where they are small.
+
+    Two threads on products of microseconds are slower than one, on busy cores twenty times. Large
+    arrays get the threads that are set; nothing ever gets more.
+    """
+    import torch
+
+    with thread_count(1 if values < SMALL else torch.get_num_threads()):
+        yield
 
 
 def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:

@@ -15,6 +15,12 @@ from scipy.special import chdtrc, stdtr, stdtrit
 from datassay.results import result
 
 LEVEL = 0.95
+# Levels of the first and the last look at a comparison that may end early. Their misses add up to
+# those of LEVEL, so that an interval holds whichever look it comes from (Bonferroni over looks; the
+# repeated confidence intervals of Jennison and Turnbull, 1989).
+LOOKS = (0.99, 0.96)
+# Parts whose means say how much a gain varies, where each has one seed.
+FEWEST_PARTS = 3
 # What may be lost, in units of a score, to count as no loss.
 TOLERATED = 0.005
 BETTER, PERHAPS, WORSE, SAME = VERDICTS = "better", "perhaps better", "worse", "no difference"
@@ -56,13 +62,15 @@ class Interval:
         return verdicts([self])[0]
 
 
-def interval(gain: float, error: float, freedom: float = np.inf) -> Interval:
+def interval(gain: float, error: float, freedom: float = np.inf, level: float = LEVEL) -> Interval:
     """The interval of a difference whose standard error is known.
 
     Args:
         gain: the difference.
         error: its standard error; inf: unknown, so nothing can be said.
         freedom: degrees of freedom of the error.
+        level: what the interval holds the difference with; above 95 %, as one of several looks
+            at growing data, p counts as much less.
 
     Returns:
         By Student's t. Without any error the interval has no width.
@@ -71,8 +79,9 @@ def interval(gain: float, error: float, freedom: float = np.inf) -> Interval:
         return Interval(gain, np.inf, 1.0)
     if not error > 0:
         return Interval(gain, 0.0, float(gain == 0))
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
-    return Interval(gain, half, float(2 * stdtr(freedom, -abs(gain) / error)))
+    half = float(stdtrit(freedom, (1 + level) / 2) * error)
+    p = float(2 * stdtr(freedom, -abs(gain) / error)) * (1 - LEVEL) / (1 - level)
+    return Interval(gain, half, min(1.0, p))
 
 
 def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interval:
@@ -95,7 +104,12 @@ def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interva
 
 
 def paired(
-    parts: Sequence[Float[np.ndarray, "_ _"]], unit: float = 0.0, *, is_searched: bool = False
+    parts: Sequence[Float[np.ndarray, "_ _"]],
+    unit: float = 0.0,
+    *,
+    is_searched: bool = False,
+    level: float = LEVEL,
+    base: Sequence[Float[np.ndarray, "_ _"]] = (),
 ) -> Interval:
     """The mean of differences that are paired over seeds and samples, and its interval.
 
@@ -115,28 +129,52 @@ def paired(
         unit: squared weight of one prediction in the score, 1 for accuracy; 0: no imagined samples.
         is_searched: whether a search found what was changed, such as blocks: another part gives
             another.
+        level: of the interval, one of LOOKS where the data are looked at twice.
+        base: scores of what the differences are to, by more seeds, one array a part: where they
+            vary more over seeds than a few differences do, twice their variance counts, with their
+            degrees of freedom.
 
     Returns:
-        The interval; infinitely wide for one seed or one sample.
+        The interval; infinitely wide for one seed or one sample. Of one seed each in three parts
+        or more the parts' means tell what seeds, samples and parts vary together.
 
     Source: two crossed random effects, and random effects of parts by the method of moments; the
     imagined samples are those of Agresti and Min (2005) for paired proportions.
     """
     each = np.concatenate([part.mean(0) for part in parts])
     m, mean = len(each), float(each.mean())
+    if min(map(len, parts)) < 2 and len(parts) >= FEWEST_PARTS:
+        return _by_parts(parts, each, unit, is_searched, level)
     if m < 2 or any(min(part.shape) < 2 for part in parts):
         return interval(mean, np.inf)
     share = np.array([(part.shape[1] / m) ** 2 for part in parts])
     seed, left, sample = np.array([_variances(part) for part in parts]).T
     by_seed, by_sample = float(share @ seed), _by_sample(each, unit)
+    n_seeds = sum(len(part) - 1 for part in parts)
+    if base:
+        pairs = zip(base, parts, strict=True)
+        of_base = [2 * one.mean(1).var(ddof=1) / len(part) for one, part in pairs]
+        by_seed, n_seeds = max(by_seed, float(share @ of_base)), sum(len(one) - 1 for one in base)
     within = max(by_seed, by_sample, by_seed + by_sample - float(share @ left))
     between = _between(parts, seed + sample - left, is_searched)
     total = within + between
     if not total > 0:
         return interval(mean, 0.0)
-    n_seeds = sum(len(part) - 1 for part in parts)
     spread = by_seed**2 / n_seeds + by_sample**2 / (m - 1) + between**2 / max(1, len(parts) - 1)
-    return interval(mean, total**0.5, max(1.0, total**2 / spread))
+    return interval(mean, total**0.5, max(1.0, total**2 / spread), level)
+
+
+def _by_parts(
+    parts: Sequence[np.ndarray],
+    each: Float[np.ndarray, " m"],
+    unit: float,
+    is_searched: bool,
+    level: float,
+) -> Interval:
+    n, means = len(parts), np.array([part.mean() for part in parts])
+    spread = float(means.var(ddof=1))
+    total = max(spread / n, _by_sample(each, unit)) + is_searched * spread * (1 + 1 / n)
+    return interval(float(each.mean()), total**0.5, n - 1, level)
 
 
 def _by_sample(each: Float[np.ndarray, " m"], unit: float) -> float:

@@ -14,6 +14,7 @@ from datassay.complexity.needed_samples import extrapolate
 from datassay.data.samples import SampleSet
 from datassay.stats import LEVEL
 from datassay.train.learner import Learner
+from datassay.train.together import Fitting, answers
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 3 / 4, 1.0)
 FACTOR = 2
@@ -40,9 +41,15 @@ def gain_of_more(
     draw = np.random.default_rng((seed, 3))
     orders = np.stack([nested_order(train, draw) for _ in range(learner.repeats)])
     subsets = [np.sort(orders[:, :size], 1) for size in sizes]
-    errors = [1 - rule.scores(learner.answers(train, rule.held_out, some)) for some in subsets]
+    fittings = [
+        Fitting(learner, train, rule.held_out, train.y, rows[seed], None, range(seed, seed + 1))
+        for rows in subsets
+        for seed in range(learner.repeats)
+    ]
+    scores = np.concatenate([rule.scores(one) for one in answers(fittings)])
+    errors = 1 - scores.reshape(len(sizes), learner.repeats, -1)
     start = _start(train, rule)
-    curve = AccuracyCurve(sizes, np.stack(errors), start, rule.metric)
+    curve = AccuracyCurve(sizes, errors, start, rule.metric)
     laws = extrapolate(curve, draws=DRAWS, seed=seed)
     now, then = laws.draws.errors(np.array([n, FACTOR * n], float)).T
     ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -55,8 +55,52 @@ def batches(
         return
     size = min(batch_size, subsets.shape[1])
     weights = torch.full((len(subsets), size), 1 / size, dtype=dtype)
-    for chosen in _shuffled(subsets, steps, size, seed):
+    for chosen in _shuffled(subsets, steps, size, [stream(seed, s) for s in range(len(subsets))]):
         yield Batch(_rows(x, chosen), _rows(y, chosen), weights, False, chosen)
+
+
+def stream(seed: int, network: int) -> int:
+    """Seed of a network's order among those that train together."""
+    return 1_000_003 * seed + network
+
+
+def ragged_batches(
+    x: Num[Tensor, "n ..."],
+    y: Tensor,
+    subsets: Sequence[Int[Tensor, " _"]],
+    steps: int,
+    size: int,
+    streams: Sequence[int],
+    versions: Sequence[int],
+    weights: Float[Tensor, "S n"] | None,
+    dtype: torch.dtype,
+) -> Iterator[Batch]:
+    """Minibatches of networks whose subsets differ in size, each as `batches` draws them alone.
+
+    Args:
+        x: n inputs.
+        y: targets of n samples, for each version of the labels in turn.
+        subsets: of each network.
+        steps: updates.
+        size: of a batch, at most the smallest subset.
+        streams: seed of each network's order.
+        versions: of the labels, that each network learns from.
+        weights: of each sample in each network's loss, mean 1 over its subset; None: all alike.
+        dtype: of the weights.
+
+    Yields:
+        The batches.
+    """
+    even = torch.full((len(subsets), size), 1 / size, dtype=dtype)
+    shift = torch.as_tensor(versions)[:, None] * len(x)
+    own = [
+        _shuffled(rows[None], steps, size, [seed])
+        for rows, seed in zip(subsets, streams, strict=True)
+    ]
+    for rows in zip(*own, strict=True):
+        chosen = torch.cat(rows)
+        part = even if weights is None else even * weights.gather(1, chosen)
+        yield Batch(_rows(x, chosen), _rows(y, chosen + shift), part, False, chosen)
 
 
 def weighted(
@@ -120,11 +164,11 @@ def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: tor
 
 
 def _shuffled(
-    subsets: Int[Tensor, "S kept"], steps: int, size: int, seed: int
+    subsets: Int[Tensor, "S kept"], steps: int, size: int, seeds: Sequence[int]
 ) -> Iterator[Int[Tensor, "S size"]]:
     """[S, size] positions an update; every network reshuffles its own subset each epoch."""
-    n_networks, kept = subsets.shape
-    streams = [torch.Generator().manual_seed(1_000_003 * seed + s) for s in range(n_networks)]
+    kept = subsets.shape[1]
+    streams = [torch.Generator().manual_seed(seed) for seed in seeds]
     order, used = subsets, kept
     for _ in range(steps):
         if used + size > kept:

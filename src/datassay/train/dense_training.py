@@ -38,8 +38,20 @@ class DenseStack:
     activations: tuple[str, ...]
 
 
-def dense_stack(models: Sequence[nn.Module], x: Num[Tensor, "n ..."]) -> DenseStack | None:
-    """Recognise networks that are nothing but a stack of dense layers, ReLU and tanh."""
+def dense_stack(
+    models: Sequence[nn.Module], x: Num[Tensor, "n ..."], *, is_shared: bool = True
+) -> DenseStack | None:
+    """Recognise networks that are nothing but a stack of dense layers, ReLU and tanh.
+
+    Args:
+        models: of one architecture.
+        x: an input or more of the first.
+        is_shared: whether all must share the fixed layers on the inputs; else those of the first
+            are given, and it is for the caller to apply each network's own.
+
+    Returns:
+        The stack; None where it is something else.
+    """
     modules = list(_flat("", models[0]))
     dense = [i for i, (_, m) in enumerate(modules) if type(m) is nn.Linear]
     own = [p for i in dense for p in modules[i][1].parameters()]
@@ -57,7 +69,7 @@ def dense_stack(models: Sequence[nn.Module], x: Num[Tensor, "n ..."]) -> DenseSt
         or not set(activations[:-1]) <= {"", *ACTIVATIONS.values()}
         or activations[-1]
         or any(_hooked(m) for m in models[0].modules())
-        or not _same_buffers(models)
+        or not (_same_buffers(models) or not is_shared)
         or before(x).shape != (1, modules[dense[0]][1].in_features)
     ):
         return None

@@ -74,6 +74,8 @@ class _Learner(ABC):
         subsets: Int[np.ndarray, "R n"],
         weights: Float[np.ndarray, " N"] | None = None,
         progress: Progress = silent,
+        *,
+        first: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
         """What each fit says of the validation samples.
 
@@ -83,6 +85,7 @@ class _Learner(ABC):
             subsets: positions that each fit learns from.
             weights: of each sample of train in the loss, of any scale; None: all alike.
             progress: called with (step, fits done, fits in all).
+            first: number of the first fit among all, which decides the seeds.
 
         Returns:
             One column a class or target.
@@ -190,11 +193,13 @@ class Networks(_Learner):
         subsets: Int[np.ndarray, "R n"],
         weights: Float[np.ndarray, " N"] | None = None,
         progress: Progress = silent,
+        *,
+        first: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
         """Logits where there are classes, one of two with one output; or targets."""
         recipe, outputs = self.recipe or network_recipe(subsets.shape[1]), []
         x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
-        for networks in self.fits(train, subsets, weights):
+        for networks in self.fits(train, subsets, weights, first=first):
             outputs += [torch.cat([networks.outputs(c).double() for c in x.split(CHUNK)], 1)]
             progress("fit", sum(map(len, outputs)), len(subsets))
         return torch.cat(outputs).numpy()
@@ -275,10 +280,12 @@ class Estimators(_Learner):
         subsets: Int[np.ndarray, "R n"],
         weights: Float[np.ndarray, " N"] | None = None,
         progress: Progress = silent,
+        *,
+        first: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
         """1 for the class that a fit names and 0 for others, or targets."""
         outputs = []
-        for one in self.fits(train, subsets, weights):
+        for one in self.fits(train, subsets, weights, first=first):
             outputs.append(self.named(one, val, train.n_classes if train.is_classification else 0))
             progress("fit", len(outputs), len(subsets))
         return np.stack(outputs)

@@ -97,6 +97,41 @@ def train_networks(
     recipe = with_loss(recipe, train)
     _check_training(models, train, subsets, recipe)
     dtype = getattr(torch, recipe.precision)
+
+    def draw(x: Tensor, y: Tensor) -> Iterator[Batch]:
+        drawn = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed, dtype)
+        return drawn if sample_weight is None else weighted(drawn, subsets, sample_weight)
+
+    return descended(models, train, [train.y], recipe, draw, observe, progress)
+
+
+def descended(
+    models: Sequence[nn.Module],
+    train: SampleSet,
+    labels: Sequence[np.ndarray],
+    recipe: Recipe,
+    draw_from: Callable[[Tensor, Tensor], Iterator[Batch]],
+    observe: Callable[[Tensor, Tensor], None] | None = None,
+    progress: Progress = silent,
+    prepared: Tensor | None = None,
+) -> TrainedNetworks:
+    """Train networks on the batches that are drawn from inputs [n] and targets [n · labels].
+
+    Args:
+        models: of one architecture, at their starting weights.
+        train: n samples.
+        labels: versions of their targets, each [n] or [n, k].
+        recipe: with its loss decided.
+        draw_from: gives batches from all inputs and the targets of all versions.
+        observe: as in `train_networks`.
+        progress: as in `train_networks`.
+        prepared: inputs to which the fixed layers of each network's own samples were applied, of
+            plain dense stacks; None: the networks share those layers.
+
+    Returns:
+        The trained networks.
+    """
+    dtype = getattr(torch, recipe.precision)
     frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
     copies = [frozen[id(m)] for m in models]
     template = copies[0]
@@ -104,15 +139,14 @@ def train_networks(
     x = network_inputs(train.x, template, dtype)
     n_outputs = _n_outputs(template, x[:1])
     check_n_outputs(train, n_outputs)
-    y = _train_targets(train, recipe, n_outputs, dtype)
-    stack = dense_stack(copies, x[:1])
+    versions = [replace(train, y=one, true_y=None) for one in labels]
+    y = torch.cat([_train_targets(one, recipe, n_outputs, dtype) for one in versions])
+    stack = dense_stack(copies, x[:1], is_shared=prepared is None)
     link = ""
     if stack is not None:
         link, y = _residual(y, n_outputs, recipe)
-        x = stack.before(x)
-    draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed, dtype)
-    if sample_weight is not None:
-        draw = weighted(draw, subsets, sample_weight)
+        x = stack.before(x) if prepared is None else prepared
+    draw = draw_from(x, y)
     if stack is not None:
         trained = _descend_dense(start, draw, stack, link, recipe, observe, progress)
     else:

@@ -1,17 +1,24 @@
 """The table of acts: gains with wrong held-out labels, honest intervals, the right act first."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 import datassay as da
+from datassay.act.actions import split
+from datassay.act.choose import action
 from datassay.act.choose.action import (
     DROP,
     RELABEL,
     REMOVE,
     REWEIGHT,
+    SPLIT,
     Blocks,
+    action_kinds,
     as_it_is,
+    likely_fits,
     predictions,
     proposals,
     relabelling,
@@ -23,8 +30,12 @@ from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.parts import BALANCED, Part, fifths, unsuspected, yardstick
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.complexity.more_samples import gain_of_more
+from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.score.checks.data_issues import data_issues
-from datassay.train.learner import Estimators
+from datassay.train import together
+from datassay.train.learner import Estimators, Networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import descended
 
 
 def one_way(n, seed, wrong=0.0):
@@ -200,6 +211,56 @@ def test_beyond_the_budget_acts_are_only_screened():
     how = [act.how for act in table.actions]
     assert how.count("retrained") == 1 and how.count("screened") >= 3
     assert all(act.verdict == "" for act in table.actions if act.how == "screened")
+
+
+@pytest.mark.slow
+def test_the_demo_trains_few_networks_and_looks_for_blocks_once(monkeypatch):
+    """What the table of a set like the demo's costs, in networks and in searches for blocks."""
+    digits, _ = da.load("digits", val_fraction=0)
+    noisy = add_label_noise(digits.subset(np.arange(500)), 0.08, seed=0)
+    trained, searched = [], []
+
+    def counted(models, *rest, **more):
+        trained.append(len(models))
+        return descended(models, *rest, **more)
+
+    def search(train, scores):
+        searched.append(len(train))
+        return split.propose(train, scores)
+
+    kinds = action_kinds()
+    monkeypatch.setattr(together, "descended", counted)
+    monkeypatch.setattr(action, "action_kinds", lambda: kinds | {SPLIT: replace(
+        kinds[SPLIT], propose=search)})  # fmt: skip
+    lin = da.collect(da.build_model("linear", noisy), noisy)
+    issues = da.label_issues(lin)
+
+    def learner(some, f):
+        models = [da.build_model("mlp:width=32", some, seed=2 * f + s) for s in range(2)]
+        return Networks(models, Recipe(steps=250), seed=f)
+
+    parts = fifths(
+        lin, noisy, np.arange(500.0), 5, noise=issues.noise[0].transition,
+        judge=lambda sub, some: (da.label_issues(sub), issues.ridge), learner=learner,
+    )  # fmt: skip
+    table = compare_acts(parts, budget=60.0)
+    assert len(searched) == 1 and {act.kind for act in table.acts} >= {MEND, REMOVE, DROP, SPLIT}
+    blocks = next(act for act in table.acts if act.kind == SPLIT)
+    assert blocks.how == "screened" and "in closed form it gains" in blocks.note
+    # The samples as they are, and all actions but a few that are ended at the first look.
+    assert 20 <= sum(trained) <= 10 * likely_fits()
+
+
+def test_blocks_are_trained_where_two_rules_are_mixed():
+    rng = np.random.default_rng(0)
+    x, rules = rng.normal(size=(1400, 5)), rng.normal(size=(2, 4))
+    which = (x[:, 0] > 0).astype(int)
+    y = ((x[:, 1:] * rules[which]).sum(1) > 0).astype(int)
+    whole, _ = da.load((x, y), val_fraction=0)
+    part = part_of(whole.subset(np.arange(600)), whole.subset(np.arange(600, 1400)))
+    table = compare_acts([part], budget=60.0)
+    assert table.best.kind == SPLIT and table.best.how == "retrained"
+    assert table.best.gain > 0.02 and table.best.control < 0.02
 
 
 def test_an_estimator_without_weights_says_so():

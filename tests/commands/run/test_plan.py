@@ -15,7 +15,7 @@ from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
 from datassay.commands.run.steps.plan import plan
 from datassay.errors import ModelError, SettingError
-from datassay.train.training import train_networks
+from datassay.train.together import train_in_stacks
 
 DIGITS = da.load("digits")
 SETTINGS = RunSettings()
@@ -169,9 +169,9 @@ def test_every_network_that_is_trained_is_counted(held_out, monkeypatch):
 
     def counted(models, *rest, **more):
         made.extend(models)
-        return train_networks(models, *rest, **more)
+        return train_in_stacks(models, *rest, **more)
 
-    monkeypatch.setattr(removal_curve, "train_networks", counted)
+    monkeypatch.setattr(removal_curve, "train_in_stacks", counted)
     monkeypatch.setattr(job, "act_table", lambda *_: None)
     assert run(train, val, settings).issues.is_issue.any()
     assert steps(settings, (train, val))["retrain"].detail.startswith(f"{len(made)} networks, ")

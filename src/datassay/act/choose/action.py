@@ -7,7 +7,7 @@ the entry points of the group `datassay.actions`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 
@@ -17,10 +17,10 @@ from jaxtyping import Bool, Float, Int, Shaped
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.plugins import checked_plugins
-from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
 from datassay.train.learner import Learner
+from datassay.train.together import Fitting, answers
 
 RELABEL, REMOVE, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
     "relabel", "remove", "drop", "reweight", "balance", "purify", "split", "more",
@@ -203,7 +203,6 @@ def predictions(
     train: SampleSet,
     held_out: SampleSet,
     action: Action,
-    progress: Progress = silent,
 ) -> Float[np.ndarray, "R m k"]:
     """Predictions of R models on the held-out samples, trained on the samples of an action.
 
@@ -212,7 +211,6 @@ def predictions(
         train: n samples, as they are.
         held_out: m samples.
         action: what is done to train.
-        progress: called with (step, fits done, fits in all).
 
     Returns:
         Class probabilities, or targets. Models of one seed start alike under every action and see
@@ -223,13 +221,25 @@ def predictions(
 
     Cost: R fits, and for each further block R more.
     """
-    samples = replace(train, y=action.labels, true_y=None)
+    fittings = fittings_of(learner, train, held_out, action, range(learner.repeats))
+    return routed(action, held_out, answers(fittings))
+
+
+def fittings_of(
+    learner: Learner, train: SampleSet, held_out: SampleSet, action: Action, seeds: range
+) -> list[Fitting]:
+    """What is fitted for an action: one fitting, or one a block."""
     weights = action.weights if action.is_weighted else None
     chosen = (action.kept,) if action.blocks is None else action.blocks.members
-    each = [
-        learner.answers(samples, held_out, np.tile(some, (learner.repeats, 1)), weights, progress)
-        for some in chosen
+    return [
+        Fitting(learner, train, held_out, action.labels, some, weights, seeds) for some in chosen
     ]
+
+
+def routed(
+    action: Action, held_out: SampleSet, each: Sequence[Float[np.ndarray, "R m k"]]
+) -> Float[np.ndarray, "R m k"]:
+    """What the fits of an action predict: of one fitting as it is, of blocks by their router."""
     if action.blocks is None:
         return each[0]
     share = action.blocks.weights(held_out)  # [m, K]
@@ -290,6 +300,11 @@ def most_fits() -> int:
     return sum(kind.fits for kind in action_kinds().values())
 
 
+def likely_fits() -> int:
+    """The same that are likely: the samples as they are, and each action that no search finds."""
+    return 1 + sum(not kind.is_searched for kind in action_kinds().values())
+
+
 def proposals(
     train: SampleSet,
     issues: LabelIssues,
@@ -297,6 +312,7 @@ def proposals(
     *,
     takes_weights: bool = True,
     seed: int = 0,
+    without: Collection[str] = (),
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """All actions worth trying, and why others are not.
 
@@ -307,6 +323,7 @@ def proposals(
             then the least informative.
         takes_weights: whether the model can weigh samples.
         seed: of controls, blocks and fits.
+        without: kinds that are not to be proposed, such as what was of no use on another part.
 
     Returns:
         The actions, and one sentence for each that was left out.
@@ -318,7 +335,7 @@ def proposals(
     actions: list[Action] = []
     left_out: list[str] = []
     for kind in action_kinds().values():
-        proposed = kind.propose(train, scores)
+        proposed = None if kind.name in without else kind.propose(train, scores)
         for one in proposed if isinstance(proposed, Iterator) else (proposed,):
             if isinstance(one, str):
                 left_out.append(one)

@@ -1,15 +1,14 @@
-"""Compare acts: each is retrained beside the samples as they are, on the same held-out samples.
+"""Compare acts: each is retrained and compared with the samples as they are, on held-out samples.
 
-parts, each with its own held-out samples → proposals → screen (closed form) → the promising ones
-retrained, paired over seeds → gains with intervals → ActionTable
+parts, each with its own held-out samples → proposals → screen (closed form) → those that could
+gain retrained in two looks, paired over seeds → gains with intervals → ActionTable
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,19 +19,36 @@ from datassay.act.choose.action import (
     ActionKind,
     action_kinds,
     as_it_is,
-    predictions,
     proposals,
 )
-from datassay.act.choose.parts import Part, unsuspected
+from datassay.act.choose.looks import Comparison, Key, looks, mean
+from datassay.act.choose.parts import Part
 from datassay.act.choose.screen import screen
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
-from datassay.stats import BETTER, PERHAPS, SAME, WORSE, costs, paired, verdicts
+from datassay.stats import (
+    BETTER,
+    PERHAPS,
+    SAME,
+    TOLERATED,
+    WORSE,
+    Interval,
+    costs,
+    mean_interval,
+    verdicts,
+)
 
 STEP = "compare actions"
-Key = tuple[str, float]
 ORDER = {BETTER: 0, PERHAPS: 1, SAME: 2, WORSE: 3}
+# By how much more than the upper end of its interval in closed form an action may gain when
+# networks are retrained.
+BEYOND = 0.02
+
+# Part of the half width of its first interval that an action must have gained to be trained on:
+# about a third of a standard error of five parts. Of true gains of three standard errors of the
+# last look 4 % end early.
+LEAST_SIGN = 1 / 15
 
 RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
 
@@ -152,42 +168,33 @@ def compare_actions(
     METHODS §2 (labels).
     """
     started = time.perf_counter()
-    found = [
-        proposals(
-            part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
-            seed=seed,
-        )
-        for part in parts
-    ]  # fmt: skip
-    proposed = [{act.key: act for act in actions} for actions, _ in found]
-    actions = {act.key: act for each in reversed(proposed) for act in each.values()}
-    screened = _screened(parts[0], proposed[0], seed)
-    before = time.perf_counter()
-    base = [
-        predictions(part.learner, part.train, part.held_out, as_it_is(part.train)) for part in parts
-    ]
-    per_fit = time.perf_counter() - before if per_fit is None else per_fit
-    right = [_unsuspected(*one) for one in zip(parts, base, strict=True)]
-    judge = _Judge(parts, base, right, proposed, screened, action_kinds())
-    chosen = _affordable(actions, screened, budget - per_fit, per_fit)
-    rows = [judge.blank(act) for key, act in actions.items() if key not in chosen]
-    drops = sorted(key for key in actions if key in chosen and key[0] == DROP)
-    others = [key for key in actions if key in chosen and key[0] != DROP]
-    for done, key in enumerate(others):
-        rows.append(judge.controlled(judge.row(actions[key]), actions[key]))
-        progress(STEP, done + 1, len(others) + 1)
-    if drops:
-        rows = [row for row in rows if row.kind != DROP]
-        rows.append(_largest_drop(judge, [actions[key] for key in drops]))
-    progress(STEP, len(others) + 1, len(others) + 1)
+    first, left_out = _proposed(parts[0], seed)
+    screened = _screened(parts[0], first, seed)
+    kinds = action_kinds()
+    hopeless = {key for key, one in screened.items() if _is_hopeless(kinds[key[0]], one)}
+    useless = {name for name, _ in hopeless if kinds[name].is_searched}
+    found = {name for name, _ in first} - useless
+    useless = {name for name, one in kinds.items() if one.is_searched and name not in found}
+    proposed = [first, *(_proposed(part, seed, useless)[0] for part in parts[1:])]
+    acts = {act.key: act for each in reversed(proposed) for act in each.values()}
+    comparison = Comparison(parts, proposed)
+    comparison.train_base()
+    per_fit = comparison.seconds if per_fit is None else per_fit
+    promising = {key: act for key, act in acts.items() if key not in hopeless}
+    chosen = _affordable(promising, screened, budget - per_fit, per_fit)
+    job = _Job(comparison, screened, kinds, comparison.right(), progress)
+    rows = [job.blank(act, key in hopeless) for key, act in acts.items() if key not in chosen]
+    rows += job.rows([acts[key] for key in acts if key in chosen])
+    if any(row.kind == DROP and row.how == RETRAINED for row in rows):
+        rows = [row for row in rows if row.kind != DROP or row.how == RETRAINED]
     return ActionTable(
         actions=_ranked(rows),
-        left_out=found[0][1],
+        left_out=left_out,
         metric=parts[0].yardstick.metric,
-        score=judge.score(),
-        score_given=judge.score(as_given=True),
+        score=comparison.score(),
+        score_given=comparison.score(as_given=True),
         n_held_out=sum(len(part.held_out) for part in parts),
-        n_suspected=sum(int((~one).sum()) for one in right),
+        n_suspected=sum(int((~one).sum()) for one in job.right),
         n_parts=len(parts),
         n_seeds=parts[0].learner.repeats,
         is_corrected=any(part.yardstick.is_corrected for part in parts),
@@ -196,118 +203,163 @@ def compare_actions(
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
-    """The samples as they are: what every act is compared with."""
+class _Job:
+    """Which actions are retrained, and how long."""
 
-    parts: Sequence[Part]
-    base: list[np.ndarray]  # what models said that learnt from the samples as they are, [R, m, k]
-    right: list[np.ndarray]  # [m] bool, which held-out labels are not suspected
-    proposed: list[dict[Key, Action]]
-    screened: dict[Key, float]
+    comparison: Comparison
+    screened: dict[Key, Interval]
     kinds: dict[str, ActionKind]
+    right: list[np.ndarray]  # [m] bool, which held-out labels are not suspected
+    progress: Progress
 
-    def score(self, *, as_given: bool = False) -> float:
-        """Of the samples as they are, mean over seeds and held-out samples."""
-        pairs = zip(self.parts, self.base, strict=True)
-        return _mean([part.yardstick.scores(said, as_given=as_given) for part, said in pairs])
+    def rows(self, acts: Sequence[Action]) -> list[ActionGain]:
+        """What the actions gain; of several drops the row of one."""
+        drops = sorted((act for act in acts if act.kind == DROP), key=lambda act: act.fraction)
+        near = self._near(drops)
+        others = [act for act in acts if act.kind != DROP]
+        going = [*others, *(drops[i] for i in near)]
+        every = looks(self.comparison.parts)
+        for number, look in enumerate(every):
+            self.progress(STEP, number, len(every) + 1)
+            self.comparison.train([act.key for act in going], look)
+            going = [act for act in self._of_drops(going) if self._goes_on(act)]
+        self.progress(STEP, len(every), len(every) + 1)
+        rows = [self.row(act) for act in others]
+        advised = next((r.kind for r in _ranked(rows) if r.verdict == BETTER), "")
+        controlled = [act for act in others if act.control is not None and act.kind == advised]
+        for look in every if controlled else ():
+            self.comparison.train([act.key for act in controlled], look, control=True)
+        rows = [
+            self.controlled(row, act) if act in controlled else row
+            for row, act in zip(rows, others, strict=True)
+        ]
+        self.progress(STEP, len(every) + 1, len(every) + 1)
+        return [*rows, *self._largest_drop(drops, near)]
 
-    def differences(self, said: list[np.ndarray], *, as_given: bool = False) -> list[np.ndarray]:
-        """Scores less those of the samples as they are, [R, m] a part."""
+    def _of_drops(self, acts: Sequence[Action]) -> list[Action]:
+        """The actions, of two drops only the larger that does not seem to cost."""
+        drops = [act for act in acts if act.kind == DROP]
+        fine = [act for act in drops if not costs(self.gain(act).gain)]
         return [
-            part.yardstick.scores(one, as_given=as_given)
-            - part.yardstick.scores(base, as_given=as_given)
-            for part, base, one in zip(self.parts, self.base, said, strict=True)
+            act for act in acts if act.kind != DROP or act is (fine or drops)[-1 if fine else 0]
         ]
 
-    def retrained(self, key: Key, *, control: bool = False) -> list[np.ndarray]:
-        """What models say after the act; where a part does not propose it, nothing changes."""
-        said = []
-        for part, found, base in zip(self.parts, self.proposed, self.base, strict=True):
-            act = found.get(key)
-            act = act.control if control and act is not None else act
-            said.append(
-                base if act is None else predictions(part.learner, part.train, part.held_out, act)
-            )
-        return said
+    def _goes_on(self, act: Action) -> bool:
+        """Whether the verdict is open after a look: what has not gained is looked at no more."""
+        found = self.gain(act)
+        if act.kind == DROP:
+            return not (found.gain < -TOLERATED and found.high <= 0)
+        return found.gain > found.half * LEAST_SIGN and found.high > TOLERATED
 
-    def blank(self, act: Action) -> ActionGain:
+    def gain(self, act: Action) -> Interval:
+        """As far as it was retrained."""
+        return self.comparison.gain(act.key, is_searched=self.kinds[act.kind].is_searched)
+
+    def blank(self, act: Action, is_hopeless: bool = False) -> ActionGain:
         """What is known of an act before it is retrained."""
-        gain = self.screened.get(act.key, np.nan)
+        found, note = self.screened.get(act.key), ""
+        if found is not None and is_hopeless:
+            gain, low, high = (f"{100 * x:+.1f}" for x in (found.gain, found.low, found.high))
+            note = f"not retrained: in closed form it gains {gain} points ({low} to {high})"
+        gain = np.nan if found is None else found.gain
         return ActionGain(
             kind=act.kind, words=act.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
             p=1.0, verdict="", screened=gain, changed=act.changed,
-            cost=act.changed if act.is_removal else 0,
+            cost=act.changed if act.is_removal else 0, note=note,
         )  # fmt: skip
 
     def row(self, act: Action) -> ActionGain:
         """What an act gained, still without a verdict and a control."""
-        before = time.perf_counter()
-        said = self.retrained(act.key)
-        each = self.differences(said)
-        unit = float(np.mean([part.yardstick.unit for part in self.parts]))
-        found = paired(each, unit, is_searched=self.kinds[act.kind].is_searched)
-        trusted = [d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)]
-        trusted = np.concatenate(trusted)
+        found, each = self.gain(act), self.comparison.differences(act.key)
+        trusted = np.concatenate([d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)])
+        note = ""
+        if not self.comparison.is_complete(act.key):
+            gained = "costs" if act.kind == DROP else "had gained nothing that would show"
+            note = f"ended at the first look: it {gained}"
         return replace(
             self.blank(act), how=RETRAINED, gain=found.gain, low=found.low, high=found.high,
-            p=found.p, given=_mean(self.differences(said, as_given=True)),
+            p=found.p, given=mean(self.comparison.differences(act.key, as_given=True)),
             unsuspected=float(trusted.mean()) if len(trusted) else np.nan,
-            control_words=act.control_words, seconds=time.perf_counter() - before,
+            control_words=act.control_words, seconds=self.comparison.seconds_of(act.key), note=note,
         )  # fmt: skip
 
-    def controlled(self, row: ActionGain, act: Action, note: str = "") -> ActionGain:
-        """The row with the gain of the act's control, where it has one."""
-        if act.control is None:
-            return replace(row, note=note)
-        before = time.perf_counter()
-        control = _mean(self.differences(self.retrained(act.key, control=True)))
-        seconds = row.seconds + time.perf_counter() - before
-        return replace(row, control=control, seconds=seconds, note=note)
+    def controlled(self, row: ActionGain, act: Action) -> ActionGain:
+        """The row with the gain of the act's control."""
+        control = mean(self.comparison.differences(act.key, control=True))
+        return replace(row, control=control, seconds=self.comparison.seconds_of(act.key))
+
+    def _near(self, drops: Sequence[Action]) -> list[int]:
+        """Of rising fractions the largest that costs nothing in closed form, and the next."""
+        fine = [i for i, act in enumerate(drops) if not costs(self.blank(act).gain)]
+        return list(range(len(drops)))[fine[-1] : fine[-1] + 2] if fine else [0]
+
+    def _largest_drop(self, drops: Sequence[Action], near: Sequence[int]) -> list[ActionGain]:
+        """Of rising fractions the largest that costs nothing, and what the next one costs."""
+        if not drops:
+            return []
+        rows = {i: self.row(drops[i]) for i in near}
+
+        def is_costly(i: int) -> bool:
+            if i not in rows:
+                for look in looks(self.comparison.parts):
+                    self.comparison.train([drops[i].key], look)
+                    if not self._goes_on(drops[i]):
+                        break
+                rows[i] = self.row(drops[i])
+            return costs(rows[i].gain, rows[i].high)
+
+        i = near[0]
+        while i > 0 and is_costly(i):
+            i -= 1
+        if is_costly(i):
+            return [replace(rows[i], note="already that costs")]
+        while i + 1 < len(drops) and not is_costly(i + 1):
+            i += 1
+        if i + 1 == len(drops):
+            return [rows[i]]
+        note = f"{100 * drops[i + 1].fraction:.0f} % costs {-100 * rows[i + 1].gain:.1f} points"
+        return [replace(rows[i], note=note)]
 
 
-def _largest_drop(judge: _Judge, drops: list[Action]) -> ActionGain:
-    """Of rising fractions the largest that costs nothing measurable, and what the next costs."""
-    last = judge.row(drops[0])
-    if costs(last.gain, last.high):
-        return judge.controlled(last, drops[0], "already that costs")
-    for act, next_ in pairwise(drops):
-        row = judge.row(next_)
-        if costs(row.gain, row.high):
-            note = f"{100 * next_.fraction:.0f} % costs {-100 * row.gain:.1f} points"
-            return judge.controlled(last, act, note)
-        last = row
-    return judge.controlled(last, drops[-1])
+def _proposed(
+    part: Part, seed: int, without: Collection[str] = ()
+) -> tuple[dict[Key, Action], tuple[str, ...]]:
+    """The actions of a part by key, and why others are not tried."""
+    acts, left_out = proposals(
+        part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
+        seed=seed, without=without,
+    )  # fmt: skip
+    return {act.key: act for act in acts}, left_out
 
 
-def _mean(each: list[np.ndarray]) -> float:
-    return float(np.concatenate([d.mean(0) for d in each]).mean())
+def _is_hopeless(kind: ActionKind, found: Interval) -> bool:
+    """Whether an act cannot gain by its closed form; a drop need not gain, and is never."""
+    # What a search found on one part is only searched for on the others where it gains here.
+    if kind.name == DROP:
+        return False
+    return found.gain <= 0 if kind.is_searched else found.high + BEYOND <= 0
 
 
-def _unsuspected(part: Part, said: np.ndarray) -> np.ndarray:
-    """Which held-out labels are not suspected; of numbers all."""
-    if not part.train.is_classification:
-        return np.ones(len(part.held_out), bool)
-    noise = np.eye(part.train.n_classes) if part.noise is None else part.noise
-    return unsuspected(said, part.held_out.y, noise)
-
-
-def _screened(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, float]:
-    """Gains in closed form, on the first part; of acts that it proposes."""
+def _screened(part: Part, acts: dict[Key, Action], seed: int) -> dict[Key, Interval]:
+    """Gains in closed form, on the first part, and what other held-out samples would make of it."""
     if part.lin is None:
         return {}
     closed = screen(part.lin, part.train, part.penalty, part.yardstick, seed)
     try:
-        base = closed.score(as_it_is(part.train), part.train)
-        return {key: closed.score(act, part.train) - base for key, act in actions.items()}
+        base = closed.scores(as_it_is(part.train), part.train)
+        return {
+            key: mean_interval(closed.scores(act, part.train) - base, part.yardstick.unit)
+            for key, act in acts.items()
+        }
     except DataError:
         return {}
 
 
 def _affordable(
-    actions: dict[Key, Action], screened: dict[Key, float], budget: float, per_fit: float
+    acts: dict[Key, Action], screened: dict[Key, Interval], budget: float, per_fit: float
 ) -> set[Key]:
     """Which acts are retrained: the most promising first, while the budget lasts; at least one."""
-    order = sorted(actions, key=lambda key: -screened.get(key, 0.0))
+    order = sorted(acts, key=lambda key: -screened[key].gain if key in screened else 0.0)
     chosen, spent = set(order[:1]), 0.0
     for key in order:
         spent += per_fit * actions[key].fits

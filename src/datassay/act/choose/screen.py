@@ -47,6 +47,10 @@ class Screen:
 
     def score(self, act: Action, train: SampleSet) -> float:
         """The score after an act, in closed form."""
+        return float(self.scores(act, train).mean())
+
+    def scores(self, act: Action, train: SampleSet) -> Float[np.ndarray, " m"]:
+        """What each held-out sample adds to it."""
         weights = act.weights[self.chosen]
         if act.blocks is None:
             outputs = self._outputs(act.labels, weights, train)
@@ -56,7 +60,7 @@ class Screen:
             for k, members in enumerate(act.blocks.members):
                 inside = weights * np.isin(self.chosen, members)
                 outputs = outputs + share[:, k, None] * self._outputs(act.labels, inside, train)
-        return float(self.yardstick.scores(outputs.numpy()[None]).mean())
+        return self.yardstick.scores(outputs.numpy()[None])[0]
 
     def without(self, removed: np.ndarray, train: SampleSet) -> float:
         """The score without some of the training samples, [n] bool."""

@@ -31,6 +31,7 @@ from datassay.collect.curvature.output_geometry import (
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
+from datassay.machine import threads_for
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.score.influence_moments import influence_variance
@@ -178,10 +179,11 @@ def partition(
             f"n_blocks must leave {LEAST_IN_BLOCK} samples a block; {n_blocks} blocks of "
             f"{len(train)} samples do not. Take at most {most}."
         )
-    return geometry_partition(
-        geometry, train.ids, n_blocks, min(max_blocks, most), round(1 / held_out), ridge=ridge,
-        damping=damping, gate=gate, seed=seed, restarts=restarts, progress=progress,
-    )  # fmt: skip
+    with threads_for(len(train) * geometry.features.n_parameters):
+        return geometry_partition(
+            geometry, train.ids, n_blocks, min(max_blocks, most), round(1 / held_out), ridge=ridge,
+            damping=damping, gate=gate, seed=seed, restarts=restarts, progress=progress,
+        )  # fmt: skip
 
 
 def geometry_partition(

@@ -23,6 +23,7 @@ from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFea
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.machine import threads_for
 from datassay.models.estimators import class_probabilities
 from datassay.results import result
 from datassay.train.learner import estimator_outputs, rows_of, sample_scores
@@ -101,10 +102,11 @@ def linear_partition(
     weights = y.new_zeros(features.n_parameters)
     geometry = OutputGeometry(features, features.outputs(weights), y, loss, weights)
     part = geometry if chosen is None else geometry.subset(torch.from_numpy(chosen))
-    divided = geometry_partition(
-        part, np.arange(n), n_blocks, last, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
-        seed=seed, restarts=restarts,
-    )  # fmt: skip
+    with threads_for(n * features.n_parameters):
+        divided = geometry_partition(
+            part, np.arange(n), n_blocks, last, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
+            seed=seed, restarts=restarts,
+        )  # fmt: skip
     if chosen is None:
         return divided
     # The blocks of all samples, where they were found on some.

@@ -28,6 +28,7 @@ from datassay.collect.curvature.output_loss import output_losses, output_score
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.machine import threads_for
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
 from datassay.score.influence_moments import influence_variance
@@ -204,7 +205,9 @@ def purify(
     if settings.order == BY_LABELS:
         lin = collect(model, train, projection=projection, seed=seed, progress=progress)
         issues = label_issues(lin, progress=progress)
-    return _Job(train, val, test, settings, np.random.default_rng(seed), issues).run(fit, progress)
+    job = _Job(train, val, test, settings, np.random.default_rng(seed), issues)
+    with threads_for(len(train) * sum(p.numel() for p in model.parameters() if p.requires_grad)):
+        return job.run(fit, progress)
 
 
 def _decided(settings: Removal, train: SampleSet, has_val: bool, is_convex: bool) -> Removal:

@@ -25,15 +25,16 @@ from datassay.store.results import ResultStore
 from datassay.train.folds import Judging, judging
 from datassay.train.learner import Estimators
 from datassay.train.recipe import Recipe
-from datassay.train.training import TrainedNetworks, train_networks, with_loss
+from datassay.train.together import train_in_stacks
+from datassay.train.training import TrainedNetworks, with_loss
 
 RANDOM = "random"
 STEP = "retrain on what is kept"
-FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
+FRACTIONS = (0.0, 0.25, 0.5, 0.75)
 
 
 def usable_fractions(n_samples: int) -> list[float]:
-    """The fractions of `FRACTIONS` that remove a sample and keep 2; all of them from 16 on."""
+    """The fractions of `FRACTIONS` that remove a sample and keep 2; all of them from 6 on."""
     return [f for f in FRACTIONS if f == 0 or 1 <= round(f * n_samples) <= n_samples - 2]
 
 
@@ -166,7 +167,7 @@ def _retrained(
         at_once = [*models] * len(subsets)
 
         def retrained(at_once=at_once, flat=flat, part=part) -> dict[str, np.ndarray]:
-            networks = train_networks(at_once, train, flat, recipe, seed=seed, progress=part)
+            networks = train_in_stacks(at_once, train, flat, recipe, seed=seed, progress=part)
             return {"score": parts.score(networks)}
 
         name = digest_of_values(cause | {"kept": digest({"subsets": flat.numpy()})})
@@ -223,7 +224,7 @@ def train_all(
     subsets = everything if rest is None else torch.as_tensor(rest)
 
     def train_now() -> TrainedNetworks:
-        return train_networks(models, train, subsets, recipe, seed=seed, progress=progress)
+        return train_in_stacks(models, train, subsets, recipe, seed=seed, progress=progress)
 
     if store is None:
         return train_now()

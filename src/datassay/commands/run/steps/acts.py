@@ -24,6 +24,9 @@ from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.registry import Context
 from datassay.train.learner import Estimators, Learner, Networks
 
+# Models of each size on the learning curve that tells what more samples would gain.
+CURVE_MODELS = 3
+
 
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
     """What each act gains on held-out samples; None where the budget pays for no comparison."""
@@ -38,7 +41,8 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
         parts, budget=settings.budget, per_fit=plan.per_fit, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
-    more = gain_of_more(parts[0].learner, parts[0].train, parts[0].yardstick, seed=settings.seed)
+    learner = learner_of(parts[0].train, settings, max(plan.seeds, CURVE_MODELS), 0)
+    more = gain_of_more(learner, parts[0].train, parts[0].yardstick, seed=settings.seed)
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
@@ -65,19 +69,22 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
     """The user's own validation part, whose labels count as right; else fifths of the samples."""
     lin, train, val = context.lin, context.train, context.val
     issues, information = (context.results[name] for name in ("label_issues", "information"))
+    # The kind of noise is that of all labels: four fifths tell it less well, and search for long.
+    known = issues.noise if train.is_classification else None
+    kind = known[0].kind if known else settings.label_noise
 
     def judge(sub: Linearization, some: SampleSet) -> tuple[LabelIssues, float]:
-        found = issues_of(sub, some, settings, context.progress)
+        found = issues_of(sub, some, replace(settings, label_noise=kind), context.progress)
         return found, _penalty(sub, found)
 
     def learner(some: SampleSet, part: int) -> Learner:
-        return learner_of(some, settings, plan.further if part else plan.seeds, part)
+        return learner_of(some, settings, plan.seeds, part)
 
     if val is not None and not val.split_off:
         penalty = _penalty(lin, issues)
         own = learner(train, 0)
         return [Part(train, val, lin, issues, information.information, penalty, None, own)]
-    noise = issues.noise[0].transition if train.is_classification and issues.noise else None
+    noise = known[0].transition if known else None
     return fifths(
         lin, train, information.information, plan.parts, noise=noise,
         copies=context.results["data_issues"].copies, judge=judge, learner=learner,

@@ -186,6 +186,6 @@ def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings
     trials = []
     for f, rest in enumerate(judging(samples, None, plan.parts, settings.seed).rest):
         part, held = before.subset(rest), np.setdiff1d(np.arange(len(samples)), rest)
-        learner = learner_of(part.samples, settings, plan.further if f else plan.seeds, f)
+        learner = learner_of(part.samples, settings, plan.seeds, f)
         trials.append(Trial(part, before.subset(held), learner))
     return trials

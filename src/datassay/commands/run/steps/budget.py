@@ -95,8 +95,7 @@ class ActPlan:
     """How the table of acts is measured within the budget."""
 
     parts: int  # held-out parts: 1, or fifths of the training samples
-    seeds: int  # models an act in the first part
-    further: int  # models an act in each other part
+    seeds: int  # models an act in each part
     updates: int  # of one network
     # Nominal seconds that one model an act and seed takes over all parts; None of the user's own
     # model, whose fits are not predicted.
@@ -105,7 +104,7 @@ class ActPlan:
     @property
     def networks(self) -> int:
         """Of one act."""
-        return self.seeds + (self.parts - 1) * self.further
+        return self.seeds * self.parts
 
 
 def act_plan(
@@ -136,11 +135,13 @@ def act_plan(
     learners = len(train) if own_part else len(train) * (FIFTHS - 1) // FIFTHS
     updates, one = network_updates(learners), work.seconds(ACT_SHARE)
     each = updates * (3.0 * min(BATCH, learners) * one + ACT_UPDATE / most)
+    # Twice as many models in all as one part would have: held-out samples vary more than models.
+    shared = most if parts == 1 else max(2, ceil(2 * most / parts))
     if settings.own is not None:
-        return ActPlan(parts, most, min(2, most), updates, None)
-    for tried, seeds in ((parts, most), (parts, 2), (1, most), (1, 2)):
-        per_fit = each * (seeds + (tried - 1) * min(2, seeds))
-        plan = ActPlan(tried, seeds, min(2, seeds), updates, per_fit)
+        return ActPlan(parts, shared, updates, None)
+    for tried, seeds in ((parts, shared), (parts, 2), (1, most), (1, 2)):
+        per_fit = each * seeds * tried
+        plan = ActPlan(tried, seeds, updates, per_fit)
         if most_fits() * per_fit <= settings.budget:
             return plan
     return plan if 3 * per_fit <= settings.budget else None

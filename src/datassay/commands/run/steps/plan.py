@@ -13,12 +13,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from torch import nn
 
-from datassay.act.choose.action import most_fits
+from datassay.act.choose.action import likely_fits
 from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import collection_step, plan_collection
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.form import Form, step_bytes
 from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.acts import CURVE_MODELS
 from datassay.commands.run.steps.budget import (
     RANKINGS,
     act_plan,
@@ -34,6 +35,7 @@ from datassay.commands.run.steps.scores import (
     pair_work,
 )
 from datassay.commands.run.steps.settings import check_settings, with_network
+from datassay.complexity.more_samples import SHARES
 from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, held_bytes
 from datassay.models.build import build_model
@@ -45,6 +47,7 @@ from datassay.store.location import FEATURES, inside
 from datassay.train.learner import Estimators, Networks
 from datassay.train.recipe import Recipe, network_recipe
 from datassay.train.retrain import BATCH_BYTES
+from datassay.train.together import STACK
 from datassay.train.training import train_networks
 
 # A run of that many outputs of samples may take minutes; one that takes a minute says so first.
@@ -58,6 +61,7 @@ PAGE_CALLS, PAGE_SAMPLE_CALLS = 3e4, 4.0
 ENGINE_STARTS = {"processes": 1.0, "ray": 4.0}
 # Updates of the batch that says how fast networks train, and rows that an own model is fitted to.
 PILOT_UPDATES, PILOT_ROWS = 4, 1000
+ON_CURVE = CURVE_MODELS * len(SHARES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +164,15 @@ def _training_steps(
         held = weights * at_once * seeds
         yield PlanStep("retrain", detail, held, pilot=seconds, counted=cost.flops)
     if chosen := act_plan(work, train, val, settings):
-        networks, at_once = most_fits() * chosen.networks, Networks([model] * chosen.seeds).at_once
-        at_once = min(at_once, chosen.seeds)
+        networks, at_once = likely_fits() * chosen.networks + ON_CURVE, Networks([model]).at_once
+        at_once = min(at_once, STACK)
         detail = f"about {networks} networks, {count(chosen.parts, 'held-out part')}"
         one = own_fit
         if own is None:
             update = _update_seconds(model, train, network_recipe(n), at_once)
             one = chosen.updates * update / at_once
         seconds = min(settings.budget, networks * one)
-        yield PlanStep("compare actions", detail, weights * chosen.seeds, pilot=seconds)
+        yield PlanStep("compare actions", detail, weights * at_once, pilot=seconds)
     if settings.attribution_at == "trained" and settings.attribution != "none":
         of_one = influence_plan(
             model, train, val, loss=task_loss(train), top=settings.top, seed=settings.seed

@@ -1,0 +1,167 @@
+"""Retrain actions in two looks at growing data, and end early what gains nothing.
+
+The first look is at one model of each part, of few parts at two; what has gained there is trained
+with all models. Intervals are those of `stats.LOOKS`: they hold whichever look they come from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from datassay.act.choose.action import Action, as_it_is, fittings_of, routed
+from datassay.act.choose.parts import Part, unsuspected
+from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired
+from datassay.train.together import answers
+
+FEWEST_MODELS = 2
+Key = tuple[str, float]
+Predictions = Float[np.ndarray, "R m k"]
+
+
+def looks(parts: Sequence[Part]) -> list[list[tuple[int, range]]]:
+    """Part and models of each look: what the first look adds, and what the second does."""
+    models = [range(part.learner.repeats) for part in parts]
+    first = 1 if len(parts) >= FEWEST_PARTS else FEWEST_MODELS
+    if min(map(len, models)) <= first:
+        return [list(enumerate(models))]
+    few = [(p, range(first)) for p in range(len(parts))]
+    return [few, [(p, some[first:]) for p, some in enumerate(models)]]
+
+
+@dataclass(slots=True)
+class Retrained:
+    """What models predict after an action, on the parts that were looked at."""
+
+    each: list[list[Predictions]]  # by part, what each look added
+    fits: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The samples as they are, and the actions that are compared with them, as far as retrained.
+
+    Attributes:
+        parts: of the samples.
+        proposed: on each part, the actions by key; "" marks the samples as they are.
+        base: predictions of models of the samples as they are, [R, m, k] a part.
+        seconds: that the last call of `train` took.
+    """
+
+    parts: Sequence[Part]
+    proposed: list[dict[Key, Action]]
+    base: list[Predictions] = field(default_factory=list)
+    seconds: float = 0.0
+    _done: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
+
+    def train_base(self) -> None:
+        """Fit the models of the samples as they are."""
+        before = time.perf_counter()
+        fittings = [
+            one
+            for part in self.parts
+            for one in fittings_of(
+                part.learner, part.train, part.held_out, as_it_is(part.train),
+                range(part.learner.repeats),
+            )
+        ]  # fmt: skip
+        self.base = answers(fittings)
+        self.seconds = time.perf_counter() - before
+
+    def train(
+        self, keys: Sequence[Key], look: Sequence[tuple[int, range]], *, control: bool = False
+    ) -> None:
+        """Fit the models of actions, or of their controls, that a look adds; all side by side.
+
+        Where a part does not propose an action nothing changes there.
+        """
+        before = time.perf_counter()
+        asked = [(key, p, some) for key in keys for p, some in look]
+        acts = [self._act(key, p, control) for key, p, _ in asked]
+        fittings = [
+            ()
+            if act is None
+            else fittings_of(
+                self.parts[p].learner, self.parts[p].train, self.parts[p].held_out, act, some
+            )
+            for act, (_, p, some) in zip(acts, asked, strict=True)
+        ]
+        each = iter(answers([one for some in fittings for one in some]))
+        self.seconds = time.perf_counter() - before
+        n_fits = sum(len(one.seeds) for some in fittings for one in some)
+        for act, own, (key, p, some) in zip(acts, fittings, asked, strict=True):
+            done = self._done.setdefault((key, control), Retrained([[] for _ in self.parts]))
+            predicted = [next(each) for _ in own]
+            if act is None:
+                done.each[p].append(self.base[p][some.start : some.stop])
+                continue
+            done.each[p].append(routed(act, self.parts[p].held_out, predicted))
+            fits = sum(len(one.seeds) for one in own)
+            done.fits += fits
+            done.seconds += self.seconds * fits / n_fits
+
+    def _act(self, key: Key, p: int, control: bool) -> Action | None:
+        act = self.proposed[p].get(key)
+        return act.control if control and act is not None else act
+
+    def seconds_of(self, key: Key) -> float:
+        """That retraining an action and its control took."""
+        both = (self._done.get((key, control)) for control in (False, True))
+        return sum(one.seconds for one in both if one is not None)
+
+    def differences(
+        self, key: Key, *, control: bool = False, as_given: bool = False
+    ) -> list[Float[np.ndarray, "_ _"]]:
+        """Scores less those of the samples as they are, [R, m] for each part looked at."""
+        found = []
+        for part, base, looked in zip(
+            self.parts, self.base, self._done[key, control].each, strict=True
+        ):
+            if looked:
+                said = np.concatenate(looked)
+                of_base = part.yardstick.scores(base[: len(said)], as_given=as_given)
+                found.append(part.yardstick.scores(said, as_given=as_given) - of_base)
+        return found
+
+    def gain(self, key: Key, *, is_searched: bool) -> Interval:
+        """What an action gained where it was retrained."""
+        unit = float(np.mean([part.yardstick.unit for part in self.parts]))
+        level, base = LEVEL, []
+        if len(looks(self.parts)) > 1:
+            level = LOOKS[self.is_complete(key)]
+            if not self.is_complete(key):
+                pairs = zip(self.parts, self.base, strict=True)
+                base = [part.yardstick.scores(predicted) for part, predicted in pairs]
+        found = self.differences(key)
+        return paired(found, unit, is_searched=is_searched, level=level, base=base)
+
+    def is_complete(self, key: Key) -> bool:
+        """Whether it was looked at in all parts, by all models."""
+        models = [sum(map(len, looked)) for looked in self._done[key, False].each]
+        return models == [part.learner.repeats for part in self.parts]
+
+    def score(self, *, as_given: bool = False) -> float:
+        """Of the samples as they are, mean over models and held-out samples."""
+        pairs = zip(self.parts, self.base, strict=True)
+        return mean([part.yardstick.scores(said, as_given=as_given) for part, said in pairs])
+
+    def right(self) -> list[Bool[np.ndarray, " m"]]:
+        """Which held-out labels are not suspected; of numbers all."""
+        return [_unsuspected(*one) for one in zip(self.parts, self.base, strict=True)]
+
+
+def mean(each: Sequence[Float[np.ndarray, "_ _"]]) -> float:
+    """Over all samples of all parts, of the mean over models."""
+    return float(np.concatenate([d.mean(0) for d in each]).mean())
+
+
+def _unsuspected(part: Part, said: Predictions) -> Bool[np.ndarray, " m"]:
+    if not part.train.is_classification:
+        return np.ones(len(part.held_out), bool)
+    noise = np.eye(part.train.n_classes) if part.noise is None else part.noise
+    return unsuspected(said, part.held_out.y, noise)
