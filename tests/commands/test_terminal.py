@@ -22,7 +22,7 @@ from helpers.command_line import assert_one_error_line, invoke, succeed
 FOLD = ["decompose 1", "judge the labels 1151", "judge the labels again 1151"]
 CALLS = ["collect Jacobians 1797", "decompose 1", "leave each sample out 1438",
          "judge the labels 1438", "judge the labels again 1438", "influence on others 1438",
-         "retrain networks 300", "retrain on what is kept 1500", *FOLD * 5, "compare acts 5",
+         "retrain networks 300", "retrain on what is kept 1500", *FOLD * 5, "compare actions 5",
          "leave each group out 10", "leave each group out 1123"]  # fmt: skip
 
 

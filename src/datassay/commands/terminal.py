@@ -34,7 +34,7 @@ STAGES: dict[str, dict[str, int]] = {
     "Training networks": {
         "retrain networks": 10, "retrain without suspects": 5, "retrain on what is kept": 85,
     },
-    "Comparing actions": {"compare acts": 98, "retrain without each sample": 2},
+    "Comparing actions": {"compare actions": 98, "retrain without each sample": 2},
 }  # fmt: skip
 
 

@@ -243,9 +243,14 @@ def test_the_demo_trains_few_networks_and_looks_for_blocks_once(monkeypatch):
         lin, noisy, np.arange(500.0), 5, noise=issues.noise[0].transition,
         judge=lambda sub, some: (da.label_issues(sub), issues.ridge), learner=learner,
     )  # fmt: skip
-    table = compare_acts(parts, budget=60.0)
-    assert len(searched) == 1 and {act.kind for act in table.acts} >= {MEND, REMOVE, DROP, SPLIT}
-    blocks = next(act for act in table.acts if act.kind == SPLIT)
+    table = compare_actions(parts, budget=60.0)
+    assert len(searched) == 1 and {act.kind for act in table.actions} >= {
+        RELABEL,
+        REMOVE,
+        DROP,
+        SPLIT,
+    }
+    blocks = next(act for act in table.actions if act.kind == SPLIT)
     assert blocks.how == "screened" and "in closed form it gains" in blocks.note
     # The samples as they are, and all actions but a few that are ended at the first look.
     assert 20 <= sum(trained) <= 10 * likely_fits()
@@ -258,7 +263,7 @@ def test_blocks_are_trained_where_two_rules_are_mixed():
     y = ((x[:, 1:] * rules[which]).sum(1) > 0).astype(int)
     whole, _ = da.load((x, y), val_fraction=0)
     part = part_of(whole.subset(np.arange(600)), whole.subset(np.arange(600, 1400)))
-    table = compare_acts([part], budget=60.0)
+    table = compare_actions([part], budget=60.0)
     assert table.best.kind == SPLIT and table.best.how == "retrained"
     assert table.best.gain > 0.02 and table.best.control < 0.02
 

@@ -12,7 +12,7 @@ from click import Context
 from typer.main import get_command
 
 from datassay.act.actions.relabel import TOO_FEW
-from datassay.act.choose.compare import ActGain, ActTable
+from datassay.act.choose.compare import ActionGain, ActionTable
 from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
 from datassay.commands.run.figures import acts_figure
@@ -38,14 +38,16 @@ COST = {"drop": 250, "remove": 50, "more": -500}
 def acts(*gains, metric="accuracy"):
     """Actions from (kind, gain, low, high, verdict); of more samples the gain is expected."""
     rows = tuple(
-        ActGain(kind, WORDS[kind], "expected" if kind == "more" else "retrained", gain, low, high,
+        ActionGain(kind, WORDS[kind], "expected" if kind == "more" else "retrained", gain, low, high,
                 0.5, "" if kind == "more" else told, changed=50, cost=COST.get(kind, 0))
         for kind, gain, low, high, told in gains
     )  # fmt: skip
-    return ActTable(rows, ("Purifying: no.", TOO_FEW), metric, 0.9, 0.9, 1435, 9, 5, 5, True, 1.0)
+    return ActionTable(
+        rows, ("Purifying: no.", TOO_FEW), metric, 0.9, 0.9, 1435, 9, 5, 5, True, 1.0
+    )
 
 
-MEND = ("mend", 0.016, 0.007, 0.024, "better")
+MEND = ("relabel", 0.016, 0.007, 0.024, "better")
 DROP = ("drop", -0.001, -0.006, 0.004, "no difference")
 MORE = ("more", 0.0133, 0.0018, 0.0219, "")
 UNSURE = ("mend", 0.004, -0.002, 0.010, "no difference")

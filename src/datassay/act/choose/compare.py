@@ -362,7 +362,7 @@ def _affordable(
     order = sorted(acts, key=lambda key: -screened[key].gain if key in screened else 0.0)
     chosen, spent = set(order[:1]), 0.0
     for key in order:
-        spent += per_fit * actions[key].fits
+        spent += per_fit * acts[key].fits
         if spent <= budget:
             chosen.add(key)
     return chosen
