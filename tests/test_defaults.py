@@ -35,28 +35,19 @@ STEPS = {
 }
 # The same word for something else: ranges to search, or a method's own setting.
 OTHERS = {
-    ("weighting_grid", "n_neighbors"),
-    ("search_weights", "n_neighbors"),
-    ("search_weights", "max_ratio"),
-    ("lissa", "batch_size"),
-    ("loss_at", "precision"),
-    ("tracin", "lr"),
-    ("l2_activation", "degree"),
-    ("minimax_activation", "degree"),
-    ("routable_mixture", "task"),
-    ("complexity_table", "store"),
-}
+    ("weighting_grid", "n_neighbors"), ("search_weights", "n_neighbors"),
+    ("search_weights", "max_ratio"), ("lissa", "batch_size"), ("loss_at", "precision"),
+    ("tracin", "lr"), ("l2_activation", "degree"), ("minimax_activation", "degree"),
+    ("routable_mixture", "task"), ("complexity_table", "store"),
+}  # fmt: skip
 
 
 # Where a step's settings stand, and which class of that module they are; else in its settings.py.
 CLASSES = {
-    "train": ("train.recipe", "Descent"),
-    "act.purify": ("act.settings", "Removal"),
-    "act.partition": ("act.settings", "Division"),
-    "act.weigh": ("act.settings", "Weighting"),
-    "act.sample": ("act.settings", "Sampling"),
-    "act.remove": ("act.settings", "Keeping"),
-}
+    "train": ("train.recipe", "Descent"), "act.purify": ("act.settings", "Removal"),
+    "act.partition": ("act.settings", "Division"), "act.weigh": ("act.settings", "Weighting"),
+    "act.sample": ("act.settings", "Sampling"), "act.remove": ("act.settings", "Keeping"),
+}  # fmt: skip
 
 
 def settings_of(step):
@@ -135,14 +126,9 @@ STEPS_OF = {
                      "ReportSettings", "ViewSettings"), ()),
 }  # fmt: skip
 ALIASES = {
-    "noise_kind": "kind",
-    "rule": "stop",
-    "blocks": "n_blocks",
-    "components": "n_components",
-    "teachers": "n_teachers",
-    "students": "n_students",
-    "attribution": "measure",
-}
+    "noise_kind": "kind", "rule": "stop", "blocks": "n_blocks", "components": "n_components",
+    "teachers": "n_teachers", "students": "n_students", "attribution": "measure",
+}  # fmt: skip
 DIFFERENT = {
     "beyond": "the page draws where removal would have gone on; a function need not pay for that",
     "students": "a first answer within minutes; Algorithm 2 asks for 100",

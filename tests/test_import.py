@@ -38,6 +38,16 @@ def test_importing_loads_nothing_heavy(module, light):
     assert float(seconds) < MOST_SECONDS or module != "datassay"
 
 
+def test_a_pass_over_a_network_imports_no_compiler():
+    line = """
+import sys, datassay as da
+train, val = da.load("digits")
+lin = da.collect(da.build_model("mlp:width=4", train), train.subset(range(20)))
+print("torch._dynamo" in sys.modules, len(lin))"""
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "20"]
+
+
 @pytest.mark.parametrize("step", ["", *(f".{s}" for s in STEPS)])
 def test_a_face_hands_on_its_public_names(step):
     face = importlib.import_module(f"datassay{step}")

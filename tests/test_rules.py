@@ -9,21 +9,14 @@ from datassay.errors import DataError, SettingError, redacted
 from datassay.machine import available_memory
 
 HOLD = [
-    (rules.positive, (0.1,), {}),
-    (rules.positive, (float("inf"),), {}),
-    (rules.positive, (torch.tensor(2.0),), {}),
-    (rules.at_least, (0, 0), {}),
-    (rules.at_least, (np.float32(3), 2), {}),
-    (rules.whole, (np.int64(1),), {}),
-    (rules.within, (0, 0, 1), {}),
-    (rules.within, (0.5, 0, 1, "()"), {}),
-    (rules.fraction, (1,), {}),
-    (rules.one_of, ("sum", ("sum", "mean")), {}),
-    (rules.one_of, (np.str_("b"), "abc"), {}),
-    (rules.finite, ([[1.0, 2], [3, 4]],), {}),
-    (rules.positions, ([], 3), {}),
-    (rules.positions, ([0, 2], 3), {}),
-]
+    (rules.positive, (0.1,), {}), (rules.positive, (float("inf"),), {}),
+    (rules.positive, (torch.tensor(2.0),), {}), (rules.at_least, (0, 0), {}),
+    (rules.at_least, (np.float32(3), 2), {}), (rules.whole, (np.int64(1),), {}),
+    (rules.within, (0, 0, 1), {}), (rules.within, (0.5, 0, 1, "()"), {}),
+    (rules.fraction, (1,), {}), (rules.one_of, ("sum", ("sum", "mean")), {}),
+    (rules.one_of, (np.str_("b"), "abc"), {}), (rules.finite, ([[1.0, 2], [3, 4]],), {}),
+    (rules.positions, ([], 3), {}), (rules.positions, ([0, 2], 3), {}),
+]  # fmt: skip
 REFUSED = [
     (rules.positive, (0.0,), {}, "q must be positive; got 0.0."),
     (rules.positive, (float("nan"),), {}, "q must be positive; got nan."),

@@ -9,14 +9,8 @@ import pytest
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 CASES = {
-    "tables": 60,
-    "files": 30,
-    "options": 16,
-    "networks": 10,
-    "stores": 8,
-    "disks": 6,
-    "stops": 3,
-}
+    "tables": 60, "files": 30, "options": 16, "networks": 10, "stores": 8, "disks": 6, "stops": 3,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "cases"), CASES.items())

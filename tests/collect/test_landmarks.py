@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
+import torch
 
 import datassay as da
 from datassay.collect.jacobian.kernel import landmark_positions
@@ -16,8 +18,9 @@ def parts(n=60, m=20, k=3):
     return da.build_model("mlp:width=16", train), train, val
 
 
-def test_features_are_the_kernel_through_the_landmarks():
+def test_features_are_the_kernel_through_the_landmarks(monkeypatch):
     model, train, val = parts()
+    monkeypatch.setattr(torch.linalg, "eigh", pytest.fail)  # no eigenproblem is solved
     exact = da.collect(model, train, val, projection=None, outputs="averaged")
     seen = da.collect(model, train, val, projection=12, outputs="landmarks", seed=3)
     assert seen.features.shape == (60, 12) and seen.val_features.shape == (20, 12)
@@ -39,6 +42,15 @@ def test_all_samples_as_landmarks_are_the_exact_kernel():
         lambda lin: da.label_issues(lin).score,
     ):
         np.testing.assert_allclose(score(seen), score(exact), rtol=1e-6)
+
+
+def test_landmarks_that_repeat_others_add_no_feature():
+    model, train, _ = parts()
+    twice = replace(train, x=np.concatenate([train.x[:30], train.x[:30]]))
+    exact = da.collect(model, twice, projection=None, outputs="averaged")
+    seen = da.collect(model, twice, projection=60, outputs="landmarks")
+    assert (seen.features != 0).any(0).sum() == 30
+    np.testing.assert_allclose(seen.features @ seen.features.T, exact.kernel, rtol=1e-9, atol=1e-9)
 
 
 def test_the_order_of_the_rows_is_no_matter():

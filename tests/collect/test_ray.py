@@ -79,12 +79,8 @@ def test_a_cluster_of_two_nodes_gives_the_same_bits_though_workers_die(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([here, *sys.path]), "OMP_NUM_THREADS": "1"},
-        timeout=300,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+        timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout
     told = done.stdout
     assert "all is well" in told

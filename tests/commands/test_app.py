@@ -15,7 +15,10 @@ import torch
 from safetensors.torch import save_file
 from sklearn.datasets import load_digits
 
+from datassay.commands.finished import finished_run
 from datassay.commands.run import job
+from datassay.commands.run.findings import PENDING
+from datassay.commands.view.open import reviewed_run
 from helpers.command_line import (
     assert_one_error_line,
     columns,
@@ -391,14 +394,8 @@ def test_results_never_replace_what_is_read(here, scored):
 def command(*args, **popen):
     line = [sys.executable, "-m", "datassay", *map(str, args)]
     # A job that a shell started in the background ignores Ctrl-C, and hands that on to us.
-    return subprocess.Popen(
-        line,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        **popen,
-    )
+    popen["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(line, stdout=-1, stderr=-1, text=True, **popen)  # -1: a pipe
 
 
 @pytest.mark.slow
@@ -416,6 +413,20 @@ def test_interrupting_leaves_earlier_results(here):
     assert err.splitlines()[-1] == "Interrupted. Earlier results are as they were."
     assert "Traceback" not in err
     assert contents(here) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_stop_after_the_scores_leaves_their_page(here, stop):
+    process = command("run", "digits", "--out", "out")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("Scores: out/index.html")
+    before = contents(here / "out")
+    process.send_signal(stop)
+    process.communicate(timeout=120)
+    assert process.returncode in {128 + stop, -stop}
+    assert contents(here / "out") == before and PENDING in (here / "out/index.html").read_text()
+    assert len(reviewed_run(finished_run("out"), None)[0].samples) == 1438
 
 
 @pytest.mark.slow

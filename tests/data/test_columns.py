@@ -43,14 +43,9 @@ def test_a_stray_word_does_not_make_words_of_numbers(tmp_path, suffix, word):
 
 def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
     path = written(
-        tmp_path,
-        "parquet",
-        u=with_strays("x", "?", "y"),
-        v=[{"a": 1.0}] * N,
-        w=[np.inf, *map(float, VALUES[1:])],
-        t=pa.array([b"x"] * N),
-        y=LABELS,
-    )
+        tmp_path, "parquet", u=with_strays("x", "?", "y"), v=[{"a": 1.0}] * N,
+        w=[np.inf, *map(float, VALUES[1:])], t=pa.array([b"x"] * N), y=LABELS,
+    )  # fmt: skip
     with pytest.raises(DataError) as error:
         da.load(path)
     text = str(error.value)

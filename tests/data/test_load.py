@@ -13,16 +13,12 @@ from datassay.data.targets import guess_task
 from datassay.errors import DataError
 
 BUILTINS = {
-    "digits": ((1, 8, 8), 10, 1797, "image"),
-    "breast_cancer": ((30,), 2, 569, "row"),
-    "wine": ((13,), 3, 178, "row"),
-    "iris": ((4,), 3, 150, "row"),
-    "diabetes": ((10,), 0, 442, "row"),
-    "moons": ((2,), 2, 1000, "row"),
-    "sd2": ((40,), 4, 1000, "row"),
-    "sd3": ((40,), 4, 1000, "row"),
+    "digits": ((1, 8, 8), 10, 1797, "image"), "breast_cancer": ((30,), 2, 569, "row"),
+    "wine": ((13,), 3, 178, "row"), "iris": ((4,), 3, 150, "row"),
+    "diabetes": ((10,), 0, 442, "row"), "moons": ((2,), 2, 1000, "row"),
+    "sd2": ((40,), 4, 1000, "row"), "sd3": ((40,), 4, 1000, "row"),
     "routable": ((10,), 4, 1000, "row"),
-}
+}  # fmt: skip
 X = np.arange(40.0).reshape(20, 2)
 Y = np.arange(20) % 2
 

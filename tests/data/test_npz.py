@@ -18,14 +18,9 @@ def written(tmp_path, **arrays):
 
 def test_round_trip(tmp_path):
     path = written(
-        tmp_path,
-        x=X,
-        y=Y,
-        x_val=X[:4],
-        y_val=Y[:4],
-        ids=Y + 2 * np.arange(20),
+        tmp_path, x=X, y=Y, x_val=X[:4], y_val=Y[:4], ids=Y + 2 * np.arange(20),
         class_names=["a", "b"],
-    )
+    )  # fmt: skip
     train, val = da.load(str(path))
     assert np.array_equal(train.x, X) and np.array_equal(val.x, X[:4])
     assert np.array_equal(train.y, Y) and np.array_equal(val.y, Y[:4])

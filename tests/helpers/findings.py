@@ -96,18 +96,11 @@ def simulated_removals(ids, prediction_change, weight_change):
     """Leave-one-outs with the given changes."""
     n = len(ids)
     return LeaveOneOut(
-        prediction_change=prediction_change,
-        weight_change=weight_change,
-        held_out=np.zeros((n, 1)),
-        outputs=np.zeros((n, 1)),
-        n_queries=n,
-        on_training_inputs=True,
-        run=Dynamics("flow", 0.1, 2000, 0.0),
-        reduction="sum",
-        largest_eigenvalue=5.0,
-        rank=n,
+        prediction_change=prediction_change, weight_change=weight_change, held_out=np.zeros((n, 1)),
+        outputs=np.zeros((n, 1)), n_queries=n, on_training_inputs=True,
+        run=Dynamics("flow", 0.1, 2000, 0.0), reduction="sum", largest_eigenvalue=5.0, rank=n,
         ids=ids,
-    )
+    )  # fmt: skip
 
 
 def even_noise(k, rate=0.05):

@@ -9,21 +9,11 @@ from datassay.collect.linearization import Linearization
 
 def form(representation, outputs, n_rows, n_features, n_outputs):
     return Form(
-        representation=representation,
-        outputs=outputs,
-        projection=None,
-        kind="coordinates",
-        precision="float64",
-        n_rows=n_rows,
-        n_features=n_features,
-        n_outputs=n_outputs,
-        n_parameters=n_features,
-        chunk=1,
-        jacobian_bytes=0.0,
-        result_bytes=0.0,
-        flops=0.0,
+        representation=representation, outputs=outputs, projection=None, kind="coordinates",
+        precision="float64", n_rows=n_rows, n_features=n_features, n_outputs=n_outputs,
+        n_parameters=n_features, chunk=1, jacobian_bytes=0.0, result_bytes=0.0, flops=0.0,
         reason="made by hand",
-    )
+    )  # fmt: skip
 
 
 def linearization(phi, residual, val_phi=None, *, dual, labels=None, outputs=None):

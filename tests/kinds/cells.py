@@ -44,13 +44,10 @@ def of_samplers() -> list[Cell]:
 def of_queries() -> list[Cell]:
     """Each kind of queries that lack classes, beside arrays and a loader."""
     beside = [
-        ("arrays", "", "every class"),
-        ("arrays", "", "a class missing"),
-        ("arrays", "", "names"),
-        ("arrays", "", "tens"),
-        ("own Dataset", "shuffle=True", "every class"),
+        ("arrays", "", "every class"), ("arrays", "", "a class missing"), ("arrays", "", "names"),
+        ("arrays", "", "tens"), ("own Dataset", "shuffle=True", "every class"),
         ("own Dataset", "in order", "one class"),
-    ]
+    ]  # fmt: skip
     return [
         Cell(kind, sampler, AUTO, targets, asked, queries)
         for (kind, sampler, targets), asked, queries in product(beside, ASKED, LABELLED)
@@ -123,14 +120,10 @@ def drawn() -> list[Cell]:
 
 
 GROUPS = {
-    "labels of training samples": of_train_labels,
-    "samplers": of_samplers,
-    "queries": of_queries,
-    "queries without labels": of_unlabelled,
-    "samplers of queries": of_query_samplers,
-    "losses": of_losses,
-    "drawn at random": drawn,
-}
+    "labels of training samples": of_train_labels, "samplers": of_samplers, "queries": of_queries,
+    "queries without labels": of_unlabelled, "samplers of queries": of_query_samplers,
+    "losses": of_losses, "drawn at random": drawn,
+}  # fmt: skip
 
 
 @cache

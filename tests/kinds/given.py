@@ -166,13 +166,8 @@ KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
 }
 # What a loader may hold.
 MAPPED = (
-    "TensorDataset",
-    "own Dataset",
-    "Subset",
-    "ConcatDataset",
-    "list of pairs",
-    "dictionaries",
-)
+    "TensorDataset", "own Dataset", "Subset", "ConcatDataset", "list of pairs", "dictionaries",
+)  # fmt: skip
 # Batches only: no array holds them.
 IN_BATCHES = ("dictionaries", "IterableDataset")
 

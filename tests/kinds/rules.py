@@ -72,16 +72,9 @@ LABELS: dict[str, Labels] = {
 }
 ASKED = ("all", "some", "one", "unknown")
 OTHER_TARGETS = (
-    "classes of one output",
-    "one class of one output",
-    "one value",
-    "values",
-    "probabilities",
-    "one-hot",
-    "several labels",
-    "several labels, whole numbers",
-    "some to ignore",
-)
+    "classes of one output", "one class of one output", "one value", "values", "probabilities",
+    "one-hot", "several labels", "several labels, whole numbers", "some to ignore",
+)  # fmt: skip
 WEIGHT = [0.5, 2.0, 1.0, 0.25]
 POSITIVE = [2.0, 1.0, 0.5, 3.0]
 
@@ -200,13 +193,9 @@ FITS: dict[str, Fit] = {
 UNLABELLED = ("x alone, array", "x alone, tensor", "x alone, TensorDataset", "x alone, loader",
               "x alone, dictionaries")  # fmt: skip
 QUERIES = (
-    *given.KINDS,
-    "one sample",
-    "a loader",
-    "a shuffled loader",
-    "the training samples",
+    *given.KINDS, "one sample", "a loader", "a shuffled loader", "the training samples",
     *UNLABELLED,
-)
+)  # fmt: skip
 LABELLED = tuple(kind for kind in QUERIES if kind not in UNLABELLED)
 
 

@@ -221,18 +221,11 @@ def trainer(transformers, tmp_path):
 
     def make(model, rows, kind=WeightedTrainer, **arguments):
         settings = {
-            "num_train_epochs": 1,
-            "per_device_train_batch_size": 8,
-            "learning_rate": 1e-2,
-            "optim": "sgd",
-            "lr_scheduler_type": "constant",
-            "max_grad_norm": 0,
-            "remove_unused_columns": False,
-            "save_strategy": "no",
-            "report_to": "none",
-            "disable_tqdm": True,
-            "use_cpu": True,
-        }
+            "num_train_epochs": 1, "per_device_train_batch_size": 8, "learning_rate": 1e-2,
+            "optim": "sgd", "lr_scheduler_type": "constant", "max_grad_norm": 0,
+            "remove_unused_columns": False, "save_strategy": "no", "report_to": "none",
+            "disable_tqdm": True, "use_cpu": True,
+        }  # fmt: skip
         args = transformers.TrainingArguments(str(tmp_path), **{**settings, **arguments})
         return kind(model, args, train_dataset=rows, eval_dataset=rows)
 

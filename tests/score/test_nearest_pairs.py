@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.score.information.pairs import nearest_pairs
+from datassay.score.information import pairs
+from datassay.score.information.groups import informations
+from datassay.score.information.pairs import nearest_pairs, pair_information
 
 
 def collected(x, outputs="joint", projection=None, hidden=16):
@@ -55,3 +57,20 @@ def test_samples_without_gradient_have_no_nearest():
     kernel[3], kernel[:, 3] = 0, 0
     assert 3 not in nearest_pairs(replace(lin, kernel=kernel))
     assert len(nearest_pairs(replace(lin, kernel=torch.zeros_like(kernel)))) == 0
+
+
+def test_informations_that_are_known_are_not_computed_again(monkeypatch):
+    lin, sizes = collected(np.random.default_rng(0).normal(size=(12, 4))), []
+    expected, known = (
+        pair_information(lin, [[0, 1], [2, 5]]),
+        da.sample_information(lin).information,
+    )
+
+    def counted(training, groups, *rest):
+        sizes.extend(map(len, groups))
+        return informations(training, groups, *rest)
+
+    monkeypatch.setattr(pairs, "informations", counted)
+    found = pair_information(lin, [[0, 1], [2, 5]], alone=known)
+    assert sizes == [2, 2]
+    np.testing.assert_allclose(found.interaction, expected.interaction, rtol=1e-6, atol=1e-9)

@@ -63,17 +63,26 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-def test_what_we_did_not_write_is_refused_before_and_after_the_work(out, spoil, monkeypatch):
+def test_what_we_did_not_write_is_refused_before_and_after_the_work(out, spoil):
     spoil(out)
     before = contents(out)
     with pytest.raises(SettingError, match=r"did not write.*holds .*--overwrite"):
         check_writable(out, NAMES)
-    monkeypatch.setattr(outputs, "check_writable", lambda *args, **settings: None)
     with pytest.raises(SettingError, match=r"The finished results are in .*results-") as told:
-        write_pages(NEW, out)
+        write_pages(NEW, out, is_checked=True)
     assert contents(out) == before
     rescued = str(told.value).rpartition(" are in ")[2].rstrip(".")
     assert contents(out / rescued) == NEW
+
+
+def test_what_would_be_as_it_was_written_stays_as_it_was_edited(out):
+    (out / "summary.json").write_text("edited")
+    mixed = NEW | {"summary.json": OLD["summary.json"]}
+    write_pages(mixed, out, is_checked=True)
+    assert contents(out) == mixed | {"summary.json": "edited"}
+    assert set(json.loads((out / MANIFEST).read_text())["files"]) == set(NAMES)
+    write_pages(mixed, out, overwrite=True)
+    assert contents(out) == mixed
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
@@ -187,12 +196,8 @@ WRITER = """if True:
 def test_a_signal_at_any_moment_leaves_one_whole_set_of_results(tmp_path, number):
     out, draw = tmp_path / "out", random.Random(int(number))
     for _ in range(int(os.environ.get("DATASSAY_KILLS", "3"))):
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(out)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        line, pipe = [sys.executable, "-c", WRITER, str(out)], subprocess.PIPE
+        process = subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True)
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(draw.uniform(0, 0.15))

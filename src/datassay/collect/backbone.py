@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from datassay.collect.embedding_pass import EmbeddingPass
 from datassay.collect.jacobian.inputs import check_device
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
@@ -90,6 +89,8 @@ class Backbone:
                 f"encoder features:{name} reads {PLURAL[encoder.reads]}; these samples are "
                 f"{PLURAL[kind]}. Take another encoder, or another --model."
             )
+        from datassay.collect.embedding_pass import EmbeddingPass  # and zarr, only where it embeds
+
         work = EmbeddingPass(encoder, sets, self.store, torch.device(self.device), self.progress)
         made = work.planned() if self.only_plan else work.sets()
         return made["train"], made.get("val")

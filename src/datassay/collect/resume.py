@@ -60,6 +60,7 @@ class StoredPass:
             "validation samples": samples_fingerprint(work.sets.get("val")),
             **{name: getattr(work.form, name) for name in names},
             "seed": seed,
+            **({"landmarks' root": "Cholesky"} if work.form.landmarks else {}),
         }
         form = {name: v for name, v in asdict(work.form).items() if name != "products"}
         free = {"form": form, "threads": torch.get_num_threads()}

@@ -102,11 +102,11 @@ class Command:
             check_writable(out, names, overwrite=given["overwrite"])
         here, arguments = Path.cwd(), self.arguments(given)
         if plans:
-            lines = job.plan_lines(arguments["train"], arguments["val"], settings)
-            out_console.print(*lines, sep="\n")
-            return
+            train, val = arguments["train"], arguments["val"]
+            return out_console.print(*job.plan_lines(train, val, settings), sep="\n")
         with ProgressDisplay(err_console) as progress:
-            results = job.run(**arguments, settings=settings, progress=progress)
+            more = self.further_arguments(here, out, overwrite=given["overwrite"])
+            results = job.run(**arguments, **more, settings=settings, progress=progress)
             os.chdir(here)  # a model's code may have gone elsewhere, and `out` can be relative
             page, path = self.write(results, out, overwrite=given["overwrite"])
         self.show(results, settings, page, path)
@@ -119,6 +119,10 @@ class Command:
         if NoiseInputs in self.inputs:
             train = with_noise(train, read(NoiseInputs, given), given["seed"])
         return {"train": train, "val": val}
+
+    def further_arguments(self, here: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
+        """What else its job takes; `out`, the folder of results, may be relative to `here`."""
+        return {}
 
     def loaded(self, given: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
         """The samples as the inputs name them.
@@ -140,15 +144,9 @@ class Command:
         if not self.scores_all:
             if inputs.val_fraction is None:
                 inputs = replace(inputs, val_fraction=HELD_OUT)
-            judges = f" for {self.name}, which judges on samples held out"
-            require(
-                inputs.val_fraction,
-                "val-fraction",
-                "be above 0",
-                0,
-                why=judges,
-                remedy="Leave it out.",
-            )
+            why = f" for {self.name}, which judges on samples held out"
+            fraction, rule = inputs.val_fraction, "be above 0"
+            require(fraction, "val-fraction", rule, 0, why=why, remedy="Leave it out.")
         with ProgressDisplay(err_console) as progress:
             backbone = asked_backbone(given, store, progress)
             return load_sets(inputs, backbone, given.get("queries"))
@@ -181,7 +179,8 @@ class Command:
 
         page = self.part("page").page(results)
         parts = self.part("files").files(results, page)
-        return page, write_pages({**parts, PAGE: render(page)}, out, overwrite=overwrite)
+        parts = {**parts, PAGE: render(page)}
+        return page, write_pages(parts, out, overwrite=overwrite, is_checked=True)
 
     def show(self, results: Any, settings: Any, page: Page, path: Path) -> None:
         """Print the page in short, and where it is."""

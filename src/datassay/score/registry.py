@@ -7,6 +7,7 @@ are found by the entry points of the group `datassay.scores`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datassay.errors import SettingError
+from datassay.machine import thread_count
 from datassay.plan import PlanStep
 from datassay.plugins import checked_plugins
 from datassay.progress import Progress, silent
@@ -168,6 +170,16 @@ def score_steps(sizes: Sizes) -> list[PlanStep]:
     return steps
 
 
+# Rows times the square of the features, above which a second thread gains more than it costs.
+ONE_THREAD = 1e10
+
+
+def few_threads(n_rows: int, size: int) -> AbstractContextManager[None]:
+    """Threads for the work: one for small products, for each of which others are waited for."""
+    is_small = n_rows * size**2 < ONE_THREAD
+    return thread_count(1) if is_small else nullcontext()
+
+
 def computed(scores: Iterable[Score], context: Context) -> dict[str, Any]:
     """Compute scores, each after those it needs.
 
@@ -193,7 +205,8 @@ def computed(scores: Iterable[Score], context: Context) -> dict[str, Any]:
                 f"before it; there are {', '.join(results)}. Update the package that adds it."
             )
         waiting.remove(ready)
-        results[ready.name] = ready.compute(replace(context, results=results))
+        with few_threads(context.lin.form.n_rows, context.lin.form.eigenproblem):
+            results[ready.name] = ready.compute(replace(context, results=results))
         _check_rows(ready.name, results[ready.name], context.train.ids)
     return {name: results[name] for name in names}
 

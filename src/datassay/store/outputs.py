@@ -17,17 +17,22 @@ Part = pa.Table | str | Callable[[Path], object]  # a table, a text, or what wri
 ROOM = 8_000_000  # bytes: a page, which holds plotly, and small tables
 
 
-def write_pages(parts: Mapping[str, Part], out: Path, *, overwrite: bool = False) -> Path:
+def write_pages(
+    parts: Mapping[str, Part], out: Path, *, overwrite: bool = False, is_checked: bool = False
+) -> Path:
     """Write tables, texts and other files, all of them or none.
 
     Every file is completed in a temporary folder on the same disk, then moved into place. Where
     one cannot be moved, those that stood there before are put back. `.datassay.json` beside the
-    files lists their digests: only what it lists, and is unchanged since, is replaced.
+    files lists their digests: only what it lists, and is unchanged since, is replaced. A file that
+    would be as it was written last stays, edited since or not.
 
     Args:
         parts: file name → a table, written as Parquet, a text, or what writes the file to a path.
         out: the folder; made where it does not exist. Other files in it stay.
         overwrite: whether files that we did not write may be replaced, too.
+        is_checked: whether `check_writable` had no objection before the work: what is in the way
+            since then must not cost the results.
 
     Returns:
         The path of the page.
@@ -36,7 +41,7 @@ def write_pages(parts: Mapping[str, Part], out: Path, *, overwrite: bool = False
         SettingError: the folder cannot be written, the disk is full, or a file in the way is not
             ours. What was finished then stays in a folder of its own, which the message names.
     """
-    check_writable(out, parts, overwrite=overwrite)
+    check_writable(out, parts, overwrite=overwrite or is_checked)
     place_at = Path(os.path.abspath(out))
     # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.
     parent = place_at if place_at.is_dir() else place_at.parent
@@ -45,7 +50,10 @@ def write_pages(parts: Mapping[str, Part], out: Path, *, overwrite: bool = False
         with staging(parent) as folder:
             for name, part in parts.items():
                 write_part(part, folder / NEW / name)
-            write_manifest(folder / NEW, _kept(place_at, parts))
+            same = {} if overwrite else _as_before(folder / NEW, place_at)
+            for name in same:
+                (folder / NEW / name).unlink()
+            write_manifest(folder / NEW, {**_kept(place_at, parts), **same})
             try:
                 place(folder, place_at, overwrite)
             except (OSError, SettingError) as error:
@@ -62,6 +70,12 @@ def _kept(out: Path, names: Iterable[str]) -> dict[str, str]:
     """What an earlier run wrote that stays, unchanged, beside files of these names."""
     stay = {name: digest for name, digest in written(out).items() if name not in set(names)}
     return {name: digest for name, digest in stay.items() if sha256(out / name) == digest}
+
+
+def _as_before(new: Path, out: Path) -> dict[str, str]:
+    """The new files, and their digests, that are as an earlier run wrote them."""
+    earlier = {n: d for n, d in written(out).items() if os.path.lexists(out / n)}
+    return {name: digest for name, digest in earlier.items() if sha256(new / name) == digest}
 
 
 def _refused(out: Path, error: OSError) -> str:

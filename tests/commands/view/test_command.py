@@ -1,10 +1,13 @@
 """`datassay view` from the command line: one line for what it cannot serve."""
 
+import json
 import shutil
 import socket
 
 import pytest
 
+from datassay.commands.run import job
+from datassay.commands.run.findings import PENDING
 from datassay.commands.view import session as module
 from datassay.commands.view.command import _beginning
 from helpers.command_line import assert_one_error_line, invoke
@@ -88,3 +91,21 @@ def test_scoring_again_into_the_folder_keeps_the_decisions(run, made):
     scored(run, made.parent / "points.npz")
     assert (run / "decisions.parquet").read_bytes() == before
     assert len(session_of(run)) == 1
+
+
+def test_a_review_of_the_scores_goes_on_when_the_actions_are_measured(made, tmp_path, monkeypatch):
+    out, reviews, seen = tmp_path / "out", [], {"when": "2026-11-23T09:00:00Z"}
+
+    def meanwhile(*_):
+        assert PENDING in (out / "index.html").read_text()
+        assert json.loads((out / "summary.json").read_text())["pending"] == PENDING
+        reviews.append(session_of(out))
+        reviews[0].change([{"row": 1, "decision": "keep", **seen}])
+
+    monkeypatch.setattr(job, "act_table", meanwhile)
+    source, settings = made.parent / "points.npz", ("--curve-seeds", "2")
+    result = invoke("run", source, *settings, "--out", out)
+    assert result.exit_code == 0 and f"Scores: {out / 'index.html'}" in result.stdout
+    assert PENDING not in (out / "index.html").read_text()
+    reviews[0].change([{"row": 2, "decision": "keep", **seen}])
+    assert len(session_of(out)) == 2

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TypeVar, cast
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float
@@ -76,17 +78,42 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
 
 @contextmanager
 def plain_attention() -> Iterator[None]:
-    """Attention as products of tensors, as long as this lasts."""
+    """Attention as products of tensors, and nothing compiled, as long as this lasts."""
     # torch's fused kernels know neither many networks or samples at once nor forward derivatives.
     # Transformers' masks are made whole, also where nothing is masked: whether it is would have
     # to be read from values, which one sample of many at once has not.
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH), _whole_masks():
+        with sdpa_kernel(SDPBackend.MATH), _whole_masks(), _without_compiler():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextmanager
+def _without_compiler() -> Iterator[None]:
+    # torch.func asks the compiler, which takes a second to import, to leave the backward pass
+    # alone. While it was never imported, it does.
+    if "torch._dynamo" in sys.modules:
+        yield
+        return
+    stand_in: Any = _NoCompiler()
+    torch._dynamo = stand_in
+    try:
+        yield
+    finally:
+        if vars(torch).get("_dynamo") is stand_in:  # else it was imported in the meantime
+            del torch._dynamo
+
+
+class _NoCompiler:
+    """What stands for `torch._dynamo`: all but the one question imports it."""
+
+    compiled_autograd = SimpleNamespace(_disable=nullcontext)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("torch._dynamo"), name)
 
 
 @contextmanager

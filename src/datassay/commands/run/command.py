@@ -25,7 +25,7 @@ from datassay.commands.run.settings import (
     ScoreSettings,
     TrainingSettings,
 )
-from datassay.commands.shell import err_console
+from datassay.commands.shell import err_console, out_console
 from datassay.errors import SettingError
 
 if TYPE_CHECKING:
@@ -79,6 +79,15 @@ class _Run(Command):
             arguments["train"] = replace(arguments["train"], x=fooled.samples.x)
             arguments["adversarial"] = fooled
         return arguments
+
+    def further_arguments(self, here: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
+        """What writes the scores' page before anything is retrained, and says where it is."""
+
+        def first(findings: Findings) -> None:
+            self.write(findings, here / out, overwrite=overwrite)
+            out_console.print(f"Scores: {out / PAGE}; comparing actions …", soft_wrap=True)
+
+        return {"first": first}
 
     def _beside(
         self, given: Mapping[str, Any], asked: DataInputs

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.review.judged import FILE as REVIEW
 from datassay.commands.run.figures import stand_ins
 from datassay.commands.run.findings import Findings
@@ -52,6 +53,7 @@ def _summary(findings: Findings, page: Page) -> str:
     return standard_json({
         **page.head,
         "origin": f.origin and f.origin.to_dict(),
+        "pending": f.pending,
         "counts": _counts(f),
         "labels": label_facts(f),
         "acts": f.acts and asdict(f.acts),
@@ -63,7 +65,7 @@ def _summary(findings: Findings, page: Page) -> str:
         "whole_groups": {by: g.to_table().to_pylist() for by, g in f.whole_groups.items()},
         "pairs": [] if pairs is None else pairs.to_table().take(order).to_pylist(),
         "group_p_values": {by: totals.p_value for by, totals in f.groups.items()},
-        "removal_curve": _removal_curve(f),
+        "removal_curve": _removal_curve(f.removal_curve),
         "check": f.check and {name: getattr(f.check, name) for name in CHECKED},
         "average_information": f.average
         and {
@@ -76,9 +78,8 @@ def _summary(findings: Findings, page: Page) -> str:
 
 
 def _counts(findings: Findings) -> dict[str, object]:
-    wrong, n, adversarial = (
-        wrong_labels(findings.samples), len(findings.samples), findings.adversarial,
-    )  # fmt: skip
+    wrong, n = wrong_labels(findings.samples), len(findings.samples)
+    adversarial = findings.adversarial
     said = verdict(findings)
     return {
         "train": n,
@@ -92,19 +93,12 @@ def _counts(findings: Findings) -> dict[str, object]:
     }
 
 
-def _removal_curve(findings: Findings) -> dict[str, object] | None:
-    curve = findings.removal_curve
+def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
     if curve is None:
         return None
     n_seeds, mean = curve.score.shape[2], curve.score.mean(axis=2)
     spread = curve.score.std(axis=2, ddof=1) if n_seeds > 1 else np.full_like(mean, np.nan)
-    rankings = [
-        {"name": name, "mean": m, "std": s}
-        for name, m, s in zip(curve.rankings, mean, spread, strict=True)
-    ]
-    return {
-        "metric": curve.metric,
-        "seeds": n_seeds,
-        "fractions": curve.fractions,
-        "rankings": rankings,
-    }
+    rows = zip(curve.rankings, mean, spread, strict=True)
+    rankings = [{"name": name, "mean": m, "std": s} for name, m, s in rows]
+    about = {"metric": curve.metric, "seeds": n_seeds, "fractions": curve.fractions}
+    return {**about, "rankings": rankings}

@@ -1,11 +1,13 @@
 """The main job, `datassay run`: collect once, score every sample, act on it, gather the findings.
 
-load → SampleSet → collect → Linearization → scores → rankings → retrained networks → Findings
+load → SampleSet → collect → Linearization → scores → Findings, complete but for what retraining
+measures → retrained networks, actions → Findings
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +27,7 @@ from datassay.commands.facts import (
     seed_facts,
     weights_facts,
 )
-from datassay.commands.run.findings import Findings
+from datassay.commands.run.findings import PENDING, Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import act_table
 from datassay.commands.run.steps.before import Earlier, before_after
@@ -70,6 +72,7 @@ def run(
     adversarial: AdversarialSamples | None = None,
     earlier: Earlier | None = None,
     origin: Origin | None = None,
+    first: Callable[[Findings], object] | None = None,
 ) -> Findings:
     """Everything `datassay run` computes, without writing anything.
 
@@ -82,6 +85,7 @@ def run(
         adversarial: which inputs of train were replaced on purpose, from `with_adversarial`.
         earlier: the run before a review, from `earlier_run`; None: none.
         origin: how the samples were read; None: not known.
+        first: called with the scores' findings before anything is retrained; not where nothing is.
 
     Returns:
         The findings, ready for `page` and `files`.
@@ -99,20 +103,12 @@ def run(
     lin = collected(model, train, val, settings, progress)
     n, m = len(train), len(train if val is None else val)
     attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
-    asked = replace(settings, attribution=attributed)
-    context = context_of(lin, train, val, asked, progress)
+    context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
     with within_memory(lin.form):
         results = computed(scores(), context)
     context = replace(context, results=results)
     removed, issues = results["removals"], results["label_issues"]
     replaced = None if adversarial is None else adversarial.replaced
-    retrained = _retrained(model, context, replaced, settings)
-    acts = act_table(model, context, settings)
-    checked = check_of(model, context)
-    effects = removed.attribution, removed.query_outputs
-    at_trained = settings.attribution_at == "trained" and attributed != "none"
-    if at_trained and retrained.networks is not None:
-        effects = trained_effects(model, retrained.networks, context)
     facts = _facts(train, val, settings, lin, removed.leave_one_out, model)
     facts |= noise_facts(train)
     if adversarial is not None:
@@ -123,10 +119,9 @@ def run(
     facts |= chosen.facts | score_facts(issues, results["influence"])
     if settings.attribution != attributed == "none":
         facts["Left out"] = LEFT_OUT
-    facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     weights = settings.weights
     warnings = (() if weights is None else weights_choice(weights, model)) + lin.warnings
-    return Findings(
+    findings = Findings(
         samples=train,
         validation=val,
         information=results["information"],
@@ -134,27 +129,40 @@ def run(
         issues=issues,
         learning_curve=learning_curve(lin, removed.leave_one_out.run),
         attribution_at=settings.attribution_at,
-        attribution=effects[0],
-        query_outputs=effects[1],
+        attribution=removed.attribution,
+        query_outputs=removed.query_outputs,
         influence=results["influence"],
         data_issues=results["data_issues"],
         average=results["average_information"],
         **by_group(context),
         adversarial=replaced,
-        check=checked,
-        baselines=retrained.baselines,
         projection_quality=chosen.quality,
-        removal_curve=retrained.curve,
-        contests=retrained.contests,
-        acts=acts,
-        facts=facts,
-        warnings=warnings + chosen.warnings + check_warning(checked),
+        facts=facts | {"Seconds": f"{time.perf_counter() - started:.1f}"},
+        warnings=warnings + chosen.warnings,
         judged=judged(lin, issues),
         scores={one.name: results[one.name] for one in further_scores()},
         origin=origin,
-        before=(
-            None if earlier is None else before_after(earlier, train, val, issues, given, progress)
-        ),
+    )
+    if first is not None and (settings.curve_seeds or settings.check or earlier):
+        first(replace(findings, pending=PENDING))
+    retrained = _retrained(model, context, replaced, settings)
+    effects = removed.attribution, removed.query_outputs
+    at_trained = settings.attribution_at == "trained" and attributed != "none"
+    if at_trained and retrained.networks is not None:
+        effects = trained_effects(model, retrained.networks, context)
+    checked = check_of(model, context)
+    return replace(
+        findings,
+        attribution=effects[0],
+        query_outputs=effects[1],
+        check=checked,
+        baselines=retrained.baselines,
+        removal_curve=retrained.curve,
+        contests=retrained.contests,
+        acts=act_table(model, context, settings),
+        before=earlier and before_after(earlier, train, val, issues, given, progress),
+        facts=facts | retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"},
+        warnings=findings.warnings + check_warning(checked),
     )
 
 

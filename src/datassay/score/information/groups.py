@@ -18,6 +18,7 @@ from datassay.rules import require
 from datassay.score.compare.aggregate import Aggregate, aggregate
 from datassay.score.information.group_removal import group_removals
 from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.registry import few_threads
 from datassay.score.sample_information import SampleInformation, sample_information
 from datassay.score.settings import Smoothing
 
@@ -113,11 +114,12 @@ def informations(
     functional = smoothing == "functional"
     measure = basis.squared_predictions() if functional else basis.squared_weights
     information = torch.zeros(len(groups), dtype=torch.float64)
-    done = 0
-    for part in group_removals(training, groups):
-        information[part.groups] = measure(part.coordinates)
-        done += len(part.groups)
-        progress("leave each group out", done, len(groups))
+    (n, b, size), done = basis.rows.shape, 0
+    with few_threads(n * b, size):
+        for part in group_removals(training, groups):
+            information[part.groups] = measure(part.coordinates)
+            done += len(part.groups)
+            progress("leave each group out", done, len(groups))
     return (information / (2 * sigma**2 * (basis.n_queries if functional else 1))).numpy()
 
 

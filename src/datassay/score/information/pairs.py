@@ -102,6 +102,7 @@ def pair_information(
     top: int | None = Queries.top,
     smoothing: str = Smoothing.smoothing,
     sigma: float = Smoothing.sigma,
+    alone: Float[np.ndarray, " n"] | None = None,
     progress: Progress = silent,
     **run: float | int | str,
 ) -> PairInformation:
@@ -114,6 +115,7 @@ def pair_information(
         top: all pairs of this many most informative samples.
         smoothing: "functional" or "isotropic", as `sample_information`.
         sigma: σ, output unit or weight unit.
+        alone: `sample_information` of each sample, where it is known under the same settings.
         progress: called with (step, pairs done, pairs in all).
         run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`.
 
@@ -140,8 +142,11 @@ def pair_information(
     members = np.arange(n) if chosen is None else np.unique(chosen)
     wrong = members[0] if members[0] < 0 else members[-1]
     require(0 <= wrong < n, "positions", f"be from 0 to {n - 1}", wrong)
-    alone = list(torch.as_tensor(members)[:, None])
-    single[members] = informations(training, alone, smoothing, sigma)
+    if alone is None:
+        each = list(torch.as_tensor(members)[:, None])
+        single[members] = informations(training, each, smoothing, sigma)
+    else:
+        single[members] = alone[members]
     if pairs is None:
         few = members if top is None else np.argsort(-single, kind="stable")[:top]
         pairs = few[np.stack(np.triu_indices(len(few), 1), 1)]

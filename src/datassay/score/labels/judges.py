@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from datassay.data.arguments import checks_arguments
@@ -24,6 +26,7 @@ FEWEST = 10  # of fewer samples that says nothing
 # A prior of the weights, nats a sample, where either judge alone separates the classes.
 WEAK = 1e-6
 STEPS, STILL = 60, 1e-12
+ONE_THREAD = 50_000  # rows up to which trees are grown by one thread
 
 
 def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
@@ -154,7 +157,8 @@ def held_out_probabilities(
 
     Cost: five fits to four fifths of the samples.
     """
-    if model is None:
+    is_ours = model is None
+    if is_ours:
         model = HistGradientBoostingClassifier().set_params(early_stopping=True)
     check_classes(samples)
     model = checked_estimator(model, is_classification=True)
@@ -162,4 +166,7 @@ def held_out_probabilities(
         raise ModelError(
             f"model must have predict_proba; {type(model).__name__} has none. Give another."
         )
-    return held_out_outputs(model, samples, seed, progress)
+    # Threads wait for each other at each node of a tree: of few rows longer than they work.
+    few = is_ours and len(samples) <= ONE_THREAD
+    with threadpool_limits(1, "openmp") if few else nullcontext():
+        return held_out_outputs(model, samples, seed, progress)

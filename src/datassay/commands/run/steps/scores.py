@@ -164,8 +164,8 @@ def by_group(context: Context) -> dict[str, Any]:
     }
     m = n if lin.val_outputs is None else len(lin.val_outputs)
     if n >= FEWEST_FOR_PAIRS and pair_work(n, m, lin.form) <= MOST_GROUP_WORK:
-        pairs = nearest_pairs(lin)
-        found["pairs"] = pair_information(lin, pairs, **settings) if len(pairs) else None
+        if len(pairs := nearest_pairs(lin)):
+            found["pairs"] = pair_information(lin, pairs, alone=information, **settings)
     return found
 
 
