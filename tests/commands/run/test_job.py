@@ -285,7 +285,7 @@ def test_a_rerun_gives_the_same_bits_and_shows_the_scores_first(noisy, findings)
     found, again = findings[0], run(*noisy, SETTINGS, first=early.append)
     (scored,) = early
     assert (scored.removal_curve, scored.acts, again.pending) == (None, None, "")
-    assert scored.pending in run_page(scored).lead
+    assert scored.pending == run_page(scored).note
     own = score_table(scored)
     assert score_table(again).select(own.column_names).equals(own)
     for a, b in (

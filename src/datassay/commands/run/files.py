@@ -78,9 +78,8 @@ def _summary(findings: Findings, page: Page) -> str:
 
 
 def _counts(findings: Findings) -> dict[str, object]:
-    wrong, n, adversarial = (
-        wrong_labels(findings.samples), len(findings.samples), findings.adversarial,
-    )  # fmt: skip
+    wrong, n = wrong_labels(findings.samples), len(findings.samples)
+    adversarial = findings.adversarial
     said = verdict(findings)
     return {
         "train": n,

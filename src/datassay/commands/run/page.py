@@ -97,6 +97,8 @@ def _numbers(findings: Findings, said: Verdict) -> dict[str, Any]:
     suspect, n_top = f.issues.is_issue, min(100, max(5, len(samples) // 10))
     top = np.argsort(-f.information.information, kind="stable")[:n_top]
     noise, wrong = f.issues.noise, wrong_labels(samples)
+    left_out = () if f.acts is None else f.acts.left_out
+    is_corrected = any(act.kind == MEND for act in said.tried)
     return {
         "f": f,
         "v": said,
@@ -106,11 +108,7 @@ def _numbers(findings: Findings, said: Verdict) -> dict[str, Any]:
         "told_facts": {name: f.facts[name] for name in shown if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
         # What one part did not propose, another may have.
-        "left_out": [
-            one
-            for one in (() if f.acts is None else f.acts.left_out)
-            if one != TOO_FEW or all(act.kind != RELABEL for act in said.tried)
-        ],
+        "left_out": [one for one in left_out if one != TOO_FEW or not is_corrected],
         "n_top": len(top),
         "n_top_suspects": int(suspect[top].sum()),
         "confused": confusions(f),
