@@ -52,20 +52,14 @@ def test_table_has_a_row_a_sample_and_names_for_classes(tmp_path):
     ]  # fmt: skip
     samples, issues, class_names = found.samples, found.issues, np.array(found.samples.class_names)
     expected = {
-        "id": samples.ids,
-        "label": samples.y,
-        "class_name": class_names[samples.y],
-        "suggested_label": class_names[issues.suggested_label],
-        "is_issue": issues.is_issue,
-        "label_issue_score": issues.score,
-        "wrong_probability": issues.probability,
+        "id": samples.ids, "label": samples.y, "class_name": class_names[samples.y],
+        "suggested_label": class_names[issues.suggested_label], "is_issue": issues.is_issue,
+        "label_issue_score": issues.score, "wrong_probability": issues.probability,
         "information": found.information.information,
         "prediction_change": found.leave_one_out.prediction_change,
-        "weight_change": found.leave_one_out.weight_change,
-        "loss": found.baselines.loss,
-        "margin": found.baselines.margin,
-        "true_label": class_names[samples.true_y],
-    }
+        "weight_change": found.leave_one_out.weight_change, "loss": found.baselines.loss,
+        "margin": found.baselines.margin, "true_label": class_names[samples.true_y],
+    }  # fmt: skip
     assert {name: table[name].to_pylist() for name in expected} == {
         name: values.tolist() for name, values in expected.items()
     }
