@@ -207,7 +207,7 @@ def text_of(default, spec):
 NO_PARAMETER = {"queries", "model", "weights", "index", "command", "append", "location", "address"}
 OWN_DEFAULT = {
     ("explain", "measure"): ("auto", "margin of classes, the output of one target, else the loss"),
-    ("explain", "top"): (DEFAULT_TOP, "Samples kept a query"),
+    ("explain", "top"): (DEFAULT_TOP, "Samples stored per query"),
     ("explain", "device"): ("cpu", "cpu, cuda"),
     ("index", "device"): ("cpu", "cpu, cuda"),
 }

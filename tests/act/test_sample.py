@@ -345,7 +345,7 @@ def test_what_a_point_takes_away_is_the_difference():
         ({"x": np.empty(0), "slope": np.empty(0)}, DataError, "one number for each"),
         ({"domain": (1.0, 0.0)}, DataError, "lower end first"),
         ({"lipschitz": -1.0}, SettingError, "lipschitz must be at least 0"),
-        ({"position": "middle"}, SettingError, "place must be 'end' or 'inside'; got 'middle'"),
+        ({"position": "middle"}, SettingError, "position must be 'end' or 'inside'; got 'middle'"),
     ],
 )
 def test_bad_input_of_the_bound(change, error, message):

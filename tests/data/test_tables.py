@@ -160,7 +160,7 @@ def test_separators_decimal_commas_and_encodings_are_found_and_said(tmp_path, en
 
 def test_damaged_utf8_is_not_read_as_another_encoding(tmp_path):
     (tmp_path / "shop.csv").write_bytes(ROWS.encode().replace(b"k\xc3\xb67", b"k\xc37"))
-    with pytest.raises(DataError, match="must be UTF-8 text; it is, but for 1 places"):
+    with pytest.raises(DataError, match="must be UTF-8 text; it is, but for 1 characters"):
         da.load(tmp_path / "shop.csv")
 
 

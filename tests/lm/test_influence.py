@@ -216,7 +216,7 @@ def test_models_that_are_no_causal_language_models(tokenizer):
                      decoder_start_token_id=0)  # fmt: skip
     others = {
         "with a value for each token": bert(tf),
-        "changes with the tokens after it": tf.BertForMaskedLM(config),
+        "depends on tokens after it": tf.BertForMaskedLM(config),
         "encoder with a decoder": tf.T5ForConditionalGeneration(t5),
         "called with input_ids; that raised": torch.nn.Linear(3, 2),
         "a torch.nn.Module; got a str": "gpt2",

@@ -62,9 +62,13 @@ def test_scores_come_after_those_they_need(context):
         (
             (),
             lambda values: replace(values, ids=values.ids[::-1].copy()),
-            "must give a value a sam",
+            "must give a value per sam",
         ),
-        ((), lambda values: Values(values.value[:-1], values.ids[:-1]), "must give a value a sam"),
+        (
+            (),
+            lambda values: Values(values.value[:-1], values.ids[:-1]),
+            "must give a value per sam",
+        ),
     ],
 )
 def test_what_is_refused(context, needs, change, message):

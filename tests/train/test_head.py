@@ -90,7 +90,7 @@ def test_word_numbers_stay_whole():
     "model, layer, message",
     [
         (Crossed(softmax=True), None, "something comes after it"),
-        (Crossed(), "hidden", "'hidden' itself"),
+        (Crossed(), "hidden", "of layer 'hidden',"),
         (Crossed(), "nowhere", "It has out, hidden, unused"),
         (nn.Flatten(), None, "it has none"),
         (nn.Linear(9, 3), None, "must run on samples of shape"),

@@ -110,7 +110,7 @@ def test_advice_follows_the_figures():
     comparison = sampling.comparison
     cases = {
         "lower the largest error": (np.array([[1, 1.01], [0.5, 0.52]]), 1.0),
-        "Uniform points serve": (np.array([[0.5, 0.52], [1, 1.01]]), 1.0),
+        "Uniform points help": (np.array([[0.5, 0.52], [1, 1.01]]), 1.0),
         "No difference": (np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[1.0], [1.0]])),
     }
     for headline, (largest, mean) in cases.items():

@@ -209,7 +209,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--density --method self_paced': "density corrects local variance",
     'weigh nan.npz': "y must be finite; 1 of 120 .* position 7",
     'weigh numbers.npz --method active_bias': "'active_bias' needs classes",
-    '--model own_weighed:ends_in_softmax --features model': "its last nn.Linear itself.*softmax",
+    '--model own_weighed:ends_in_softmax --features model': "its last nn.Linear,.*softmax",
     '--method active_bias --weights net.pt': "active_bias watches",
     '--weights none.pt': "none.pt must be a .safetensors file",
 }, 'weigh classes.npz')  # fmt: skip

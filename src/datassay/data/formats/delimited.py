@@ -88,7 +88,7 @@ def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
     lost = read.count("\ufffd")
     if sum(len(word) for word in re.findall(r"[^\x00-\x7f\ufffd]+", read)) > lost:
         raise DataError(
-            f"{path} must be UTF-8 text; it is, but for {lost} bytes that are damaged. Correct "
+            f"{path} must be UTF-8 text; it is, but for {lost} characters that are damaged. Fix "
             "them, or save it as UTF-8 once more."
         )
     if _NO_TEXT.search(raw):

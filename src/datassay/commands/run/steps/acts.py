@@ -46,8 +46,8 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
-    acts = tuple(_of_whole(row, of_all, suspects) for row in (*table.actions, *wanted))
-    return replace(table, acts=acts)
+    actions = tuple(_of_whole(row, of_all, suspects) for row in (*table.actions, *wanted))
+    return replace(table, actions=actions)
 
 
 def _of_whole(row: ActionGain, of_all: float, suspects: int) -> ActionGain:
