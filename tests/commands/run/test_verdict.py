@@ -38,8 +38,8 @@ COST = {"drop": 250, "remove": 50, "more": -500}
 def acts(*gains, metric="accuracy"):
     """Actions from (kind, gain, low, high, verdict); of more samples the gain is expected."""
     rows = tuple(
-        ActionGain(kind, WORDS[kind], "expected" if kind == "more" else "retrained", gain, low, high,
-                0.5, "" if kind == "more" else told, changed=50, cost=COST.get(kind, 0))
+        ActionGain(kind, WORDS[kind], "expected" if kind == "more" else "retrained", gain, low,
+                   high, 0.5, "" if kind == "more" else told, changed=50, cost=COST.get(kind, 0))
         for kind, gain, low, high, told in gains
     )  # fmt: skip
     return ActionTable(
