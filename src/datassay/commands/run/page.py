@@ -98,7 +98,7 @@ def _numbers(findings: Findings, said: Verdict) -> dict[str, Any]:
     top = np.argsort(-f.information.information, kind="stable")[:n_top]
     noise, wrong = f.issues.noise, wrong_labels(samples)
     left_out = () if f.acts is None else f.acts.left_out
-    is_corrected = any(act.kind == MEND for act in said.tried)
+    is_corrected = any(act.kind == RELABEL for act in said.tried)
     return {
         "f": f,
         "v": said,
