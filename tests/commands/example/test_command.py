@@ -80,7 +80,8 @@ def test_the_faults_are_found(here, name):
                       if fault == kind} for kind in ("near copy", "exact copy")}  # fmt: skip
     near, groups = planted["near copy"], {r["id"]: r.get("duplicate_group") for r in rows}
     assert near <= {frozenset(pair["ids"]) for pair in found} and len(found) <= 1.3 * len(near)
-    assert all(len({groups[one] for one in pair} - {-1, None}) == 1 for pair in planted["exact copy"])
+    together = [{groups[one] for one in pair} - {-1, None} for pair in planted["exact copy"]]
+    assert all(len(group) == 1 for group in together)
     if name == "people":
         leak = load(f"example/{file}", target="income", ids="person")[0].warnings[0]
         assert "'account_code' predicts the target almost alone" in leak
