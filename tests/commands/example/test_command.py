@@ -71,7 +71,7 @@ def test_the_faults_are_found(here, name):
     succeed("example", name)
     succeed("score", f"example/{file}", *options, "--out", "report")
     truth, rows = truth_of(), pq.read_table("report/scores.parquet").to_pylist()
-    wrong = np.array([str(row["label"]) != truth[row["id"]][0] for row in rows])
+    wrong = np.array([row["class_name"] != truth[row["id"]][0] for row in rows])
     suspect = np.array([row["is_issue"] for row in rows])
     assert roc_auc_score(wrong, [row["label_issue_score"] for row in rows]) > least
     assert (suspect & wrong).sum() > max(0.5 * wrong.sum(), 0.85 * suspect.sum())
