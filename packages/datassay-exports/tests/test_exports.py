@@ -132,6 +132,16 @@ def test_one_line_for_bad_input(tmp_path, arguments, words):
     assert not (tmp_path / "out").exists()
 
 
+def test_named_training_samples_and_numbered_validation_samples_go_to_the_atlas(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    ids = np.array([f"n{i}" for i in range(40)])
+    np.savez(tmp_path / "a.npz", x=x[:40], y=y[:40], ids=ids, x_val=x[40:], y_val=y[40:])
+    succeed("score", tmp_path / "a.npz", "--model", "linear", "--out", tmp_path / "run")
+    export(tmp_path / "run", "embedding-atlas", tmp_path / "atlas")
+    table = pq.read_table(tmp_path / "atlas" / "embedding_atlas.parquet")
+    assert table["id"].to_pylist() == [*ids.tolist(), *map(str, range(20))]
+
+
 def test_several_targets_go_to_the_atlas(tmp_path):
     draw = np.random.default_rng(0)
     np.savez(tmp_path / "two.npz", x=draw.normal(size=(40, 3)), y=draw.normal(size=(40, 2)))

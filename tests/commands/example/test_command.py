@@ -71,7 +71,7 @@ def test_the_faults_are_found(here, name):
     succeed("example", name)
     succeed("score", f"example/{file}", *options, "--out", "report")
     truth, rows = truth_of(), pq.read_table("report/scores.parquet").to_pylist()
-    wrong = np.array([str(row["label"]) != truth[row["id"]][0] for row in rows])
+    wrong = np.array([row["class_name"] != truth[row["id"]][0] for row in rows])
     suspect = np.array([row["is_issue"] for row in rows])
     assert roc_auc_score(wrong, [row["label_issue_score"] for row in rows]) > least
     assert (suspect & wrong).sum() > max(0.5 * wrong.sum(), 0.85 * suspect.sum())
@@ -80,9 +80,8 @@ def test_the_faults_are_found(here, name):
                       if fault == kind} for kind in ("near copy", "exact copy")}  # fmt: skip
     near, groups = planted["near copy"], {r["id"]: r.get("duplicate_group") for r in rows}
     assert near <= {frozenset(pair["ids"]) for pair in found} and len(found) <= 1.3 * len(near)
-    assert all(
-        len({groups[one] for one in pair} - {-1, None}) == 1 for pair in planted["exact copy"]
-    )
+    together = [{groups[one] for one in pair} - {-1, None} for pair in planted["exact copy"]]
+    assert all(len(group) == 1 for group in together)
     if name == "people":
         leak = load(f"example/{file}", target="income", ids="person")[0].warnings[0]
         assert "'account_code' predicts the target almost alone" in leak

@@ -27,9 +27,10 @@ def export(material: Material) -> Exported:
     sets = [("training", train)] + ([] if val is None else [("validation", val)])
     x = np.concatenate([samples.x for _, samples in sets])
     places, how = flat_map(embedding(x, are_columns=train.kind == "row"))
-    table = pa.concat_tables(
-        [_rows(material, samples, part) for part, samples in sets], promote_options="default"
-    )
+    parts = [_rows(material, samples, part) for part, samples in sets]
+    if len({part.schema.field("id").type for part in parts}) > 1:  # names here, row numbers there
+        parts = [part.set_column(0, "id", part["id"].cast(pa.string())) for part in parts]
+    table = pa.concat_tables(parts, promote_options="default")
     effects = _effects(material, train, val)
     strongest = max((abs(e) for row in effects.values() for _, e in row), default=0.0)
     columns = {
