@@ -26,7 +26,7 @@ NAMES = "acts? mend(ed|ing)? rivals? spoil(ed|t) twins? beside gone told said fa
 OLD_NAME = re.compile(rf"(^|_)({NAMES.replace(' ', '|')})(_|$)", re.IGNORECASE)
 ALLOWED = {  # and why
     r"!! act \|": "how urgent an advice is: act on it, look at it, fine",
-    r"Hugging Face": "a name",
+    r"Hugging Face|mend-data\.md": "names",
     r"\.acts\b|datassay\.act\b": "DESIGN.md: Assay.acts, and the public module of actions",
 }
 ALLOWED_NAMES = {("datassay", "act"), ("Assay", "acts"), ("Remaining", "errors_found")}  # as above
