@@ -25,8 +25,8 @@ OLD = re.compile(
 NAMES = "acts? mend(ed|ing)? rivals? spoil(ed|t) twins? beside gone told said faces? found places?"
 OLD_NAME = re.compile(rf"(^|_)({NAMES.replace(' ', '|')})(_|$)", re.IGNORECASE)
 ALLOWED = {  # and why
-    r"!! act \|": "how urgent an advice is: act on it, look at it, fine",
-    r"Hugging Face": "a name",
+    r"!! act \||(##!?|\[\[) acts \|": "how urgent an advice is; the anchor of a section",
+    r"Hugging Face|mend-data\.md": "names",
     r"\.acts\b|datassay\.act\b": "DESIGN.md: Assay.acts, and the public module of actions",
 }
 ALLOWED_NAMES = {("datassay", "act"), ("Assay", "acts"), ("Remaining", "errors_found")}  # as above
