@@ -49,8 +49,8 @@ def main() -> int:
     if args.work is not None:
         args.work = args.work.resolve()
         os.environ["BENCH_WORK"] = str(args.work / "data")
-    asked = [name for name in names or TRUTHS if name in TRUTHS]
-    status = _meet(mode, asked, args) if asked else 0
+    wanted = [name for name in names or TRUTHS if name in TRUTHS]
+    status = _meet(mode, wanted, args) if wanted else 0
     measured = [name for name in names if name not in TRUTHS]
     return status or _measure(measured, args)
 
@@ -65,14 +65,14 @@ def _meet(mode: str, names: list[str], args: argparse.Namespace) -> int:
         args.kind = args.kind or "ours"
         args.repeats = args.repeats or (None if args.seed else FEW)
     args.kind = "*" if args.kind in {None, "all"} else args.kind
-    found = run.ask(size, names, args)
-    print(*verdicts.verdicts(found), sep="\n")
+    result = run.ask(size, names, args)
+    print(*verdicts.verdicts(result), sep="\n")
     if args.record:
-        record.keep(found, size, args.seed)
+        record.keep(result, size, args.seed)
     if mode == "check":
-        gone = verdicts.departed(found, record.kept(size), args.seed)
-        print(*gone, sep="\n")
-        return int(bool(gone))
+        removed = verdicts.departed(result, record.kept(size), args.seed)
+        print(*removed, sep="\n")
+        return int(bool(removed))
     return 0
 
 

@@ -44,9 +44,9 @@ TABLES = {
 
 def folder(*parts: str) -> Path:
     """The data folder, or what is in it; FileNotFoundError without one."""
-    if not (found := os.environ.get("DATASSAY_DATA")):
+    if not (result := os.environ.get("DATASSAY_DATA")):
         raise FileNotFoundError("DATASSAY_DATA must name the folder of real data sets; it is not.")
-    return Path(found).joinpath(*parts)
+    return Path(result).joinpath(*parts)
 
 
 def work() -> Path:
@@ -62,8 +62,8 @@ def kept(file: Path, compute: Callable[[], dict]) -> dict[str, np.ndarray]:
         unfinished = file.with_name(f"unfinished-{file.name}")
         np.savez(unfinished, **arrays)
         unfinished.replace(file)
-    with np.load(file) as found:
-        return {name: found[name] for name in found.files}
+    with np.load(file) as samples:
+        return {name: samples[name] for name in samples.files}
 
 
 def sample_set(x, y, name: str, kind="row", true_y=None, shown=None) -> SampleSet:
@@ -110,8 +110,8 @@ def split(
     elif name in LOADERS:
         x, y = LOADERS[name](return_X_y=True)
     else:
-        found = small_images(name, (n + TEST) * (5 if classes else 1), seed)
-        x, y = found.x, found.y
+        result = small_images(name, (n + TEST) * (5 if classes else 1), seed)
+        x, y = result.x, result.y
     if classes:
         kept = np.isin(y, classes)
         x, y = x[kept], np.searchsorted(classes, y[kept])
@@ -145,18 +145,18 @@ def images(name: str, n: int, seed: int) -> SampleSet:
 
 def small_images(name: str, n: int, seed: int) -> SampleSet:
     """The same as rows of 14 x 14 means."""
-    found = images(name, n, seed)
-    x = found.x.reshape(-1, 14, 2, 14, 2).mean((2, 4)).reshape(len(found), -1)
-    return sample_set(x, found.y, name)
+    result = images(name, n, seed)
+    x = result.x.reshape(-1, 14, 2, 14, 2).mean((2, 4)).reshape(len(result), -1)
+    return sample_set(x, result.y, name)
 
 
 @cache
 def idx_images(name: str, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
     """Images [n, 1, 28, 28] in [0, 1] and labels of MNIST or Fashion-MNIST."""
     stem = folder(name) / ("t10k" if part == "test" else part)
-    found = read_idx(Path(f"{stem}-images-idx3-ubyte.gz"))
+    result = read_idx(Path(f"{stem}-images-idx3-ubyte.gz"))
     labels = read_idx(Path(f"{stem}-labels-idx1-ubyte.gz"))
-    return found[:, None].astype(np.float32) / 255, labels.astype(np.int64)
+    return result[:, None].astype(np.float32) / 255, labels.astype(np.int64)
 
 
 def idx_rows(name: str, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
@@ -196,8 +196,8 @@ def cats_dogs(part: str = "train") -> tuple[np.ndarray, np.ndarray]:
 
     with zipfile.ZipFile(folder("cats_dogs", "cats_dogs_64.zip")) as archive:
         names = [name for name in archive.namelist() if name.startswith(f"{part}/")]
-        found = [np.asarray(Image.open(io.BytesIO(archive.read(name)))) for name in names]
-    x = np.stack(found).transpose(0, 3, 1, 2).astype(np.float32) / 255
+        results = [np.asarray(Image.open(io.BytesIO(archive.read(name)))) for name in names]
+    x = np.stack(results).transpose(0, 3, 1, 2).astype(np.float32) / 255
     return x, np.array(["/dog" in name for name in names], dtype=np.int64)
 
 
@@ -211,8 +211,8 @@ def cifar10(*parts: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         meta = np.load(folder("cifar10", f"{part}_meta.npz"))
         y.append(meta["y"].astype(np.int64))
         index.append(meta["index"] if "index" in meta.files else np.arange(len(y[-1])))
-    found = np.concatenate(x).transpose(0, 3, 1, 2).astype(np.float32) / 255
-    return found, np.concatenate(y), np.concatenate(index)
+    result = np.concatenate(x).transpose(0, 3, 1, 2).astype(np.float32) / 255
+    return result, np.concatenate(y), np.concatenate(index)
 
 
 CIFAR_TRAIN = ("train_cat_deer_dog", "train_other7")
@@ -260,9 +260,9 @@ def frame(package: str, item: str):
 def _table(package: str, item: str, target: str) -> SampleSet:
     import pandas as pd
 
-    found = frame(package, item).drop(columns="rownames").dropna()
-    y = pd.factorize(found.pop(target), sort=True)[0]
-    x = pd.get_dummies(found).to_numpy(dtype=np.float64)
+    result = frame(package, item).drop(columns="rownames").dropna()
+    y = pd.factorize(result.pop(target), sort=True)[0]
+    x = pd.get_dummies(result).to_numpy(dtype=np.float64)
     return sample_set(scaled(x), y, f"{package} {item}")
 
 
@@ -315,14 +315,14 @@ def _cifar_features() -> dict[str, np.ndarray]:
     network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
     network = network.to(memory_format=torch.channels_last)
     x, y, position = cifar10(*CIFAR_TRAIN)
-    found = []
+    results = []
     for batch in torch.as_tensor((x * 255).round()).split(64):
         with torch.inference_mode():
             large = torch.nn.functional.interpolate(batch, size=SIZE, mode="bicubic").clamp(0, 255)
-            found.append(network.extract_features((large - CENTRE) / SPREAD).mean((2, 3)))
+            results.append(network.extract_features((large - CENTRE) / SPREAD).mean((2, 3)))
     with np.load(folder("label_noise", "cifar10n.npz")) as human:
         given = {name: human[name][position] for name in human.files}
-    return {"features": torch.cat(found).numpy(), "y": y, "index": position, **given}
+    return {"features": torch.cat(results).numpy(), "y": y, "index": position, **given}
 
 
 @cache

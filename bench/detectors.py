@@ -134,14 +134,14 @@ def neighbours(samples: SampleSet, seed: int) -> np.ndarray:
 
 def _votes(queries, points, y, classes: int) -> list[torch.Tensor]:
     """For each number of neighbours the votes for each class, [m, k]; row i is point i itself."""
-    squares, found = (points**2).sum(1), []
+    squares, results = (points**2).sum(1), []
     for start in range(0, len(queries), 1000):
         some = queries[start : start + 1000]
         distance = squares - 2 * some @ points.T
         mine = torch.arange(len(some))
         distance[mine, start + mine] = torch.inf
-        found.append(distance.topk(max(NEIGHBOURS), largest=False).indices)
-    votes = nn.functional.one_hot(y, classes)[torch.cat(found)]  # [m, 50, k]
+        results.append(distance.topk(max(NEIGHBOURS), largest=False).indices)
+    votes = nn.functional.one_hot(y, classes)[torch.cat(results)]  # [m, 50, k]
     return [votes[:, :count].sum(1) for count in NEIGHBOURS]
 
 
@@ -161,13 +161,13 @@ def isolation_forest(samples: SampleSet, seed: int) -> np.ndarray:
 
 def local_outlier_factor(samples: SampleSet, seed: int) -> np.ndarray:
     """scikit-learn's defaults, within each class."""
-    x, found = rows(samples), np.zeros(len(samples))
+    x, result = rows(samples), np.zeros(len(samples))
     for c in np.unique(samples.y):
         own = samples.y == c
         if own.sum() > 2:
             factor = LocalOutlierFactor(min(20, int(own.sum()) - 1)).fit(x[own])
-            found[own] = -factor.negative_outlier_factor_
-    return found
+            result[own] = -factor.negative_outlier_factor_
+    return result
 
 
 def at_random(samples: SampleSet, seed: int) -> np.ndarray:

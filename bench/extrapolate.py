@@ -127,12 +127,12 @@ def index_table(lines: dict[str, dict]) -> str:
         width = row["bytes_a_sample"]
         curvature, widest = row["bytes_on_disk"] - width * row["n"], max(widest, width)
         core_hours, size = gradient * N / 3600, width * N / 1e12
-        hours, asked = core_hours / CORES, compare * N * BATCH / 3600 / CORES
+        hours, wanted = core_hours / CORES, compare * N * BATCH / 3600 / CORES
         rows.append((
             f"{what}, {row['parameters']:,} weights, {row['width']:,} numbers",
             f"{1e3 * gradient:.2f} ms", f"{core_hours:,.0f}",
             f"{60 * hours:.0f} min, {hours * HOUR:.0f} $",
-            f"{60 * asked:.0f} min, {asked * HOUR:.0f} $",
+            f"{60 * wanted:.0f} min, {wanted * HOUR:.0f} $",
             f"{size:.1f} TB, and {curvature / 1e6:.0f} MB once",
             f"{size * 1000 * GIGABYTE_MONTH:.0f} $",
         ))  # fmt: skip

@@ -14,10 +14,10 @@ from datassay.train import Recipe, TrainedNetworks, train_networks
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def taken(networks: TrainedNetworks, like: nn.Module, place: int = 0) -> nn.Module:
+def taken(networks: TrainedNetworks, like: nn.Module, index: int = 0) -> nn.Module:
     """One of the trained networks, as a copy of `like` in evaluation mode."""
     model = deepcopy(like)
-    model.load_state_dict({name: w[place] for name, w in networks.state.items()})
+    model.load_state_dict({name: w[index] for name, w in networks.state.items()})
     return model.eval()
 
 

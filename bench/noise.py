@@ -25,10 +25,10 @@ Noise = Callable[[SampleSet, int], SampleSet]
 
 def drawn(samples: Samples, noise: Noise | None, seed: int) -> SampleSet:
     """The samples of a seed, their labels corrupted or not."""
-    found = samples(seed)
+    result = samples(seed)
     if noise is not None:
-        found = noise(found, seed)
-    return found if found.true_y is not None else replace(found, true_y=found.y)
+        result = noise(result, seed)
+    return result if result.true_y is not None else replace(result, true_y=result.y)
 
 
 # Samples. -----------------------------------------------------------------------------------
@@ -43,8 +43,8 @@ def human(column: str, balanced: bool, seed: int) -> SampleSet:
     held, rng = data.cifar_features(), np.random.default_rng((seed, 1))
     chosen = rng.permutation(len(held["y"]))[:10_000]
     if balanced:
-        places = [np.flatnonzero(held["y"] == c) for c in range(10)]
-        chosen = np.concatenate([rng.permutation(place)[:1000] for place in places])
+        positions = [np.flatnonzero(held["y"] == c) for c in range(10)]
+        chosen = np.concatenate([rng.permutation(position)[:1000] for position in positions])
     chosen = np.sort(chosen)
     x, given, truth = (held[key][chosen] for key in ("features", column, "y"))
     return sample_set(x, given, f"CIFAR-10N {column}", true_y=truth)
@@ -117,8 +117,8 @@ def input_dependent(rate: float, samples: SampleSet, seed: int) -> SampleSet:
     own = scores[np.arange(n), samples.y]
     scores[np.arange(n), samples.y] = -np.inf
     other, lead = scores.argmax(1), own - scores.max(1)
-    place = lead.argsort().argsort()
-    chance = 2 * rate * (1 - (place + 0.5) / n)
+    positions = lead.argsort().argsort()
+    chance = 2 * rate * (1 - (positions + 0.5) / n)
     wrong = np.random.default_rng((seed, 3)).random(n) < chance
     return replace(samples, y=np.where(wrong, other, samples.y), true_y=samples.y)
 
@@ -182,7 +182,7 @@ NOISES: dict[str, Noise] = {
 
 
 def _listed() -> dict[str, tuple[Samples, Noise | None]]:
-    found: dict[str, tuple[Samples, Noise | None]] = {
+    results: dict[str, tuple[Samples, Noise | None]] = {
         f"cifar10n {'balanced ' * balanced}{name}": (partial(human, column, balanced), None)
         for balanced in (False, True)
         for name, column in HUMAN.items()
@@ -190,7 +190,7 @@ def _listed() -> dict[str, tuple[Samples, Noise | None]]:
     }
 
     def add(name: str, samples: Samples, *kinds: str) -> None:
-        found.update({f"{name} {kind}": (samples, NOISES[kind]) for kind in kinds})
+        results.update({f"{name} {kind}": (samples, NOISES[kind]) for kind in kinds})
 
     for name in ("sst2", "rt"):
         for features in ("tfidf", "minilm"):
@@ -200,7 +200,7 @@ def _listed() -> dict[str, tuple[Samples, Noise | None]]:
         weak = (("left out", "keywords", 5000), ("coin", "keywords and coin", 4000))
         for ties, called, n in weak:
             samples = partial(text, name, "minilm", n)
-            found[f"{name} minilm {called}"] = (samples, partial(keywords, ties))
+            results[f"{name} minilm {called}"] = (samples, partial(keywords, ties))
     for name in ("breast_cancer", "wine", "digits", "boston"):
         samples = boston if name == "boston" else partial(data.built_in, name)
         third = "one-way 30" if name == "breast_cancer" else "pair 30"
@@ -220,15 +220,15 @@ def _listed() -> dict[str, tuple[Samples, Noise | None]]:
         samples = partial(data.images, source, 4000)
         add(name, samples, *(f"uniform {r}" for r in (10, 20, 40)))
         add(name, samples, *(f"pair {r}" for r in (10, 30, 40)))
-        found[f"{name} some classes 30"] = (samples, NOISES[f"{source} some classes 30"])
+        results[f"{name} some classes 30"] = (samples, NOISES[f"{source} some classes 30"])
         add(name, samples, "input-dependent 20", "input-dependent 40")
         add(f"{name} 60000", partial(data.images, source, 60_000), "uniform 10")
     # No label is changed: what is flagged is flagged in vain, or is the table's own error.
     for name in ("digits", "wine", "breast_cancer"):
-        found[f"{name} clean"] = (partial(data.built_in, name), None)
+        results[f"{name} clean"] = (partial(data.built_in, name), None)
     for name in ("churn", "attrition", "default", "caravan", "credit"):
-        found[f"{name} as shipped"] = (partial(data.table, name), None)
-    return found
+        results[f"{name} as shipped"] = (partial(data.table, name), None)
+    return results
 
 
 CASES = {name: partial(drawn, *how) for name, how in _listed().items()}

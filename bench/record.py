@@ -88,13 +88,13 @@ def commit() -> str:
 
 
 def versions(names: Sequence[str] = (*LIBRARIES, *PACKAGES)) -> dict[str, str]:
-    found = {}
+    results = {}
     for name in names:
         try:
-            found[name] = version(name)
+            results[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return results
 
 
 def _plain(value: object) -> object:
@@ -130,12 +130,12 @@ class Cell:
         return self.truth, self.case, self.contender
 
 
-def keep(found: Sequence[Cell], size: str, seed: int) -> None:
+def keep(results: Sequence[Cell], size: str, seed: int) -> None:
     """Write the cells into the recorded file, each in the place of its last record."""
     file = HERE / f"{size}.jsonl"
     lines = {(x["truth"], x["case"], x["contender"]): x for x in read(file)}
     stamp = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "seed": seed}
-    for cell in found:
+    for cell in results:
         lines[cell.key] = {
             "truth": cell.truth, "case": cell.case, "contender": cell.contender, "kind": cell.kind,
             "interval": {k: _short(interval(v)) for k, v in cell.figures.items()},

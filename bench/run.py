@@ -46,7 +46,7 @@ def jobs(
     repeats: int | None = None,
 ) -> list[Job]:
     """What is to be asked, those of one truth side by side; patterns, and seeds a cell."""
-    found = []
+    results = []
     for name in truths:
         task = task_named(name)
         who = tuple(
@@ -57,8 +57,8 @@ def jobs(
         for case in chosen(task, cases):
             if task.cases[case].quick == (size == "quick"):
                 seeds = range(base, base + (repeats or task.repeats))
-                found += [Job(name, case, seed, who) for seed in seeds]
-    return found
+                results += [Job(name, case, seed, who) for seed in seeds]
+    return results
 
 
 def ask(size: str, names: Sequence[str], args: Namespace) -> list[Cell]:
@@ -97,7 +97,7 @@ def _unanswered(job: Job, done: dict[tuple, dict]) -> tuple[str, ...]:
 
 def _gathered(todo: Sequence[Job], done: dict[tuple, dict]) -> list[Cell]:
     """Lines of seeds as cells, in the order of the list."""
-    found: dict[tuple, Cell] = {}
+    results: dict[tuple, Cell] = {}
     for job in todo:
         task = task_named(job.truth)
         for name in job.contenders:
@@ -105,7 +105,7 @@ def _gathered(todo: Sequence[Job], done: dict[tuple, dict]) -> list[Cell]:
             if line is None:
                 continue
             cell = Cell(job.truth, job.case, name, task.contenders[name].kind)
-            cell = found.setdefault(cell.key, cell)
+            cell = results.setdefault(cell.key, cell)
             if "figures" not in line:
                 cell.missing = line.get("failed") or line["left_out"]
                 continue
@@ -113,7 +113,7 @@ def _gathered(todo: Sequence[Job], done: dict[tuple, dict]) -> list[Cell]:
                 cell.figures.setdefault(figure, []).append(value)
             cell.seconds.append(line["seconds"])
             cell.mib.append(line["mib"])
-    return list(found.values())
+    return list(results.values())
 
 
 def _asked(todo: Sequence[Job], workers: int) -> Iterator[tuple[Job, list[dict]]]:
@@ -138,15 +138,15 @@ def lines_of(job: Job) -> list[dict]:
     except (ImportError, FileNotFoundError, KeyError) as error:  # a package or data, not here
         return [{"contender": name, "left_out": _told(error)} for name in job.contenders]
     making = time.process_time() - start
-    found = []
+    results = []
     for name in job.contenders:
         contender = task.contenders[name]
         if contender.needs and find_spec(contender.needs) is None:
             line: dict = {"left_out": f"{contender.needs} is not installed"}
         else:
             line = in_a_process("fork", _answer, task, contender, problem, job.seed, limit=LIMIT)
-        found.append({"contender": name, "making": making, **line})
-    return found
+        results.append({"contender": name, "making": making, **line})
+    return results
 
 
 def in_a_process(how: str, target: Callable[..., None], *args: Any, limit: float | None) -> dict:
@@ -223,8 +223,8 @@ def _together(name: str, case: str, options: Options) -> list[tuple[str, dict]]:
 
 def _timed(name: str, case: str, options: Options) -> Iterator[tuple[str, dict]]:
     start = time.perf_counter()
-    found = task_named(name).cases[case].make(options)
-    for line, figures in [(case, found)] if isinstance(found, dict) else found or ():
+    result = task_named(name).cases[case].make(options)
+    for line, figures in [(case, result)] if isinstance(result, dict) else result or ():
         yield line, {"seconds": time.perf_counter() - start, **figures}
         start = time.perf_counter()
 

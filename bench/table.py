@@ -41,7 +41,7 @@ SECTIONS = {
 
 def sections() -> dict[str, list[Row]]:
     lines = latest()
-    found = {"The suite": [r for s in ("quick", "full") for r in verdicts.rows(kept(s), s)]}
+    results = {"The suite": [r for s in ("quick", "full") for r in verdicts.rows(kept(s), s)]}
     for heading, names in SECTIONS.items():
         rows = [
             row._replace(bench=row.bench or file_of(name))
@@ -49,8 +49,8 @@ def sections() -> dict[str, list[Row]]:
             for told in [task_named(name).rows(lines)]
             for row in ([told] if isinstance(told, Row) else told)
         ]
-        found[heading] = sorted(rows, key=lambda row: row.order)
-    return found
+        results[heading] = sorted(rows, key=lambda row: row.order)
+    return results
 
 
 def tables() -> dict[str, str]:

@@ -27,10 +27,10 @@ class Comparison:
     verdict: str  # "win", "tie" (the interval holds 0), "loss", or "one seed": no interval
 
 
-def comparisons(found: Sequence[Cell]) -> list[Comparison]:
+def comparisons(results: Sequence[Cell]) -> list[Comparison]:
     """A place a case and figure that ours and a baseline have answered."""
     groups: dict[tuple, list[Cell]] = {}
-    for cell in found:
+    for cell in results:
         for figure in cell.figures:
             groups.setdefault((cell.truth, cell.case, figure), []).append(cell)
     given = []
@@ -60,14 +60,14 @@ def _finite(values: Sequence[float | None]) -> bool:
     return all(v is not None and np.isfinite(v) for v in values)
 
 
-def verdicts(found: Sequence[Cell]) -> Iterator[str]:
+def verdicts(results: Sequence[Cell]) -> Iterator[str]:
     """The table in the terminal, then how often ours wins."""
-    given = comparisons(found)
+    given = comparisons(results)
     for p in given:
         lead = f"{p.lead[0]:+.4f} [{p.lead[1]:+.4f}, {p.lead[2]:+.4f}]"
         yield (f"{p.verdict:6} {p.truth}, {p.case}, {p.figure}: {p.ours[0]} {p.ours[1]:.4f}, "
                f"{p.baseline[0]} {p.baseline[1]:.4f}, lead {lead}")  # fmt: skip
-    for cell in found:
+    for cell in results:
         if cell.missing:
             yield f"missing {', '.join(cell.key)}: {cell.missing}"
         if not all(_finite(values) for values in cell.figures.values()):
@@ -79,19 +79,19 @@ def verdicts(found: Sequence[Cell]) -> Iterator[str]:
 # What has changed. --------------------------------------------------------------------------
 
 
-def departed(found: Sequence[Cell], recorded: Sequence[Cell], seed: int) -> list[str]:
+def departed(results: Sequence[Cell], recorded: Sequence[Cell], seed: int) -> list[str]:
     """What has left its recorded interval, and ours that gave no answer.
 
     With the recorded seeds the mean must lie within half an interval of the recorded mean of the
     same seeds; with others the two intervals must meet.
     """
-    before, gone = {cell.key: cell for cell in recorded}, []
-    for cell in found:
+    before, removed = {cell.key: cell for cell in recorded}, []
+    for cell in results:
         name = ", ".join(cell.key)
         if cell.missing and cell.kind == "ours":
-            gone.append(f"no answer: {name}: {cell.missing}")
+            removed.append(f"no answer: {name}: {cell.missing}")
         if cell.key not in before:
-            gone.append(f"not recorded: {name}")
+            removed.append(f"not recorded: {name}")
             continue
         for figure, values in cell.figures.items():
             old = before[cell.key].figures.get(figure, [])
@@ -104,11 +104,11 @@ def departed(found: Sequence[Cell], recorded: Sequence[Cell], seed: int) -> list
             else:
                 mean = float(np.mean(old[: len(values)]))
             if abs(np.mean(values) - mean) > room:
-                gone.append(
+                removed.append(
                     f"left its interval: {name}, {figure}: {np.mean(values):.4f}, "
                     f"recorded {mean:.4f} ± {half:.4f}"
                 )
-    return gone
+    return removed
 
 
 def _wide(values: Sequence[float]) -> tuple[float, float]:
@@ -119,10 +119,10 @@ def _wide(values: Sequence[float]) -> tuple[float, float]:
 # The tables. --------------------------------------------------------------------------------
 
 
-def rows(found: Sequence[Cell], size: str) -> list[Row]:
+def rows(results: Sequence[Cell], size: str) -> list[Row]:
     """A row per truth for the documentation: how often ours wins or ties, and by how much."""
     command = "python -m bench" if size == "quick" else "python -m bench full"
-    given, shown = comparisons(found), []
+    given, shown = comparisons(results), []
     for name in TRUTHS:
         own = [p for p in given if p.truth == name]
         if not own:
@@ -137,13 +137,13 @@ def rows(found: Sequence[Cell], size: str) -> list[Row]:
     return shown
 
 
-def details(found: Sequence[Cell]) -> Iterator[str]:
+def details(results: Sequence[Cell]) -> Iterator[str]:
     """Markdown: every case and figure, best of ours, best baseline, bound, and paired lead."""
     yield "| truth, case | ours | best other | bound | lead, 95 % interval | |"
     yield "|---|---|---|---|---|---|"
-    for p in comparisons(found):
+    for p in comparisons(results):
         bound = [
-            c.figures[p.figure] for c in found
+            c.figures[p.figure] for c in results
             if (c.truth, c.case, c.kind) == (p.truth, p.case, "bound") and p.figure in c.figures
         ]  # fmt: skip
         limit = f"{np.mean(bound):.3f}" if bound else ""

@@ -97,8 +97,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_content(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Typeset the equations; warn, which ends a strict build, where a default is only a name."""
-    if page.file.src_uri.startswith("python/") and (found := NAMED_DEFAULT.search(text)):
-        name = re.sub("<[^>]*>", "", found[0])
+    if page.file.src_uri.startswith("python/") and (match := NAMED_DEFAULT.search(text)):
+        name = re.sub("<[^>]*>", "", match[0])
         get_plugin_logger("datassay").warning(f"{page.file.src_uri}: no real default: {name}")
     return typeset(text)
 
@@ -238,14 +238,14 @@ def _home(thing: Any) -> str:
 
 def homes() -> dict[str, str]:
     """Documented object → the module whose page has it: the first of the steps that hands it on."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for name in (*MODULES[1:], MODULES[0]):
         module = import_module(name)
         for public in _names(module):
             thing = getattr(module, public)
             if _is_documented(thing):
-                found.setdefault(f"{_home(thing)}.{public}", name)
-    return found
+                results.setdefault(f"{_home(thing)}.{public}", name)
+    return results
 
 
 def _is_documented(thing: Any) -> bool:

@@ -37,10 +37,10 @@ DOCUMENTED = ("numpy", "scipy", "sklearn")
 
 def sentences(file: Path | None, most: int, seed: int) -> list[str]:
     """Up to `most` different sentences, drawn by the seed, in their own order."""
-    found = list(dict.fromkeys(" ".join(line.split()) for line in source(file)))
-    found = [sentence for sentence in found if sentence]
-    chosen = random.Random(seed).sample(range(len(found)), min(most, len(found)))
-    return [found[i] for i in sorted(chosen)]
+    results = list(dict.fromkeys(" ".join(line.split()) for line in source(file)))
+    results = [sentence for sentence in results if sentence]
+    chosen = random.Random(seed).sample(range(len(results)), min(most, len(results)))
+    return [results[i] for i in sorted(chosen)]
 
 
 def source(file: Path | None) -> Iterable[str]:
@@ -114,8 +114,8 @@ def new_model(tokenizer: PreTrainedTokenizerFast, width: int, layers: int, seed:
 
 def encoded(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[Tensor]:
     """Token ids of each text between two ends."""
-    found = tokenizer([END + text + END for text in texts], truncation=True, max_length=LENGTH)
-    return [torch.tensor(ids) for ids in found["input_ids"]]
+    result = tokenizer([END + text + END for text in texts], truncation=True, max_length=LENGTH)
+    return [torch.tensor(ids) for ids in result["input_ids"]]
 
 
 def padded(rows: Sequence[Tensor]) -> dict[str, Tensor]:
@@ -170,7 +170,7 @@ def explained(model: Any, tokenizer: PreTrainedTokenizerFast, texts: list[str], 
 
     start = " ".join(texts[len(texts) // 2].split()[:3])
     answer = continued(model, tokenizer, start)[len(start) :]
-    found = da.lm.influence(
+    attribution = da.lm.influence(
         model,
         tokenizer,
         [END + text + END for text in texts],
@@ -179,8 +179,8 @@ def explained(model: Any, tokenizer: PreTrainedTokenizerFast, texts: list[str], 
         too_long="truncate",
         progress=lambda step, done, n: print(f"\r{step}: {done} of {n}   ", end="", flush=True),
     )
-    found.save(out / "influence", overwrite=True)
-    first = texts[int(found.effect.sum(1).argmax())]
+    attribution.save(out / "influence", overwrite=True)
+    first = texts[int(attribution.effect.sum(1).argmax())]
     return f"\n{start}{answer}\nraised most by: {first}\nopen {out / 'influence' / 'index.html'}"
 
 

@@ -102,29 +102,33 @@ def made(contender, kind, values, **more):
 )
 def test_a_verdict_is_the_paired_interval(values, verdict):
     baseline = [0.78, 0.80, 0.79]
-    found = [
+    results = [
         made("a", "ours", values),
         made("b", "baseline", baseline),
         made("c", "bound", [1, 1, 1]),
     ]
-    (place,) = verdicts.comparisons([*found, made("missed two seeds", "baseline", [1.0])])
+    (position,) = verdicts.comparisons([*results, made("missed two seeds", "baseline", [1.0])])
     lead = np.subtract(values, baseline)
     half = student.ppf(0.975, 2) * lead.std(ddof=1) / np.sqrt(3)
-    assert place.lead == pytest.approx((lead.mean(), lead.mean() - half, lead.mean() + half))
-    assert (place.verdict, place.baseline[0]) == (verdict, "b")
+    assert position.lead == pytest.approx((lead.mean(), lead.mean() - half, lead.mean() + half))
+    assert (position.verdict, position.baseline[0]) == (verdict, "b")
 
 
 def test_one_seed_is_no_verdict_and_what_is_not_finite_is_said_and_not_recorded():
-    found = [made("a", "ours", [0.9]), made("b", "baseline", [0.5])]
-    assert [place.verdict for place in verdicts.comparisons(found)] == ["one seed"]
-    found = [made("a", "ours", [0.9, 0.8]), made("b", "baseline", [0.8, float("nan")])]
-    assert verdicts.comparisons(found) == []
-    assert "not compared: labels, case, b: a figure is not finite" in list(verdicts.verdicts(found))
-    assert not [said for said in verdicts.verdicts(kept("quick")) if "not compared" in said]
+    results = [made("a", "ours", [0.9]), made("b", "baseline", [0.5])]
+    assert [position.verdict for position in verdicts.comparisons(results)] == ["one seed"]
+    results = [made("a", "ours", [0.9, 0.8]), made("b", "baseline", [0.8, float("nan")])]
+    assert verdicts.comparisons(results) == []
+    assert "not compared: labels, case, b: a figure is not finite" in list(
+        verdicts.verdicts(results)
+    )
+    assert not [
+        predicted for predicted in verdicts.verdicts(kept("quick")) if "not compared" in predicted
+    ]
 
 
 @pytest.mark.parametrize(
-    ("values", "seed", "said"),
+    ("values", "seed", "predicted"),
     [
         ([0.83, 0.82, 0.84], 0, ""),
         ([0.60, 0.62, 0.61], 0, "left its interval: labels, case, a, AUROC: 0.6100"),
@@ -137,12 +141,12 @@ def test_one_seed_is_no_verdict_and_what_is_not_finite_is_said_and_not_recorded(
         ([], 0, "no answer: labels, case, a: died"),
     ],
 )
-def test_a_figure_that_left_its_interval_is_named(values, seed, said):
+def test_a_figure_that_left_its_interval_is_named(values, seed, predicted):
     recorded = [made("a", "ours", [0.80, 0.82, 0.84])]
-    gone = verdicts.departed(
+    removed = verdicts.departed(
         [made("a", "ours", values, missing="died" * (not values))], recorded, seed
     )
-    assert len(gone) == bool(said) and all(said in line for line in gone)
+    assert len(removed) == bool(predicted) and all(predicted in line for line in removed)
 
 
 def test_recorded_cells_cover_the_quick_list():
@@ -166,14 +170,14 @@ def test_a_run_from_the_command_line_goes_on_and_says_who_is_missing(tmp_path):
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
     command = ["purification", "--cases", "digits*10%", "--work", tmp_path, "--workers", 1]
-    said = [
+    predicted = [
         python(*command, "--repeats", 1, "--contenders", who).stdout for who in ("*an*", "*random")
     ]
-    assert "1/1  purification, digits 4 vs 8, 10%, seed 0" in said[0]
-    assert " min " not in said[1]  # nobody who has answered is asked again
+    assert "1/1  purification, digits 4 vs 8, 10%, seed 0" in predicted[0]
+    assert " min " not in predicted[1]  # nobody who has answered is asked again
     assert len(read(tmp_path / "quick.jsonl")) == 2  # a fifth less at random, cleanlab
     if find_spec("cleanlab") is None:
-        assert "digits 4 vs 8, 10%, cleanlab: cleanlab is not installed" in said[0]
+        assert "digits 4 vs 8, 10%, cleanlab: cleanlab is not installed" in predicted[0]
     unknown = python("papers/none")
     assert unknown.returncode == 1 and "No task papers/none" in unknown.stderr
 
@@ -192,8 +196,8 @@ def test_a_case_without_contenders_gives_a_line_or_several(monkeypatch, tmp_path
     assert run.measure("any", ["one"], options, keep=False)
     assert "here/one {'seconds': 0.0, 'told': 9}" in capsys.readouterr().out
     assert not run.measure("any", ["t*"], options, keep=False)
-    told = capsys.readouterr().out
-    assert "here/first" in told and "left out: any, two: RuntimeError: no more" in told
+    message = capsys.readouterr().out
+    assert "here/first" in message and "left out: any, two: RuntimeError: no more" in message
 
 
 # Noise and detectors. -----------------------------------------------------------------------
@@ -256,7 +260,7 @@ def test_a_review_counts_errors_once_and_says_what_is_left(reviewed):
     some = review.learnt(reviewed, 100, 0.0, 0)
     assert len(some.found) == 100 and len(some.said) == 6
     assert some.left == [wrong.sum() - n for n in (0, *some.found[19::20])]
-    assert [said.errors_found for said in some.said] == [0, *some.found[19::20]]
+    assert [predicted.errors_found for predicted in some.said] == [0, *some.found[19::20]]
     whole = review.learnt(reviewed, 500, 0.0, 0)
     assert whole.found[-1] == wrong.sum() and whole.left[-1] == 0
     assert review.learnt(reviewed, 100, 1.0, 0).found[-1] == 0  # who always slips finds nothing
@@ -295,9 +299,9 @@ def test_inserted_texts_are_asked_for_by_their_second_half_and_placed_by_their_e
     effect[inserted_texts.N :] = [[-2, 0], [0, -1]]
     assert inserted_texts.places(effect).tolist() == [2, 1]
     labels = torch.tensor([[0, 5, 6, 7, 8, 0], [0, 5, 6, 0, -100, -100]])
-    asked = inserted_texts.halves({"input_ids": labels, "labels": labels})
-    assert asked["labels"].tolist() == [[-100] * 3 + [7, 8, 0], [-100, -100, 6, 0, -100, -100]]
-    assert asked["input_ids"] is labels
+    wanted = inserted_texts.halves({"input_ids": labels, "labels": labels})
+    assert wanted["labels"].tolist() == [[-100] * 3 + [7, 8, 0], [-100, -100, 6, 0, -100, -100]]
+    assert wanted["input_ids"] is labels
 
 
 def test_simple_scores_of_wrong_labels_by_hand():
@@ -325,8 +329,8 @@ def test_images_are_moved_or_mirrored_and_keep_their_labels():
     x[:, 0, 2, 1] = 1
     batch = {"x": x, "labels": torch.arange(200)}
     moved = problems.shifted_and_mirrored(batch, torch.Generator().manual_seed(0))
-    places = {tuple(place) for place in moved["x"][:, 0].nonzero()[:, 1:].tolist()}
-    assert places == {(row, column) for row in (1, 2, 3) for column in (0, 1, 2, 3, 4)}
+    positions = {tuple(position) for position in moved["x"][:, 0].nonzero()[:, 1:].tolist()}
+    assert positions == {(row, column) for row in (1, 2, 3) for column in (0, 1, 2, 3, 4)}
     assert torch.equal(moved["labels"], batch["labels"]) and moved["x"].sum() == 200
 
 
@@ -334,11 +338,11 @@ def test_words_in_common_count_for_the_same_label_and_against_another():
     texts = (["a good film", "a bad film", "other words here"], ["good", "nothing"])
     train, queries = ({"labels": torch.tensor(y)} for y in ([1, 0, 1], [1, 0]))
     problem = problems.Problem(train, queries, torch.nn.Identity, texts=texts)
-    found = halves.word_overlap(problem, torch.nn.Identity())
-    assert found[0, 0] > 0 and not np.any(found[1:, 0]) and not np.any(found[:, 1])
+    result = halves.word_overlap(problem, torch.nn.Identity())
+    assert result[0, 0] > 0 and not np.any(result[1:, 0]) and not np.any(result[:, 1])
     other = replace(problem, queries={"labels": torch.tensor([0, 0])})
     assert np.array_equal(problems.same_label(other)[:, 0], [-1, 1, -1])
-    assert halves.word_overlap(other, torch.nn.Identity())[0, 0] == -found[0, 0]
+    assert halves.word_overlap(other, torch.nn.Identity())[0, 0] == -result[0, 0]
 
 
 def test_reported_trust_was_measured_with_ten_times_the_retraining():
@@ -359,7 +363,7 @@ def test_a_trust_case_is_measured(tmp_path):
     assert 0.5 < trust.coverage(halves, scores, 4) <= 1
 
 
-# Rivals of selection. -----------------------------------------------------------------------
+# Baselines of selection. -----------------------------------------------------------------------
 
 
 def dynamics(right, y=None, embedding=None):

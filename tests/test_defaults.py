@@ -187,9 +187,9 @@ def test_the_command_line_shows_and_uses_the_defaults_of_the_settings(command, m
                 assert option.required
                 continue
             assert given.get(name, default) == default  # what is not given is the field's
-            told = str(option.default) if option.show_default and option.default else ""
+            message = str(option.default) if option.show_default and option.default else ""
             assert text_of(default, spec) == (
-                option.show_default if isinstance(option.show_default, str) else told
+                option.show_default if isinstance(option.show_default, str) else message
             )
 
 

@@ -1,4 +1,4 @@
-"""The house: one way for the data, small folders, a folder a command, and a budget of lines."""
+"""The layout: one way for the data, small folders, a folder per command, and a budget of lines."""
 
 import ast
 import re

@@ -74,13 +74,15 @@ def whole(n=4, ids=None):
 
 def test_arrays_are_told_by_type_and_shape_and_long_texts_are_cut():
     assert repr(Part(np.eye(3), torch.zeros(4))) == "Part(matrix=float64[3, 3], weight=float32[4])"
-    told = repr(replace(whole(), number="few", scalar=np.array(7), parts=(np.zeros(1), np.eye(2))))
+    reported = repr(
+        replace(whole(), number="few", scalar=np.array(7), parts=(np.zeros(1), np.eye(2)))
+    )
     for some in ("wide=bool[4, 2, 3]", "parts=tuple of 2", "'y': float64[4]}", "number='few'",
                  "scalar=7", "nothing=None"):  # fmt: skip
-        assert some in told
-    told = repr(replace(whole(), number="line\n" * 100))
-    assert "\n" not in told and "…" in told
-    assert len(told) < 600
+        assert some in reported
+    reported = repr(replace(whole(), number="line\n" * 100))
+    assert "\n" not in reported and "…" in reported
+    assert len(reported) < 600
 
 
 def test_a_result_is_frozen_and_only_equal_to_itself():
@@ -97,9 +99,9 @@ def test_a_result_is_frozen_and_only_equal_to_itself():
 def test_what_a_notebook_prints_fits_a_screen():
     train, val = da.load("iris")
     lin = da.collect(da.build_model("mlp:width=8", train), train, val)
-    for found in (train, lin, da.leave_one_out(lin), da.attribution(lin), da.label_issues(lin)):
-        assert len(repr(found)) < 1000
-        assert "array(" not in repr(found) and "tensor(" not in repr(found)
+    for outcome in (train, lin, da.leave_one_out(lin), da.attribution(lin), da.label_issues(lin)):
+        assert len(repr(outcome)) < 1000
+        assert "array(" not in repr(outcome) and "tensor(" not in repr(outcome)
 
 
 @result
@@ -133,21 +135,21 @@ def test_a_result_declares_its_columns_once():
 def test_pandas_gets_the_ids_as_its_index(monkeypatch):
     pd = pytest.importorskip("pandas")
     rows = pd.DataFrame({"a": [1, 2, 3]}, index=["x", "y", "z"])
-    found = SampleInformation(np.array([3.0, 1.0]), np.array(["z", "x"]), "functional", 1.0)
-    joined = rows.join(found.to_pandas())
+    outcome = SampleInformation(np.array([3.0, 1.0]), np.array(["z", "x"]), "functional", 1.0)
+    joined = rows.join(outcome.to_pandas())
     assert joined["information"].to_dict() == pytest.approx(
         {"x": 1, "y": np.nan, "z": 3}, nan_ok=True
     )
     assert list(whole().table.to_pandas().columns) == ["row"]
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(SettingError, match="run pip install pandas"):
-        found.to_pandas()
+        outcome.to_pandas()
 
 
 def test_a_notebook_shows_a_few_rows_escaped():
-    told = whole(12)._repr_html_()
-    assert told.count("<tr>") == 11 and "&lt;b&gt;9" in told and "<b>" not in told
-    assert "Whole: 12 rows, the first 10 shown" in told and "<td>0.2727</td>" in told
+    reported = whole(12)._repr_html_()
+    assert reported.count("<tr>") == 11 and "&lt;b&gt;9" in reported and "<b>" not in reported
+    assert "Whole: 12 rows, the first 10 shown" in reported and "<td>0.2727</td>" in reported
 
 
 # In files. ----------------------------------------------------------------------------------
@@ -190,11 +192,11 @@ def scored():
 
 
 def test_results_come_back_as_they_were(tmp_path):
-    for i, found in enumerate(scored()):
-        found.save(tmp_path / f"{i}.parquet")
-        assert same(found, type(found).load(tmp_path / f"{i}.parquet"))
+    for i, outcome in enumerate(scored()):
+        outcome.save(tmp_path / f"{i}.parquet")
+        assert same(outcome, type(outcome).load(tmp_path / f"{i}.parquet"))
         table = pq.read_table(tmp_path / f"{i}.parquet")
-        shown = found.to_table()
+        shown = outcome.to_table()
         assert table.select(shown.column_names).to_pydict() == shown.to_pydict()
 
 
@@ -218,7 +220,7 @@ def test_only_what_was_saved_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "predicted"),
     [
         (lambda head: head.update(format=0), "must be of this version"),
         (lambda head: head["fields"].pop("removed"), "must be of this version"),
@@ -229,13 +231,13 @@ def test_only_what_was_saved_is_loaded(tmp_path):
         (lambda head: head["fields"].update(keep={}), "is damaged"),
     ],
 )
-def test_a_changed_file_is_told(change, said, tmp_path):
+def test_a_changed_file_is_told(change, predicted, tmp_path):
     KeepSet(np.arange(2), np.arange(2), np.arange(2), False).save(tmp_path / "kept")
     table = pq.read_table(tmp_path / "kept")
     head = json.loads(table.schema.metadata[KEY])
     change(head)
     pq.write_table(table.replace_schema_metadata({KEY: json.dumps(head)}), tmp_path / "kept")
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=predicted):
         KeepSet.load(tmp_path / "kept")
 
 
@@ -257,7 +259,7 @@ def test_nothing_else_is_replaced_and_nothing_half_written(tmp_path, monkeypatch
 
 def test_what_holds_a_network_is_refused(tmp_path):
     model = nn.Linear(2, 1)
-    found = Reweighted(model, np.ones(1), np.arange(1), "", 2, "R²", 0.0, 0.0, 0)
+    outcome = Reweighted(model, np.ones(1), np.arange(1), "", 2, "R²", 0.0, 0.0, 0)
     with pytest.raises(SettingError, match=r"Reweighted\.model is a Linear"):
-        found.save(tmp_path / "one")
+        outcome.save(tmp_path / "one")
     assert not list(tmp_path.iterdir())

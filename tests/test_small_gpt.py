@@ -45,15 +45,15 @@ def test_the_folder_is_read_the_seed_decides_and_what_is_written_is_explained(
     first, again, other = trained("first"), trained("again", "--explain"), trained("o", "--seed=1")
     assert all(map(torch.equal, first.parameters(), again.parameters()))
     assert not torch.equal(first.transformer.wte.weight, other.transformer.wte.weight)
-    told = capsys.readouterr().out
-    losses = [float(line.split()[4]) for line in told.splitlines() if line.startswith("epoch")]
+    message = capsys.readouterr().out
+    losses = [float(line.split()[4]) for line in message.splitlines() if line.startswith("epoch")]
     assert losses[14] < losses[0] / 2
     assert (tmp_path / "first" / "texts.txt").read_text("utf-8").splitlines() == SENTENCES
     tokenizer = example.PreTrainedTokenizerFast.from_pretrained(tmp_path / "first")
     assert tokenizer.decode(tokenizer("Ü, ever 7")["input_ids"]) == "Ü, ever 7"
     assert example.continued(first, tokenizer, "the man", 5).startswith("the man ")
     page = (tmp_path / "again" / "influence" / "index.html").read_text(encoding="utf-8")
-    assert "raised most by: the " in told and "Which training texts made the model say" in page
+    assert "raised most by: the " in message and "Which training texts made the model say" in page
 
 
 def test_padding_does_not_count(example):
@@ -79,14 +79,14 @@ def test_sentences_come_from_the_file_the_data_folder_or_docstrings(
     monkeypatch.setenv("DATASSAY_DATA", str(tmp_path))
     for sentence in islice(example.source(None), 50):
         assert sentence[0].isupper() and sentence.endswith(".") and len(sentence.split()) >= 6
-    for name, text, said in (
+    for name, text, predicted in (
         ("sst2/train.tsv", "a good film\t1\n", ["a good film"]),
         ("rt_polarity/rt-polarity.pos", "pos film\n", ["a good film"]),  # the other part is missing
         ("rt_polarity/rt-polarity.neg", "neg film\n", ["pos film", "neg film"]),
     ):
         (tmp_path / "text" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "text" / name).write_text(text, encoding="utf-8")
-        assert example.source(None) == said
+        assert example.source(None) == predicted
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(SystemExit, match=r"no sentences in .*empty.txt"):
         example.main([str(tmp_path / "out"), "--texts", str(tmp_path / "empty.txt")])

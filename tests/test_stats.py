@@ -25,10 +25,10 @@ from datassay.stats import (
 
 def test_a_mean_of_repetitions_has_students_interval():
     values = np.random.default_rng(0).normal(0.3, 1, 7)
-    found, test = mean_interval(values), ttest_1samp(values, 0)
+    result, test = mean_interval(values), ttest_1samp(values, 0)
     low, high = test.confidence_interval()
-    assert (found.low, found.high, found.p) == pytest.approx((low, high, test.pvalue))
-    assert (found.verdict == BETTER) == (low > 0)
+    assert (result.low, result.high, result.p) == pytest.approx((low, high, test.pvalue))
+    assert (result.verdict == BETTER) == (low > 0)
     assert mean_interval(np.ones(1)).half == np.inf and mean_interval(np.ones(1)).verdict == SAME
 
 
@@ -40,8 +40,8 @@ def test_differences_are_paired_over_seeds_and_samples():
     b = ((by_sample**2).sum() / 42 - change.mean() ** 2) / 40
     both = max(a, b, a + b - (left**2).sum() / (4 * 39 * 200))
     half = student.ppf(0.975, max(1, both**2 / (a**2 / 4 + b**2 / 39))) * np.sqrt(both)
-    found = paired([change])
-    assert (found.gain, found.half) == pytest.approx((change.mean(), half))
+    result = paired([change])
+    assert (result.gain, result.half) == pytest.approx((change.mean(), half))
 
 
 @pytest.mark.parametrize("unit", [1.0, 0.0])
@@ -55,14 +55,14 @@ def test_intervals_hold_the_true_gain_as_often_as_they_say(unit):
         if not unit:
             change = 0.02 + rng.normal(0, 0.5, (6, 1)) + rng.normal(0, 1.0, (1, 30))
             change = change + rng.normal(0, 0.5, (6, 30))
-        found = paired([change], unit)
-        held += found.low <= 0.02 <= found.high
+        result = paired([change], unit)
+        held += result.low <= 0.02 <= result.high
     assert 0.92 <= held / 400 <= 0.99
 
 
 def test_samples_that_nothing_changes_still_leave_an_interval():
-    for found in (paired([np.zeros((3, 30))], 1.0), mean_interval(np.zeros(30), 1.0)):
-        assert found.gain == 0 and found.low < -0.02 and found.high > 0.02
+    for result in (paired([np.zeros((3, 30))], 1.0), mean_interval(np.zeros(30), 1.0)):
+        assert result.gain == 0 and result.low < -0.02 and result.high > 0.02
     assert np.isinf(paired([np.zeros((1, 30))], 1.0).high)
     assert interval(0.0, 0.0).verdict == SAME and interval(0.1, 0.0).verdict == BETTER
 
@@ -97,10 +97,10 @@ def test_an_interval_holds_whichever_look_it_comes_from(n_parts, first, n_seeds)
         base, after = both + rng.normal(0, 0.2, shape)
         for rule, (early, late) in enumerate((LOOKS, (LEVEL, LEVEL))):
             known = () if rule else list(base)
-            found = paired(list((after - base)[:, :first]), level=early, base=known)
-            if found.verdict == SAME:
-                found = paired(list(after - base), level=late)
-            missed[rule] += not found.low <= 0 <= found.high
+            result = paired(list((after - base)[:, :first]), level=early, base=known)
+            if result.verdict == SAME:
+                result = paired(list(after - base), level=late)
+            missed[rule] += not result.low <= 0 <= result.high
     assert missed[0] / n <= 0.05 < 0.06 < missed[1] / n
 
 
@@ -108,7 +108,7 @@ def test_one_seed_a_part_is_judged_by_the_means_of_the_parts():
     parts = [np.random.default_rng(p).normal(0, 1, (1, 50)) for p in range(4)]
     means = np.array([part.mean() for part in parts])
     error = max(means.std(ddof=1) ** 2 / 4, (np.concatenate(parts, 1).var() / 200))
-    found = paired(parts, level=0.99)
-    assert found.half == pytest.approx(student.ppf(0.995, 3) * error**0.5, rel=0.02)
+    result = paired(parts, level=0.99)
+    assert result.half == pytest.approx(student.ppf(0.995, 3) * error**0.5, rel=0.02)
     assert paired(parts, is_searched=True).half > paired(parts).half
     assert paired(parts[:2]).half == np.inf

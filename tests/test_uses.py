@@ -37,8 +37,8 @@ def test_the_more_varied_source_informs_more():
         return replace(samples, x=x, source=np.where(blurred, "blurred", "sharp"))
 
     train, val = (mixed(s, seed) for seed, s in enumerate(digits(4, 9)))
-    found = information(train, val)
-    sharp, blurred = (found[train.source == name] for name in ("sharp", "blurred"))
+    result = information(train, val)
+    sharp, blurred = (result[train.source == name] for name in ("sharp", "blurred"))
     assert sharp.mean() > 1.2 * blurred.mean()
     assert mannwhitneyu(sharp, blurred).pvalue < 1e-3
 

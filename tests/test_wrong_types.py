@@ -63,6 +63,6 @@ CALLS = {
 @pytest.mark.slow
 def test_one_clear_line():
     command = [sys.executable, "-c", SCRIPT.format(calls=list(CALLS))]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    for (call, message), line in zip(CALLS.items(), told, strict=True):
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    for (call, message), line in zip(CALLS.items(), output, strict=True):
         assert line.startswith(message), call

@@ -136,12 +136,12 @@ def networks(name: str) -> Networks:
     if not file.exists():
         rng, n = np.random.default_rng(0), len(problem)
         halves = np.stack([rng.permutation(n)[: n // 2] for _ in range(setting.halves)])
-        found = Parallel(n_jobs=os.cpu_count(), verbose=5)(
+        result = Parallel(n_jobs=os.cpu_count(), verbose=5)(
             delayed(retrained)(name, half, 1000 * (s + 1) + i)
             for s in range(setting.seeds)
             for i, half in enumerate(halves)
         )
-        truth = np.stack(found).reshape(setting.seeds, setting.halves, -1)
+        truth = np.stack(result).reshape(setting.seeds, setting.halves, -1)
         np.savez(file, halves=halves, truth=truth)
     known = np.load(file)
     return Networks(problem, models, known["halves"], known["truth"])

@@ -75,9 +75,9 @@ def tokens(texts: list[str], length: int = LENGTH):
 
 def encoded(words, texts: list[str]) -> Batch:
     """input_ids and labels, [n, length]; a text stands between two ends."""
-    found = words.encode_batch([END + text + END for text in texts])
-    ids = torch.tensor([e.ids for e in found])
-    mask = torch.tensor([e.attention_mask for e in found])
+    result = words.encode_batch([END + text + END for text in texts])
+    ids = torch.tensor([e.ids for e in result])
+    mask = torch.tensor([e.attention_mask for e in result])
     return {"input_ids": ids, "labels": ids.masked_fill(mask == 0, -100)}
 
 

@@ -32,19 +32,19 @@ SHOWN = {
 }
 
 
-def only(kind: str, of: Callable, found: Networks, seed: int) -> np.ndarray:
+def only(kind: str, of: Callable, networks: Networks, seed: int) -> np.ndarray:
     """The effects of one network, of classes or of language."""
-    if isinstance(found.problem, Language) != (kind == "language"):
+    if isinstance(networks.problem, Language) != (kind == "language"):
         raise ValueError(f"asks only for {kind}")
-    return of(found.problem, found.models[seed % len(found.models)])
+    return of(networks.problem, networks.models[seed % len(networks.models)])
 
 
-def all_networks(found: Networks, seed: int) -> np.ndarray:
-    return np.mean([problems.ours(found.problem, model) for model in found.models], 0)
+def all_networks(networks: Networks, seed: int) -> np.ndarray:
+    return np.mean([problems.ours(networks.problem, model) for model in networks.models], 0)
 
 
-def own(found: Networks, seed: int) -> np.ndarray:
-    return problems.ours(found.problem, found.models[seed % len(found.models)])
+def own(networks: Networks, seed: int) -> np.ndarray:
+    return problems.ours(networks.problem, networks.models[seed % len(networks.models)])
 
 
 def chosen(problem: Problem, model: nn.Module) -> np.ndarray:
@@ -70,15 +70,15 @@ def at_random(problem: Problem, model: nn.Module) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape)
 
 
-def judge(found: Networks, answer: np.ndarray, seed: int) -> dict[str, float]:
-    return {"LDS": problems.lds(problems.summed(answer, found.halves), found.truth.mean(0))}
+def judge(networks: Networks, answer: np.ndarray, seed: int) -> dict[str, float]:
+    return {"LDS": problems.lds(problems.summed(answer, networks.halves), networks.truth.mean(0))}
 
 
 def rows(lines: dict[str, dict]) -> list[Row]:
     lds = lines["attribution/linear datamodelling score, digits"]
     names = ("lds_one_model", "lds_five_models", "lds_one_model_exact_hessian_damping_0.3",
              "lds_one_model_tracin_last_checkpoint")  # fmt: skip
-    found = [
+    results = [
         Row(
             "Attribution at trained weights, digits, MLP 64-32-32-10: linear datamodelling score "
             "with one network, with five (exact Hessian, TracIn)",
@@ -87,21 +87,21 @@ def rows(lines: dict[str, dict]) -> list[Row]:
     ]
     for case, what in SHOWN.items():
         line = lines[f"attribution/lds, {case}"]
-        told = {
+        reported = {
             name: ", ".join(f"{x[k]:.2f}" for k in ("lds_one_model", "lds_3_models") if k in x)
             for name, x in line["contenders"].items()
         }
         both = ", with three" if "lds_3_models" in line["contenders"]["ours"] else ""
         what = (f"Attribution at trained weights, {what}, {line['networks_trained']} networks of "
                 f"halves: linear datamodelling score with one network{both}")  # fmt: skip
-        found.append(Row(what, ours_and_others(told)))
-    return found
+        results.append(Row(what, ours_and_others(reported)))
+    return results
 
 
-def ours_and_others(told: dict[str, str]) -> str:
+def ours_and_others(reported: dict[str, str]) -> str:
     """Ours, and in brackets the others by name."""
-    others = "; ".join(f"{name} {value}" for name, value in told.items() if name != "ours")
-    return f"{told['ours']} ({others})"
+    others = "; ".join(f"{name} {value}" for name, value in reported.items() if name != "ours")
+    return f"{reported['ours']} ({others})"
 
 
 CLASSES: dict[str, tuple[Callable, str, str]] = {

@@ -92,13 +92,13 @@ def texts() -> Indexed:
 
     from datassay.lm import token_samples
 
-    place = work() / "index_gpt"
-    if not (place / "texts.txt").exists():
+    path = work() / "index_gpt"
+    if not (path / "texts.txt").exists():
         sizes = "--width 64 --layers 2 --epochs 4 --most 10000".split()
         example = HERE.parent / "examples" / "small_gpt.py"
-        subprocess.run([sys.executable, example, place, *sizes], check=True)
-    model, tokenizer = (c.from_pretrained(place) for c in (AutoModelForCausalLM, AutoTokenizer))
-    lines = (place / "texts.txt").read_text(encoding="utf-8").splitlines()
+        subprocess.run([sys.executable, example, path, *sizes], check=True)
+    model, tokenizer = (c.from_pretrained(path) for c in (AutoModelForCausalLM, AutoTokenizer))
+    lines = (path / "texts.txt").read_text(encoding="utf-8").splitlines()
     rng = np.random.default_rng(0)
 
     def made(count: int) -> list[str]:
@@ -107,10 +107,10 @@ def texts() -> Indexed:
         return [" ".join([*a[: len(a) // 2], *b[len(b) // 2 :]]) or lines[0] for a, b in halves]
 
     settings = {"context": 64, "too_long": "truncate"}
-    train, asked = (
+    train, wanted = (
         token_samples(model, tokenizer, made(n), **settings) for n in (N_TEXTS, N_ASKED)
     )
-    return Indexed(model.eval(), train, asked, measure="loss")
+    return Indexed(model.eval(), train, wanted, measure="loss")
 
 
 INDEXED: dict[str, Callable[[], Indexed]] = {"cnn": fashion, "texts": texts}
@@ -122,12 +122,12 @@ def folder_of(name: str, which: str) -> Path:
 
 def measured(name: str, options: Options) -> dict[str, object]:
     """Build in this process, a fresh one, and ask; what both took."""
-    case, place = INDEXED[name](), folder_of(name, "once")
-    shutil.rmtree(place, ignore_errors=True)
+    case, path = INDEXED[name](), folder_of(name, "once")
+    shutil.rmtree(path, ignore_errors=True)
     plan = index_plan(case.model, case.train)
     before, used = memory("VmHWM"), time.process_time()
     started, stages = time.perf_counter(), Stages()
-    ix = da.index(case.model, case.train, place, progress=stages)
+    ix = da.index(case.model, case.train, path, progress=stages)
     took = {
         "build_seconds": time.perf_counter() - started,
         "planned_seconds": plan.seconds,
@@ -140,14 +140,14 @@ def measured(name: str, options: Options) -> dict[str, object]:
     return {
         "n": len(ix), "parameters": sum(p.numel() for p in case.model.parameters()), **took,
         "width": ix.width, "share": ix.share, "bytes_a_sample": round(ix.bytes_per_sample),
-        "bytes_on_disk": sum(p.stat().st_size for p in place.rglob("*") if p.is_file()),
-        "rank_correlation": ix.rank_correlation, **asked(case, place),
+        "bytes_on_disk": sum(p.stat().st_size for p in path.rglob("*") if p.is_file()),
+        "rank_correlation": ix.rank_correlation, **asked(case, path),
     }  # fmt: skip
 
 
-def asked(case: Indexed, place: Path) -> dict[str, float]:
+def asked(case: Indexed, path: Path) -> dict[str, float]:
     """Seconds of all queries together and of one alone, the index open."""
-    ix, m = da.open_index(place, case.model), len(case.queries)
+    ix, m = da.open_index(path, case.model), len(case.queries)
     ix.query(case.few(2), measure=case.measure)  # the network is prepared, rows are read
     started, used = time.perf_counter(), time.process_time()
     ix.query(case.queries, measure=case.measure)
@@ -166,22 +166,22 @@ def asked(case: Indexed, place: Path) -> dict[str, float]:
     }
 
 
-def _build(name: str, place: Path) -> None:
+def _build(name: str, path: Path) -> None:
     case = INDEXED[name]()
-    da.index(case.model, case.train, place)
+    da.index(case.model, case.train, path)
 
 
 def killed(options: Options) -> dict[str, object]:
     """Build by processes killed at times drawn at random: the same bits?"""
-    rng, kills, places = (
+    rng, kills, positions = (
         np.random.default_rng(0),
         0,
         [folder_of("cnn", w) for w in ("once", "often")],
     )
-    shutil.rmtree(places[1], ignore_errors=True)
+    shutil.rmtree(positions[1], ignore_errors=True)
     spawn = multiprocessing.get_context("spawn")
     for limit in [*rng.uniform(6, 20, KILLS), None]:
-        process = spawn.Process(target=_build, args=("cnn", places[1]))
+        process = spawn.Process(target=_build, args=("cnn", positions[1]))
         process.start()
         process.join(limit)
         if process.exitcode is not None:
@@ -189,7 +189,7 @@ def killed(options: Options) -> dict[str, object]:
         process.kill()
         process.join()
         kills += 1
-    return {"kills": kills, "same_bits": len({bits(place) for place in places}) == 1}
+    return {"kills": kills, "same_bits": len({bits(position) for position in positions}) == 1}
 
 
 def bits(folder: Path) -> str:
@@ -227,20 +227,20 @@ def appended(options: Options) -> dict[str, float]:
 
 def predicts(name: str, options: Options) -> dict[str, object]:
     """Linear datamodelling score of an index and of `influence`, one network."""
-    found, place = cases.networks(name), folder_of("lds", name)
-    problem, truth, scores = found.problem, found.truth.mean(0), {}
+    result, path = cases.networks(name), folder_of("lds", name)
+    problem, truth, scores = result.problem, result.truth.mean(0), {}
     train, queries = problem.given("train"), problem.given("queries")
 
     def score(effect) -> float:
-        return problems.lds(problems.summed(np.asarray(effect), found.halves), truth)
+        return problems.lds(problems.summed(np.asarray(effect), result.halves), truth)
 
     for width in (512, 2048):
-        shutil.rmtree(place, ignore_errors=True)
-        ix = da.index(found.models[0], train, place, width=width)
+        shutil.rmtree(path, ignore_errors=True)
+        ix = da.index(result.models[0], train, path, width=width)
         effect = ix.query(queries, top=None, measure=problem.measure).effect
         mean = (ix.rank_correlation or {})["mean"]
         scores[f"width_{width}"] = {"lds": round(score(effect), 4), "rank_correlation": mean}
-    whole = problems.ours(problem, found.models[0])
+    whole = problems.ours(problem, result.models[0])
     return scores | {"influence": {"lds": round(score(whole), 4)}}
 
 

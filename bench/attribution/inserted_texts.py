@@ -76,32 +76,34 @@ def made(way: str, seed: int) -> Asked:
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
         save_model(fitted(problem, SETTINGS["gpt"].recipe, np.arange(len(texts)), 0), str(file))
-    queries, told = gpt.encoded(words, paraphrases), paraphrases
+    queries, reported = gpt.encoded(words, paraphrases), paraphrases
     if way == "continuation":
         queries = halves({name: t[N:] for name, t in batch.items()})
-        told = [words.decode([i for i in row.tolist() if i != -100]) for row in queries["labels"]]
-    return Asked(replace(problem, queries=queries), loaded(problem, file), texts, told)
+        reported = [
+            words.decode([i for i in row.tolist() if i != -100]) for row in queries["labels"]
+        ]
+    return Asked(replace(problem, queries=queries), loaded(problem, file), texts, reported)
 
 
-def ours(relative: bool, asked: Asked, seed: int) -> np.ndarray:
+def ours(relative: bool, wanted: Asked, seed: int) -> np.ndarray:
     """Effects, or effects over the root of each text's own."""
-    train, queries = (single(part) for part in (asked.problem.train, asked.problem.queries))
-    found = da.influence(asked.model, train, queries, measure="loss")
-    effect = np.asarray(found.effect)
-    own = np.sqrt(np.abs(np.asarray(found.self_influence)))[:, None]
+    train, queries = (single(part) for part in (wanted.problem.train, wanted.problem.queries))
+    attribution = da.influence(wanted.model, train, queries, measure="loss")
+    effect = np.asarray(attribution.effect)
+    own = np.sqrt(np.abs(np.asarray(attribution.self_influence)))[:, None]
     return effect / own if relative else effect
 
 
-def nearness(asked: Asked, seed: int) -> np.ndarray:
+def nearness(wanted: Asked, seed: int) -> np.ndarray:
     """Cosine of mean states, both less the mean of the texts'."""
-    batches = (asked.problem.train, asked.problem.queries)
-    texts, queries = (gpt.mean_state(asked.model, batch) for batch in batches)
+    batches = (wanted.problem.train, wanted.problem.queries)
+    texts, queries = (gpt.mean_state(wanted.model, batch) for batch in batches)
     a, b = (nn.functional.normalize(part - texts.mean(0)) for part in (texts, queries))
     return -(a @ b.T).numpy()
 
 
-def shared_words(asked: Asked, seed: int) -> np.ndarray:
-    return -bm25(asked.texts, asked.words)
+def shared_words(wanted: Asked, seed: int) -> np.ndarray:
+    return -bm25(wanted.texts, wanted.words)
 
 
 def places(effect: np.ndarray) -> np.ndarray:
@@ -110,19 +112,19 @@ def places(effect: np.ndarray) -> np.ndarray:
     return 1 + (effect < own).sum(0)
 
 
-def judge(asked: Asked, answer: np.ndarray, seed: int) -> dict[str, float]:
-    place = places(answer)
-    return {f"found in the first {k}": float((place <= k).mean()) for k in (1, 5, 20)}
+def judge(wanted: Asked, answer: np.ndarray, seed: int) -> dict[str, float]:
+    position = places(answer)
+    return {f"found in the first {k}": float((position <= k).mean()) for k in (1, 5, 20)}
 
 
 def rows(lines: dict[str, dict]) -> list[Row]:
-    line, found = lines["inserted_texts"], []
+    line, results = lines["inserted_texts"], []
     for way, top, shown in (("continuation", 1, "first"), ("paraphrase", 20, "in the top 20")):
-        told = {name: f"{figures[f'top_{top}']:.0%}" for name, figures in line[way].items()}
+        reported = {name: f"{figures[f'top_{top}']:.0%}" for name, figures in line[way].items()}
         what = (f"A text once among {line['n']} that a GPT of {line['parameters']} weights learnt, "
                 f"asked for by its {way}: share of {line['inserted']} found {shown}")  # fmt: skip
-        found.append(Row(what, ours_and_others(told)))
-    return found
+        results.append(Row(what, ours_and_others(reported)))
+    return results
 
 
 TASK = Task(

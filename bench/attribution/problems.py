@@ -112,8 +112,8 @@ def of_sets(
 def ours(problem: Problem, model: nn.Module, **settings) -> np.ndarray:
     """Effects [n, m] by the library as it comes, `method` left alone."""
     train, queries = problem.given("train"), problem.given("queries")
-    found = da.influence(model, train, queries, **{"measure": problem.measure} | settings)
-    return np.asarray(found.effect)
+    attribution = da.influence(model, train, queries, **{"measure": problem.measure} | settings)
+    return np.asarray(attribution.effect)
 
 
 def same_label(problem: Problem) -> np.ndarray:
@@ -135,9 +135,9 @@ def nearness(problem: Problem, model: nn.Module) -> np.ndarray:
     return (a @ b.T).numpy() * same_label(problem)
 
 
-def bm25(texts: list[str], asked: list[str]) -> np.ndarray:
+def bm25(texts: list[str], wanted: list[str]) -> np.ndarray:
     """Okapi's score of each text for each query, with k 1.5 and b 0.75: [n, m]."""
-    samples, queries = ([text.lower().split() for text in part] for part in (texts, asked))
+    samples, queries = ([text.lower().split() for text in part] for part in (texts, wanted))
     words = {word: i for i, word in enumerate(sorted({w for text in samples for w in text}))}
     counts = np.zeros((len(samples), len(words)))
     for row, text in enumerate(samples):
@@ -147,8 +147,8 @@ def bm25(texts: list[str], asked: list[str]) -> np.ndarray:
     holds = (counts > 0).sum(0)
     rarity = np.log1p((len(samples) - holds + 0.5) / (holds + 0.5))
     weight = counts * (k + 1) / (counts + k * (1 - b + b * lengths / lengths.mean())) * rarity
-    found = [weight[:, [words[w] for w in text if w in words]].sum(1) for text in queries]
-    return np.stack(found, 1)
+    results = [weight[:, [words[w] for w in text if w in words]].sum(1) for text in queries]
+    return np.stack(results, 1)
 
 
 def summed(effect: np.ndarray, halves: np.ndarray) -> np.ndarray:
@@ -158,12 +158,12 @@ def summed(effect: np.ndarray, halves: np.ndarray) -> np.ndarray:
     return member @ effect
 
 
-def lds(told: np.ndarray, truth: np.ndarray) -> float:
+def lds(reported: np.ndarray, truth: np.ndarray) -> float:
     """Spearman's correlation over halves of the prediction with the truth, both [S, m].
 
     Mean over queries; of a query predicted alike for all halves it is 0.
     """
-    pairs = zip(told.T, truth.T, strict=True)
+    pairs = zip(reported.T, truth.T, strict=True)
     return float(np.mean([0.0 if np.ptp(a) == 0 else spearmanr(a, b)[0] for a, b in pairs]))
 
 
@@ -196,8 +196,8 @@ def fashion() -> Problem:
     train, test = load(folder("fashion_mnist"))
     rng = np.random.default_rng(0)
     kept = np.sort(rng.permutation(len(train))[:1000])
-    asked = np.sort(rng.permutation(len(test))[:300])
-    sets = standardised(train.subset(kept)), standardised(test.subset(asked))
+    wanted = np.sort(rng.permutation(len(test))[:300])
+    sets = standardised(train.subset(kept)), standardised(test.subset(wanted))
     return replace(of_sets(*sets, small_cnn), augment=shifted_and_mirrored)
 
 

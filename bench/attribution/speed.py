@@ -30,12 +30,12 @@ def ours(problem: Problem, model: nn.Module) -> np.ndarray:
 
 def torch_func(problem: Problem, model: nn.Module) -> np.ndarray:
     """Every gradient by vmap, then a product."""
-    each, found = wrong_labels.gradients(problem, model, BATCH), []
+    each, results = wrong_labels.gradients(problem, model, BATCH), []
     query = each(problem.queries)
     for rows in torch.arange(len(problem)).split(BATCH):
         gradients = each(first(problem.train, rows))
-        found.append(sum(gradients[k].flatten(1) @ query[k].flatten() for k in gradients))
-    return torch.cat(found).numpy()
+        results.append(sum(gradients[k].flatten(1) @ query[k].flatten() for k in gradients))
+    return torch.cat(results).numpy()
 
 
 def by_trak(problem: Problem, model: nn.Module) -> np.ndarray:

@@ -58,10 +58,10 @@ def tokens():
 
 def encoded(lines: list[tuple[str, int]]) -> Batch:
     """input_ids and attention_mask [n, LENGTH], labels [n]."""
-    found = tokens().encode_batch([text for text, _ in lines])
+    result = tokens().encode_batch([text for text, _ in lines])
     return {
-        "input_ids": torch.tensor([e.ids for e in found]),
-        "attention_mask": torch.tensor([e.attention_mask for e in found]),
+        "input_ids": torch.tensor([e.ids for e in result]),
+        "attention_mask": torch.tensor([e.attention_mask for e in result]),
         "labels": torch.tensor([label for _, label in lines]),
     }
 
@@ -116,8 +116,8 @@ def drawn():
     train, dev = sentences()
     order = rng.permutation(len(train))
     kept, rest = np.sort(order[:N_TRAIN]), np.sort(order[N_TRAIN:])
-    asked = np.sort(rng.permutation(len(dev))[:N_QUERIES])
-    return [train[i] for i in kept], [train[i] for i in rest], [dev[i] for i in asked]
+    wanted = np.sort(rng.permutation(len(dev))[:N_QUERIES])
+    return [train[i] for i in kept], [train[i] for i in rest], [dev[i] for i in wanted]
 
 
 @cache

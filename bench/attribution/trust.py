@@ -178,7 +178,7 @@ def rows(lines: dict[str, dict]) -> Row:
 
 
 TASK = Task(
-    measure="the trust check beside ten times its retraining",
+    measure="the trust check compared with ten times its retraining",
     cases={
         f"{part}: {name}": Case(partial(checked, name, case))
         for part, cases in (("reported", REPORTED_ON), ("chosen", CHOSEN_ON))

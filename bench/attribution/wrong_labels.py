@@ -172,8 +172,8 @@ def gradients(problem: Problem, model: nn.Module, chunk: int = 16) -> Callable:
 
 def tracin(problem: Problem, model: nn.Module) -> np.ndarray:
     """Squared length of the loss gradient, at the last checkpoint; GraNd is its root."""
-    found = gradients(problem, model)(problem.train)
-    return sum(g.flatten(1).square().sum(1) for g in found.values()).numpy()
+    result = gradients(problem, model)(problem.train)
+    return sum(g.flatten(1).square().sum(1) for g in result.values()).numpy()
 
 
 def ours(problem: Problem, model: nn.Module, **settings) -> np.ndarray:
@@ -184,19 +184,19 @@ def ours(problem: Problem, model: nn.Module, **settings) -> np.ndarray:
     )
 
 
-def asked(of: Callable, found: Noisy, seed: int) -> np.ndarray:
-    return of(found.problem, found.model)
+def asked(of: Callable, result: Noisy, seed: int) -> np.ndarray:
+    return of(result.problem, result.model)
 
 
-def judge(found: Noisy, answer: np.ndarray, seed: int) -> dict[str, float]:
-    return {"AUROC": auroc(found.wrong, answer)}
+def judge(result: Noisy, answer: np.ndarray, seed: int) -> dict[str, float]:
+    return {"AUROC": auroc(result.wrong, answer)}
 
 
 def rows(lines: dict[str, dict]) -> Row:
     line = lines["attribution/wrong labels, ResNet-20"]
-    told = {name: f"{figures['auroc']:.2f}" for name, figures in line["contenders"].items()}
+    reported = {name: f"{figures['auroc']:.2f}" for name, figures in line["contenders"].items()}
     what = f"fine-tuned ResNet-20, {line['wrong']} of {line['n']} labels wrong"
-    return Row(f"Wrong labels by self-influence, {what}: AUROC", ours_and_others(told))
+    return Row(f"Wrong labels by self-influence, {what}: AUROC", ours_and_others(reported))
 
 
 def _cases() -> dict[str, Case]:

@@ -24,8 +24,8 @@ def tracin(problem: Problem, model: nn.Module) -> np.ndarray:
             net.load_state_dict(torch.load(path, weights_only=True))
             return 1.0
 
-        found = TracInCP(
+        result = TracInCP(
             model, data, [file.name], load, loss_fn=nn.CrossEntropyLoss(reduction="none"),
             batch_size=len(data), sample_wise_grads_per_batch=False,
         )  # fmt: skip
-        return found.influence((problem.queries["x"], problem.queries["labels"])).T.numpy()
+        return result.influence((problem.queries["x"], problem.queries["labels"])).T.numpy()

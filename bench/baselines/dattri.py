@@ -37,11 +37,11 @@ def features(net: nn.Module, x: torch.Tensor, p: int, folder: str) -> dict[str, 
     loader = DataLoader(TensorDataset(x.repeat(8, *[1] * (x.ndim - 1))), batch_size=256)
 
     def logra() -> int:
-        found = LoGraAttributor(
+        result = LoGraAttributor(
             AttributionTask(summed, net, net.state_dict()), names, hessian="Identity",
             proj_dim=each, offload="none", cache_dir=folder,
         )  # fmt: skip
-        found.cache(loader)
+        result.cache(loader)
         return 8 * len(x)
 
     return {"dattri coordinates scalar": masked, "dattri logra, dense layers only, scalar": logra}

@@ -129,11 +129,11 @@ def dense(model: nn.Module) -> nn.Module:
     """With nn.Linear for transformers' Conv1D, which its example replaces so too."""
     model = deepcopy(model)
     for block in model.get_submodule("transformer.h"):
-        for place in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"):
-            old = block.get_submodule(place)
+        for position in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"):
+            old = block.get_submodule(position)
             new = nn.Linear(*old.weight.shape)
             new.load_state_dict({"weight": old.weight.T, "bias": old.bias})
-            block.set_submodule(place, new)
+            block.set_submodule(position, new)
     return model
 
 

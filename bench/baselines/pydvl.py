@@ -12,5 +12,5 @@ def neighbour_shapley(train: SampleSet, test: SampleSet, count: int = 5) -> np.n
 
     parts = [Dataset(rows(part), part.y) for part in (train, test)]
     model = KNeighborsClassifier(n_neighbors=count)
-    found = KNNShapleyValuation(model, parts[1], progress=False).fit(parts[0])
-    return np.asarray(found.result.values)
+    result = KNNShapleyValuation(model, parts[1], progress=False).fit(parts[0])
+    return np.asarray(result.result.values)

@@ -46,10 +46,10 @@ def classification(problem: Problem):
 
     def margin(model, weights, buffers, sample):
         batch = {name: t[None] for name, t in zip(names, sample, strict=True)}
-        found = _logits(problem, model, weights, buffers, batch)[0]
-        own = torch.arange(len(found)) == batch["labels"]
-        others = torch.where(own, -torch.inf, found).logsumexp(-1)
-        return torch.where(own, found, 0.0).sum() - others
+        result = _logits(problem, model, weights, buffers, batch)[0]
+        own = torch.arange(len(result)) == batch["labels"]
+        others = torch.where(own, -torch.inf, result).logsumexp(-1)
+        return torch.where(own, result, 0.0).sum() - others
 
     def to_loss(model, weights, buffers, batch):
         rows = dict(zip(names, batch, strict=True))

@@ -30,12 +30,12 @@ def trained(train: SampleSet, seed: int, *, active: bool) -> torch.nn.Module:
     model = build_model("lenet5", train, seed=seed)
     history, labels, how = PredictionHistory(len(train)), torch.as_tensor(train.y), {}
 
-    def weight(at: torch.Tensor) -> torch.Tensor:
-        found = batched_active_bias(history, min_visits=WARM_UP)
-        return len(train) * found.gather(1, at)
+    def weight(index: torch.Tensor) -> torch.Tensor:
+        result = batched_active_bias(history, min_visits=WARM_UP)
+        return len(train) * result.gather(1, index)
 
     if active:
-        observe = lambda at, outputs: history.record(at, outputs, labels)  # noqa: E731
+        observe = lambda position, outputs: history.record(position, outputs, labels)  # noqa: E731
         how = {"sample_weight": weight, "observe": observe}
     recipe = Recipe(steps=EPOCHS * (len(train) // BATCH), batch_size=BATCH)
     return taken(trained_on_all([model], train, recipe, seed, **how), model)
@@ -45,8 +45,8 @@ def retrained(problem: HeadProblem, test: SampleSet) -> tuple[float, np.ndarray]
     """Test accuracy of the network as it is, and [retrainings, 2]: local variance and uniform."""
     features, y = problem.head.features(test), torch.as_tensor(test.y)
     rows = problem.features.double().numpy()
-    found = local_variance_weights(rows, problem.labels, N_NEIGHBORS, RATIO)
-    weights = np.stack([found, np.full(len(found), 1 / len(found))])
+    result = local_variance_weights(rows, problem.labels, N_NEIGHBORS, RATIO)
+    weights = np.stack([result, np.full(len(result), 1 / len(result))])
     heads = problem.train(weights, HEAD, seeds=tuple(range(RETRAININGS)), stopped=False)
     right = heads.outputs(features).argmax(3) == y
     before = (problem.head.outputs(features).argmax(1) == y).double().mean()

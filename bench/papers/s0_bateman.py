@@ -65,14 +65,14 @@ def compared(problem, reading: str, repeats: int, updates: int) -> tuple[Samplin
     how = {"order": ORDER, "n_components": COMPONENTS, "n_initial": N, "n_new": N}
     designs, facts = {"uniform": [uniform(s, 2 * N) for s in range(repeats)]}, {}
     for name, own in DESIGNS[reading].items():
-        found = [
+        results = [
             taylor_sample(problem.function, problem.domain, seed=s, **how, **own)
             for s in range(repeats)
         ]
-        designs[name] = [(one.x, one.y) for one in found]
-        fitted = [one.density.n_fitted for one in found]
-        accepted = np.mean([one.acceptance for one in found])
-        last = np.mean([one.terms[:, -1].sum() / one.index.sum() for one in found])
+        designs[name] = [(one.x, one.y) for one in results]
+        fitted = [one.density.n_fitted for one in results]
+        accepted = np.mean([one.acceptance for one in results])
+        last = np.mean([one.terms[:, -1].sum() / one.index.sum() for one in results])
         names = "points in the fit, least and mean; acceptance; share of order 2 in Df"
         facts[f"{name}: {names}"] = rounded([min(fitted), np.mean(fitted), accepted, last])
     recipe = Recipe(steps=updates, batch_size=BATCH, loss="mse")
@@ -80,12 +80,12 @@ def compared(problem, reading: str, repeats: int, updates: int) -> tuple[Samplin
     return compare_designs(designs, test, networks, recipe, scale_targets=False), facts
 
 
-def gains(found: SamplingComparison, problem) -> np.ndarray:
+def gains(result: SamplingComparison, problem) -> np.ndarray:
     """Z of each run, [S, SIDE, SIDE], uniform minus Taylor."""
     (u, eta), _, (_, t) = problem.domain
     axes = np.linspace(u, eta, SIDE), np.linspace(u, eta, SIDE), np.linspace(0, t, TIMES)
     x = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)  # u₀ first, then η₀
-    apart = found.outputs(x)[:2] - problem.function(x).numpy()
+    apart = result.outputs(x)[:2] - problem.function(x).numpy()
     worst = (apart**2).sum(-1).reshape(*apart.shape[:2], SIDE, SIDE, TIMES).max(-1)
     return worst[0] - worst[1]
 
@@ -93,16 +93,18 @@ def gains(found: SamplingComparison, problem) -> np.ndarray:
 def table_7(reading: str, options: Options) -> dict[str, object]:
     repeats, updates = options.repeats or 20, options.value("updates", 20_000)
     problem = function_problem("bateman")
-    found, facts = compared(problem, reading, repeats, updates)
-    z = gains(found, problem)
+    result, facts = compared(problem, reading, repeats, updates)
+    z = gains(result, problem)
     ours = {  # mean, half its interval and median of both errors
         f"{name} {label}": rounded([*mean_half(values), np.median(values)])
-        for name, l2, worst in zip(found.names, found.root_mean_square, found.largest, strict=True)
+        for name, l2, worst in zip(
+            result.names, result.root_mean_square, result.largest, strict=True
+        )
         for label, values in (("L2", l2**2), ("Linf", worst))
     }
     return {
         "runs": repeats, "points": 2 * N, "updates": updates, "batch": BATCH,
-        "designs": DESIGNS[reading], "largest": [rounded(values) for values in found.largest],
+        "designs": DESIGNS[reading], "largest": [rounded(values) for values in result.largest],
         "order": ORDER, "components": COMPONENTS, "ours": ours, "theirs": PAPER, "facts": facts,
         "AEG": mean_half(np.maximum(z, 0).mean((1, 2))),
         "AEL": mean_half(np.maximum(-z, 0).mean((1, 2))),

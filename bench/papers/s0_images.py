@@ -80,11 +80,11 @@ def retrained(
 def figures(cells: Sequence[Retrained]) -> dict[str, object]:
     """Best, mean ± se and gains by S0's own k and m, in per cent, with 95 % intervals."""
     base = 100 * np.array([c.before.mean() for c in cells])
-    found: dict[str, object] = {"baseline": best_mean_error(base)}
+    results: dict[str, object] = {"baseline": best_mean_error(base)}
     for name, j in (("uniform", UNIFORM), ("vbsw", S0)):
         accuracy = 100 * np.stack([c.right[:, j].mean(-1) for c in cells])  # [networks, S]
         top = accuracy.max(1)
-        found |= {
+        results |= {
             f"{name}_best_of_retrainings": best_mean_error(top),
             f"{name}_all": best_mean_error(accuracy.mean(1)),
             f"{name}_s0_gain": [float((top - base).max()), *interval(top - base)],
@@ -92,7 +92,7 @@ def figures(cells: Sequence[Retrained]) -> dict[str, object]:
         }
     between = [c.right[:, S0].mean(0) - c.right[:, UNIFORM].mean(0) for c in cells]
     best = np.stack([c.right.mean(-1).max(0) for c in cells])  # [networks, weightings]
-    return found | {
+    return results | {
         "vbsw_minus_uniform": interval([100 * d.mean() for d in between]),
         "vbsw_minus_uniform_s0_gain": interval(100 * (best[:, S0] - best[:, UNIFORM])),
     }

@@ -24,8 +24,8 @@ Lines = Iterator[tuple[str, dict]]
 def compare(bench: str, base: np.ndarray, ours: np.ndarray, **more):
     """A line of both errors, and the paired difference with its 95 % interval (Student's t)."""
     figures = {}
-    for name, found in (("baseline", base), ("vbsw", ours)):
-        best, mean, error = best_mean_error(-found)
+    for name, result in (("baseline", base), ("vbsw", ours)):
+        best, mean, error = best_mean_error(-result)
         figures |= {f"{name}_best": -best, f"{name}_mean": -mean, f"{name}_se": error}
     mean, low, high = interval(ours - base)
     ends = {"difference": mean, "interval": [low, high]}

@@ -36,11 +36,11 @@ def first_samples(network, sets, method: str, damping: float, settings: dict):
     removed, start = np.arange(min(TIMED, len(sets[0]))), time.perf_counter()
     how = {"loss": "mse", "damping": damping, "removed": removed, "precision": "float32"}
     try:
-        found = influence(network, *sets, method=method, **how, **settings)
+        attribution = influence(network, *sets, method=method, **how, **settings)
     except SettingError as error:
         print(f"{method} at damping {damping:g}: {error}", flush=True)
         return None, None
-    return found, (time.perf_counter() - start) * len(sets[0]) / len(removed)
+    return attribution, (time.perf_counter() - start) * len(sets[0]) / len(removed)
 
 
 def agreement(one, other) -> list[float]:
@@ -67,17 +67,17 @@ def timed(options: Options) -> dict[str, object]:
         "cg": ("cg", S1_DAMPING, {"tolerance": 1e-4}),
         "cg_light_damping": ("cg", 0.01, {"tolerance": 1e-4}),
     }
-    found, figures = {}, {}
+    results, figures = {}, {}
     for name, case in cases.items():
-        found[name], seconds = first_samples(after, sets, *case)
+        results[name], seconds = first_samples(after, sets, *case)
         figures[f"{name}_seconds"] = seconds
         figures["ratio" if name == "lissa" else f"ratio_{name}"] = seconds and seconds / ours
     return {
         "n": n, "m": n, "parameters": sum(w.numel() for w in model.parameters()),
         "training_steps": steps, "depth": depth, "samples_timed": min(TIMED, n),
         "kernel_seconds": kernel, "seconds": ours, **figures, "paper_ratio": 30,
-        "lissa_against_cg": agreement(found["lissa"], found["cg"]),
-        "light_damping_against_s1": agreement(found["cg_light_damping"], found["cg"]),
+        "lissa_against_cg": agreement(results["lissa"], results["cg"]),
+        "light_damping_against_s1": agreement(results["cg_light_damping"], results["cg"]),
     }  # fmt: skip
 
 

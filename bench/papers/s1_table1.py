@@ -147,38 +147,38 @@ def truth(
     precision = options.value("precision", "float32")
     stem = name.replace(", ", "_").replace(" ", "_") + (f"_seed_{seed}" if seed else "")
     stem += "_float64" if precision == "float64" else ""
-    kept = KEPT / f"{stem}.csv"
+    stored = KEPT / f"{stem}.csv"
 
     def show(step: str, done: int, total: int) -> None:
         if done % 100 == 0:
             print(f"{name}: {step}, {done} of {total} updates", flush=True)
 
-    missing = [int(i) for i in removed if int(i) not in changes(kept)]
+    missing = [int(i) for i in removed if int(i) not in changes(stored)]
     for part in (missing[start : start + AT_ONCE] for start in range(0, len(missing), AT_ONCE)):
-        found = retrain(
+        retrained = retrain(
             quick(network(column.network, seed)), train, val, **column.run, loss="mse",
             removed=part, precision=precision, store=options.work / stem, progress=show,
         )  # fmt: skip
-        with kept.open("a", newline="", encoding="utf-8") as file:
-            lines = zip(part, found.weight_change, found.prediction_change, strict=True)
+        with stored.open("a", newline="", encoding="utf-8") as file:
+            lines = zip(part, retrained.weight_change, retrained.prediction_change, strict=True)
             csv.writer(file).writerows(lines)
-    found = changes(kept)
-    return np.array([found[int(i)] for i in removed])
+    retrained = changes(stored)
+    return np.array([retrained[int(i)] for i in removed])
 
 
-def changes(kept: Path) -> dict[int, tuple[float, float]]:
+def changes(stored: Path) -> dict[int, tuple[float, float]]:
     """Position of the sample left out → change of the weights, of the predictions."""
-    if not kept.exists():
+    if not stored.exists():
         return {}
-    with kept.open(newline="", encoding="utf-8") as file:
+    with stored.open(newline="", encoding="utf-8") as file:
         return {
             int(i): (float(weights), float(outputs)) for i, weights, outputs in csv.reader(file)
         }
 
 
-def correlations(found, real: np.ndarray, removed: np.ndarray | slice) -> dict[str, list[float]]:
+def correlations(result, real: np.ndarray, removed: np.ndarray | slice) -> dict[str, list[float]]:
     """Pearson with its 95 % bootstrap interval, of weight and of prediction changes."""
-    ours = (found.weight_change[removed], found.prediction_change[removed])
+    ours = (result.weight_change[removed], result.prediction_change[removed])
     pairs = zip(("weights", "predictions"), ours, real.T, strict=True)
     return {name: pearson_interval(a, b) for name, a, b in pairs}
 
@@ -190,8 +190,8 @@ def trained_network(column: Column, seed: int, train: SampleSet) -> nn.Module:
     state = train_networks([model], train, everyone, recipe).state
     trained = network(column.network, seed)
     with torch.no_grad():  # the same weights in the same order, whatever the layers are called
-        for parameter, found in zip(trained.parameters(), state.values(), strict=True):
-            parameter.copy_(found[0].reshape(parameter.shape))
+        for parameter, result in zip(trained.parameters(), state.values(), strict=True):
+            parameter.copy_(result[0].reshape(parameter.shape))
     return trained
 
 
@@ -201,9 +201,9 @@ def measured(
     """Both methods against the truth, timed in the same run."""
     start = time.perf_counter()
     lin = collect(network(column.network, seed), *sets, allow_trained=True)
-    found = leave_one_out(lin, **column.run, dynamics="descent")
+    loo = leave_one_out(lin, **column.run, dynamics="descent")
     figures: dict[str, object] = {"linearised_seconds_for_all": time.perf_counter() - start}
-    figures["linearised"] = correlations(found, real, removed)
+    figures["linearised"] = correlations(loo, real, removed)
     if only == "linearised":
         return figures
     trained = trained_network(column, seed, sets[0])

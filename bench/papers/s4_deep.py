@@ -59,12 +59,12 @@ def margins(network: str, train: SampleSet, seed: int) -> np.ndarray:
     n, y = len(train), torch.as_tensor(train.y)
     total, count = torch.zeros(n, dtype=torch.float64), torch.zeros(n)
 
-    def observe(at: torch.Tensor, outputs: torch.Tensor) -> None:
-        label = y[at][..., None]
+    def observe(index: torch.Tensor, outputs: torch.Tensor) -> None:
+        label = y[index][..., None]
         other = outputs.scatter(2, label, -torch.inf).max(2).values
         lead = (outputs.gather(2, label)[..., 0] - other).flatten().double()
-        total.index_add_(0, at.flatten(), lead)
-        count.index_add_(0, at.flatten(), torch.ones(at.numel()))
+        total.index_add_(0, index.flatten(), lead)
+        count.index_add_(0, index.flatten(), torch.ones(index.numel()))
 
     models = networks(network, train, seed, N_RANKING)
     trained_on_all(models, train, RANKING, seed, observe=observe)
@@ -115,26 +115,26 @@ def one(case: str, seed: int) -> tuple[dict[str, float], dict[str, list]]:
         order = np.argsort(-ranking(network, train, seed), kind="stable")
         removed[f"{baseline}, as many"] = order[: len(removed[OURS])]
     accuracy = {
-        what: judged(network, train, np.setdiff1d(everyone, gone), test, seed)
-        for what, gone in removed.items()
+        what: judged(network, train, np.setdiff1d(everyone, dropped), test, seed)
+        for what, dropped in removed.items()
     }
-    told = {
+    reported = {
         what: [len(gone), float(wrong[gone].mean()) if len(gone) else None]
         for what, gone in removed.items()
     }
-    return accuracy, told
+    return accuracy, reported
 
 
 def measured(case: str, options: Options) -> dict[str, object]:
     """All seeds of a case, and by how much ours is ahead of each baseline."""
-    found = [one(case, seed) for seed in range(SEEDS)]
-    accuracy = {what: [a[what] for a, _ in found] for what in found[0][0]}
+    results = [one(case, seed) for seed in range(SEEDS)]
+    accuracy = {what: [a[what] for a, _ in results] for what in results[0][0]}
     ahead = {what: np.subtract(accuracy[OURS], values) for what, values in accuracy.items()}
     return {
         "n": N, "seeds": SEEDS, "networks": N_JUDGING,
         **{f"accuracy, {what}": mean_half(values) for what, values in accuracy.items()},
         **{f"{OURS} ahead of {w}": mean_half(values) for w, values in ahead.items() if w != OURS},
-        **{f"removed, precision: {what}": [t[what] for _, t in found] for what in accuracy},
+        **{f"removed, precision: {what}": [t[what] for _, t in results] for what in accuracy},
     }  # fmt: skip
 
 

@@ -63,11 +63,11 @@ def baselines(train: SampleSet, test: SampleSet) -> dict[str, float]:
     ]
     weights = classifier().fit(x, train.source).predict_proba(x_test)
     if train.is_classification:
-        found = sum(
+        result = sum(
             w[:, None] * _all_classes(e, x_test, train.n_classes)
             for w, e in zip(weights.T, experts, strict=True)
         )
-        oracle = float((np.argmax(found, 1) == test.y).mean())
+        oracle = float((np.argmax(result, 1) == test.y).mean())
     else:
         each = np.stack([e.predict(x_test) for e in experts], 1)
         oracle = r2_score(test.y, (weights * each).sum(1))
@@ -78,9 +78,9 @@ def baselines(train: SampleSet, test: SampleSet) -> dict[str, float]:
 
 
 def _all_classes(expert: object, x: np.ndarray, n_classes: int) -> np.ndarray:
-    found = np.zeros((len(x), n_classes))
-    found[:, expert.classes_] = expert.predict_proba(x)
-    return found
+    result = np.zeros((len(x), n_classes))
+    result[:, expert.classes_] = expert.predict_proba(x)
+    return result
 
 
 def reported(name: str, cases: list[dict], **more: object) -> tuple[str, dict]:

@@ -74,17 +74,17 @@ def traced(name: str, order: str, train: SampleSet, test: SampleSet, val: Sample
     start, most = time.perf_counter(), 0.1 if "pure" in name else 0.45
     model = linear(train.input_shape, n_outputs(train))
     how = {"order": order, "stop": "none", "ridge": SETS[name].ridge, "max_fraction": most}
-    found = purify(model, train, val, test=test, **how)
-    trace = found.trace
-    told = held_out_stop(trace.surprise[1:], held_out_threshold(train.n_classes))
+    purification = purify(model, train, val, test=test, **how)
+    trace = purification.trace
+    reported = held_out_stop(trace.surprise[1:], held_out_threshold(train.n_classes))
     stops = {
-        "held_out": len(trace.test) - 1 if told is None else told,
+        "held_out": len(trace.test) - 1 if reported is None else reported,
         "inflection": inflection_stop(trace.variance),
     }
     if val is not None:
         stops["validation"] = validation_stop(trace.validation)
     figures = {
-        "order": found.order, "start": trace.test[0], "peak": trace.test.max(),
+        "order": purification.order, "start": trace.test[0], "peak": trace.test.max(),
         "peak_removed": trace.removed[trace.test.argmax()],
         **{f"accuracy_{rule}": trace.test[s] for rule, s in stops.items()},
         **{f"removed_{rule}": trace.removed[s] for rule, s in stops.items()},
@@ -92,22 +92,24 @@ def traced(name: str, order: str, train: SampleSet, test: SampleSet, val: Sample
     }  # fmt: skip
     wrong = foreign(train)
     if wrong is not None and stops["held_out"]:
-        figures["precision"] = wrong[found.removed[: trace.removed[stops["held_out"]]]].mean()
+        figures["precision"] = wrong[
+            purification.removed[: trace.removed[stops["held_out"]]]
+        ].mean()
     return figures, trace
 
 
 def measured(name: str, options: Options) -> Iterator[tuple[str, dict]]:
     case, draws = SETS[name], options.repeats or 5
     for order in case.orders:
-        found = [traced(name, order, *case.fresh(seed))[0] for seed in range(draws)]
-        names = [k for k in found[0] if all(k in r for r in found)]
+        results = [traced(name, order, *case.fresh(seed))[0] for seed in range(draws)]
+        names = [k for k in results[0] if all(k in r for r in results)]
         names = [k for k in names if k not in {"order", "seconds"}]
         yield f"{name}, fresh draws, {order}", {
-            "draws": draws, "order": found[0]["order"], "ridge": case.ridge,
-            "asked": case.asked, **{k: interval([row[k] for row in found]) for k in names},
-            "worst_gap_to_peak": max(row["peak"] - row["accuracy_held_out"] for row in found),
-            "most_removed": max(row["removed_held_out"] for row in found),
-            "seconds": sum(row["seconds"] for row in found),
+            "draws": draws, "order": results[0]["order"], "ridge": case.ridge,
+            "asked": case.asked, **{k: interval([row[k] for row in results]) for k in names},
+            "worst_gap_to_peak": max(row["peak"] - row["accuracy_held_out"] for row in results),
+            "most_removed": max(row["removed_held_out"] for row in results),
+            "seconds": sum(row["seconds"] for row in results),
         }  # fmt: skip
 
 

@@ -40,8 +40,8 @@ def problem(given: dict):
     train, val = load(folder("fashion_mnist"))
     draw = np.random.default_rng(0)
     keep = np.sort(draw.permutation(len(train))[: given["n"]])
-    asked = np.sort(draw.permutation(len(val))[: given["m"]])
-    train, val = train.subset(keep), val.subset(asked)
+    wanted = np.sort(draw.permutation(len(val))[: given["m"]])
+    train, val = train.subset(keep), val.subset(wanted)
     return build_model(given["model"], train, seed=0), train, val
 
 
@@ -52,13 +52,13 @@ def scores(given: dict, sets: tuple, engine, progress) -> tuple[str, dict[str, s
     loo = da.leave_one_out(lin, progress=progress)
     issues = da.label_issues(lin, progress=progress)
     influence = linear_influence(lin, ridge=issues.ridge, progress=progress)
-    found = {
+    results = {
         "information": (da.sample_information(lin, loo=loo).information,),
         "leave one out": (loo.held_out, loo.weight_change),
         "label issues": (issues.score, issues.held_out, issues.probability),
         "influence": (influence.mean, influence.variance, influence.kurtosis, influence.own),
     }
-    digests = {k: hashlib.sha256(b"".join(a.tobytes() for a in v)) for k, v in found.items()}
+    digests = {k: hashlib.sha256(b"".join(a.tobytes() for a in v)) for k, v in results.items()}
     return lin.form.summary, {k: d.hexdigest() for k, d in digests.items()}
 
 
@@ -76,21 +76,21 @@ def by_engine(engine: str, given: dict) -> dict:
 def overhead(options: Options) -> dict[str, object]:
     given = {name: options.value(name, default) for name, default in DEFAULTS.items()}
     engines = options.value("engines", ENGINES)
-    found: dict[str, list[dict]] = {name: [] for name in engines}
+    results: dict[str, list[dict]] = {name: [] for name in engines}
     for _ in range(options.repeats or 2):
         for name in engines:
             result, peak = fresh(by_engine, name, given)
-            found[name].append({**result, "peak": peak})
-    calm = found["in_process"][0]
-    same = all(r["digests"] == calm["digests"] for runs in found.values() for r in runs)
+            results[name].append({**result, "peak": peak})
+    calm = results["in_process"][0]
+    same = all(r["digests"] == calm["digests"] for runs in results.values() for r in runs)
     assert same
-    seconds = {k: min(r["work"] for r in runs) for k, runs in found.items()}
+    seconds = {k: min(r["work"] for r in runs) for k, runs in results.items()}
     return {
         **given, "form": calm["form"], "seconds": seconds,
-        "seconds_to_start": {k: min(r["start"] for r in runs) for k, runs in found.items()},
+        "seconds_to_start": {k: min(r["start"] for r in runs) for k, runs in results.items()},
         "overhead": {k: s / seconds["in_process"] - 1 for k, s in seconds.items()},
-        "stages": {k: runs[-1]["stages"] for k, runs in found.items()},
-        "peak_mib": {k: max(r["peak"] for r in runs) for k, runs in found.items()},
+        "stages": {k: runs[-1]["stages"] for k, runs in results.items()},
+        "peak_mib": {k: max(r["peak"] for r in runs) for k, runs in results.items()},
         "same_bits": same,
     }  # fmt: skip
 
@@ -129,12 +129,12 @@ def running_worker() -> int | None:
 
 
 def ancestors(pid: int) -> list[int]:
-    found = []
+    results = []
     while pid > 1:
         stat = Path(f"/proc/{pid}/stat").read_text()
         pid = int(stat.rpartition(")")[2].split()[1])
-        found.append(pid)
-    return found
+        results.append(pid)
+    return results
 
 
 def nodes(options: Options) -> dict[str, object]:
@@ -145,11 +145,11 @@ def nodes(options: Options) -> dict[str, object]:
     given = {name: options.value(name, default) for name, default in defaults.items()}
     panels = import_module("datassay.score.linear.panels")  # to make its chunks small
     choose_form.WORKING_BYTES, panels.PANEL_BYTES = SMALL_CHUNKS, SMALL_PANELS
-    sets, found, seconds = problem(given), {}, {}
+    sets, results, seconds = problem(given), {}, {}
 
     def timed(name: str, engine, progress) -> None:
         started = time.perf_counter()
-        found[name] = scores(given, sets, engine, progress)
+        results[name] = scores(given, sets, engine, progress)
         seconds[name] = time.perf_counter() - started
 
     timed("in_process", "in_process", silent)
@@ -163,7 +163,7 @@ def nodes(options: Options) -> dict[str, object]:
     finally:
         ray.shutdown()
         cluster.shutdown()
-    (form, calm), digests = found["in_process"], [d for _, d in found.values()]
+    (form, calm), digests = results["in_process"], [d for _, d in results.values()]
     assert all(d == calm for d in digests) and killer.workers and killer.nodes
     return {
         **given, "form": form, "nodes": 2, "seconds": seconds,

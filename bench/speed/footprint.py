@@ -37,8 +37,8 @@ def base_install(options: Options) -> dict[str, float]:
 
 def rows(lines: dict[str, dict]) -> Row:
     base = lines["footprint/base install"]
-    told = f"{base['added_megabytes']:.0f} MB; {base['import_seconds']:.2f} s"
-    return Row("What the base install adds to torch; `import datassay`", told)
+    message = f"{base['added_megabytes']:.0f} MB; {base['import_seconds']:.2f} s"
+    return Row("What the base install adds to torch; `import datassay`", message)
 
 
 TASK = Task(

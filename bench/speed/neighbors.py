@@ -44,8 +44,8 @@ def brute_weights(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def timed(call: Callable) -> tuple:
     start = time.perf_counter(), time.process_time()
-    found = call()
-    return found, np.array([time.perf_counter() - start[0], time.process_time() - start[1]])
+    result = call()
+    return result, np.array([time.perf_counter() - start[0], time.process_time() - start[1]])
 
 
 def measured(source: Callable, options: Options) -> dict[str, object]:
@@ -55,20 +55,20 @@ def measured(source: Callable, options: Options) -> dict[str, object]:
         "approximate": lambda: sample_weights(x, y, K, RATIO, search="approximate"),
         "brute": lambda: brute_weights(x, y),
     }
-    found, seconds = {}, {}
+    results, seconds = {}, {}
     for _ in range(options.repeats or 3):
         for name, call in calls.items():
-            found[name], took = timed(call)
+            results[name], took = timed(call)
             seconds[name] = np.minimum(seconds.get(name, np.inf), took)
     some = x[np.random.default_rng(1).choice(len(x), TREE_QUERIES, replace=False)]
     tree = NearestNeighbors(n_neighbors=K, algorithm="kd_tree").fit(x)
-    largest = np.abs(found["exact"].weight - found["brute"]).max() * len(x)  # of mean 1
+    largest = np.abs(results["exact"].weight - results["brute"]).max() * len(x)  # of mean 1
     return {
         "n": len(x), "columns": x.shape[1], "k": K, "repeats": options.repeats or 3,
         **{f"{name}_seconds": took for name, took in seconds.items()},
         "exact_times_faster": seconds["brute"] / seconds["exact"],
         "approximate_times_faster": seconds["brute"] / seconds["approximate"],
-        "largest_difference": float(largest), "recall": found["approximate"].details["recall"],
+        "largest_difference": float(largest), "recall": results["approximate"].details["recall"],
         "tree_seconds": timed(lambda: tree.kneighbors(some))[1][0] * len(x) / TREE_QUERIES,
     }  # fmt: skip
 

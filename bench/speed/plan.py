@@ -85,13 +85,13 @@ def of(name: str, work: Path):
 
 
 def planned(name: str, work: Path) -> dict:
-    found, seconds, held = plan(*of(name, work)), {}, {}
-    for step in found.steps:
+    result, seconds, held = plan(*of(name, work)), {}, {}
+    for step in result.steps:
         into = WITHIN.get(step.name, step.name)
         seconds[into] = seconds.get(into, 0.0) + step.seconds
         held[into] = max(held.get(into, 0.0), step.bytes)
-    form = found.form.summary
-    return {"form": form, "seconds": seconds, "bytes": held, "peak": found.peak_bytes}
+    form = result.form.summary
+    return {"form": form, "seconds": seconds, "bytes": held, "peak": result.peak_bytes}
 
 
 def taken(name: str, work: Path) -> dict:
@@ -99,16 +99,16 @@ def taken(name: str, work: Path) -> dict:
     steps = Steps()
     steps.lap("program")
     steps.seconds.clear()
-    found = run(train, val, settings, steps)
+    findings = run(train, val, settings, steps)
     steps.lap("page")
-    write_results(found, work / "out")
+    write_results(findings, work / "out")
     steps.lap("page")
     return {"seconds": steps.seconds, "bytes": steps.bytes, "peak": max(steps.bytes.values())}
 
 
 def compared(name: str, options: Options) -> dict[str, object]:
     ours, theirs = (fresh(what, name, options.work)[0] for what in (planned, taken))
-    totals = [sum(found["seconds"].values()) for found in (ours, theirs)]
+    totals = [sum(result["seconds"].values()) for result in (ours, theirs)]
 
     def pairs(key: str, unit: float, digits: int | None) -> dict[str, list[float]]:
         return {

@@ -41,18 +41,22 @@ def fitted(name: str, case: str, options: Options) -> dict[str, object]:
         x, x_test = (v.reshape(-1, 14, 2, 14, 2).mean((2, 4)).reshape(-1, 196) for v in (x, x_test))
     monomials = local_monomials((side, side), degree=2, window=3)
     if case.startswith("scikit"):
-        outputs, told = baseline(case, monomials, x, y, x_test)
+        outputs, reported = baseline(case, monomials, x, y, x_test)
     else:
         solver = "batched" if case == "batched" else "exact"
         val = (x_test, np.eye(10)[y_test])
-        found = fit_polynomial(x, np.eye(10)[y], monomials, solver=solver, val=val)
-        told = {"ridge": found.ridge, "live": len(found.live), "notes": found.notes}
-        if found.path is not None:
-            told |= {"poles": found.path.poles, "ridges": len(found.path.ridge)}
-        outputs = found.polynomial.outputs(x_test, dtype=np.float32)
+        polynomial = fit_polynomial(x, np.eye(10)[y], monomials, solver=solver, val=val)
+        reported = {
+            "ridge": polynomial.ridge,
+            "live": len(polynomial.live),
+            "notes": polynomial.notes,
+        }
+        if polynomial.path is not None:
+            reported |= {"poles": polynomial.path.poles, "ridges": len(polynomial.path.ridge)}
+        outputs = polynomial.polynomial.outputs(x_test, dtype=np.float32)
     accuracy = 100 * float((outputs.argmax(axis=1) == y_test).mean())
-    told |= {"n": len(x), "features": monomials.n_features, "accuracy": accuracy}
-    return told if small else told | {"paper_accuracy": PAPER[name][case == "batched"]}
+    reported |= {"n": len(x), "features": monomials.n_features, "accuracy": accuracy}
+    return reported if small else reported | {"paper_accuracy": PAPER[name][case == "batched"]}
 
 
 def baseline(case: str, monomials, x, y, x_test):

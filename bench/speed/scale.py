@@ -35,13 +35,13 @@ def whole(n: int, given: dict, work: Path) -> dict[str, object]:
     started, stages = time.perf_counter(), Stages()
     train, val = samples(n)
     stages("load")
-    found = run(train, val, RunSettings(curve_seeds=0, **given), stages)
+    findings = run(train, val, RunSettings(curve_seeds=0, **given), stages)
     stages("findings")
-    page = write_results(found, work / f"out {n}")
+    page = write_results(findings, work / f"out {n}")
     stages("page")
     return {
-        "n": n, "m": len(val), "k": 10, "form": found.facts["Jacobian"],
-        "scores": found.facts["Scores"], "influence": found.facts.get("Influence", ""),
+        "n": n, "m": len(val), "k": 10, "form": findings.facts["Jacobian"],
+        "scores": findings.facts["Scores"], "influence": findings.facts.get("Influence", ""),
         "seconds": time.perf_counter() - started,
         "stages": {name: round(s, 2) for name, s in stages.seconds.items()},
         "page_megabytes": page.stat().st_size / 1e6,

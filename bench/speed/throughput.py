@@ -104,9 +104,9 @@ def torch_func(net: nn.Module, x: torch.Tensor, p: int) -> dict[str, Turn]:
     }
 
 
-def by_trak(net: nn.Module, x: torch.Tensor, p: int, place: str) -> dict[str, Turn]:
+def by_trak(net: nn.Module, x: torch.Tensor, p: int, location: str) -> dict[str, Turn]:
     """TRAKer.featurize of the next batch each turn, as it skips those that it has."""
-    traker = trak.coordinates(net, trak.first_output(), len(x), p, place)
+    traker = trak.coordinates(net, trak.first_output(), len(x), p, location)
     rows = iter(torch.arange(len(x)).split(BATCH))
 
     def taken() -> int:
@@ -143,16 +143,16 @@ def measured(name: str, options: Options) -> dict[str, object]:
     x = torch.tensor(samples.x[:AVERAGED_SAMPLES], dtype=torch.float32)
     # dattri writes a file beside wherever it runs.
     with (
-        tempfile.TemporaryDirectory() as place,
-        contextlib.chdir(place),
+        tempfile.TemporaryDirectory() as position,
+        contextlib.chdir(position),
         contextlib.ExitStack() as s,
     ):
         p, turns = ours(name, net, samples)
         gradients = kronfluence.gradients_of_first_output
         baselines = {
             "torch.func": lambda: torch_func(net, x, p),
-            "traker": lambda: by_trak(net, x, p, place),
-            "dattri": lambda: dattri.features(net, x[:BATCH], p, place),
+            "traker": lambda: by_trak(net, x, p, position),
+            "dattri": lambda: dattri.features(net, x[:BATCH], p, position),
             "kronfluence": lambda: {
                 "kronfluence gradients only, scalar": s.enter_context(
                     contextlib.contextmanager(gradients)(net, x)

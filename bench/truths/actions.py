@@ -92,14 +92,14 @@ def gains(train: SampleSet, test: SampleSet, actions, metric: str, seed: int) ->
     plain = learner.outputs(train, test, np.tile(np.arange(len(train)), (learner.repeats, 1)))
     base = _score(plain, test, metric)
     return {
-        _name(act): _score(predictions(learner, train, test, act), test, metric) - base
-        for act in actions
+        _name(action): _score(predictions(learner, train, test, action), test, metric) - base
+        for action in actions
     }
 
 
-def _name(act) -> str:
+def _name(action) -> str:
     """The same action on fifths and on all."""
-    return act.words if act.kind == "drop" else act.kind
+    return action.words if action.kind == "drop" else action.kind
 
 
 def _score(outputs: np.ndarray, test: SampleSet, metric: str) -> float:
@@ -129,13 +129,13 @@ def of_rows(task: Faulty, answer: Tabled, seed: int) -> dict[str, float]:
 
 
 def judge(task: Faulty, answer: Action | Tabled | None, seed: int) -> dict[str, float]:
-    act = answer.act if isinstance(answer, Tabled) else answer
-    found = {"gain": 0.0}
-    if act is not None:
-        found = {"gain": gains(task.given, task.test, [act], METRIC, seed)[_name(act)]}
+    action = answer.act if isinstance(answer, Tabled) else answer
+    results = {"gain": 0.0}
+    if action is not None:
+        results = {"gain": gains(task.given, task.test, [action], METRIC, seed)[_name(action)]}
     if isinstance(answer, Tabled) and task.every_row:
-        found |= of_rows(task, answer, seed)
-    return found
+        results |= of_rows(task, answer, seed)
+    return results
 
 
 # Contenders. --------------------------------------------------------------------------------

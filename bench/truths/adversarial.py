@@ -24,8 +24,8 @@ def attacked(samples: SampleSet, epsilon: float, seed: int) -> Given:
     """By a network of its own."""
     start = build_model("mlp:width=64", samples, seed=5000 + seed)
     network = trained(start, samples, Recipe(steps=400), seed)
-    found = add_adversarial(samples, network, SHARE, epsilon=epsilon, seed=seed)
-    return Given(found.samples, found.replaced)
+    result = add_adversarial(samples, network, SHARE, epsilon=epsilon, seed=seed)
+    return Given(result.samples, result.replaced)
 
 
 def small(name: str, n: int, seed: int) -> Given:

@@ -59,11 +59,11 @@ def made(name: str, n: int, network: str, recipe: Recipe, seed: int) -> Halves:
     model = trained(build(1000 * seed), train, recipe, seed)
     rng = np.random.default_rng((seed, 13))
     halves = np.stack([np.sort(rng.permutation(n)[: n // 2]) for _ in range(HALVES)])
-    found = [
+    results = [
         _margins([build(1000 * seed + s)] * HALVES, train, queries, halves, recipe, seed + s)
         for s in range(1, 2 * NETWORKS + 1)
     ]
-    truth, again = np.mean(found[:NETWORKS], 0), np.mean(found[NETWORKS:], 0)
+    truth, again = np.mean(results[:NETWORKS], 0), np.mean(results[NETWORKS:], 0)
     return Halves(problem, model, halves, truth, again)
 
 
@@ -108,8 +108,8 @@ def ceiling(cell: Halves, seed: int) -> np.ndarray:
 
 def judge(cell: Halves, answer: np.ndarray, seed: int) -> dict[str, float]:
     """The bound answers with margins, not with effects."""
-    told = answer if answer.shape == cell.truth.shape else problems.summed(answer, cell.halves)
-    return {"LDS": lds(told, cell.truth)}
+    reported = answer if answer.shape == cell.truth.shape else problems.summed(answer, cell.halves)
+    return {"LDS": lds(reported, cell.truth)}
 
 
 TASK = Task(

@@ -50,14 +50,14 @@ def large(draw, seed: int) -> Given:
 
 
 def ours(task: Given, seed: int) -> Flags:
-    found = detectors.as_run_asks(task.given, seed)[1]
-    return Flags(found.score, found.is_issue)
+    result = detectors.as_run_asks(task.given, seed)[1]
+    return Flags(result.score, result.is_issue)
 
 
 def confident(model: str, name: str, task: Given, seed: int) -> Flags:
     """Cleanlab's score and cut of a model's five-fold probabilities."""
-    y, found = task.given.y, MODELS[model](task.given, seed)
-    return Flags(cleanlab.score(y, found, name), cleanlab.flagged(y, found))
+    y, result = task.given.y, MODELS[model](task.given, seed)
+    return Flags(cleanlab.score(y, result, name), cleanlab.flagged(y, result))
 
 
 def shapley(task: Given, seed: int) -> np.ndarray:
@@ -80,7 +80,7 @@ def judge(task: Given, answer: np.ndarray | Flags, seed: int) -> dict[str, float
 def rows(lines: dict[str, dict]) -> list[Row]:
     start = "real_noise/"
     cases = {name.removeprefix(start): x for name, x in lines.items() if name.startswith(start)}
-    found = [_row(name, line) for name, line in cases.items() if "best_rival" in line]
+    results = [_row(name, line) for name, line in cases.items() if "best_rival" in line]
     for ending, share, what in (
         (" clean", "flagged", "Clean labels: % flagged"),
         (" as shipped", "rarest_flagged", "Tables as shipped: % of the rarest class flagged"),
@@ -90,8 +90,8 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             for name, line in cases.items()
             if name.endswith(ending)
         ]
-        found.append(Row(what, ", ".join(shares)))
-    return found
+        results.append(Row(what, ", ".join(shares)))
+    return results
 
 
 def _row(name: str, line: dict) -> Row:

@@ -108,10 +108,10 @@ def linearised(cell: Removals, seed: int) -> np.ndarray:
 
 
 def at_trained_weights(cell: Removals, seed: int) -> np.ndarray:
-    found = influence(
+    attribution = influence(
         cell.trained, cell.train, cell.queries, loss="mse", measure="output", curvature="whole"
     )
-    return found.prediction_change
+    return attribution.prediction_change
 
 
 def trivial(of, cell: Removals, seed: int) -> np.ndarray:

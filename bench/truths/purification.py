@@ -70,8 +70,8 @@ def no_issues(task: Given, seed: int) -> np.ndarray:
 
 def confident(task: Given, seed: int) -> np.ndarray:
     """Without what cleanlab flags, by a logistic regression's five folds."""
-    found = detectors.logistic(task.given, seed)
-    return np.flatnonzero(~cleanlab.flagged(task.given.y, found))
+    result = detectors.logistic(task.given, seed)
+    return np.flatnonzero(~cleanlab.flagged(task.given.y, result))
 
 
 def misfits(task: Given, seed: int) -> np.ndarray:

@@ -48,15 +48,15 @@ def influence(measure: str, task: Valued, seed: int) -> np.ndarray:
     train = task.given
     start = build_model("mlp:width=64", train, seed=seed).requires_grad_(True)
     network = trained(start, train, Recipe(steps=300), seed)
-    found = da.influence(network, train, task.val, measure=measure)
-    return found.total if measure == "margin" else -found.total
+    attribution = da.influence(network, train, task.val, measure=measure)
+    return attribution.total if measure == "margin" else -attribution.total
 
 
 def information(task: Valued, seed: int) -> np.ndarray:
     """Informative and not suspect."""
     lin = detectors.linearised(task.given, seed)
-    issues, found = da.label_issues(lin), da.sample_information(lin).information
-    return np.where(issues.is_issue, -issues.score, found)
+    issues, result = da.label_issues(lin), da.sample_information(lin).information
+    return np.where(issues.is_issue, -issues.score, result)
 
 
 def negative(of, task: Valued, seed: int) -> np.ndarray:
@@ -93,11 +93,11 @@ def judge(task: Valued, answer: np.ndarray, seed: int) -> dict[str, float]:
     order = np.argsort(-answer, kind="stable")
     rng = np.random.default_rng((seed, 21))
     chance = [rng.permutation(len(order)) for _ in range(RANDOM_ORDERS)]
-    found = {}
+    results = {}
     for which, sign in (("removal", -1), ("addition", 1)):
         base = np.mean([curve(task, some, which) for some in chance])
-        found[which] = sign * (curve(task, order, which) - float(base))
-    return found
+        results[which] = sign * (curve(task, order, which) - float(base))
+    return results
 
 
 TASK = Task(

@@ -54,21 +54,21 @@ def region(samples: SampleSet, seed: int) -> SampleSet:
 
 def corrected(column: str, seed: int) -> SampleSet:
     """CIFAR-10N with one wrong label in twenty: the others are given their true class."""
-    found = some(noise.human(column, True, seed), N, seed)
-    assert found.true_y is not None
+    result = some(noise.human(column, True, seed), N, seed)
+    assert result.true_y is not None
     rng = np.random.default_rng((seed, 6))
-    right = rng.permutation(np.flatnonzero(found.y != found.true_y))[round(RATE * N) :]
-    y = found.y.copy()
-    y[right] = found.true_y[right]
-    return replace(found, y=y)
+    right = rng.permutation(np.flatnonzero(result.y != result.true_y))[round(RATE * N) :]
+    y = result.y.copy()
+    y[right] = result.true_y[right]
+    return replace(result, y=y)
 
 
 def without_flat(samples: noise.Samples, seed: int) -> SampleSet:
     """At most N samples; columns of sentences that hardly vary are 0."""
-    found = some(samples(seed), N, seed)
-    if found.x.ndim > 2:
-        return found
-    return replace(found, x=np.where(found.x.std(0) > FLAT, found.x, 0).astype(np.float32))
+    result = some(samples(seed), N, seed)
+    if result.x.ndim > 2:
+        return result
+    return replace(result, x=np.where(result.x.std(0) > FLAT, result.x, 0).astype(np.float32))
 
 
 NOISES: dict[str, noise.Noise] = {
@@ -153,18 +153,18 @@ def learnt(one: Reviewed, reviews: int, slips: float, seed: int) -> Review:
     A reviewer who slips keeps a wrong label, or takes the suggestion for a right one.
     """
     labels, rng = one.judged.labels, np.random.default_rng((seed, 9))
-    wrong, known, said, left = one.truth != labels, {}, [], []
+    wrong, known, predicted, left = one.truth != labels, {}, [], []
     while True:
-        said.append(remaining(one.judged, known))
-        left.append(int(wrong[said[-1].order].sum()))
-        if len(known) >= reviews or not len(said[-1].order):
+        predicted.append(remaining(one.judged, known))
+        left.append(int(wrong[predicted[-1].order].sum()))
+        if len(known) >= reviews or not len(predicted[-1].order):
             break
-        for i in said[-1].order[:EVERY].tolist():
-            other = labels[i] if wrong[i] else said[-1].suggested[i]
+        for i in predicted[-1].order[:EVERY].tolist():
+            other = labels[i] if wrong[i] else predicted[-1].suggested[i]
             known[i] = int(other if rng.random() < slips else one.truth[i])
-    places = np.array(list(known))
-    seen = wrong[places] & (np.array(list(known.values())) != labels[places])
-    return Review(seen.cumsum(), said, left)
+    positions = np.array(list(known))
+    seen = wrong[positions] & (np.array(list(known.values())) != labels[positions])
+    return Review(seen.cumsum(), predicted, left)
 
 
 def interval_figures(review: Review) -> dict[str, float]:
@@ -181,8 +181,8 @@ def interval_figures(review: Review) -> dict[str, float]:
 
 def stop_figures(review: Review) -> dict[str, float]:
     """When stopping is first advised, and what is then left; empty where it never is."""
-    for batch, (said, left) in enumerate(zip(review.said, review.left, strict=True)):
-        if said.can_stop:
+    for batch, (predicted, left) in enumerate(zip(review.said, review.left, strict=True)):
+        if predicted.can_stop:
             before = int(review.found[EVERY * batch - 1])
             return {"stop": EVERY * batch, "found at stop": before, "left at stop": left}
     return {}
@@ -238,10 +238,10 @@ def judge(one: Reviewed, answer: np.ndarray | Review, seed: int) -> dict[str, fl
     """Errors in the first REVIEWS; stops and intervals of ours."""
     wrong = one.truth != one.judged.labels
     if isinstance(answer, Review):
-        found = {"errors in 100": float(answer.found[:REVIEWS][-1])}
+        results = {"errors in 100": float(answer.found[:REVIEWS][-1])}
         if len(answer.found) > REVIEWS:
-            found |= interval_figures(answer) | stop_figures(answer)
-        return found
+            results |= interval_figures(answer) | stop_figures(answer)
+        return results
     return {"errors in 100": float(wrong[np.argsort(-answer, kind="stable")[:REVIEWS]].sum())}
 
 

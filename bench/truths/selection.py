@@ -78,8 +78,8 @@ class Given:
     def right(self, networks: TrainedNetworks, x, y) -> Float[np.ndarray, " s"]:
         """Accuracy of each network."""
         outputs = networks.outputs(x)
-        said = outputs[..., 0] > 0 if outputs.shape[2] == 1 else outputs.argmax(2)
-        return (said == torch.as_tensor(y)).double().mean(1).numpy()
+        predicted = outputs[..., 0] > 0 if outputs.shape[2] == 1 else outputs.argmax(2)
+        return (predicted == torch.as_tensor(y)).double().mean(1).numpy()
 
 
 def made(name: str, n: int, is_noisy: bool, seed: int) -> Given:
@@ -115,9 +115,9 @@ def _samples(name: str, n: int, seed: int) -> tuple[SampleSet, int]:
 def _photographs(n: int, seed: int) -> SampleSet:
     """CIFAR-10 as frozen features. Of seven classes 1000 are held, of cats, deer and dogs 5000."""
     held, rng = data.cifar_features(), np.random.default_rng((seed, 1))
-    places = [rng.permutation(np.flatnonzero(held["y"] == c)) for c in range(10)]
-    few = np.concatenate([place[:1000] for place in places])
-    more = rng.permutation(np.concatenate([place[1000:] for place in places]))
+    positions = [rng.permutation(np.flatnonzero(held["y"] == c)) for c in range(10)]
+    few = np.concatenate([position[:1000] for position in positions])
+    more = rng.permutation(np.concatenate([index[1000:] for index in positions]))
     some = np.concatenate([few, more])[:n]
     return data.sample_set(data.scaled(held["features"][some]), held["y"][some], "cifar")
 
@@ -188,7 +188,7 @@ def _contenders() -> dict[str, Contender]:
 
 
 def rows(lines: dict[str, dict]) -> list[Row]:
-    found = []
+    results = []
     for words, case in (("", "digits"), (", 10 % wrong labels", "digits, wrong labels")):
         line = lines[f"selection/{case}"]
         scores, lead = line["accuracy"], line["lead_over_best_other"]
@@ -199,8 +199,8 @@ def rows(lines: dict[str, dict]) -> list[Row]:
         ]
         what = f"Accuracy of networks that learn from a part of digits{words}: "
         what += "ours (best of 13 others, random)"
-        found.append(Row(what, "; ".join(parts)))
-    return found
+        results.append(Row(what, "; ".join(parts)))
+    return results
 
 
 TASK = Task(

@@ -73,17 +73,17 @@ def dynamics(train, network: str, seed: int) -> Dynamics:
     n, k, size = len(train), train.n_classes, 64
     models = [build_model(network, train, seed=100_000 + 1000 * seed + s) for s in range(NETWORKS)]
     per_epoch = n // size
-    said = np.full((NETWORKS, EPOCHS, n, k), 1 / k, np.float32)
+    predicted = np.full((NETWORKS, EPOCHS, n, k), 1 / k, np.float32)
     step = 0
 
     def observe(positions, outputs) -> None:
         nonlocal step
         epoch = step // per_epoch
         if step % per_epoch == 0 and epoch:
-            said[:, epoch] = said[:, epoch - 1]
+            predicted[:, epoch] = predicted[:, epoch - 1]
         both = torch.cat([torch.zeros_like(outputs), outputs], 2) if k == 2 else outputs
         rows = np.arange(NETWORKS)[:, None]
-        said[rows, epoch, positions.numpy()] = both[..., -k:].softmax(2).numpy()
+        predicted[rows, epoch, positions.numpy()] = both[..., -k:].softmax(2).numpy()
         step += 1
 
     recipe = Recipe(steps=EPOCHS * per_epoch, batch_size=size)
@@ -96,7 +96,7 @@ def dynamics(train, network: str, seed: int) -> Dynamics:
     with torch.no_grad():
         torch.func.functional_call(trained.template, first, torch.as_tensor(train.x))
     embedding = held[0].numpy()
-    return Dynamics(said, embedding, np.asarray(train.y))
+    return Dynamics(predicted, embedding, np.asarray(train.y))
 
 
 def shares(y: Int[np.ndarray, " n"], kept: int) -> Int[np.ndarray, " k"]:

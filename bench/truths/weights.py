@@ -78,8 +78,8 @@ def judge(task: Given, answer: np.ndarray, seed: int) -> dict[str, float]:
     train = replace(task.given, true_y=None)
     starts = [build_model("mlp:width=32", train, seed=100 * seed + s) for s in range(STARTS)]
     recipe = Recipe(steps=300)
-    found, _ = network_gain(starts, train, task.test, {"w": answer}, recipe=recipe, seed=seed)
-    return {"gain": found.difference(1)[0]}
+    result, _ = network_gain(starts, train, task.test, {"w": answer}, recipe=recipe, seed=seed)
+    return {"gain": result.difference(1)[0]}
 
 
 TASK = Task(

@@ -27,8 +27,8 @@ def ridge_fit(samples: SampleSet, ridge: float) -> OutputGeometry:
     """At the minimum of the mean loss with this ridge."""
     outputs = samples.n_classes or 1
     loss = "cross_entropy" if samples.is_classification else "mse"
-    at = output_geometry(nn.Linear(samples.x.shape[1], outputs), samples, loss)
-    return at.moved(fit_convex(at.features, at.targets, loss, ridge).weights[0])
+    index = output_geometry(nn.Linear(samples.x.shape[1], outputs), samples, loss)
+    return index.moved(fit_convex(index.features, index.targets, loss, ridge).weights[0])
 
 
 def published_fit(samples: SampleSet, seed: int) -> OutputGeometry:
@@ -50,9 +50,9 @@ def published_fit(samples: SampleSet, seed: int) -> OutputGeometry:
     return output_geometry(model, samples)
 
 
-def effects(at: OutputGeometry, order: str, ridge: float, damping: float) -> RemovalEffects:
-    ids = np.arange(len(at))
-    return geometry_effects(at, ids, ridge=ridge, damping=damping, order=order)
+def effects(index: OutputGeometry, order: str, ridge: float, damping: float) -> RemovalEffects:
+    ids = np.arange(len(index))
+    return geometry_effects(index, ids, ridge=ridge, damping=damping, order=order)
 
 
 def agreement(truth: RemovalEffects, other: RemovalEffects) -> float:
@@ -71,12 +71,12 @@ def fidelity(options: Options) -> Iterator[tuple[str, dict]]:
         ranks: dict[str, list[float]] = {"fixed": [], "adjoint": []}
         shared, means = [], []
         for seed, samples in enumerate(sets):
-            at = ridge_fit(samples, ridge) if ridge else published_fit(samples, seed)
-            exact = effects(at, truth, ridge, damping)
-            found = {order: effects(at, order, ridge, damping) for order in ranks}
+            index = ridge_fit(samples, ridge) if ridge else published_fit(samples, seed)
+            exact = effects(index, truth, ridge, damping)
+            results = {order: effects(index, order, ridge, damping) for order in ranks}
             for order in ranks:
-                ranks[order].append(agreement(exact, found[order]))
-            shared.append(common(exact, found["adjoint"]))
+                ranks[order].append(agreement(exact, results[order]))
+            shared.append(common(exact, results["adjoint"]))
             means.append(exact.mean_effect)
         yield f"fidelity ridge {ridge:g} damping {damping:g}", {
             "n": 500, "seeds": SEEDS, "against": truth, "mean_effect": means,
@@ -88,20 +88,20 @@ def fidelity(options: Options) -> Iterator[tuple[str, dict]]:
 def speed(options: Options) -> Iterator[tuple[str, dict]]:
     """One step of purification, n = 1000, after the published training: same run, same arrays."""
     for seed in range(SEEDS):
-        at = published_fit(sd_mixture((700, 300), seed=seed), seed)
-        found, seconds = {}, {}
+        index = published_fit(sd_mixture((700, 300), seed=seed), seed)
+        results, seconds = {}, {}
         # Interleaved, so that a busy machine slows all of them.
         for order in ("adjoint", "fixed", *("step", *("fixed", "adjoint") * 3) * 2):
             start = time.perf_counter()
-            found[order] = effects(at, order, 0.0, DAMPING)
+            results[order] = effects(index, order, 0.0, DAMPING)
             took = time.perf_counter() - start
             seconds[order] = min(took, seconds.get(order, took))
         figures = {f"seconds_{order}": took for order, took in seconds.items()}
         for order in ("adjoint", "fixed"):
             figures |= {
                 f"ratio_{order}": seconds["step"] / seconds[order],
-                f"top_ten_{order}": common(found["step"], found[order]),
-                f"spearman_{order}": agreement(found["step"], found[order]),
+                f"top_ten_{order}": common(results["step"], results[order]),
+                f"spearman_{order}": agreement(results["step"], results[order]),
             }
         yield f"speed seed {seed}", {
             "n": 1000, "features": 41, "classes": 4, "damping": DAMPING, **figures,

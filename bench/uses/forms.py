@@ -46,10 +46,10 @@ def shared_kernel(width: int, options: Options) -> Iterator[tuple[str, dict]]:
     train, val = load("digits")
     train = train.subset(slice(0, N_DIGITS))
     model = build_model(f"mlp:width={width}", train)
-    found = {name: leave_one_out(collect(model, train, val, **f)) for name, f in FORMS.items()}
-    exact = found["joint"].prediction_change
-    rank = {n: float(spearmanr(exact, r.prediction_change)[0]) for n, r in found.items()}
-    agree = (found["joint"].held_out.argmax(1) == found["averaged"].held_out.argmax(1)).mean()
+    results = {name: leave_one_out(collect(model, train, val, **f)) for name, f in FORMS.items()}
+    exact = results["joint"].prediction_change
+    rank = {n: float(spearmanr(exact, r.prediction_change)[0]) for n, r in results.items()}
+    agree = (results["joint"].held_out.argmax(1) == results["averaged"].held_out.argmax(1)).mean()
     yield f"averaged/digits width {width}", {
         "n": N_DIGITS, "k": 10, "width": width, "spearman_averaged": rank["averaged"],
         "spearman_projected": rank["projected"], "held_out_class_agreement": float(agree),
@@ -60,18 +60,18 @@ def curve(name: str, model: str, options: Options, **settings) -> Iterator[tuple
     """The correlation curve of a form."""
     train, val = load(folder("fashion_mnist"))
     for n in options.value("n", (400,)):
-        found = projection_quality(
+        result = projection_quality(
             build_model(model, train), train, val, memory=NO_LIMIT, n_samples=n, **settings
         )
         figures = {}
         for s in SCORES:
             figures |= {
-                f"spearman_{s}": found.correlation[s].mean(1), f"low_{s}": found.low[s],
-                f"high_{s}": found.high[s], f"unprojected_{s}": found.unprojected[s],
+                f"spearman_{s}": result.correlation[s].mean(1), f"low_{s}": result.low[s],
+                f"high_{s}": result.high[s], f"unprojected_{s}": result.unprojected[s],
             }  # fmt: skip
         yield f"fidelity/{name}" + (f", {n} samples" if n != 400 else ""), {
-            "n": len(train), "scored": found.n_samples, "k": 10, "reference": found.reference,
-            "p": found.n_features, "draws": settings["draws"], **figures,
+            "n": len(train), "scored": result.n_samples, "k": 10, "reference": result.reference,
+            "p": result.n_features, "draws": settings["draws"], **figures,
         }  # fmt: skip
 
 

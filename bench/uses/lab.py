@@ -16,16 +16,16 @@ WHOLE = {"pde-discovery": ("data", "forms", *LAWS), "simulated-laws": LAWS}
 def measured(name: str, options: Options) -> dict[str, object]:
     from datassay_lab import chosen, run_lab
 
-    found = [
+    results = [
         result
         for seed in range(SEEDS)
         for result in run_lab(chosen([name], [], seed), options.work / f"{name} {seed}")
     ]
-    first, values = found[0], [f.agreement.value for f in found]
+    first, values = results[0], [f.agreement.value for f in results]
     return {
         "what": first.agreement.what, "value": values[0], "range": [min(values), max(values)],
         "seeds": SEEDS, "kind": first.agreement.kind, "limit": first.agreement.limit,
-        "holds": all(f.holds for f in found), "seconds": first.seconds,
+        "holds": all(f.holds for f in results), "seconds": first.seconds,
         **{k: first.values[k] for k in WHOLE.get(name, ())},
     }  # fmt: skip
 

@@ -79,15 +79,15 @@ def curve_of(name: str, model: str, full: SampleSet, test: SampleSet, user: int)
     train = full.subset(rng.permutation(len(full))[:n])
     val = test.subset(rng.permutation(len(test))[:n_val])
     sizes = np.unique(np.geomspace(max(n // 64, 20), n, 8).round().astype(int)).tolist()
-    found = accuracy_curve(learner(model, train, REPEATS, user), train, val, sizes=sizes, seed=user)
-    errors = found.errors.astype(np.float32)
-    return {"sizes": found.sizes, "errors": errors, "start": np.array(found.start)}
+    curve = accuracy_curve(learner(model, train, REPEATS, user), train, val, sizes=sizes, seed=user)
+    errors = curve.errors.astype(np.float32)
+    return {"sizes": curve.sizes, "errors": errors, "start": np.array(curve.start)}
 
 
-def judged(found: dict[str, np.ndarray], true: dict[str, np.ndarray], user: int) -> dict:
+def judged(results: dict[str, np.ndarray], true: dict[str, np.ndarray], user: int) -> dict:
     """Whether 90 % and 95 % intervals hold, how far the median is off, how wide they are."""
-    errors, start = found["errors"].astype(np.float64), float(found["start"])
-    curve = AccuracyCurve(found["sizes"], errors, start, "accuracy")
+    errors, start = results["errors"].astype(np.float64), float(results["start"])
+    curve = AccuracyCurve(results["sizes"], errors, start, "accuracy")
     sizes, error, line = true["sizes"].astype(float), true["err"].mean(1), {}
     for level in (0.9, 0.95):
         ahead = extrapolate(curve, level=level, seed=user)

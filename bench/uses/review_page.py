@@ -99,14 +99,14 @@ def used(run: Path) -> dict[str, object]:
                 n = driver.execute_script("return document.querySelector('.tile').ariaSetSize")
         finally:
             server.terminate()
-    found = {
+    results = {
         f"{name}_{what}_ms": value
         for name, times in (("key", by_key), ("grid", in_grid))
         for what, value in (("median", np.median(times)), ("95", np.quantile(times, 0.95)),
                             ("slowest", times.max()))
     }  # fmt: skip
     return {"n": int(n), "keys": len(by_key) + len(in_grid), "opened_seconds": min(seconds),
-            "opened_slowest": max(seconds), **found, "server_start_seconds": took}  # fmt: skip
+            "opened_slowest": max(seconds), **results, "server_start_seconds": took}  # fmt: skip
 
 
 def measured(options: Options) -> dict[str, object]:

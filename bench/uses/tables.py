@@ -1,9 +1,10 @@
 """Tables as they come: twenty of them, as shipped, by one command each, no option but --target.
 
 Each is written to CSV as its package gives it: row names, gaps and all. "shipped": does `datassay
-run` end well, how many rows are scored, how many of the rarest class are flagged beside confident
-learning; "copies": planted exact and near duplicates; "outliers": skewed regression with 1 % gross
-errors; "half": half of the samples kept, a tree retrained; "seconds": 12 000 and 200 000 x 11.
+run` end well, how many rows are scored, how many of the rarest class are flagged compared with
+confident learning; "copies": planted exact and near duplicates; "outliers": skewed regression with
+1 % gross errors; "half": half of the samples kept, a tree retrained; "seconds": 12 000 and 200 000
+x 11.
 """
 
 import resource
@@ -85,15 +86,15 @@ def shipped(name: str, options: Options) -> dict[str, object]:
     figures = run("run", path, "--target", target, "--out", out)
     if figures["status"] != 0:
         return figures
-    found = scores(out)
-    figures |= {"rows": int(table[target].notna().sum()), "scored": len(found)}
-    if "class_name" in found:
-        rarest = found["class_name"].value_counts().index[-1]
-        is_rare = (found["class_name"] == rarest).to_numpy()
+    result = scores(out)
+    figures |= {"rows": int(table[target].notna().sum()), "scored": len(result)}
+    if "class_name" in result:
+        rarest = result["class_name"].value_counts().index[-1]
+        is_rare = (result["class_name"] == rarest).to_numpy()
         figures |= {
             "rarest": int(is_rare.sum()),
-            "flagged": float(found["is_issue"].mean()),
-            "rarest_flagged": float(found["is_issue"][is_rare].mean()),
+            "flagged": float(result["is_issue"].mean()),
+            "rarest_flagged": float(result["is_issue"][is_rare].mean()),
             **confident(path, target, is_rare),
         }
     return figures
@@ -101,15 +102,15 @@ def shipped(name: str, options: Options) -> dict[str, object]:
 
 def confident(path: Path, target: str, is_rare: np.ndarray) -> dict[str, float]:
     """Confident learning's share of the rarest class: five folds, logistic regression and trees."""
-    samples, found = load(path, target=target)[0], {}
+    samples, results = load(path, target=target)[0], {}
     for model in (detectors.logistic, detectors.trees):
         try:
             flagged = cleanlab.flagged(samples.y, model(samples, 0))
         except ValueError as error:  # it needs more samples of each class
             print(f"{model.__name__}: {error}")
             continue
-        found[f"{model.__name__}_rarest_flagged"] = float(flagged[is_rare].mean())
-    return found
+        results[f"{model.__name__}_rarest_flagged"] = float(flagged[is_rare].mean())
+    return results
 
 
 def copies(name: str, options: Options) -> Iterator[tuple[str, dict]]:
@@ -122,22 +123,22 @@ def copies(name: str, options: Options) -> Iterator[tuple[str, dict]]:
         draw = np.random.default_rng(1)
         table = table.iloc[draw.permutation(len(table))[: N - PLANTED]].reset_index(drop=True)
         originals = draw.permutation(len(table))[:PLANTED]
-        twins = table.iloc[originals].reset_index(drop=True)
+        duplicates = table.iloc[originals].reset_index(drop=True)
         inputs = [c for c in table.columns if c != target]
         natural = int(table.duplicated(inputs).sum())
         if kind == "near":
-            move_one_number(twins, inputs, draw)
-        both = pandas.concat([table, twins], ignore_index=True)
+            move_one_number(duplicates, inputs, draw)
+        both = pandas.concat([table, duplicates], ignore_index=True)
         both.insert(0, "key", np.arange(len(both)))
         samples, _ = load(both.iloc[draw.permutation(len(both))], target=target, ids="key")
         start = time.process_time()
-        found = data_issues(samples)
+        issues = data_issues(samples)
         seconds = time.process_time() - start
         pairs = zip(originals, len(table) + np.arange(PLANTED), strict=True)
         planted = {frozenset(map(int, pair)) for pair in pairs}
-        named = {frozenset(map(int, pair.ids)) for pair in found.pairs}
+        named = {frozenset(map(int, pair.ids)) for pair in issues.pairs}
         if kind == "exact":
-            groups = found.duplicate_group
+            groups = issues.duplicate_group
             named = {frozenset(samples.ids[groups == g].tolist())
                      for g in np.unique(groups[groups >= 0])}  # fmt: skip
             hits = sum(any(p <= group for group in named) for p in planted)
@@ -149,12 +150,12 @@ def copies(name: str, options: Options) -> Iterator[tuple[str, dict]]:
         }  # fmt: skip
 
 
-def move_one_number(twins, inputs: list[str], draw: np.random.Generator) -> None:
-    numbers = [c for c in inputs if twins[c].dtype.kind in "if"]
-    twins[numbers] = twins[numbers].astype(float)
-    for row in range(len(twins)):
-        some = [c for c in numbers if abs(twins.at[row, c]) > 0]
-        twins.at[row, draw.choice(some)] *= 1.03
+def move_one_number(duplicates, inputs: list[str], draw: np.random.Generator) -> None:
+    numbers = [c for c in inputs if duplicates[c].dtype.kind in "if"]
+    duplicates[numbers] = duplicates[numbers].astype(float)
+    for row in range(len(duplicates)):
+        some = [c for c in numbers if abs(duplicates.at[row, c]) > 0]
+        duplicates.at[row, draw.choice(some)] *= 1.03
 
 
 def outliers(name: str, options: Options) -> dict[str, object]:
@@ -172,9 +173,9 @@ def outliers(name: str, options: Options) -> dict[str, object]:
         path, out = options.work / f"{name}.csv", options.work / name
         table.to_csv(path, index=False)
         ran = run("score", path, "--target", target, "--out", out)
-        found = scores(out)
-        flagged = found["is_issue"].to_numpy()
-        values = (roc_auc_score(wrong, found["label_issue_score"]), int(flagged.sum()),
+        result = scores(out)
+        flagged = result["is_issue"].to_numpy()
+        values = (roc_auc_score(wrong, result["label_issue_score"]), int(flagged.sum()),
                   int(flagged[wrong].sum()), ran["cpu_seconds"])  # fmt: skip
         for key, value in zip(figures, values, strict=True):
             figures[key].append(value)
@@ -238,7 +239,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
         for name, x in rare.items()
         if x["rarest_flagged"] > 0
     ]
-    found = [
+    results = [
         Row(
             f"Tables as their packages ship them, `datassay run` with --target alone: "
             f"{len(of('shipped'))} tried, ended well; rows with a label that got scores; slowest",
@@ -255,21 +256,21 @@ def rows(lines: dict[str, dict]) -> list[Row]:
         some = [x for name, x in of("copies").items() if name.endswith(kind)]
         least = [min(x[share] for x in some) for share in ("precision", "recall")]
         what = f"300 {what} in 3000 rows of {len(some)} tables, worst precision and recall"
-        found.append(Row(what, f"{least[0]:.2f}, {least[1]:.2f}"))
+        results.append(Row(what, f"{least[0]:.2f}, {least[1]:.2f}"))
     each = [f"{n} {np.mean(x['auroc']):.3f}" for n, x in of("outliers").items()]
     what = "1 % of the targets ten times too large or small: AUROC"
-    found.append(Row(what, ", ".join(each)))
+    results.append(Row(what, ", ".join(each)))
     for name, x in of("half").items():
         names = ("kept", "without_suspects", "all", "random")
         means = (sum(x[key]) / len(x[key]) for key in names)
         what = (f"Half of {name} kept, boosted trees retrained: balanced accuracy, without "
                 "suspects (all rows, a random half)")  # fmt: skip
-        found.append(Row(what, "{:.3f}, {:.3f} ({:.3f}, {:.3f})".format(*means)))
+        results.append(Row(what, "{:.3f}, {:.3f} ({:.3f}, {:.3f})".format(*means)))
     for name, x in of("seconds").items():
         command, n = name.split()
         what = f"`datassay {command}`, {n} rows of 11 columns, one thread"
-        found.append(Row(what, f"{x['cpu_seconds']:.0f} s of processor time"))
-    return found
+        results.append(Row(what, f"{x['cpu_seconds']:.0f} s of processor time"))
+    return results
 
 
 PARTS = {

@@ -65,5 +65,5 @@ def _without_credentials(match: re.Match[str]) -> str:
     has_password = ":" in host and not host.rpartition(":")[2].isdigit()
     if "@" in host or ("@" in rest and has_password):
         rest = f"{HIDDEN}@{rest.rpartition('@')[2]}"
-    place, *query = re.split(r"([?#])", rest, maxsplit=1)
-    return f"{scheme}://{place}" + (f"{query[0]}{HIDDEN}" if query else "")
+    position, *query = re.split(r"([?#])", rest, maxsplit=1)
+    return f"{scheme}://{position}" + (f"{query[0]}{HIDDEN}" if query else "")

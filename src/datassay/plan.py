@@ -186,5 +186,5 @@ _PILOTS = {
 def timed(call: Callable[[], Any], size: int = 1) -> tuple[float, Any]:
     """Seconds that a pilot batch takes for each of its samples, and what it gives."""
     started = time.perf_counter()
-    found = call()
-    return (time.perf_counter() - started) / size, found
+    outcome = call()
+    return (time.perf_counter() - started) / size, outcome

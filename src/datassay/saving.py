@@ -35,10 +35,10 @@ WORDS = "UO"
 
 def write_result(result: Any, path: str | os.PathLike[str]) -> None:
     """Write a result, whole or not at all."""
-    place = Path(path)
-    if place.exists() and _saved(place) is None:
+    folder = Path(path)
+    if folder.exists() and _saved(folder) is None:
         raise SettingError(
-            f"path must be new or a saved result; {place} is something else. Choose another name."
+            f"path must be new or a saved result; {folder} is something else. Choose another name."
         )
     table = result.to_table()
     name = type(result).__name__
@@ -51,33 +51,33 @@ def write_result(result: Any, path: str | os.PathLike[str]) -> None:
     head = {"format": FORMAT, "datassay": version("datassay"), "class": name, "fields": fields}
     whole = pa.table(columns).replace_schema_metadata({KEY: json.dumps(head, allow_nan=False)})
     try:
-        write_whole(place, partial(pq.write_table, whole))
+        write_whole(folder, partial(pq.write_table, whole))
     except OSError as error:
         reason = error.strerror or " ".join(str(error).split())
-        raise SettingError(f"path must be writable; {place}: {reason}.") from error
+        raise SettingError(f"path must be writable; {folder}: {reason}.") from error
 
 
 def read_result(cls: type, path: str | os.PathLike[str]) -> Any:
     """The result that `write_result` wrote."""
-    place = Path(path)
-    if not place.is_file():
-        raise DataError(f"path must be a saved result; there is no file {place}. Check the path.")
-    head = _saved(place)
+    folder = Path(path)
+    if not folder.is_file():
+        raise DataError(f"path must be a saved result; there is no file {folder}. Check the path.")
+    head = _saved(folder)
     if head is None:
-        raise DataError(f"path must be a saved result; {place} is none. save(path) writes one.")
+        raise DataError(f"path must be a saved result; {folder} is none. save(path) writes one.")
     if head.get("class") != cls.__name__:
         raise DataError(
-            f"{place} must hold a {cls.__name__}; it holds a {head.get('class')}. Load it with "
+            f"{folder} must hold a {cls.__name__}; it holds a {head.get('class')}. Load it with "
             f"{head.get('class')}.load."
         )
     names = [f.name for f in dataclasses.fields(cls)]
     if head.get("format") != FORMAT or list(head.get("fields", {})) != names:
         raise DataError(
-            f"{place} must be of this version of datassay, {version('datassay')}; it is of "
+            f"{folder} must be of this version of datassay, {version('datassay')}; it is of "
             f"{head.get('datassay')}. Load it with that one, or compute and save it again."
         )
     try:
-        with _opened(place) as file:
+        with _opened(folder) as file:
             table = file.read()
         return _made(cls, head["fields"], table, _classes(cls))
     except (
@@ -89,22 +89,22 @@ def read_result(cls: type, path: str | os.PathLike[str]) -> Any:
         AttributeError,
     ) as error:
         raise DataError(
-            f"{place} is damaged: {' '.join(str(error).split())[:200]}. Compute and save it again."
+            f"{folder} is damaged: {' '.join(str(error).split())[:200]}. Compute and save it again."
         ) from error
 
 
-def _saved(place: Path) -> dict[str, Any] | None:
+def _saved(path: Path) -> dict[str, Any] | None:
     """What stands in the file's head; None where it is no saved result."""
     try:
-        with _opened(place) as file:
+        with _opened(path) as file:
             head = json.loads((file.schema_arrow.metadata or {})[KEY])
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError):
         return None
     return head if isinstance(head, dict) else None
 
 
-def _opened(place: Path) -> pq.ParquetFile:
-    return pq.ParquetFile(place, thrift_string_size_limit=LIMIT, thrift_container_size_limit=LIMIT)
+def _opened(path: Path) -> pq.ParquetFile:
+    return pq.ParquetFile(path, thrift_string_size_limit=LIMIT, thrift_container_size_limit=LIMIT)
 
 
 @dataclasses.dataclass(slots=True)
@@ -223,16 +223,16 @@ def _holds_words(kind: pa.DataType) -> bool:
 
 def _classes(cls: type) -> dict[str, type]:
     """The dataclasses that a result's fields may hold, at any depth: no file names another."""
-    found: dict[str, type] = {}
+    results: dict[str, type] = {}
     waiting = [cls]
     while waiting:
         for hint in get_type_hints(waiting.pop()).values():
             for member in _members(hint):
                 is_ours = isinstance(member, type) and dataclasses.is_dataclass(member)
-                if is_ours and member.__name__ not in found:
-                    found[member.__name__] = member
+                if is_ours and member.__name__ not in results:
+                    results[member.__name__] = member
                     waiting.append(member)
-    return found
+    return results
 
 
 def _members(hint: Any) -> list[Any]:

@@ -1,6 +1,7 @@
 """The only "better": intervals of differences, several tests at once, the verdict and its words.
 
-differences, paired over seeds and samples → Interval → verdict, alone or beside others (Holm)
+differences, paired over seeds and samples → Interval → verdict, alone or together with others
+(Holm)
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def interval(gain: float, error: float, freedom: float = np.inf, level: float = 
 
     Args:
         gain: the difference.
-        error: its standard error; inf: unknown, so nothing can be said.
+        error: its standard error; inf: unknown, so there is no verdict.
         freedom: degrees of freedom of the error.
         level: what the interval holds the difference with; above 95 %, as one of several looks
             at growing data, p counts as much less.
@@ -85,7 +86,7 @@ def interval(gain: float, error: float, freedom: float = np.inf, level: float = 
 
 
 def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interval:
-    """The mean of independent differences: one a seed, or one a sample of models that stay.
+    """The mean of independent differences: one per seed, or one per sample of models that stay.
 
     Args:
         values: r differences.
@@ -130,7 +131,7 @@ def paired(
         is_searched: whether a search found what was changed, such as blocks: another part gives
             another.
         level: of the interval, one of LOOKS where the data are looked at twice.
-        base: scores of what the differences are to, by more seeds, one array a part: where they
+        base: scores of what the differences are to, by more seeds, one array per part: where they
             vary more over seeds than a few differences do, twice their variance counts, with their
             degrees of freedom.
 
@@ -208,23 +209,23 @@ def _between(
 
 
 def verdicts(differences: Sequence[Any]) -> list[str]:
-    """What can be said of several differences at once.
+    """Verdicts on several differences at once.
 
     Args:
         differences: all that were tried, each with its `gain` and its `p`.
 
     Returns:
-        "better" or "worse" where a gain or loss holds at 5 % beside all others, by Holm's steps;
-        "perhaps better" where a gain would hold if it were the only one tried; else "no
+        "better" or "worse" where a gain or loss holds at 5 % together with all others, by Holm's
+        steps; "perhaps better" where a gain would hold if it were the only one tried; else "no
         difference".
     """
     alone = [one.p <= 1 - LEVEL and one.gain > 0 for one in differences]
-    told, is_open = [PERHAPS if one else SAME for one in alone], True
+    reported, is_open = [PERHAPS if one else SAME for one in alone], True
     for step, i in enumerate(np.argsort([one.p for one in differences], kind="stable")):
         is_open = is_open and differences[i].p <= (1 - LEVEL) / (len(differences) - step)
         if is_open:
-            told[i] = BETTER if differences[i].gain > 0 else WORSE
-    return told
+            reported[i] = BETTER if differences[i].gain > 0 else WORSE
+    return reported
 
 
 def costs(gain: float, high: float = np.inf) -> bool:
@@ -233,7 +234,7 @@ def costs(gain: float, high: float = np.inf) -> bool:
 
 
 def sentence(verdict: str, ours: str, theirs: str, *, start: bool = True) -> str:
-    """A verdict in words, the same wherever it is said.
+    """A verdict in words, the same everywhere.
 
     Args:
         verdict: one of VERDICTS.

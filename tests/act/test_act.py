@@ -1,4 +1,4 @@
-"""Decisions: keep-sets, removal curves, contests and the baselines they stand beside."""
+"""Decisions: keep-sets, removal curves, contests and the baselines they stand with."""
 
 from dataclasses import replace
 
@@ -32,12 +32,12 @@ def lin_of(n=40, seed=0):
 
 def test_summarize_once_keeps_the_most_informative():
     lin = lin_of()
-    found = summarize(lin, 0.25, rule="information")
+    kept_set = summarize(lin, 0.25, rule="information")
     information = sample_information(lin).information
-    assert set(found.keep) == set(np.argsort(-information)[:10])
-    assert list(found.removed_first) == list(np.argsort(information, kind="stable"))
-    assert np.array_equal(found.kept_ids, lin.ids[found.keep])
-    assert found.to_table().num_rows == 10
+    assert set(kept_set.keep) == set(np.argsort(-information)[:10])
+    assert list(kept_set.removed_first) == list(np.argsort(information, kind="stable"))
+    assert np.array_equal(kept_set.kept_ids, lin.ids[kept_set.keep])
+    assert kept_set.to_table().num_rows == 10
 
 
 def test_summarize_iteratively_scores_again_after_each_step():
@@ -52,7 +52,7 @@ def test_summarize_iteratively_scores_again_after_each_step():
 
 
 def test_one_of_two_twins_stays_when_scores_are_recomputed():
-    """Twins inform little beside each other; once one is gone the other informs again."""
+    """Twins inform little beside each other; once one is removed the other informs again."""
     phi, r, val = random_jacobians(20, 1, 1, 60, 10, seed=1)
     phi[1], r[1] = phi[0], r[0]
     lin = linearization(phi, r, val, dual=True)
@@ -184,8 +184,8 @@ def test_removal_contest_pairs_the_seeds():
     score = np.stack([seeds + 0.01, seeds, seeds - 0.3])[:, None].repeat(2, 1)
     score[0, 1] += [0.0005, 0, -0.0005]
     curve = RemovalCurve(np.array([0.0, 0.5]), ("ours", "loss", RANDOM), score, "accuracy")
-    found = removal_contest(curve, 0.5, "accuracy at half", ["ours"], ["loss"])
-    assert found.outcome == "won" and found.values[0] == pytest.approx(0.81)
+    result = removal_contest(curve, 0.5, "accuracy at half", ["ours"], ["loss"])
+    assert result.outcome == "won" and result.values[0] == pytest.approx(0.81)
     tied = replace(curve, score=score + 0.01 * np.array([[[0]], [[1]], [[0]]]))
     assert removal_contest(tied, 0.5, "accuracy at half", ["ours"], ["loss"]).outcome == "tie"
     swapped = removal_contest(curve, 0.5, "accuracy at half", ["loss"], ["ours"])
@@ -195,8 +195,8 @@ def test_removal_contest_pairs_the_seeds():
 def test_baselines_average_over_networks():
     outputs = np.array([[[3.0, 1.0, 0.0]], [[1.0, 2.0, 0.0]]])
     first, classes = np.arange(1), {"is_classification": True}
-    found = baselines(outputs, np.array([[0.5], [1.5]]), np.array([0]), first, **classes)
-    assert found.loss[0] == 1.0 and found.margin[0] == pytest.approx((2 - 1) / 2)
+    result = baselines(outputs, np.array([[0.5], [1.5]]), np.array([0]), first, **classes)
+    assert result.loss[0] == 1.0 and result.margin[0] == pytest.approx((2 - 1) / 2)
     two = np.full((1, 2, 1), 2.0)
     logit = baselines(two, np.ones((1, 2)), np.array([1, 0]), np.arange(2), **classes)
     assert list(logit.margin) == [2.0, -2.0]
@@ -224,9 +224,9 @@ def test_summarize_drops_suspects_before_anything_else(rule):
     lin = lin_of()
     suspect = np.isin(np.arange(40), np.argsort(-sample_information(lin).information)[:5])
     issues = suspected(suspect, lin.ids)
-    found = summarize(lin, 0.5, rule=rule, issues=issues)
-    assert list(found.removed[:5]) == list(np.argsort(-issues.score)[:5])
-    assert len(found.keep) == 20 and not suspect[found.keep].any()
+    kept_set = summarize(lin, 0.5, rule=rule, issues=issues)
+    assert list(kept_set.removed[:5]) == list(np.argsort(-issues.score)[:5])
+    assert len(kept_set.keep) == 20 and not suspect[kept_set.keep].any()
     few = summarize(lin, 0.95, rule=rule, issues=issues)
     assert list(few.removed) == list(np.argsort(-issues.score)[:2])
 
@@ -244,10 +244,10 @@ def test_no_class_loses_more_than_a_tenth_of_its_share(drop, rule, iterative):
     labels[np.argsort(information)[:20]] = 1  # the rare class informs least, and is suspected
     issues = suspected(labels == 1, lin.ids) if drop else None
     of_two = replace(lin, labels=labels, class_names=("a", "b"))
-    found = summarize(of_two, 0.5, rule=rule, iterative=iterative, issues=issues)
-    assert len(found.keep) == 100
+    kept_set = summarize(of_two, 0.5, rule=rule, iterative=iterative, issues=issues)
+    assert len(kept_set.keep) == 100
     # 0.9 * 0.5 * 20; rules that keep what adds most share the rest out in proportion.
-    assert labels[found.keep].sum() == (9 if drop or rule == "information" else 10)
-    assert sorted(np.r_[found.keep, found.removed]) == list(range(200))
+    assert labels[kept_set.keep].sum() == (9 if drop or rule == "information" else 10)
+    assert sorted(np.r_[kept_set.keep, kept_set.removed]) == list(range(200))
     few = summarize(of_two, 0.02, rule=rule, issues=issues)
     assert labels[few.keep].sum() == 1

@@ -69,8 +69,8 @@ def test_variance_is_that_of_a_block_under_its_own_model(mixed, found):
     from datassay.train.convex import fit_convex
 
     part = mixed.subset(found.block == 1)
-    at = output_geometry(linear(part), part)
-    weights = fit_convex(at.features, at.targets, at.loss, 1e-4).weights[0]
+    index = output_geometry(linear(part), part)
+    weights = fit_convex(index.features, index.targets, index.loss, 1e-4).weights[0]
     model = with_weights(linear(part), weights)
     moments = da.influence_moments(model, part, ridge=1e-4, damping=0.01)
     assert found.variance[1] == pytest.approx(moments.variance, rel=1e-6)
@@ -83,18 +83,18 @@ def test_a_pure_set_stays_whole():
 
 def test_blocks_that_lie_apart_are_found_by_the_gate():
     samples = routable_mixture((150, 150), task="regression", n_features=5, seed=2)
-    found = da.partition(linear(samples), samples, loss="mse", max_blocks=3, restarts=2)
-    assert found.is_gated and found.n_blocks == 2
-    assert agreement(found, samples) > 0.9
+    division = da.partition(linear(samples), samples, loss="mse", max_blocks=3, restarts=2)
+    assert division.is_gated and division.n_blocks == 2
+    assert agreement(division, samples) > 0.9
 
 
 def test_a_majority_is_the_first_block_of_the_influence_start():
     samples = sd_mixture((500, 120), seed=3)
-    at = output_geometry(linear(samples), samples)
-    block = influence_blocks(at, 2, ridge=1e-4, damping=0.01)
+    index = output_geometry(linear(samples), samples)
+    block = influence_blocks(index, 2, ridge=1e-4, damping=0.01)
     pure = samples.source[(block == 0).numpy()] == "function 1"
     assert pure.mean() > 0.87 > 500 / 620
-    hard = reassigned(at, block, 1e-4)
+    hard = reassigned(index, block, 1e-4)
     assert set(hard.responsibility.unique().tolist()) <= {0.0, 1.0}
     assert hard.mixing[0] > 0.6
 
@@ -105,8 +105,8 @@ def test_binary_with_one_output():
     y = (x[:, 0] * np.where(np.arange(240) < 120, 1, -1) > 0).astype(np.int64)
     source = np.repeat(["a", "b"], 120)
     samples = SampleSet(x, y, np.arange(240), ("no", "yes"), source=source)
-    found = da.partition(linear(samples, 1), samples, n_blocks=2, restarts=2, gate="off")
-    assert found.n_blocks == 2 and np.isfinite(found.responsibility).all()
+    division = da.partition(linear(samples, 1), samples, n_blocks=2, restarts=2, gate="off")
+    assert division.n_blocks == 2 and np.isfinite(division.responsibility).all()
 
 
 SAME = SampleSet(np.ones((50, 3)), np.arange(50) % 2, np.arange(50), ("a", "b"))
@@ -152,8 +152,8 @@ def test_a_router_stays_only_where_it_beats_the_largest_block_by_two_errors():
         return fit_experts(x, y, block, np.eye(2)[block], *models, seed=0)
 
     lots = [routed(seed, False) for seed in range(40)]
-    assert np.mean([found.gain > 0 for found in lots]) > 0.25
-    assert np.mean([found.router is not None for found in lots]) < 0.15
+    assert np.mean([result.gain > 0 for result in lots]) > 0.25
+    assert np.mean([outcome.router is not None for outcome in lots]) < 0.15
     assert all((f.router is not None) == (f.gain > 2 * f.gain_error) for f in lots)
     assert routed(0, True).router is not None
 
@@ -185,12 +185,12 @@ def test_responsibilities_and_likelihood_are_bayes_rule(task, is_gated):
     features, targets, x, _ = arrays(task)
     loss = "cross_entropy" if task == "classification" else "mse"
     gate = x if is_gated else None
-    found = fit_mixture(MixtureProblem(features, targets, loss, gate_inputs=gate), 2, restarts=2)
-    prior = (x @ found.gate.T).softmax(1).T if is_gated else found.mixing[:, None]
-    joint = prior * densities(found, features, targets, loss)
-    torch.testing.assert_close(found.responsibility, (joint / joint.sum(0)).T)
-    assert found.log_likelihood == pytest.approx(float(joint.sum(0).log().mean()))
-    torch.testing.assert_close(found.joint(features, targets, loss, gate).exp(), joint.T)
+    result = fit_mixture(MixtureProblem(features, targets, loss, gate_inputs=gate), 2, restarts=2)
+    prior = (x @ result.gate.T).softmax(1).T if is_gated else result.mixing[:, None]
+    joint = prior * densities(result, features, targets, loss)
+    torch.testing.assert_close(result.responsibility, (joint / joint.sum(0)).T)
+    assert result.log_likelihood == pytest.approx(float(joint.sum(0).log().mean()))
+    torch.testing.assert_close(result.joint(features, targets, loss, gate).exp(), joint.T)
 
 
 def test_densities_of_targets_are_those_of_the_normal_law():
@@ -203,32 +203,32 @@ def test_densities_of_targets_are_those_of_the_normal_law():
 
 def test_it_rests_where_each_model_is_the_fit_under_its_responsibilities():
     features, targets, _, _ = arrays("regression")
-    found = fit_mixture(MixtureProblem(features, targets, "mse"), 2, restarts=2)
-    assert found.converged
-    mass = found.responsibility.T + 1 / len(targets)
+    result = fit_mixture(MixtureProblem(features, targets, "mse"), 2, restarts=2)
+    assert result.converged
+    mass = result.responsibility.T + 1 / len(targets)
     again = fit_convex(features, targets, "mse", 1e-4, sample_weight=mass).weights
-    torch.testing.assert_close(again, found.weights, atol=2e-3, rtol=0)
-    torch.testing.assert_close(mass.sum(1) / mass.sum(), found.mixing, atol=2e-3, rtol=0)
+    torch.testing.assert_close(again, result.weights, atol=2e-3, rtol=0)
+    torch.testing.assert_close(mass.sum(1) / mass.sum(), result.mixing, atol=2e-3, rtol=0)
 
 
 def test_one_block_is_the_plain_fit():
     features, targets, _, _ = arrays()
-    found = fit_mixture(MixtureProblem(features, targets, "cross_entropy"), 1, restarts=1)
+    result = fit_mixture(MixtureProblem(features, targets, "cross_entropy"), 1, restarts=1)
     plain = fit_convex(features, targets, "cross_entropy", 1e-4).weights
-    torch.testing.assert_close(found.weights, plain, atol=1e-2, rtol=0)
-    assert found.responsibility.eq(1).all()
+    torch.testing.assert_close(result.weights, plain, atol=1e-2, rtol=0)
+    assert result.responsibility.eq(1).all()
 
 
 def test_a_fitted_start_is_not_forgotten():
     features, targets, x, source = arrays(sizes=(250, 250))
     truth = torch.eye(2).double()[np.unique(source, return_inverse=True)[1]]
-    found = fit_mixture(
+    result = fit_mixture(
         MixtureProblem(features, targets, "cross_entropy", gate_inputs=x),
         2,
         restarts=0,
         starts=[truth],
     )
-    assert adjusted_rand_score(source, found.responsibility.argmax(1)) > 0.9
+    assert adjusted_rand_score(source, result.responsibility.argmax(1)) > 0.9
 
 
 def test_units_of_a_regression():
@@ -244,11 +244,11 @@ def test_held_out_samples_leave_no_trace_in_the_weights():
     folds = fold_numbers(targets, "mse", 3, 0)
     start = torch.ones(len(targets), 1).double()
     problem = MixtureProblem(features, targets, "mse")
-    found = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
+    result = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
     keep, out = (folds != 0).nonzero()[:, 0], (folds == 0).nonzero()[:, 0]
     alone = fit_mixture(MixtureProblem(features.subset(keep), targets[keep], "mse"), 1, restarts=1)
     other = alone.joint(features.subset(out), targets[out], "mse").logsumexp(1)
-    torch.testing.assert_close(found[out], other, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(result[out], other, rtol=1e-6, atol=1e-6)
 
 
 def test_folds_are_even_in_every_class():

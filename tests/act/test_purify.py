@@ -82,18 +82,18 @@ def test_model_is_the_fit_to_what_is_kept(mixed, found):
 
 def test_nothing_is_removed_from_a_pure_set():
     pure = sd_mixture((400,), seed=3)
-    found = purify(linear((40,), 4), pure, order="fixed")
-    assert len(found.removed) == 0 and found.steps == 0
-    assert list(found.keep) == list(range(400))
+    purification = purify(linear((40,), 4), pure, order="fixed")
+    assert len(purification.removed) == 0 and purification.steps == 0
+    assert list(purification.keep) == list(range(400))
 
 
 def test_validation_decides_where_it_is_given(mixed):
     val = sd_mixture((300,), seed=7)
-    found = purify(linear((40,), 4), mixed, val, order="fixed", step=10, max_fraction=0.3)
-    assert found.rule == "validation"
-    assert len(found.trace.removed) == 13  # it looks at every step up to max_fraction
-    smooth = np.convolve(found.trace.validation, np.ones(3) / 3, mode="valid")
-    assert smooth[found.steps - 1] == smooth.max()
+    purification = purify(linear((40,), 4), mixed, val, order="fixed", step=10, max_fraction=0.3)
+    assert purification.rule == "validation"
+    assert len(purification.trace.removed) == 13  # it looks at every step up to max_fraction
+    smooth = np.convolve(purification.trace.validation, np.ones(3) / 3, mode="valid")
+    assert smooth[purification.steps - 1] == smooth.max()
 
 
 def test_baselines_and_inflection_run_under_the_same_rule(mixed):
@@ -108,13 +108,13 @@ def test_baselines_and_inflection_run_under_the_same_rule(mixed):
 
 def test_limits_are_kept(mixed):
     settings = {"order": "fixed", "stop": "none", "max_fraction": 0.9, "min_per_class": 60}
-    found = purify(linear((40,), 4), mixed, step=40, **settings)
-    before, after = np.bincount(mixed.y), np.bincount(mixed.y[found.keep], minlength=4)
+    purification = purify(linear((40,), 4), mixed, step=40, **settings)
+    before, after = np.bincount(mixed.y), np.bincount(mixed.y[purification.keep], minlength=4)
     assert (after >= np.minimum(before, 60)).all()
-    assert len(found.removed) == np.maximum(before - 60, 0).sum()  # all that may go has gone
-    told = purify(linear((40,), 4), mixed, order="fixed", max_fraction=0.05)
-    assert len(told.removed) == 20
-    assert "went on to its limit of 20 samples" in told.warnings[0]
+    assert len(purification.removed) == np.maximum(before - 60, 0).sum()  # all that may go has gone
+    reported = purify(linear((40,), 4), mixed, order="fixed", max_fraction=0.05)
+    assert len(reported.removed) == 20
+    assert "went on to its limit of 20 samples" in reported.warnings[0]
 
 
 def test_auto_order_follows_the_number_of_samples_a_weight(mixed):
@@ -124,8 +124,8 @@ def test_auto_order_follows_the_number_of_samples_a_weight(mixed):
 
 
 def test_regression_outliers_go_and_normal_residuals_stay():
-    found = purify(linear((3,), 1), regression(n_wrong=12), ridge=1e-3)
-    assert set(found.removed) >= set(range(12)) and len(found.removed) <= 15
+    purification = purify(linear((3,), 1), regression(n_wrong=12), ridge=1e-3)
+    assert set(purification.removed) >= set(range(12)) and len(purification.removed) <= 15
     assert len(purify(linear((3,), 1), regression(), ridge=1e-3).removed) == 0
 
 
@@ -148,9 +148,11 @@ def test_tied_weights_and_unsaved_buffers():
     x = rng.normal(size=(60, 4))
     mixed = SampleSet(x, (x[:, 0] > 0).astype(np.int64), np.arange(60), ("a", "b"))
     recipe = Recipe(steps=20)
-    found = purify(TiedAndOffset(), mixed, step=6, max_fraction=0.1, stop="none", recipe=recipe)
-    assert found.model.first.weight is found.model.second.weight
-    assert len(found.removed) == 6
+    purification = purify(
+        TiedAndOffset(), mixed, step=6, max_fraction=0.1, stop="none", recipe=recipe
+    )
+    assert purification.model.first.weight is purification.model.second.weight
+    assert len(purification.removed) == 6
 
 
 def noisy_pair():
@@ -171,22 +173,22 @@ def test_networks_are_trained_anew_each_step():
     before = {name: w.clone() for name, w in model.state_dict().items()}
     recipe = Recipe(lr=0.02, steps=120)
     how = {"order": "fixed", "stop": "none", "max_fraction": 0.1, "step": 8}
-    found = purify(model, samples, recipe=recipe, **how)
+    purification = purify(model, samples, recipe=recipe, **how)
     again = purify(model, samples, recipe=recipe, **how)
-    assert np.isin(found.removed, flipped).mean() > 0.5  # of 0.17 in all
-    assert list(found.removed) == list(again.removed)
+    assert np.isin(purification.removed, flipped).mean() > 0.5  # of 0.17 in all
+    assert list(purification.removed) == list(again.removed)
     assert all((before[name] == w).all() for name, w in model.state_dict().items())
-    assert any((before[name] != w).any() for name, w in found.model.state_dict().items())
+    assert any((before[name] != w).any() for name, w in purification.model.state_dict().items())
 
 
 def test_networks_that_classify_lose_the_suspects_of_label_issues():
     samples, flipped, model = noisy_pair()
-    found = purify(model, samples, recipe=Recipe(steps=20))
+    purification = purify(model, samples, recipe=Recipe(steps=20))
     issues = label_issues(collect(model, samples))
-    assert (found.order, found.rule) == ("label_issues", "suspects")
-    assert list(found.removed) == list(issues.suspects)
-    assert np.isin(found.removed, flipped).mean() > 0.9
-    assert found.steps == len(found.trace.removed) - 1
+    assert (purification.order, purification.rule) == ("label_issues", "suspects")
+    assert list(purification.removed) == list(issues.suspects)
+    assert np.isin(purification.removed, flipped).mean() > 0.9
+    assert purification.steps == len(purification.trace.removed) - 1
     few = purify(model, samples, recipe=Recipe(steps=20), max_fraction=0.05)
     assert list(few.removed) == list(issues.suspects[:12])
 
@@ -194,14 +196,14 @@ def test_networks_that_classify_lose_the_suspects_of_label_issues():
 def test_a_networks_surprise_is_that_of_its_calibrated_outputs():
     samples, _, model = noisy_pair()
     recipe = Recipe(lr=0.02, steps=120)
-    found = purify(model, samples, recipe=recipe, stop="none", max_fraction=0.05, step=12)
+    purification = purify(model, samples, recipe=recipe, stop="none", max_fraction=0.05, step=12)
     fit = fitter(model, samples, loss="cross_entropy", ridge=0.0, recipe=recipe)
-    fitted = fit.fit(torch.as_tensor(found.keep))
-    logits = fitted.geometry.outputs[found.removed, 0] / fitted.temperature
-    wanted = torch.as_tensor(samples.y[found.removed]).to(logits)
+    fitted = fit.fit(torch.as_tensor(purification.keep))
+    logits = fitted.geometry.outputs[purification.removed, 0] / fitted.temperature
+    wanted = torch.as_tensor(samples.y[purification.removed]).to(logits)
     expected = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
     assert abs(fitted.temperature - 1) > 0.1
-    assert found.trace.surprise[1] == pytest.approx(float(expected), rel=1e-6)
+    assert purification.trace.surprise[1] == pytest.approx(float(expected), rel=1e-6)
 
 
 def test_temperature_undoes_what_logits_were_multiplied_by():

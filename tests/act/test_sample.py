@@ -26,39 +26,39 @@ def step(x):
 
 
 def test_points_their_values_and_the_union():
-    found = taylor_sample(step, [(0, 1), (-2, 2)], n_initial=300, n_new=200, n_components=2)
-    assert found.x.shape == (500, 2) and found.is_new.sum() == 200
-    assert found.derivatives == "finite"
-    np.testing.assert_array_equal(found.y[:, 0], step(found.x))
-    assert ((found.x >= found.domain[:, 0]) & (found.x <= found.domain[:, 1])).all()
-    new = found.x[found.is_new]
+    sample = taylor_sample(step, [(0, 1), (-2, 2)], n_initial=300, n_new=200, n_components=2)
+    assert sample.x.shape == (500, 2) and sample.is_new.sum() == 200
+    assert sample.derivatives == "finite"
+    np.testing.assert_array_equal(sample.y[:, 0], step(sample.x))
+    assert ((sample.x >= sample.domain[:, 0]) & (sample.x <= sample.domain[:, 1])).all()
+    new = sample.x[sample.is_new]
     assert np.mean(abs(new[:, 0] - 0.3) < 0.15) > 0.9  # 0.3 of the domain
     assert new[:, 1].std() > 0.8  # all along the step
-    assert 0 < found.acceptance <= 1 and found.tries >= 200
-    assert found.density.weight.sum() == pytest.approx(1)
+    assert 0 < sample.acceptance <= 1 and sample.tries >= 200
+    assert sample.density.weight.sum() == pytest.approx(1)
     again = taylor_sample(step, [(0, 1), (-2, 2)], n_initial=300, n_new=200, n_components=2)
-    np.testing.assert_array_equal(again.x, found.x)
+    np.testing.assert_array_equal(again.x, sample.x)
     other = taylor_sample(step, [(0, 1), (-2, 2)], n_initial=300, n_new=200, seed=1)
-    assert not np.isclose(other.x, found.x).any()
+    assert not np.isclose(other.x, sample.x).any()
 
 
 def test_the_index_of_runge_by_hand():
-    told = []
-    found = taylor_sample(
+    reported = []
+    sample = taylor_sample(
         runge, (0, 1), n_initial=5, n_new=1, initial="grid", epsilon=0.01,
-        progress=lambda *at: told.append(at),
+        progress=lambda *index: reported.append(index),
     )  # fmt: skip
-    assert ("label points", 6, 6) in told and ("derivatives", 5, 5) in told
-    table, samples = found.to_table(), found.to_samples("hill", ["x"])
+    assert ("label points", 6, 6) in reported and ("derivatives", 5, 5) in reported
+    table, samples = sample.to_table(), sample.to_samples("hill", ["x"])
     assert table.column_names == ["x0", "y0", "is_new", "taylor_index"]
     assert table["taylor_index"].null_count == 1
-    np.testing.assert_array_equal(found.x[:5, 0], np.linspace(0, 1, 5))
+    np.testing.assert_array_equal(sample.x[:5, 0], np.linspace(0, 1, 5))
     assert samples.y.shape == (6,) and list(samples.source[4:]) == ["initial", "new"]
-    z = found.x[:5, 0] - 0.5
+    z = sample.x[:5, 0] - 0.5
     first = -50 * z / (1 + 25 * z**2) ** 2
     second = (3750 * z**2 - 50) / (1 + 25 * z**2) ** 3
-    np.testing.assert_allclose(found.terms[:, 0], 0.01 * first**2, atol=1e-15)
-    np.testing.assert_allclose(found.index, 0.01 * first**2 + 1e-4 / 2 * second**2)
+    np.testing.assert_allclose(sample.terms[:, 0], 0.01 * first**2, atol=1e-15)
+    np.testing.assert_allclose(sample.index, 0.01 * first**2 + 1e-4 / 2 * second**2)
 
 
 def test_units_of_the_input_do_not_matter():
@@ -76,27 +76,27 @@ def test_the_mixture_is_that_of_points_repeated_by_their_index():
     """Two clusters whose index is 3 to 1, one point below a hundredth: its share is 0."""
     x = np.array([[0.1], [0.12], [0.9], [0.92], [0.5]])
     index = np.array([3.0, 3.0, 1.0, 1.0, 0.01])
-    found = fit_density(x, index, UNIT, 2, floor=1e-6)
-    order = np.argsort(-found.weight)
-    np.testing.assert_allclose(found.weight[order], [0.75, 0.25], atol=0.01)
-    np.testing.assert_allclose(found.mean[order, 0], [0.11, 0.91], atol=1e-6)
-    np.testing.assert_allclose(found.covariance[:, 0, 0], 1e-4 + 1e-6, rtol=1e-3)
-    assert found.n_fitted == 4
-    assert found.notes == ()
+    result = fit_density(x, index, UNIT, 2, floor=1e-6)
+    order = np.argsort(-result.weight)
+    np.testing.assert_allclose(result.weight[order], [0.75, 0.25], atol=0.01)
+    np.testing.assert_allclose(result.mean[order, 0], [0.11, 0.91], atol=1e-6)
+    np.testing.assert_allclose(result.covariance[:, 0, 0], 1e-4 + 1e-6, rtol=1e-3)
+    assert result.n_fitted == 4
+    assert result.notes == ()
 
 
 def test_more_copies_than_fit_are_drawn_in_proportion(monkeypatch):
     monkeypatch.setattr("datassay.act.sample.density.MOST_COPIES", 400)
     x = np.linspace(0, 1, 200)[:, None]
-    found = fit_density(x, np.where(x[:, 0] < 0.5, 3.0, 1.0), UNIT, 1)
-    assert found.mean[0, 0] == pytest.approx(0.25 * 0.75 + 0.75 * 0.25, abs=0.01)
+    result = fit_density(x, np.where(x[:, 0] < 0.5, 3.0, 1.0), UNIT, 1)
+    assert result.mean[0, 0] == pytest.approx(0.25 * 0.75 + 0.75 * 0.25, abs=0.01)
 
 
 def test_fewer_points_than_components_are_told_not_warned_about():
     x = np.array([[0.2], [0.2], [0.8], [0.5]])
-    found = fit_density(x, np.array([1.0, 1.0, 1.0, 0.0]), UNIT, 3)
-    assert len(found.weight) == 2
-    assert "only 2 of 4 initial points" in found.notes[0]
+    result = fit_density(x, np.array([1.0, 1.0, 1.0, 0.0]), UNIT, 3)
+    assert len(result.weight) == 2
+    assert "only 2 of 4 initial points" in result.notes[0]
 
 
 def test_no_convergence_is_told_not_warned_about(monkeypatch):
@@ -107,16 +107,16 @@ def test_no_convergence_is_told_not_warned_about(monkeypatch):
     from sklearn.mixture import GaussianMixture as mixture_type
 
     x = np.random.default_rng(0).uniform(size=(200, 1))
-    found = fit_density(x, x[:, 0], UNIT, 3)
-    assert not found.converged
-    assert "did not come to rest" in found.notes[0]
+    result = fit_density(x, x[:, 0], UNIT, 3)
+    assert not result.converged
+    assert "did not come to rest" in result.notes[0]
 
 
 def test_rejection_gives_the_truncated_density():
     density = Density(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)), 1, True)
-    found, tries = truncated_draws(density, np.array([[0.0, 1.0]]), 4000)
-    assert len(found) / tries == pytest.approx(0.3413, abs=0.01)
-    assert found.mean() == pytest.approx(0.4599, abs=0.01)  # (φ(0) − φ(1)) / (Φ(1) − Φ(0))
+    result, tries = truncated_draws(density, np.array([[0.0, 1.0]]), 4000)
+    assert len(result) / tries == pytest.approx(0.3413, abs=0.01)
+    assert result.mean() == pytest.approx(0.4599, abs=0.01)  # (φ(0) − φ(1)) / (Φ(1) − Φ(0))
     few = sum(truncated_draws(density, np.array([[0.0, 1.0]]), 20, seed=s)[1] for s in range(40))
     assert 800 / few == pytest.approx(0.3413, rel=0.1)  # draws beyond the last point do not count
 
@@ -167,9 +167,9 @@ def test_bad_input_is_one_clear_error(change, message):
 
 def test_a_network_can_be_sampled():
     torch.manual_seed(0)
-    found = taylor_sample(mlp((2,), 3, width=4), [(0, 1)] * 2, n_initial=20, n_new=5, order=1)
-    assert found.y.shape == (25, 3)
-    assert found.derivatives == "autograd"
+    sample = taylor_sample(mlp((2,), 3, width=4), [(0, 1)] * 2, n_initial=20, n_new=5, order=1)
+    assert sample.y.shape == (25, 3)
+    assert sample.derivatives == "autograd"
 
 
 def test_designs_are_compared_on_the_same_networks():
@@ -181,20 +181,20 @@ def test_designs_are_compared_on_the_same_networks():
     networks = [mlp((1,), 1, width=8) for _ in range(3)]
     designs = {"wide": [(good, label(good))] * 3, "narrow": [(narrow, label(narrow))] * 3}
     recipe = Recipe(lr=0.02, steps=300, batch_size=None, loss="mse")
-    found = compare_designs(designs, (test, label(test)), networks, recipe)
-    assert found.largest.shape == (2, 3)
-    assert (found.largest[0] < found.largest[1]).all()
-    apart = np.abs(found.outputs(test) - label(test))
-    np.testing.assert_allclose(found.largest, apart.max((2, 3)))
-    np.testing.assert_allclose(found.root_mean_square, np.sqrt((apart**2).mean((2, 3))))
+    result = compare_designs(designs, (test, label(test)), networks, recipe)
+    assert result.largest.shape == (2, 3)
+    assert (result.largest[0] < result.largest[1]).all()
+    apart = np.abs(result.outputs(test) - label(test))
+    np.testing.assert_allclose(result.largest, apart.max((2, 3)))
+    np.testing.assert_allclose(result.root_mean_square, np.sqrt((apart**2).mean((2, 3))))
     with pytest.raises(SettingError, match="repetitions of"):
         compare_designs({"one": designs["wide"][:2]}, (test, label(test)), networks, recipe)
 
 
 def test_on_runge_more_points_lie_where_s0_shows_them():
     """S0 Fig. 4: on both flanks of the hill, and none far away."""
-    found = taylor_sample(runge, (0, 1), n_initial=101, n_new=400, initial="grid")
-    new = np.abs(found.x[found.is_new, 0] - 0.5)
+    sample = taylor_sample(runge, (0, 1), n_initial=101, n_new=400, initial="grid")
+    new = np.abs(sample.x[sample.is_new, 0] - 0.5)
     assert np.median(new) == pytest.approx(0.12, abs=0.05)  # f' is largest at 1/√75 = 0.115
     assert np.mean(new > 0.35) < 0.1
 
@@ -248,8 +248,8 @@ def test_units_of_inputs_and_outputs():
     x, u, t = np.random.default_rng(1).uniform(-1, 1, (5, 3)), 3.0, 2.0
     _, plain = derivatives(point_function(cubic, x), x, 2, bounds=BOX)
     scaled = point_function(lambda z: t * cubic(z / u), x * u)
-    _, found = derivatives(scaled, x * u, 2, bounds=u * BOX)
-    np.testing.assert_allclose(taylor_index(found, 0.1 * u**2), t**2 * taylor_index(plain, 0.1))
+    _, result = derivatives(scaled, x * u, 2, bounds=u * BOX)
+    np.testing.assert_allclose(taylor_index(result, 0.1 * u**2), t**2 * taylor_index(plain, 0.1))
 
 
 def test_it_is_the_variance_of_a_quadratic_under_noise():
@@ -289,8 +289,8 @@ def integral(x, slope, low, high, k, position):
 @pytest.mark.parametrize("position", ["end", "inside"])
 def test_the_bound_is_the_integral_over_the_cells(position):
     for low, high in ((0.0, 1.0), (-1.0, 2.0)):
-        found = generalization_bound(X, SLOPE, (low, high), lipschitz=0.3, position=position)
-        assert found.total == pytest.approx(integral(X, SLOPE, low, high, 0.3, position), rel=1e-4)
+        bound = generalization_bound(X, SLOPE, (low, high), lipschitz=0.3, position=position)
+        assert bound.total == pytest.approx(integral(X, SLOPE, low, high, 0.3, position), rel=1e-4)
     u, t = 10.0, 4.0  # units
     plain = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.3, position=position).total
     run = {"lipschitz": t / u * 0.3, "position": position}
@@ -299,16 +299,16 @@ def test_the_bound_is_the_integral_over_the_cells(position):
 
 
 def test_cells_end_half_way_and_at_the_domain():
-    found = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.0)
-    np.testing.assert_allclose(found.cell, [[0.55, 1], [0, 0.25], [0.25, 0.55]])
-    np.testing.assert_allclose(found.term, SLOPE**2 * np.array([0.45, 0.25, 0.3]) ** 3 / 3)
+    bound = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.0)
+    np.testing.assert_allclose(bound.cell, [[0.55, 1], [0, 0.25], [0.25, 0.55]])
+    np.testing.assert_allclose(bound.term, SLOPE**2 * np.array([0.45, 0.25, 0.3]) ** 3 / 3)
 
 
 def test_a_third_at_the_end_a_twelfth_in_the_middle():
     for x, constant in ((0.0, 1 / 3), (0.5, 1 / 12), (0.25, (1 / 64 + 27 / 64) / 3)):
-        at = (np.array([x]), np.array([2.0]), (0, 1))
-        assert generalization_bound(*at, lipschitz=1.0).total == pytest.approx(9 / 3)
-        inside = generalization_bound(*at, lipschitz=1.0, position="inside")
+        index = (np.array([x]), np.array([2.0]), (0, 1))
+        assert generalization_bound(*index, lipschitz=1.0).total == pytest.approx(9 / 3)
+        inside = generalization_bound(*index, lipschitz=1.0, position="inside")
         assert inside.total == pytest.approx(9 * constant)
 
 
@@ -326,14 +326,14 @@ def test_it_bounds_the_error_of_an_interpolant():
 
 def test_what_a_point_takes_away_is_the_difference():
     added, steep = np.array([0.85, 0.1, 0.2]), np.array([1.0, -2.0, 50.0])
-    found = bound_reductions(X, SLOPE, added, steep, (0, 1), lipschitz=0.1)
+    result = bound_reductions(X, SLOPE, added, steep, (0, 1), lipschitz=0.1)
     before = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.1).total
-    for gain, x, slope in zip(found, added, steep, strict=True):
+    for gain, x, slope in zip(result, added, steep, strict=True):
         more = np.append(X, x), np.append(SLOPE, slope)
         after = generalization_bound(*more, (0, 1), lipschitz=0.1)
         assert gain == pytest.approx(before - after.total)
-    assert found[0] > 0
-    assert found[2] < 0  # it shows how steep f is there
+    assert result[0] > 0
+    assert result[2] < 0  # it shows how steep f is there
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Weights by local variance and published rivals, against formulas and published numbers."""
+"""Weights by local variance and published baselines, against formulas and published numbers."""
 
 import numpy as np
 import pytest
@@ -61,11 +61,11 @@ def test_constant_targets_weigh_the_same(y):
 
 def test_density_divides_and_says_what_it_clipped():
     x, y = MOONS
-    found = local_variance(x, y, 20)
-    log = -2 * np.log(found.neighbors.distance[:, -1])
+    variance = local_variance(x, y, 20)
+    log = -2 * np.log(variance.neighbors.distance[:, -1])
     log -= np.median(log)
     limit = np.log(1.5)
-    value = found.variance / np.exp(np.clip(log, -limit, limit))
+    value = variance.variance / np.exp(np.clip(log, -limit, limit))
     expected = 1 + 39 * value / value.max()
     weighed = sample_weights(x, y, 20, 40, density=True, density_clip=1.5)
     np.testing.assert_allclose(weighed.weight, expected / expected.sum(), rtol=1e-10)
@@ -76,19 +76,19 @@ def test_density_of_repeats():
     """Places of 30 equal samples are infinitely dense, some or most of all samples."""
     for alone in (10, 90):
         x = np.r_[np.repeat([-1.0, -2.0], 30), np.linspace(0, 9, alone)][:, None]
-        found = sample_weights(x, np.arange(len(x)) % 2, 8, density=True)
-        assert np.isfinite(found.weight).all() and found.weight.sum() == pytest.approx(1)
-        assert found.details["density_clipped"] >= min(60, alone)
+        weights = sample_weights(x, np.arange(len(x)) % 2, 8, density=True)
+        assert np.isfinite(weights.weight).all() and weights.weight.sum() == pytest.approx(1)
+        assert weights.details["density_clipped"] >= min(60, alone)
 
 
 def test_table_and_details():
     x, y = MOONS
-    found = sample_weights(x, y, ids=np.arange(300) + 7)
-    assert isinstance(found, SampleWeights) and found.method == "local_variance"
-    table = found.to_table()
+    weights = sample_weights(x, y, ids=np.arange(300) + 7)
+    assert isinstance(weights, SampleWeights) and weights.method == "local_variance"
+    table = weights.to_table()
     assert table.column_names == ["id", "sample_weight"] and table["id"][0].as_py() == 7
-    assert found.details["constant"] == 213 and found.details["recall"] == 1.0
-    np.testing.assert_array_equal(found.weight, local_variance_weights(x, y))
+    assert weights.details["constant"] == 213 and weights.details["recall"] == 1.0
+    np.testing.assert_array_equal(weights.weight, local_variance_weights(x, y))
 
 
 G = np.random.default_rng(0)
@@ -119,10 +119,10 @@ def test_active_bias_formula(smoothing):
     history, p = visited()
     deviation = np.sqrt(p.var(0) + p.var(0) ** 2 / 4)
     weight = deviation + (deviation.mean() if smoothing is None else smoothing)
-    found = active_bias_weights(history, smoothing)
-    np.testing.assert_allclose(found, weight / weight.sum(), rtol=1e-10)
+    result = active_bias_weights(history, smoothing)
+    np.testing.assert_allclose(result, weight / weight.sum(), rtol=1e-10)
     if smoothing is None:
-        assert found.min() * 12 >= 0.5
+        assert result.min() * 12 >= 0.5
 
 
 def test_warm_up_is_uniform_and_late_samples_weigh_the_mean():
@@ -131,8 +131,8 @@ def test_warm_up_is_uniform_and_late_samples_weigh_the_mean():
     for logit in (0.0, 1.0, 3.0):
         history.record(torch.tensor([0]), torch.tensor([[0.0, logit]]), torch.tensor([1]))
         history.record(torch.tensor([1]), torch.tensor([[0.0, -logit / 9]]), torch.tensor([1]))
-    found = active_bias_weights(history)
-    assert found[0] > found[2] > found[1] and found[2] == pytest.approx(found[:2].mean())
+    result = active_bias_weights(history)
+    assert result[0] > result[2] > result[1] and result[2] == pytest.approx(result[:2].mean())
     assert active_bias_weights(history, min_visits=4).tolist() == [1 / 3] * 3
 
 
@@ -163,8 +163,8 @@ def test_networks_trained_together_each_have_their_history():
             samples,
             torch.arange(40).expand(len(models), -1),
             Recipe(steps=20, lr=0.02, batch_size=8),
-            sample_weight=lambda at: 40 * batched_active_bias(history).gather(1, at),
-            observe=lambda at, outputs: history.record(at, outputs, torch.as_tensor(y)),
+            sample_weight=lambda index: 40 * batched_active_bias(history).gather(1, index),
+            observe=lambda position, outputs: history.record(position, outputs, torch.as_tensor(y)),
         )
         return history, networks.state
 

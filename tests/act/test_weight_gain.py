@@ -50,15 +50,20 @@ def test_lines_three_to_six_of_algorithm_1(sets):
     train, val = sets
     model = network()
     before = [p.clone() for p in model.parameters()]
-    found = reweight(model, train, val, n_neighbors=10, max_ratio=30, solver="exact")
+    reweighted = reweight(model, train, val, n_neighbors=10, max_ratio=30, solver="exact")
     x = torch.tensor(train.x).float()
     features = model[1](model[0](x)).detach()
     weights = local_variance_weights(features.double().numpy(), train.y, 10, 30)
-    np.testing.assert_allclose(found.weights, weights)
-    assert found.weights.max() / found.weights.min() == pytest.approx(30)
-    assert (found.layer, found.n_features, found.metric, found.epoch) == ("2", 16, "accuracy", 0)
+    np.testing.assert_allclose(reweighted.weights, weights)
+    assert reweighted.weights.max() / reweighted.weights.min() == pytest.approx(30)
+    assert (reweighted.layer, reweighted.n_features, reweighted.metric, reweighted.epoch) == (
+        "2",
+        16,
+        "accuracy",
+        0,
+    )
     # At the weighted minimum the gradient is that of the ridge.
-    w, b = (p.detach().double().requires_grad_() for p in found.model[2].parameters())
+    w, b = (p.detach().double().requires_grad_() for p in reweighted.model[2].parameters())
     each = nn.functional.cross_entropy(
         features.double() @ w.T + b, torch.tensor(train.y), reduction="none"
     )
@@ -66,10 +71,10 @@ def test_lines_three_to_six_of_algorithm_1(sets):
     torch.testing.assert_close(slopes[0], -1e-4 * w.detach(), atol=1e-6, rtol=0)
     torch.testing.assert_close(slopes[1], -1e-4 * b.detach(), atol=1e-6, rtol=0)
     assert all(torch.equal(a, p) for a, p in zip(before, model.parameters(), strict=True))
-    right = found.model(torch.tensor(val.x).float()).argmax(1).numpy() == val.y
-    assert found.after == pytest.approx(right.mean()) and found.after > found.before
-    assert found.to_table().column_names == ["id", "sample_weight"]
-    assert found.to_table()["id"].to_pylist()[0] == 7
+    right = reweighted.model(torch.tensor(val.x).float()).argmax(1).numpy() == val.y
+    assert reweighted.after == pytest.approx(right.mean()) and reweighted.after > reweighted.before
+    assert reweighted.to_table().column_names == ["id", "sample_weight"]
+    assert reweighted.to_table()["id"].to_pylist()[0] == 7
 
 
 def test_weights_of_any_method_and_any_scale(sets):
@@ -90,20 +95,20 @@ def test_regression_in_the_targets_own_unit():
     y = 50 + 20 * np.tanh(4 * x[:, 0]) + rng.standard_normal(300)
     train = val = SampleSet(x, y, np.arange(300))
     model = da.build_model("mlp:width=32", train)
-    found = reweight(model, train, val, n_neighbors=10, solver="exact")
-    assert found.metric == "R²" and found.after > 0.95
+    reweighted = reweight(model, train, val, n_neighbors=10, solver="exact")
+    assert reweighted.metric == "R²" and reweighted.after > 0.95
     middle = np.abs(x[:, 0]) < 0.2
-    assert found.weights[middle].mean() > 2 * found.weights[np.abs(x[:, 0]) > 0.8].mean()
+    assert reweighted.weights[middle].mean() > 2 * reweighted.weights[np.abs(x[:, 0]) > 0.8].mean()
 
 
 def test_patience_stops_on_the_validation_samples(sets):
     train, val = sets
     recipe = HeadRecipe(lr=0.1, epochs=60, patience=3)
-    found = reweight(network(), train, val, n_neighbors=10, recipe=recipe)
+    reweighted = reweight(network(), train, val, n_neighbors=10, recipe=recipe)
     problem = head_problem(network(), train, val)
-    trained = problem.train(found.weights[None], recipe)
-    assert found.epoch == int(trained.epoch[0, 0]) < 60
-    assert found.after == pytest.approx(float(trained.val_score.max()))
+    trained = problem.train(reweighted.weights[None], recipe)
+    assert reweighted.epoch == int(trained.epoch[0, 0]) < 60
+    assert reweighted.after == pytest.approx(float(trained.val_score.max()))
 
 
 def test_bad_input(sets):
@@ -141,16 +146,16 @@ def test_search_beats_the_middle_of_its_range_and_is_repeatable(sets):
     train, val = sets
     done = []
     options = {"n_trials": 8, "recipe": HeadRecipe(lr=0.05, epochs=8, patience=4), "seed": 3}
-    found = search_weights(network(), train, val, progress=lambda *a: done.append(a), **options)
+    search = search_weights(network(), train, val, progress=lambda *a: done.append(a), **options)
     assert done[-1] == ("search weights", 8, 8)
     again = search_weights(network(), train, val, **options)
-    assert found.to_table().equals(again.to_table())
-    ended = [row for row in found.trials.to_pylist() if not row["pruned"]]
-    assert found.score == max(row["score"] for row in ended) and 5 <= found.n_neighbors <= 50
-    pair = {"n_neighbors": found.n_neighbors, "max_ratio": found.max_ratio}
+    assert search.to_table().equals(again.to_table())
+    ended = [row for row in search.trials.to_pylist() if not row["pruned"]]
+    assert search.score == max(row["score"] for row in ended) and 5 <= search.n_neighbors <= 50
+    pair = {"n_neighbors": search.n_neighbors, "max_ratio": search.max_ratio}
     alone = reweight(network(), train, val, **pair, recipe=options["recipe"])
-    assert alone.after == pytest.approx(found.score)
-    assert 0 < found.uniform <= 1
+    assert alone.after == pytest.approx(search.score)
+    assert 0 < search.uniform <= 1
     inner = search_weights(network(), train, **{**options, "n_trials": 2})
     assert inner.trials.num_rows == 2
 
@@ -169,12 +174,12 @@ def test_search_refusals(sets, monkeypatch):
 RECIPE = Recipe(steps=60, lr=0.05, batch_size=16)
 
 
-def plane(n=80, seed=0, spoilt=0.0):
+def plane(n=80, seed=0, corrupted=0.0):
     """Two classes by the first coordinate; a share of the labels is turned round."""
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(n, 2)).astype(np.float32)
     y = (x[:, 0] > 0).astype(np.int64)
-    wrong = np.arange(n) < spoilt * n
+    wrong = np.arange(n) < corrupted * n
     return SampleSet(x, np.where(wrong, 1 - y, y), np.arange(n), ("a", "b")), wrong
 
 
@@ -207,10 +212,10 @@ def test_the_verdict_is_the_side_of_zero_and_one_of_several_may_look_so_by_chanc
     scores = np.zeros((4, 4, 50))
     scores[:, 1] = 0.0215 + np.random.default_rng(5).normal(0, 0.05, (4, 50))
     alone = WeightGain(("no weights", "ours"), scores[:, :2], "R²")
-    beside = WeightGain(("no weights", "ours", "a", "b"), scores, "R²")
+    further = WeightGain(("no weights", "ours", "a", "b"), scores, "R²")
     assert 0.017 < alone.interval(1).p < 0.05
-    assert (alone.verdict(1), beside.verdict(1)) == ("better", "perhaps better")
-    assert beside.verdict(1, against=2) == "better" and beside.verdict(0) == "no difference"
+    assert (alone.verdict(1), further.verdict(1)) == ("better", "perhaps better")
+    assert further.verdict(1, against=2) == "better" and further.verdict(0) == "no difference"
 
 
 def test_equal_weights_gain_exactly_nothing():
@@ -229,7 +234,7 @@ def test_equal_weights_gain_exactly_nothing():
 
 @pytest.mark.parametrize("whole", [True, False], ids=["network", "last layer"])
 def test_leaving_out_wrong_labels_helps(whole):
-    (train, wrong), (val, _) = plane(spoilt=0.5), plane(60, seed=1)
+    (train, wrong), (val, _) = plane(corrupted=0.5), plane(60, seed=1)
     weights = {"right ones": np.where(wrong, 0.0, 1.0)}
     if whole:
         gain, _ = network_gain(starts(), train, val, weights, recipe=RECIPE)
@@ -246,8 +251,8 @@ def test_scores_are_those_of_the_networks():
     train, val = line(), line(40, seed=1)
     recipe = Recipe(steps=40, lr=0.05, loss="mse")
     gain, networks = network_gain(starts(k=2), train, val, {"w": np.arange(60.0)}, recipe=recipe)
-    for m, found in enumerate(networks.values()):
-        outputs = found.outputs(torch.as_tensor(val.x)).double().numpy()
+    for m, result in enumerate(networks.values()):
+        outputs = result.outputs(torch.as_tensor(val.x)).double().numpy()
         error = ((outputs - val.y) ** 2).sum(1) / ((val.y - val.y.mean(0)) ** 2).sum(0)
         assert gain.score[:, m] == pytest.approx((1 - error).mean(1))
     assert gain.metric == "R²"
@@ -264,26 +269,26 @@ def test_inputs_are_standardised_and_constant_columns_stay_out():
     x = np.random.default_rng(0).normal(5, 3, (30, 3))
     x[:, 1] = 4
     samples = SampleSet(x, np.arange(30) % 2, np.arange(30), ("a", "b"))
-    found = standardized_inputs(samples)
-    assert found.mean(0) == pytest.approx(np.zeros(3), abs=1e-12)
-    assert found.std(0) == pytest.approx([1, 0, 1])
+    result = standardized_inputs(samples)
+    assert result.mean(0) == pytest.approx(np.zeros(3), abs=1e-12)
+    assert result.std(0) == pytest.approx([1, 0, 1])
     assert suits_inputs(samples)
     wide = SampleSet(np.zeros((4, 51)), np.arange(4) % 2, np.arange(4), ("a", "b"))
     assert not suits_inputs(wide)
 
 
 def test_every_method_gives_weights_that_sum_to_one():
-    train, _ = plane(spoilt=0.1)
+    train, _ = plane(corrupted=0.1)
     local = local_variance(train.x, train.y, 5)
     history = PredictionHistory(len(train))
     model = starts()[0]
     network = trained_network(model, train, observe=recorder(history, train))
     watched = Watched(network, history)
     for method in METHODS:
-        found = weigh(method, train, local, watched, n_columns=2)
-        assert found.weight.sum() == pytest.approx(1)
-        assert (found.weight >= 0).all()
-        assert found.method == method
+        result = weigh(method, train, local, watched, n_columns=2)
+        assert result.weight.sum() == pytest.approx(1)
+        assert (result.weight >= 0).all()
+        assert result.method == method
     paced = weigh("self_paced", train, local, watched, n_columns=2).weight
     with torch.no_grad():
         logit = network(torch.as_tensor(train.x))[:, 0].double()
@@ -305,9 +310,9 @@ def test_the_baseline_is_class_balanced_where_classes_differ_in_size():
 def test_the_boundary_is_where_the_classes_change():
     (train, _), (val, _) = plane(200), plane(30, seed=1)
     _, networks = network_gain(starts(), train, val, {}, recipe=RECIPE)
-    found = decision_boundary(train, list(networks.values()))
-    assert found.lead.shape == (1, 2, 90, 90)
-    assert found.lead[0, 0] == pytest.approx(-found.lead[0, 1])
-    agrees = (found.lead[0, 1] > 0) == (found.horizontal > 0)[None]
+    result = decision_boundary(train, list(networks.values()))
+    assert result.lead.shape == (1, 2, 90, 90)
+    assert result.lead[0, 0] == pytest.approx(-result.lead[0, 1])
+    agrees = (result.lead[0, 1] > 0) == (result.horizontal > 0)[None]
     assert agrees.mean() > 0.85
-    assert found.horizontal[0] < train.x[:, 0].min()
+    assert result.horizontal[0] < train.x[:, 0].min()

@@ -88,21 +88,23 @@ def test_batches_change_nothing(tmp_path, monkeypatch, batch):
 def test_a_killed_pass_goes_on(tmp_path, monkeypatch):
     folder, store = photographs(tmp_path / "photos"), tmp_path / "kept"
     whole = da.load(folder, encode=Backbone("tiny"))
-    seen, told = [], []
+    seen, reported = [], []
     monkeypatch.setitem(choice.NAMED, "tiny", lambda: image_encoder(seen, fails_after=6))
     with pytest.raises(KeyboardInterrupt):
         da.load(folder, encode=Backbone("tiny", store))
     assert 6 <= sum(seen) < 12
     seen.clear()
     monkeypatch.setitem(choice.NAMED, "tiny", lambda: image_encoder(seen))
-    resumed = da.load(folder, encode=Backbone("tiny", store, progress=lambda *a: told.append(a)))
+    resumed = da.load(
+        folder, encode=Backbone("tiny", store, progress=lambda *a: reported.append(a))
+    )
     assert sum(seen) == 8  # one chunk of four was finished
-    assert told[-1] == ("embed", 12, 12)
+    assert reported[-1] == ("embed", 12, 12)
     assert all(np.array_equal(a.x, b.x) for a, b in zip(whole, resumed, strict=True))
     seen.clear()
-    kept = da.load(folder, encode=Backbone("tiny", store))
-    assert not seen and kept[0].encoding.seconds == 0
-    assert np.array_equal(kept[0].x, whole[0].x)
+    stored = da.load(folder, encode=Backbone("tiny", store))
+    assert not seen and stored[0].encoding.seconds == 0
+    assert np.array_equal(stored[0].x, whole[0].x)
     planned, val = da.load(folder, encode=Backbone("tiny", only_plan=True))
     assert sum(seen) == 12 and len(planned) + len(val) == 12  # 2 to warm up, 10 measured
     assert planned.encoding.seconds >= 0 and np.isfinite(val.x).all()

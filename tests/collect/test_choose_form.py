@@ -51,8 +51,8 @@ def test_predicted_seconds_choose_the_form(n_in, k):
     assert max(seconds[:6]) <= MOST_SECONDS and max(seconds[:-1]) < seconds[-1]
     assert [form.landmarks for form in forms[-2:]] == [1024, 1024]
     assert "landmarks, 60000 x 1024" in forms[-2].summary
-    told = forms[5].instead_of
-    assert "exact" in told and "s on two cores; --projection none --outputs" in told
+    reported = forms[5].instead_of
+    assert "exact" in reported and "s on two cores; --projection none --outputs" in reported
     assert forms[5].options["outputs"] == "landmarks"
     again = choose_form(layers, (12_000, 0, k), memory=1e12, **forms[5].options)
     assert (again.landmarks, again.n_features) == (forms[5].landmarks, forms[5].n_features)
@@ -83,7 +83,7 @@ def test_the_memory_is_respected():
 
 
 def test_hand_counts():
-    """64 → 5 → 3 with biases: d = 343, factors 64 + 5 + 3·(5 + 3) = 93 values a sample."""
+    """64 → 5 → 3 with biases: d = 343, factors 64 + 5 + 3·(5 + 3) = 93 values per sample."""
     form = choose_form(mlp_layers(64, 5, 3), (100, 20, 3), projection=None)
     assert form.n_parameters == form.n_features == 64 * 5 + 5 + 5 * 3 + 3 == 343
     assert form.n_rows == form.eigenproblem == 300

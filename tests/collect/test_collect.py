@@ -106,12 +106,12 @@ def test_scores_of_float32_jacobians_have_the_same_ranks():
         nn.Conv2d(1, 6, 3), nn.Tanh(), nn.Conv2d(6, 8, 3), nn.Tanh(), nn.Flatten(),
         nn.Linear(8 * 4 * 4, 10),
     )  # fmt: skip
-    found = {}
+    results = {}
     for precision in ("float64", "float32"):
         lin = collect(model, train, val, precision=precision)
         assert lin.form.precision == precision and lin.kernel.dtype == torch.float64
-        found[precision] = leave_one_out(lin).prediction_change, label_issues(lin).score
-    for exact, quick in zip(*found.values(), strict=True):
+        results[precision] = leave_one_out(lin).prediction_change, label_issues(lin).score
+    for exact, quick in zip(*results.values(), strict=True):
         assert spearmanr(exact, quick)[0] > 0.999
 
 

@@ -68,15 +68,15 @@ def brute(model, train, loss):
 def test_against_brute_force(classes, outputs, loss, frozen):
     train, model = samples(9, classes, outputs), network(outputs)
     model[0].requires_grad_(not frozen)
-    at = loss_at(model, train, loss)
+    index = loss_at(model, train, loss)
     gradients, whole = brute(model, train, loss)
-    torch.testing.assert_close(loss_gradients(at, 0, 9), gradients, rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(loss_gradients(at, 3, 5), gradients[3:5], rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(hessian(at), whole, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(loss_gradients(index, 0, 9), gradients, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(loss_gradients(index, 3, 5), gradients[3:5], rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(hessian(index), whole, rtol=1e-10, atol=1e-12)
     torch.manual_seed(1)
-    vectors = torch.randn(3, at.n_parameters).double()
+    vectors = torch.randn(3, index.n_parameters).double()
     torch.testing.assert_close(
-        hessian_products(at, vectors), vectors @ whole, rtol=1e-9, atol=1e-11
+        hessian_products(index, vectors), vectors @ whole, rtol=1e-9, atol=1e-11
     )
     with torch.no_grad():  # large logits stay finite
         model[2].weight.mul_(1e4)
@@ -89,34 +89,42 @@ def test_against_brute_force(classes, outputs, loss, frozen):
     some = torch.tensor([7, 0, 4])
     part = brute(model, train.subset(some.numpy()), loss)[1]
     torch.testing.assert_close(
-        hessian_products(at, vectors, some), vectors @ part, rtol=1e-9, atol=1e-11
+        hessian_products(index, vectors, some), vectors @ part, rtol=1e-9, atol=1e-11
     )
 
 
 @pytest.mark.parametrize("limit", [1, 100])
 def test_chunks_do_not_matter(limit, monkeypatch):
     train, model = samples(9, 3, 3), network(3)
-    at = loss_at(model, train, "cross_entropy")
-    vectors = torch.ones(2, at.n_parameters).double()
+    index = loss_at(model, train, "cross_entropy")
+    vectors = torch.ones(2, index.n_parameters).double()
     x = torch.tensor(samples(7, seed=2).x)
-    whole = hessian_products(at, vectors), output_changes(at, x, vectors), outputs_at(at, x)
+    whole = (
+        hessian_products(index, vectors),
+        output_changes(index, x, vectors),
+        outputs_at(index, x),
+    )
     monkeypatch.setattr(CURVATURE, "ACTIVATION_VALUES", limit)
-    parts = hessian_products(at, vectors), output_changes(at, x, vectors), outputs_at(at, x)
+    parts = (
+        hessian_products(index, vectors),
+        output_changes(index, x, vectors),
+        outputs_at(index, x),
+    )
     for a, b in zip(parts, whole, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
 
 
 def test_output_changes_are_the_jacobian_times_the_move():
     train, model = samples(9, 3, 3), network(3)
-    at = loss_at(model, train, "mse")
+    index = loss_at(model, train, "mse")
     x = torch.tensor(samples(6, seed=2).x)
-    moves = torch.randn(4, at.n_parameters, generator=torch.Generator().manual_seed(0)).double()
+    moves = torch.randn(4, index.n_parameters, generator=torch.Generator().manual_seed(0)).double()
     weights = list(model.parameters())
     for j in range(6):
         for a in range(3):
             row = flat(torch.autograd.grad(model(x[j : j + 1])[0, a], weights))
-            found = output_changes(at, x, moves)[:, j, a]
-            torch.testing.assert_close(found, moves @ row, rtol=1e-10, atol=1e-12)
+            result = output_changes(index, x, moves)[:, j, a]
+            torch.testing.assert_close(result, moves @ row, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("build", [cnn, lenet5])
@@ -125,14 +133,14 @@ def test_convolutions(build):
     train = samples(4, 2, 1, shape=shape)
     torch.manual_seed(0)
     model = build(shape, 1).double()
-    at = loss_at(model, train, "cross_entropy")
+    index = loss_at(model, train, "cross_entropy")
     weights = list(model.parameters())
-    vector = torch.randn(at.n_parameters, generator=torch.Generator().manual_seed(0)).double()
+    vector = torch.randn(index.n_parameters, generator=torch.Generator().manual_seed(0)).double()
     losses = per_sample(model, train, "cross_entropy")
     slope = flat(torch.autograd.grad(losses.mean(), weights, create_graph=True))
     product = flat(torch.autograd.grad(slope @ vector, weights))
-    found = hessian_products(at, torch.stack([vector, 2 * vector]))
-    torch.testing.assert_close(found, torch.stack([product, 2 * product]), rtol=1e-8, atol=1e-10)
+    result = hessian_products(index, torch.stack([vector, 2 * vector]))
+    torch.testing.assert_close(result, torch.stack([product, 2 * product]), rtol=1e-8, atol=1e-10)
 
 
 NAN = network()
@@ -148,8 +156,20 @@ READS = MadeOf(lambda net, x: net.layer(x) * x.sum().item(), layer=nn.Linear(4, 
         (network(), samples(), ["mse", "float16"], None, "precision must be 'float32' or 'float64"),
         (network(3), samples(), ["mse"], None, r"2 outputs, one per class \(or 1 for two"),
         (mlp((4,), 1, width=1000), samples(), ["mse"], hessian, "at most 4096 weights; .* 6001"),
-        (NAN, samples(), ["mse"], lambda at: outputs_at(at, at.x), "outputs must be finite"),
-        (READS, samples(), ["mse"], lambda at: loss_gradients(at, 0, 9), "torch.func can differen"),
+        (
+            NAN,
+            samples(),
+            ["mse"],
+            lambda index: outputs_at(index, index.x),
+            "outputs must be finite",
+        ),
+        (
+            READS,
+            samples(),
+            ["mse"],
+            lambda position: loss_gradients(position, 0, 9),
+            "torch.func can differen",
+        ),
     ],
 )
 def test_failures(model, train, settings, call, message):

@@ -48,23 +48,23 @@ def points(n=20, seed=0):
 )
 def test_derivatives_are_those_worked_out_by_hand(f, method, close):
     x = points()
-    taken, found = derivatives(point_function(f, x), x, 3, method=method, bounds=BOX)
+    taken, result = derivatives(point_function(f, x), x, 3, method=method, bounds=BOX)
     assert taken == method
-    assert [t.shape for t in found] == [(20, 2, 2), (20, 2, 2, 2), (20, 2, 2, 2, 2)]
-    third = np.stack([found[2][:, :, 0, 0, 1], found[2][:, :, 1, 1, 1]], -1)
+    assert [t.shape for t in result] == [(20, 2, 2), (20, 2, 2, 2), (20, 2, 2, 2, 2)]
+    third = np.stack([result[2][:, :, 0, 0, 1], result[2][:, :, 1, 1, 1]], -1)
     for tensor, truth, tolerance in zip(
-        (*found[:2], third), analytic(x), np.broadcast_to(close, 3), strict=True
+        (*result[:2], third), analytic(x), np.broadcast_to(close, 3), strict=True
     ):
         np.testing.assert_allclose(tensor, truth, atol=tolerance * np.abs(truth).max())
-    for place in ((0, 1, 0), (1, 0, 0)):
+    for position in ((0, 1, 0), (1, 0, 0)):
         exact = 0 if method == "finite" else 1e-7
-        np.testing.assert_allclose(found[2][:, :, *place], found[2][:, :, 0, 0, 1], rtol=exact)
+        np.testing.assert_allclose(result[2][:, :, *position], result[2][:, :, 0, 0, 1], rtol=exact)
     u, t = np.array([3.0, 0.5]), 7.0  # units
     scaled = point_function(lambda z: t * f(z / (torch.tensor(u) if f is wave else u)), x * u)
     _, other = derivatives(scaled, x * u, 2, method=method, bounds=BOX * u[:, None])
-    np.testing.assert_allclose(other[0], t * found[0] / u, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(other[0], t * result[0] / u, rtol=1e-6, atol=1e-9)
     if method == "autograd":
-        np.testing.assert_allclose(other[1], t * found[1] / np.outer(u, u))
+        np.testing.assert_allclose(other[1], t * result[1] / np.outer(u, u))
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -92,22 +92,22 @@ def test_auto_takes_autograd_only_where_it_can_be_believed():
     constant = point_function(lambda x: 0 * x[..., 0] + 1, x)
     assert not derivatives(constant, x, 2, bounds=BOX)[1][0].any()
     network = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
-    taken, found = derivatives(point_function(network, x), x, 2, bounds=BOX)
-    assert taken == "autograd" and found[1].shape == (20, 2, 2, 2)
-    assert found[0].dtype == np.float64
+    taken, result = derivatives(point_function(network, x), x, 2, bounds=BOX)
+    assert taken == "autograd" and result[1].shape == (20, 2, 2, 2)
+    assert result[0].dtype == np.float64
 
 
 def test_differences_never_ask_beyond_the_domain():
-    asked = []
+    wanted = []
 
     def edgy(x):
-        asked.append(x)
+        wanted.append(x)
         return np.sqrt(x[:, 0]) + x[:, 1]
 
     x = np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 1.0]])
     box = np.array([[0.0, 1.0], [0.0, 1.0]])
     derivatives(point_function(edgy, x), x, 2, method="finite", bounds=box)
-    every = np.concatenate(asked)
+    every = np.concatenate(wanted)
     assert every.min() >= 0
     assert every.max() <= 1
 

@@ -55,9 +55,9 @@ def test_scores(device, settings, convolution, monkeypatch, tmp_path):
     for name in ("outputs", "kernel", "features", "val_outputs", "val_kernel", "val_features"):
         if getattr(plain, name) is not None:
             close(getattr(lin, name), getattr(plain, name), tolerance=1e-10)
-    expected, found = da.leave_one_out(plain), da.leave_one_out(lin)
-    close(found.prediction_change, expected.prediction_change, tolerance=1e-6)
-    close(found.held_out, expected.held_out, tolerance=1e-6)
+    expected, loo = da.leave_one_out(plain), da.leave_one_out(lin)
+    close(loo.prediction_change, expected.prediction_change, tolerance=1e-6)
+    close(loo.held_out, expected.held_out, tolerance=1e-6)
     close(da.label_issues(lin).score, da.label_issues(plain).score, tolerance=1e-6)
 
 

@@ -79,8 +79,8 @@ class Scaled(torch.nn.Module):
 def test_networks_of_a_script_travel_with_their_code(processes):
     _, train, val = problem()
     expected = collect(Scaled(2.0), train, val, projection=9)
-    found = collect(Scaled(2.0), train, val, projection=9, engine=processes)
-    assert torch.equal(found.outputs, expected.outputs)
+    lin = collect(Scaled(2.0), train, val, projection=9, engine=processes)
+    assert torch.equal(lin.outputs, expected.outputs)
 
 
 OWN = """
@@ -110,8 +110,8 @@ def test_workers_run_modules_of_the_current_folder_only_where_they_are_named(tmp
     _, train, val = problem()
     model = build_model("datassay_engine_net:net", train)
     by = engine_named("processes", workers=2)
-    found = collect(model, train, val, projection=9, engine=by)
-    assert torch.equal(found.outputs, collect(model, train, val, projection=9).outputs)
+    lin = collect(model, train, val, projection=9, engine=by)
+    assert torch.equal(lin.outputs, collect(model, train, val, projection=9).outputs)
     assert not (tmp_path / "ran").exists() and "PYTHONSAFEPATH" not in os.environ
 
 
@@ -142,8 +142,8 @@ def test_failures_of_workers(processes):
 def test_the_tree_is_fixed_and_holds_few_sums(n):
     assert tree_sum(map(str, range(5)), lambda a, b: f"({a}{b})") == "(((01)(23))4)"
     values = [torch.randn(3, generator=torch.Generator().manual_seed(i)) for i in range(n)]
-    found = IN_PROCESS.sum(lambda shared, i: values[i].clone(), None, range(n), lambda i: None)
-    torch.testing.assert_close(found, torch.stack(values).sum(0))
+    result = IN_PROCESS.sum(lambda shared, i: values[i].clone(), None, range(n), lambda i: None)
+    torch.testing.assert_close(result, torch.stack(values).sum(0))
 
 
 def test_parcels_leave_large_arrays_out_and_keep_their_layout():
@@ -154,10 +154,10 @@ def test_parcels_leave_large_arrays_out_and_keep_their_layout():
     assert len(arrays) == 3 and arrays[1].nbytes == 4 * LARGE
     for array in arrays:
         array.flags.writeable = False  # as they come from Ray
-    found = unpack(arrays)
-    assert torch.equal(found["large"], large) and found["large"].data_ptr() == large.data_ptr()
-    assert found["columns"].stride() == columns.stride()
-    found["network"].calls += 1  # its own, whoever sent it
+    result = unpack(arrays)
+    assert torch.equal(result["large"], large) and result["large"].data_ptr() == large.data_ptr()
+    assert result["columns"].stride() == columns.stride()
+    result["network"].calls += 1  # its own, whoever sent it
     assert float(network.calls.max()) == 0
 
 

@@ -84,7 +84,7 @@ def test_networks_that_take_numbers_get_them_in_their_precision():
 def test_training_is_that_of_a_loop(batch_size):
     train, recipe = samples(), Recipe("sgd", 0.3, 12, batch_size, precision="float64")
     seen, rows = [], torch.arange(N)[None]
-    found = train_networks(
+    networks = train_networks(
         [bag()], train, rows, recipe, observe=lambda p, _: seen.append(p[0].clone())
     )
     model, x, y = frozen_copy(bag(), torch.float64), *map(torch.as_tensor, (train.x, train.y))
@@ -94,6 +94,6 @@ def test_training_is_that_of_a_loop(batch_size):
         with torch.no_grad():
             for p in model.parameters():
                 p -= 0.3 * p.grad
-    torch.testing.assert_close(found.outputs(x)[0], model(x).detach(), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(networks.outputs(x)[0], model(x).detach(), rtol=1e-10, atol=1e-10)
     without = retrain(bag(), train, samples(7, seed=1), lr=0.1, steps=5, removed=np.array([1, 4]))
     assert without.outputs_without.shape == (2, 7, 2) and without.prediction_change.min() > 0

@@ -89,7 +89,7 @@ def test_a_dense_layers_input_changed_in_place_afterwards():
 
 
 @pytest.mark.parametrize(
-    ("case", "found"),
+    ("case", "result"),
     [
         ("cnn", {"1", "3", "5", "7"}), ("lenet5", {"1", "4"}), ("strided", {"0"}),
         ("convolution without bias", {"0"}), ("hooked convolution", {"0"}), ("groups", set()),
@@ -97,13 +97,13 @@ def test_a_dense_layers_input_changed_in_place_afterwards():
         ("several images per sample", set()), ("bare convolution", set()),
     ],
 )  # fmt: skip
-def test_a_convolution_is_factored_only_where_patches_are_what_it_sees(case, found):
+def test_a_convolution_is_factored_only_where_patches_are_what_it_sees(case, result):
     model, x = made(case)
     layers = inspect_layers(model, x[:1])
-    assert layers.convolutions.keys() == found
+    assert layers.convolutions.keys() == result
     _, blocks = factored_jacobian(model, layers, x)
     factors = {n for n, block in blocks.items() if isinstance(block, ConvolutionFactors)}
-    assert factors == {f"{name}.weight" for name in found}
+    assert factors == {f"{name}.weight" for name in result}
     assert list(blocks) == [*layers.direct, *layers.dense]
 
 

@@ -46,9 +46,9 @@ def test_gradients_that_are_one_for_all_samples_are_multiplied_once(outputs, sam
         return {"last": DenseFactors(torch.randn(n, 5), gradients, True)}
 
     left, right = block(40), block(9)
-    found = kernel(left, right, outputs, max_bytes=8 * 9 * 16 * 3)
+    result = kernel(left, right, outputs, max_bytes=8 * 9 * 16 * 3)
     monkeypatch.setattr(sys.modules[kernel.__module__], "_common_product", lambda *_: None)
-    torch.testing.assert_close(found, kernel(left, right, outputs), rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(result, kernel(left, right, outputs), rtol=1e-14, atol=1e-14)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -112,12 +112,12 @@ def test_convolutions_are_projected_from_factors(case, p, kind):
 def test_inner_products_are_unbiased(kind):
     g = torch.Generator().manual_seed(0)
     a, b = torch.randn(2, 60, generator=g, dtype=torch.float64)
-    found = []
+    results = []
     for seed in range(400):
         matrix = explicit(tensor_projection(60, 15, kind, seed), 60)
-        found.append(float((matrix @ a) @ (matrix @ b)))
-    found = torch.tensor(found)
-    assert abs(found.mean() - a @ b) <= 4 * found.std() / math.sqrt(len(found))
+        results.append(float((matrix @ a) @ (matrix @ b)))
+    results = torch.tensor(results)
+    assert abs(results.mean() - a @ b) <= 4 * results.std() / math.sqrt(len(results))
     to = tensor_projection(50, 20, kind, seed=1)
     assert kind == "sparse_sign" or (len(to.index.unique()), to.scale) == (20, math.sqrt(50 / 20))
     assert tensor_projection(20, 20, kind, 1).kind == "whole"
@@ -136,8 +136,8 @@ def test_draws_are_seeded_and_tensors_draw_apart(kind):
     drawn = [n for n in one if one[n].index is not None]
     assert any(not torch.equal(one[n].index, other[n].index) for n in drawn)
     sizes = {"a": 400, "b": 400}
-    twins = type(layers)({}, sizes, 1)
-    pair = projector(twins, 5, kind, 0).tensors
+    duplicates = type(layers)({}, sizes, 1)
+    pair = projector(duplicates, 5, kind, 0).tensors
     assert not torch.equal(pair["a"].index, pair["b"].index)
 
 

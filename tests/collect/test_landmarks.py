@@ -25,11 +25,14 @@ def test_features_are_the_kernel_through_the_landmarks(monkeypatch):
     seen = da.collect(model, train, val, projection=12, outputs="landmarks", seed=3)
     assert seen.features.shape == (60, 12) and seen.val_features.shape == (20, 12)
     assert seen.form.landmarks == 12 and seen.kernel is None
-    at = landmark_positions(train.ids, 12, 3)
+    index = landmark_positions(train.ids, 12, 3)
     theta, across = exact.kernel.numpy(), exact.val_kernel.numpy()
-    within = np.linalg.inv(theta[np.ix_(at, at)])
-    for features, columns in ((seen.features, theta[:, at]), (seen.val_features, across[:, at])):
-        expected = columns @ within @ theta[at]
+    within = np.linalg.inv(theta[np.ix_(index, index)])
+    for features, columns in (
+        (seen.features, theta[:, index]),
+        (seen.val_features, across[:, index]),
+    ):
+        expected = columns @ within @ theta[index]
         np.testing.assert_allclose(features @ seen.features.T, expected, rtol=1e-6, atol=1e-9)
 
 

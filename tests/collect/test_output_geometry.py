@@ -51,23 +51,23 @@ def by_output(blocks, k):
 )
 def test_a_dense_last_layer_is_exact_and_small(model):
     train = samples()
-    at = output_geometry(model, train)
-    assert isinstance(at.features, SharedFeatures) and at.is_linear
+    index = output_geometry(model, train)
+    assert isinstance(index.features, SharedFeatures) and index.is_linear
     torch.testing.assert_close(
-        at.features.rows(slice(None)), by_output(jacobians(model, train.x), 3)
+        index.features.rows(slice(None)), by_output(jacobians(model, train.x), 3)
     )
     expected = copy.deepcopy(model).double()(torch.as_tensor(train.x)).detach()
-    torch.testing.assert_close(at.outputs, expected)
-    torch.testing.assert_close(at.features.outputs(at.weights), expected)
-    assert torch.equal(at.targets, torch.eye(3).double()[torch.as_tensor(train.y)])
+    torch.testing.assert_close(index.outputs, expected)
+    torch.testing.assert_close(index.features.outputs(index.weights), expected)
+    assert torch.equal(index.targets, torch.eye(3).double()[torch.as_tensor(train.y)])
 
 
 def test_any_network_has_its_jacobians():
     torch.manual_seed(0)
     train, model = samples(), mlp((4,), 3, width=6, depth=1)
-    at = output_geometry(model, train, projection=None)
-    assert isinstance(at.features, DenseFeatures) and not at.is_linear
-    rows = at.features.jacobian
+    index = output_geometry(model, train, projection=None)
+    assert isinstance(index.features, DenseFeatures) and not index.is_linear
+    rows = index.features.jacobian
     expected = torch.cat(list(jacobians(model, train.x).values()), 2)
     assert rows.shape == expected.shape
     # The order of the parameters is the projection's: inner products know nothing of it.
@@ -113,17 +113,17 @@ def test_outputs_that_are_not_finite():
 @pytest.mark.parametrize("model", [nn.Linear(4, 3), frozen_network()], ids=["linear", "last layer"])
 def test_weights_go_back_into_the_model(model):
     train = samples()
-    at = output_geometry(model, train)
-    again = output_geometry(with_weights(model, at.weights), train)
-    torch.testing.assert_close(again.outputs, at.outputs, rtol=1e-6, atol=1e-6)
-    weights = at.weights + torch.linspace(-1, 1, len(at.weights)).double()
+    index = output_geometry(model, train)
+    again = output_geometry(with_weights(model, index.weights), train)
+    torch.testing.assert_close(again.outputs, index.outputs, rtol=1e-6, atol=1e-6)
+    weights = index.weights + torch.linspace(-1, 1, len(index.weights)).double()
     moved = output_geometry(with_weights(model, weights), train)
-    torch.testing.assert_close(moved.outputs, at.moved(weights).outputs, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(moved.outputs, index.moved(weights).outputs, rtol=1e-6, atol=1e-6)
     assert next(model.parameters()).dtype == torch.float32
     keep = np.array([3, 1, 60])
-    part = at.subset(torch.as_tensor(keep))
+    part = index.subset(torch.as_tensor(keep))
     assert len(part) == 3 and len(part.features) == 3
-    assert torch.equal(part.targets, at.targets[keep])
+    assert torch.equal(part.targets, index.targets[keep])
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "mse"])

@@ -82,7 +82,7 @@ def test_a_cluster_of_two_nodes_gives_the_same_bits_though_workers_die(tmp_path)
         timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    told = done.stdout
-    assert "all is well" in told
-    assert "workers belongs to a Ray that starts here; got 2" in told
-    assert "a node must have a core for each of a piece's 3 threads" in told
+    message = done.stdout
+    assert "all is well" in message
+    assert "workers belongs to a Ray that starts here; got 2" in message
+    assert "a node must have a core for each of a piece's 3 threads" in message

@@ -47,7 +47,7 @@ def same_bits(one, other):
 
 
 class Stopped(BaseException):
-    """Not an error that anybody catches: the process is gone."""
+    """Not an error that anybody catches: the process is removed."""
 
 
 @pytest.mark.parametrize("settings", FORMS.values(), ids=FORMS)
@@ -66,11 +66,11 @@ def test_an_interrupted_pass_goes_on_to_the_same_bits(tmp_path, monkeypatch, set
     for _ in range(20):
         monkeypatch.setattr(FeatureStore, "put", stopping)
         try:
-            found = collect(*problem(), **settings, store=tmp_path / "store")
+            lin = collect(*problem(), **settings, store=tmp_path / "store")
             break
         except Stopped:
             continue
-    same_bits(found, expected)
+    same_bits(lin, expected)
     assert len(computed) == 2 * len(set(computed)) - 1
 
 

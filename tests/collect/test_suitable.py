@@ -73,8 +73,8 @@ def test_attention_is_collected_and_retrained_without_a_warning(kind, fast):
         assert torch.backends.cuda.flash_sdp_enabled()
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
-    found = retrain(kind(), train, val, loss="mse", removed=[3, 7], precision="float64", **RUN)
-    for i, outputs in zip((3, 7), found.outputs_without, strict=True):
+    retrained = retrain(kind(), train, val, loss="mse", removed=[3, 7], precision="float64", **RUN)
+    for i, outputs in zip((3, 7), retrained.outputs_without, strict=True):
         alone = descended(kind(), train, np.delete(np.arange(10), i))
         expected = alone(torch.tensor(val.x).double()).detach().numpy()
         np.testing.assert_allclose(outputs, expected, rtol=1e-9)
@@ -83,8 +83,8 @@ def test_attention_is_collected_and_retrained_without_a_warning(kind, fast):
 @pytest.mark.parametrize("method", ["exact", "cg", "tracin", "gauss_newton"])
 def test_attention_has_second_derivatives(method):
     settings = {} if method == "tracin" else {"damping": 5.0}
-    found = da.influence(encoder(), samples(), samples(4, seed=1), method=method, **settings)
-    assert np.isfinite(found.effect).all()
+    attribution = da.influence(encoder(), samples(), samples(4, seed=1), method=method, **settings)
+    assert np.isfinite(attribution.effect).all()
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_retraining_refuses_what_it_cannot_run(model, message):
 
 def test_bfloat16_weights_are_read_as_they_are():
     train, half = samples(), dense().bfloat16()
-    found = [retrain(m, train, removed=[0], **RUN) for m in (half, dense().bfloat16().float())]
-    np.testing.assert_array_equal(*(run.outputs_without for run in found))
+    results = [retrain(m, train, removed=[0], **RUN) for m in (half, dense().bfloat16().float())]
+    np.testing.assert_array_equal(*(run.outputs_without for run in results))
     assert half[1].weight.dtype == torch.bfloat16
 
 
@@ -146,15 +146,15 @@ def changed(change):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (lambda z: z - z.mean(0) + 1, "together differ by"),  # a badly placed normalisation
         (lambda z: z + torch.randn(2), "together differ by"),
         (lambda z: z.mean(0, keepdim=True), r"\[1, 2\]"),
     ],
 )
-def test_networks_that_mix_samples_are_refused(change, told):
-    with pytest.raises(ModelError, match=f"on that sample alone; .*{told}"):
+def test_networks_that_mix_samples_are_refused(change, reported):
+    with pytest.raises(ModelError, match=f"on that sample alone; .*{reported}"):
         da.collect(changed(change), samples())
 
 

@@ -96,11 +96,11 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(data, tmp_path_factory):
-    """What one run wrote and printed; inputs and labels were spoiled on purpose."""
+    """What one run wrote and printed; inputs and labels were corrupted on purpose."""
     out = tmp_path_factory.mktemp("out") / "deep" / "report"
-    spoiled = ["--adversarial", 0.1, "--epsilon", 0.1, "--noise", 0.1, "--noise-kind", "pair"]
+    corrupted = ["--adversarial", 0.1, "--epsilon", 0.1, "--noise", 0.1, "--noise-kind", "pair"]
     made = ["--model", "mlp:width=64", "--outputs", "averaged", "--curve-seeds", 1, "--out", out]
-    return out, succeed("run", data / "digits.npz", *made, *spoiled)
+    return out, succeed("run", data / "digits.npz", *made, *corrupted)
 
 
 @pytest.fixture(scope="module")
@@ -279,11 +279,11 @@ def test_sources_are_compared_and_are_no_feature(here, name):
     np.savez("sources.npz", x=x, y=y, source=names)
     column = ["--source", "clinic"] if name.endswith("csv") else []
     succeed("score", name, "--model", "logistic", *column, "--task", "classification")
-    told = summary("scores")
-    by_source = {row["label"]: row for row in told["groups"]["source"]}
+    summary_ = summary("scores")
+    by_source = {row["label"]: row for row in summary_["groups"]["source"]}
     assert sum(row["count"] for row in by_source.values()) == (60 if column else 48)
     assert by_source["wide"]["mean"] > by_source["narrow"]["mean"]
-    assert told["group_p_values"]["source"] < 0.01
+    assert summary_["group_p_values"]["source"] < 0.01
     assert set(columns("scores/scores.parquet")["source"]) == {"wide", "narrow"}
 
 
@@ -314,8 +314,8 @@ def test_own_module_with_safetensors_weights(here):
     own = ["score", "good.npz", "--model", "own_networks:fits"]
     given = {"none": [], "one": ["--weights", "other.safetensors"], "two": ["--weights", "two.pt"]}
     results = {out: succeed(*own, *more, "--out", out) for out, more in given.items()}
-    found = {out: columns(f"{out}/scores.parquet")["information"] for out in given}
-    assert found["none"] != found["one"] == found["two"]
+    result = {out: columns(f"{out}/scores.parquet")["information"] for out in given}
+    assert result["none"] != result["one"] == result["two"]
     assert "other.safetensors" in Path("one/index.html").read_text()
     assert "'model' was taken, not 'swa.mean'" in words(results["two"])
 

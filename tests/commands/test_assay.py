@@ -59,7 +59,7 @@ def test_it_is_the_job_of_the_command(wine, tmp_path):
     )
     assert listed(tmp_path / "here") == listed(tmp_path / "there")
     for name in ("scores.parquet", "attribution.parquet"):
-        here, there = (pq.read_table(tmp_path / place / name) for place in ("here", "there"))
+        here, there = (pq.read_table(tmp_path / position / name) for position in ("here", "there"))
         assert here.equals(there, check_metadata=True)
     summaries = [json.loads((tmp_path / p / "summary.json").read_text()) for p in ("here", "there")]
     assert summaries[0]["origin"] == summaries[1]["origin"]
@@ -77,14 +77,14 @@ def test_it_is_the_job_of_the_command(wine, tmp_path):
     ids=["pandas", "Arrow", "arrays", "parts", "Dataset"],
 )
 def test_data_from_memory_are_kept_beside_the_results(data, options, tmp_path):
-    found = da.assay(data(), model="linear", budget=0, **options)
-    found.save(tmp_path / "out")
+    assayed = da.assay(data(), model="linear", budget=0, **options)
+    assayed.save(tmp_path / "out")
     run = finished_run(tmp_path / "out")
     train, val = sets_of(run)
-    same_samples(train, found.findings.samples)
-    assert (val is None) == (found.findings.validation is None)
+    same_samples(train, assayed.findings.samples)
+    assert (val is None) == (assayed.findings.validation is None)
     if val is not None:
-        same_samples(val, found.findings.validation)
+        same_samples(val, assayed.findings.validation)
     assert run.scores["id"].to_pylist() == train.ids.tolist()
     succeed(
         "export", tmp_path / "out", "--to", "label-studio", "--top", 5, "--out", tmp_path / "ls"
@@ -94,20 +94,20 @@ def test_data_from_memory_are_kept_beside_the_results(data, options, tmp_path):
 
 
 def test_a_saved_folder_may_move(tmp_path):
-    found = da.assay((X, Y), model="linear", budget=0)
-    found.save(tmp_path / "first")
+    assayed = da.assay((X, Y), model="linear", budget=0)
+    assayed.save(tmp_path / "first")
     (tmp_path / "first").rename(tmp_path / "second")
     with pytest.raises(DataError, match=r"is not there\. Name it with --data"):
         sets_of(finished_run(tmp_path / "second"))
     train, _ = sets_of(finished_run(tmp_path / "second"), str(tmp_path / "second" / "data.npz"))
-    same_samples(train, found.findings.samples)
+    same_samples(train, assayed.findings.samples)
 
 
 def test_samples_that_load_gave_are_taken_as_they_are(tmp_path):
     train, val = da.load((X, Y), seed=2)
-    found = da.assay((train, val), model="linear", budget=0)
-    assert found.findings.samples is train and found.findings.validation is val
-    found.save(tmp_path)
+    assayed = da.assay((train, val), model="linear", budget=0)
+    assert assayed.findings.samples is train and assayed.findings.validation is val
+    assayed.save(tmp_path)
     assert not [name for name in listed(tmp_path) if name.startswith("data.")]
     with pytest.raises(DataError, match="came from memory as SampleSets"):
         sets_of(finished_run(tmp_path))
@@ -127,12 +127,12 @@ class Wide(nn.Module):
 def test_a_network_is_taken_and_stays_as_it_is():
     network = Wide()
     before = [p.detach().clone() for p in network.parameters()]
-    found = da.assay((X, Y), model=network, budget=0)
-    assert found.findings.facts["Model"].startswith("Wide, 21 parameters")
+    assayed = da.assay((X, Y), model=network, budget=0)
+    assert assayed.findings.facts["Model"].startswith("Wide, 21 parameters")
     assert all(torch.equal(p, b) for p, b in zip(network.parameters(), before, strict=True))
     train, val = da.load((X, Y))
     alone = label_issues(da.collect(network, train, val)).score
-    np.testing.assert_allclose(found.findings.issues.score, alone)
+    np.testing.assert_allclose(assayed.findings.issues.score, alone)
 
 
 def test_a_function_makes_the_same_network_for_the_same_seed():
@@ -146,19 +146,19 @@ def test_a_function_makes_the_same_network_for_the_same_seed():
 
 @pytest.mark.parametrize("model", [GaussianNB(), GaussianNB])
 def test_an_estimator_judges_the_labels(model):
-    found = da.assay("breast_cancer", model=model, budget=0)
-    assert found.findings.facts["Your model"].startswith("GaussianNB: it judges")
-    assert found.findings.issues.judge.startswith("GaussianNB")
+    assayed = da.assay("breast_cancer", model=model, budget=0)
+    assert assayed.findings.facts["Your model"].startswith("GaussianNB: it scores")
+    assert assayed.findings.issues.judge.startswith("GaussianNB")
 
 
 def test_frames_join_the_users_own():
-    found = da.assay(frame(), target="kind", model="linear", budget=0)
-    joined = frame().join(found.scores["wrong_probability"])
+    assayed = da.assay(frame(), target="kind", model="linear", budget=0)
+    joined = frame().join(assayed.scores["wrong_probability"])
     assert joined["wrong_probability"].notna().all()
-    suspects = found.suspects
+    suspects = assayed.suspects
     assert (
         suspects.index.tolist()
-        == found.findings.samples.ids[found.findings.issues.suspects].tolist()
+        == assayed.findings.samples.ids[assayed.findings.issues.suspects].tolist()
     )
     assert list(suspects.columns[:4]) == ["given", "suggested", "wrong_probability", "information"]
     assert set(suspects.columns[4:]) == {"a", "b"}
@@ -186,14 +186,14 @@ def test_the_page_is_that_of_the_folder(wine, tmp_path):
     ],
 )
 def test_bad_input_is_told_in_one_line(data, model, error, words):
-    with pytest.raises(error, match=words) as told:
+    with pytest.raises(error, match=words) as reported:
         da.assay(data, model=model, budget=0)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
 
 
 def test_a_review_is_served_until_it_is_stopped(tmp_path):
-    found = da.assay((X, Y), model="linear", budget=0)
-    review = found.view(tmp_path)
+    assayed = da.assay((X, Y), model="linear", budget=0)
+    review = assayed.view(tmp_path)
     page = review.url.partition("#")[0]
     with urlopen(page) as answer:
         assert b"datassay" in answer.read()
@@ -209,26 +209,26 @@ def test_a_review_is_served_until_it_is_stopped(tmp_path):
 
 
 def test_a_review_needs_data_that_can_be_found_again(tmp_path):
-    found = da.assay(da.load((X, Y)), model="linear", budget=0)
+    assayed = da.assay(da.load((X, Y)), model="linear", budget=0)
     with pytest.raises(DataError, match="Give assay what load was given"):
-        found.view(tmp_path)
+        assayed.view(tmp_path)
 
 
 def test_the_answer_is_the_table_of_acts():
-    found = da.assay("wine", model="linear", budget=5, seed=1)
-    table = found.actions.to_table()
-    assert found.acts is found.actions
-    lines = str(found).splitlines()
+    assayed = da.assay("wine", model="linear", budget=5, seed=1)
+    table = assayed.actions.to_table()
+    assert assayed.acts is assayed.actions
+    lines = str(assayed).splitlines()
     assert 3 <= len(lines) <= 5 and ".suspects (" in lines[-1] and " to " in lines[1]
     assert re.fullmatch(
-        r"Assay\(wine: 142 samples, \d suspected labels?, best action: .*\)", repr(found)
+        r"Assay\(wine: 142 samples, \d suspected labels?, best action: .*\)", repr(assayed)
     )
-    f = found.findings
-    for one in (found, f.issues, f.removal_curve, f.learning_curve, f.information):
+    f = assayed.findings
+    for one in (assayed, f.issues, f.removal_curve, f.learning_curve, f.information):
         assert one.plot().data
     with pytest.raises(SettingError, match="plot needs numbers; this Plotted holds none"):
         Plotted().plot()
-    shown = found._repr_html_()
+    shown = assayed._repr_html_()
     body = ElementTree.fromstring(re.search("<table>.*?</table>", shown)[0])
     rows = [[cell.text for cell in row] for row in body.find("tbody")]
     assert [row[0] for row in rows] == table["words"].to_pylist()

@@ -78,7 +78,7 @@ class Nothing:
 
 
 @pytest.mark.parametrize(
-    ("added", "said"),
+    ("added", "predicted"),
     [
         ("text", "an entry point of datassay.commands must name a Command; 'toy' names str"),
         (
@@ -87,10 +87,10 @@ class Nothing:
         ),
     ],
 )
-def test_what_is_no_new_command_is_refused(only, added, said):
+def test_what_is_no_new_command_is_refused(only, added, predicted):
     only(toy=added)
-    assert_one_error_line(invoke("toy"), said)
-    with pytest.raises(SettingError, match=said):
+    assert_one_error_line(invoke("toy"), predicted)
+    with pytest.raises(SettingError, match=predicted):
         from datassay.commands.app import commands
 
         commands()

@@ -60,16 +60,16 @@ def test_purify_writes_its_files(written):
     for word in ("samples removed", "precision of removal", "the same, ours alone", "held_out"):
         assert word in result.stdout
     assert "Purify" in result.stderr and "Baseline: highest loss" in result.stderr
-    told, trace = summary(out), columns(out / "trace.parquet")
-    assert told["rule"] == "held_out"
-    assert told["stop"]["precision"] > 0.6  # 0.25 at random
-    assert told["stop"]["majority"] > told["start"]["majority"] - 0.05
-    assert told["baseline"]["removed"] > 0
+    summary_, trace = summary(out), columns(out / "trace.parquet")
+    assert summary_["rule"] == "held_out"
+    assert summary_["stop"]["precision"] > 0.6  # 0.25 at random
+    assert summary_["stop"]["majority"] > summary_["start"]["majority"] - 0.05
+    assert summary_["baseline"]["removed"] > 0
     # The trace holds both rankings, and the steps beyond the stop.
-    assert list(dict.fromkeys(trace["ranking"])) == [told["order"], "loss"]
+    assert list(dict.fromkeys(trace["ranking"])) == [summary_["order"], "loss"]
     ours = np.array(trace["ranking"]) != "loss"
-    assert np.array(trace["is_kept"])[ours].sum() == told["counts"]["steps"] + 1
-    assert ours.sum() >= told["counts"]["steps"] + 1 + 3
+    assert np.array(trace["is_kept"])[ours].sum() == summary_["counts"]["steps"] + 1
+    assert ours.sum() >= summary_["counts"]["steps"] + 1 + 3
     assert np.array(trace["removed"])[ours].tolist() == list(range(0, 4 * ours.sum(), 4))
 
 
@@ -84,18 +84,18 @@ def test_purified_samples_join_back_by_id(data, written):
     assert [given[i] for i in table["id"]] == table["class_name"]
     assert kept["id"] == [i for i, r in zip(table["id"], table["removed"], strict=True) if not r]
     assert [table["id"][p] for p in kept["position"]] == kept["id"]
-    gone = np.array(table["removed"])
-    assert (np.array(table["step"])[gone] > 0).all()
+    removed = np.array(table["removed"])
+    assert (np.array(table["step"])[removed] > 0).all()
     contradicted = np.array(table["suggested_label"]) != np.array(table["class_name"])
-    assert contradicted[gone].mean() > 0.6 > contradicted.mean()
+    assert contradicted[removed].mean() > 0.6 > contradicted.mean()
 
 
 def test_only_a_validation_part_of_the_users_own_decides_when_to_stop(here):
     succeed("purify", "mixed.npz", *STEP, "--no-baseline", "--out", "given")
     assert summary("given")["rule"] == "validation"
     succeed("purify", *TABLE, *STEP, "--no-baseline", "--stop", "validation", "--out", "split")
-    told = summary("split")
-    assert "split off the same data" in told["warnings"][0]
+    summary_ = summary("split")
+    assert "split off the same data" in summary_["warnings"][0]
 
 
 def test_purify_with_noise_knows_the_truth(here):
@@ -103,9 +103,9 @@ def test_purify_with_noise_knows_the_truth(here):
     succeed("purify", "pure.npz", *args)
     table = columns("out/purified.parquet")
     wrong = np.array(table["true_label"]) != np.array(table["class_name"])
-    told = summary()
-    assert told["counts"]["known_foreign"] == wrong.sum() == 26
-    assert told["stop"]["precision"] == wrong[np.array(table["removed"])].mean()
+    summary_ = summary()
+    assert summary_["counts"]["known_foreign"] == wrong.sum() == 26
+    assert summary_["stop"]["precision"] == wrong[np.array(table["removed"])].mean()
 
 
 def test_partition_writes_its_files(data, here):
@@ -115,14 +115,14 @@ def test_partition_writes_its_files(data, here):
     assert result.stdout.splitlines()[-1] == "Page: out/index.html"
     for word in ("block 0", "together", "entropy", "held-out", "adjusted Rand", "true blocks"):
         assert word in result.stdout
-    table, told = columns(out / "blocks.parquet"), summary(out)
+    table, summary_ = columns(out / "blocks.parquet"), summary(out)
     assert list(table) == ["id", "block", "responsibility", "label", "class_name", "source"]
     sizes = np.bincount(table["block"])
-    assert told["sizes"] == sizes.tolist() == sorted(sizes, reverse=True)
-    assert told["agreement"] > 0.8
+    assert summary_["sizes"] == sizes.tolist() == sorted(sizes, reverse=True)
+    assert summary_["agreement"] > 0.8
     block, source = np.array(table["block"]), np.array(table["source"])
-    assert told["sources"]["block 1"]["theirs"] == ((block == 1) & (source == "theirs")).sum()
-    assert told["variance_together"] > max(told["variance"])
+    assert summary_["sources"]["block 1"]["theirs"] == ((block == 1) & (source == "theirs")).sum()
+    assert summary_["variance_together"] > max(summary_["variance"])
     assert min(table["responsibility"]) >= 0.5
     succeed("partition", *args, "again")
     assert columns("again/blocks.parquet") == table
@@ -146,9 +146,9 @@ def test_both_take_a_regression(here):
     y = np.where(other, -2, 2) * x[:, 0] + 0.05 * draw.normal(size=150) + 30
     np.savez("slopes.npz", x=x, y=y, source=other.astype(int))
     succeed("purify", "slopes.npz", *STEP, "--no-baseline", "--out", "out")
-    told = summary()
-    assert (told["metric"], told["counts"]["train"]) == ("R²", 120)
-    assert told["stop"]["precision"] > 0.6  # 0.25 at random
+    summary_ = summary()
+    assert (summary_["metric"], summary_["counts"]["train"]) == ("R²", 120)
+    assert summary_["stop"]["precision"] > 0.6  # 0.25 at random
     succeed("partition", "slopes.npz", *QUICK, "--out", "out")
     assert summary()["agreement"] > 0.7
 
@@ -170,12 +170,12 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
 
 def test_purify_says_what_was_right():
     findings = purified()
-    gone = findings.purification.removed
-    assert len(gone) > 10
-    hits = (findings.samples.source[gone] == f"{EVIL}theirs").mean()
+    removed = findings.purification.removed
+    assert len(removed) > 10
+    hits = (findings.samples.source[removed] == f"{EVIL}theirs").mean()
     first, truth, gain, *rest = purify_page(findings).advice
     assert (first.severity, truth.severity) == ("act", "fine")
-    assert first.ids == tuple(findings.samples.ids[gone[:10]])
+    assert first.ids == tuple(findings.samples.ids[removed[:10]])
     assert f"precision {hits:.2f}" in truth.sentence
     score = findings.purification.trace.validation
     assert f"from {score[0]:.3f} to {score[findings.purification.steps]:.3f}" in gain.sentence
@@ -254,11 +254,13 @@ def test_partition_says_how_many_and_whether_inputs_tell():
 def test_the_surest_samples_of_each_block_are_shown():
     findings = divided()
     shown = surest_gallery(findings).cards
-    place = {str(i): k for k, i in enumerate(findings.samples.ids)}
+    position = {str(i): k for k, i in enumerate(findings.samples.ids)}
     for block in range(2):
         own = [card for card in shown if card.views == (str(block),)]
         assert len(own) == 12
         values = [card.keys["responsibility"] for card in own]
         assert values == sorted(values, reverse=True)
-        others = set(np.flatnonzero(findings.partition.block == block)) - {place[c.id] for c in own}
+        others = set(np.flatnonzero(findings.partition.block == block)) - {
+            position[c.id] for c in own
+        }
         assert max(findings.own_responsibility[list(others)]) <= values[-1]

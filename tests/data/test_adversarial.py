@@ -33,7 +33,7 @@ def problem(n=60, k=3, seed=0):
 def test_the_step_is_the_sign_of_the_loss_gradient(k):
     """Linear network: ∂loss/∂x = Wᵀ (p − onehot), by hand."""
     samples, model = problem(k=k)
-    found = add_adversarial(samples, model, 0.1, epsilon=0.7)
+    result = add_adversarial(samples, model, 0.1, epsilon=0.7)
     w, b = (p.detach().double().numpy() for p in (model.weight, model.bias))
     if k == 2:  # one logit f stands for (0, f)
         w, b = np.stack([0 * w[0], w[0]]), np.array([0.0, b[0]])
@@ -41,15 +41,15 @@ def test_the_step_is_the_sign_of_the_loss_gradient(k):
     p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
     slope = (p - np.eye(k)[samples.y]) @ w
     expected = np.clip(samples.x + 0.7 * np.sign(slope), samples.x.min(), samples.x.max())
-    at = found.replaced
-    assert at.sum() == 6
-    np.testing.assert_allclose(found.samples.x[at], expected[at], atol=1e-6)
-    assert np.array_equal(found.samples.x[~at], samples.x[~at])
+    index = result.replaced
+    assert index.sum() == 6
+    np.testing.assert_allclose(result.samples.x[index], expected[index], atol=1e-6)
+    assert np.array_equal(result.samples.x[~index], samples.x[~index])
     right = z.argmax(1) == samples.y
     fooled = right & ((expected @ w.T + b).argmax(1) != samples.y)
-    assert not (at & ~fooled).any()
-    assert found.success == pytest.approx(fooled.sum() / right.sum())
-    assert np.array_equal(found.samples.y, samples.y) and found.samples.ids is samples.ids
+    assert not (index & ~fooled).any()
+    assert result.success == pytest.approx(fooled.sum() / right.sum())
+    assert np.array_equal(result.samples.y, samples.y) and result.samples.ids is samples.ids
 
 
 def test_the_same_seed_gives_the_same_samples_and_the_model_stays():
@@ -88,6 +88,6 @@ def test_information_finds_adversarial_digits():
     trained = train_all([da.build_model("mlp", train, seed=9)], train)
     model = da.build_model("mlp", train, seed=9)
     model.load_state_dict({k: v[0] for k, v in trained.state.items()})
-    found = add_adversarial(train, model, 0.1, epsilon=0.15)
-    lin = da.collect(da.build_model("mlp", found.samples), found.samples, val)
-    assert auroc(found.replaced, da.sample_information(lin).information) > 0.75
+    result = add_adversarial(train, model, 0.1, epsilon=0.15)
+    lin = da.collect(da.build_model("mlp", result.samples), result.samples, val)
+    assert auroc(result.replaced, da.sample_information(lin).information) > 0.75

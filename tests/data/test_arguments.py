@@ -46,8 +46,8 @@ def given(
     ],
 )
 def test_what_is_a_number_a_path_or_not_ours_passes(values):
-    found = dict(zip(given.__wrapped__.__annotations__, given(**values), strict=True))
-    assert all(found[name] is value for name, value in values.items())
+    results = dict(zip(given.__wrapped__.__annotations__, given(**values), strict=True))
+    assert all(results[name] is value for name, value in values.items())
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_what_is_a_number_a_path_or_not_ours_passes(values):
     ],
 )
 def test_what_is_not_is_one_line(values, error, message):
-    with pytest.raises(error) as told:
+    with pytest.raises(error) as reported:
         given(**values)
-    assert str(told.value) == message
+    assert str(reported.value) == message
 
 
 def test_each_further_keyword_is_checked_by_its_own_name():

@@ -33,7 +33,7 @@ def network(k=3):
 
 
 @pytest.mark.parametrize(
-    ("labels", "asked", "coded"),
+    ("labels", "wanted", "coded"),
     [
         (np.array(["cat", "dog", "eel"]), ["eel", "dog"], [2, 1]),
         (np.array([3, 5, 7]), [7, 5], [2, 1]),
@@ -43,13 +43,13 @@ def network(k=3):
         (np.linspace(0, 1, 30), [1, 2], [1.0, 2.0]),  # a regression stays one
     ],
 )
-def test_a_second_set_is_coded_with_the_classes_of_the_first(labels, asked, coded):
+def test_a_second_set_is_coded_with_the_classes_of_the_first(labels, wanted, coded):
     y = labels[Y] if len(labels) == 3 else labels
-    train, val = taken((X, y), (X[:2], asked))
+    train, val = taken((X, y), (X[:2], wanted))
     assert taken(train)[0] is train
     assert taken([X, y])[0].y.tolist() == taken((X.tolist(), y.tolist()))[0].y.tolist()
     assert val.class_names == train.class_names and val.y.tolist() == coded
-    assert taken(train, (X[:2], asked))[1].y.tolist() == coded
+    assert taken(train, (X[:2], wanted))[1].y.tolist() == coded
 
 
 @pytest.mark.parametrize(

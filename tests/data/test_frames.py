@@ -32,7 +32,7 @@ def frame(pd):
 
 
 def loaded(data, **settings):
-    """All samples as one result: each one's score is its mark."""
+    """All samples jointly result: each one's score is its mark."""
     sets = [s for s in da.load(data, **settings) if s is not None]
     scores = [SampleInformation(s.x[:, 0].astype(float), s.ids, "functional", 1.0) for s in sets]
     return [s.to_pandas() for s in scores]

@@ -56,9 +56,9 @@ def test_the_closed_form_solves_the_equations(speed, sigma, removal):
 def test_no_limit_is_nought_over_nought(x, how):
     settings = {"speed": 1.0, "sigma": 0.45, "removal": -1.0} | how
     point = torch.tensor([x], dtype=torch.float64)
-    found = bateman(point, **settings)
+    result = bateman(point, **settings)
     truth = solved(np.array([x]), *settings.values())
-    np.testing.assert_allclose(found.numpy(), truth, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(result.numpy(), truth, rtol=1e-8, atol=1e-12)
     slope = jacrev(lambda row: bateman(row[None], **settings)[0])(point[0])
     assert bool(slope.isfinite().all())
 

@@ -206,11 +206,11 @@ def test_damaged_files_raise_nothing_else(images, name):
             case 1:
                 damaged[RNG.integers(len(damaged))] ^= 1 << RNG.integers(8)
             case 2:
-                at = RNG.integers(len(damaged))
-                damaged[at : at + 4] = RNG.bytes(4)
+                index = RNG.integers(len(damaged))
+                damaged[index : index + 4] = RNG.bytes(4)
             case 3:
-                at = RNG.integers(len(damaged))
-                damaged[at:at] = [b"\0", b'"', b"\xef\xbb\xbf", b"\n", b"\xff"][k % 5]
+                index = RNG.integers(len(damaged))
+                damaged[index:index] = [b"\0", b'"', b"\xef\xbb\xbf", b"\n", b"\xff"][k % 5]
         path.write_bytes(damaged)
         try:
             load(images if name.endswith("png") else path)

@@ -270,8 +270,8 @@ def test_several_labels_a_sample_are_0_or_1(kind):
     train, val = da.load((X, y))
     assert train.has_several_labels and not train.is_classification
     assert train.y.dtype == np.float64 and set(np.unique(train.y)) == {0, 1}
-    (told,) = train.warnings
-    assert "3 labels per sample, each 0 or 1" in told and "loss='bce'" in told
+    (reported,) = train.warnings
+    assert "3 labels per sample, each 0 or 1" in reported and "loss='bce'" in reported
     assert val.warnings == train.warnings
     with pytest.raises(DataError, match="several labels, each 0 or 1, leave task out"):
         da.load((X, y), task="classification")
@@ -324,19 +324,19 @@ def test_validation_samples_of_another_kind_are_refused(tmp_path):
     (tmp_path / "less.csv").write_text("key,age,answer\nb,3,no")
     (tmp_path / "none.csv").write_text(TABLE)
     (tmp_path / "other.csv").write_text(TABLE + ROWS[0].replace("no", "perhaps"))
-    for val, told in (
+    for val, reported in (
         (tmp_path / "pair.npz", "val must be a table as data is"),
         (tmp_path / "less.csv", "frame must have the columns that were used; it has no note, city"),
         (tmp_path / "none.csv", "it holds column names alone"),
         (tmp_path / "other.csv", "labels in y_val must lie among the 2 classes"),
         (tmp_path / "away.csv", "an existing path"),
     ):
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=reported):
             da.load(whole, ids="key", target="answer", val=val)
-    for val, told in (
+    for val, reported in (
         (tmp_path / "pair.npz", "it is a training and a validation part"),
         (whole, "it is a table"),
         (tmp_path / "named.npz", "must have the class names of data"),
     ):
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=reported):
             da.load((X, Y), val=val)

@@ -145,17 +145,17 @@ ROWS = "key;größe;y\n" + "".join(f"kö{i};{3 * i},25;{'jäin'[i % 2 :]}\n" for
 
 
 @pytest.mark.parametrize(
-    ("encoding", "said"),
+    ("encoding", "predicted"),
     [("utf-8", ""), ("utf-8-sig", ""), ("utf-16", "UTF-16"), ("cp1252", "Windows-1252")],
 )
-def test_separators_decimal_commas_and_encodings_are_found_and_said(tmp_path, encoding, said):
+def test_separators_decimal_commas_and_encodings_are_found_and_said(tmp_path, encoding, predicted):
     (tmp_path / "shop.csv").write_bytes(ROWS.encode(encoding))
     train, _ = da.load(tmp_path / "shop.csv", ids="key")
     assert train.feature_names == ("größe",) and train.class_names == ("jäin", "äin")
     assert np.array_equal(train.x[:, 0], [3 * i + 0.25 for i in range(20)])
     assert train.ids[3] == "kö3"
     (warning,) = train.warnings
-    assert "has columns separated by ';' and has decimal commas" in warning and said in warning
+    assert "has columns separated by ';' and has decimal commas" in warning and predicted in warning
 
 
 def test_damaged_utf8_is_not_read_as_another_encoding(tmp_path):

@@ -68,10 +68,10 @@ def test_it_is_the_estimator_fitted_with_these_weights():
         alone = inner.fit(x, y, sample_weight=weight)
         np.testing.assert_array_equal(ours.predict(x), alone.predict(x))
     target = np.sin(3 * x[:, 0])
-    found = LocalVarianceRegressor(Ridge(alpha=0.1), n_neighbors=10).fit(x, target)
+    result = LocalVarianceRegressor(Ridge(alpha=0.1), n_neighbors=10).fit(x, target)
     weight = local_variance_weights(x, target, 10, 40) * 150
     alone = Ridge(alpha=0.1).fit(x, target, sample_weight=weight)
-    np.testing.assert_allclose(found.predict(x), alone.predict(x))
+    np.testing.assert_allclose(result.predict(x), alone.predict(x))
 
 
 def test_in_pipelines_and_searches():
@@ -79,8 +79,8 @@ def test_in_pipelines_and_searches():
     model = make_pipeline(StandardScaler(), LocalVarianceClassifier(n_neighbors=5))
     own = {"n_neighbors": [5, 15], "max_ratio": [2, 50]}
     grid = {f"localvarianceclassifier__{name}": values for name, values in own.items()}
-    found = GridSearchCV(model, grid, cv=3).fit(x, y)
-    assert found.best_score_ > 0.8
+    result = GridSearchCV(model, grid, cv=3).fit(x, y)
+    assert result.best_score_ > 0.8
     how = {"n_candidates": 4, "min_resources": 40, "cv": 2, "random_state": 0}
     halving = HalvingRandomSearchCV(model, grid, **how)
     assert halving.fit(x, y).best_score_ > 0.7
@@ -145,8 +145,8 @@ def test_a_skorch_net_descends_the_weighted_loss(skorch_net):
 def test_a_skorch_net_in_a_search_with_its_own_validation_split(skorch_net):
     x, y = make_moons(90, noise=0.25, random_state=0)
     ours = LocalVarianceClassifier(skorch_net(), n_neighbors=10)
-    found = GridSearchCV(ours, {"max_ratio": [2, 50]}, cv=2).fit(x.astype(np.float32), y)
-    assert found.predict_proba(x.astype(np.float32)).shape == (90, 2)
+    result = GridSearchCV(ours, {"max_ratio": [2, 50]}, cv=2).fit(x.astype(np.float32), y)
+    assert result.predict_proba(x.astype(np.float32)).shape == (90, 2)
     net = skorch_net().fit(x.astype(np.float32), y)
     assert net.history[-1]["valid_loss"] > 0
     with pytest.raises(SettingError, match='reduction must be "none"'):

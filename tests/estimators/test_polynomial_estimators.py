@@ -43,8 +43,8 @@ def test_parts_give_the_fit_to_all():
     x, y = x[order], y[order]
     settings = {"window": 3, "image_shape": (8, 8), "ridge": 0.3}
     parts = PolynomialClassifier(**settings)
-    for at in np.array_split(np.arange(len(y)), 3):
-        parts.partial_fit(x[at], y[at], classes=np.arange(10))
+    for index in np.array_split(np.arange(len(y)), 3):
+        parts.partial_fit(x[index], y[index], classes=np.arange(10))
     whole = PolynomialClassifier(**settings).fit(x, y)
     np.testing.assert_allclose(
         parts.decision_function(x_test), whole.decision_function(x_test), atol=1e-10

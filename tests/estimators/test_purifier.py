@@ -23,10 +23,12 @@ def test_what_stays_is_what_purify_keeps_and_trains_a_better_model():
     names = np.array(train.class_names)
     purifier = da.Purifier(order="fixed", step=8)
     x, y = purifier.fit_resample(train.x, names[train.y])
-    found = purify(build_model("linear", train), train, order="fixed", step=8)
-    assert 0 < len(found.removed) and list(purifier.sample_indices_) == list(found.keep)
-    np.testing.assert_array_equal(x, train.x[found.keep])
-    np.testing.assert_array_equal(y, names[train.y[found.keep]])
+    purification = purify(build_model("linear", train), train, order="fixed", step=8)
+    assert 0 < len(purification.removed) and list(purifier.sample_indices_) == list(
+        purification.keep
+    )
+    np.testing.assert_array_equal(x, train.x[purification.keep])
+    np.testing.assert_array_equal(y, names[train.y[purification.keep]])
     before, after = (
         LogisticRegression(C=10, max_iter=2000).fit(*part).score(test.x, names[test.y])
         for part in ((train.x, names[train.y]), (x, y))

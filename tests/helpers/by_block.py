@@ -1,4 +1,4 @@
-"""Influence by blocks from its definition: dense Jacobians, one matrix a layer, float64."""
+"""Influence by blocks from its definition: dense Jacobians, one matrix per layer, float64."""
 
 import torch
 from torch.func import functional_call, jacrev, vmap
@@ -13,10 +13,10 @@ def flat(tensors):
 def jacobians(model, x, names):
     """∂f/∂w of a block's tensors, [n, k, p]."""
     weights = {name: dict(model.named_parameters())[name].detach() for name in names}
-    found = vmap(
+    result = vmap(
         jacrev(lambda w, one: functional_call(model, w, (one[None],))[0]), in_dims=(None, 0)
     )(weights, x)
-    return torch.cat([found[name].flatten(2) for name in names], 2)
+    return torch.cat([result[name].flatten(2) for name in names], 2)
 
 
 def losses(f, y):
@@ -42,7 +42,7 @@ def gauss_newton(model, x, y, names, temperature=1.0):
 
 
 def slopes(model, x, function, names):
-    """∂/∂w of one number a sample, a function of its outputs, [n, p]."""
+    """∂/∂w of one number per sample, a function of its outputs, [n, p]."""
     f = model(x).detach().requires_grad_()
     (by_output,) = torch.autograd.grad(function(f).sum(), f)
     return torch.einsum("nkp,nk->np", jacobians(model, x, names), by_output)

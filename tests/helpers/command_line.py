@@ -65,7 +65,7 @@ def planted(folder, names):
 
 
 def listed(folder):
-    """Names of the results in a folder; the manifest of what we wrote stands beside them."""
+    """Names of the results in a folder; the manifest of what we wrote stands with them."""
     names = sorted(p.name for p in Path(folder).iterdir())
     assert ".datassay.json" in names
     return [name for name in names if name != ".datassay.json"]

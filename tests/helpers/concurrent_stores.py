@@ -72,8 +72,8 @@ def outcome(result: Path, expected: dict) -> str:
         return "one line" if "\n" not in line else line
     if not result.exists():
         return "ended"
-    found = np.load(result)
-    same = all(np.array_equal(found[name], array) for name, array in expected.items())
+    samples = np.load(result)
+    same = all(np.array_equal(samples[name], array) for name, array in expected.items())
     return "right bits" if same else "OTHER BITS"
 
 
@@ -100,10 +100,10 @@ def main(folder: Path, rounds: int, kill: bool) -> None:
     expected = dict(np.load(folder / "expected.npz"))
     counts: Counter[str] = Counter()
     for number in range(rounds):
-        place = folder / str(number)
-        place.mkdir()
-        counts.update(round_of(place, kill, expected))
-        shutil.rmtree(place)
+        path = folder / str(number)
+        path.mkdir()
+        counts.update(round_of(path, kill, expected))
+        shutil.rmtree(path)
     sys.stdout.write(json.dumps(counts) + "\n")
 
 

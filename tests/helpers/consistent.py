@@ -9,7 +9,7 @@ GAIN = re.compile(rf"({NUMBER})(?: points)? of [\w² ]+? \(({NUMBER}) to ({NUMBE
 CHANGE = re.compile(rf"{NUMBER} points")
 # What a clause about a gain speaks of → kind of the action.
 ABOUT = {
-    r"correcting (?:them|what)": "mend",
+    r"correcting (?:them|what)": "relabel",
     r"removing (?:them|what)": "remove",
     r"left out|leaving out|others do as well": "drop",
     r"weighing the classes": "balance",
@@ -59,11 +59,11 @@ class _Texts(HTMLParser):
 
 
 def _values(summary):
-    counts, acts = summary["counts"], (summary["acts"] or {"acts": []})["acts"]
+    counts, actions = summary["counts"], (summary["acts"] or {"acts": []})["acts"]
     names = {"n": "train", "suspects": "suspected_label_errors", "review": "to_review"}
-    tried = sum(act["how"] == "retrained" for act in acts)
+    tried = sum(action["how"] == "retrained" for action in actions)
     expected, droppable = round(summary["labels"]["expected_wrong"]), counts["redundant"]
-    own = {"tried": tried, "acts": acts, "expected": expected, "droppable": droppable}
+    own = {"tried": tried, "acts": actions, "expected": expected, "droppable": droppable}
     return own | {name: counts[key] for name, key in names.items()}
 
 
@@ -73,41 +73,44 @@ def _number(text):
 
 def _counted(text, values):
     for pattern, names in COUNTS.items():
-        for found in re.finditer(pattern, text):
-            told = [_number(one) for one in found.groups()]
-            if told != [values[name] for name in names]:
-                yield f"{found[0]!r}, but {[(name, values[name]) for name in names]}"
+        for result in re.finditer(pattern, text):
+            reported = [_number(one) for one in result.groups()]
+            if reported != [values[name] for name in names]:
+                yield f"{result[0]!r}, but {[(name, values[name]) for name in names]}"
     if re.search(r"[Nn]o (?:label|target) (?:stands out|is suspected)|No suspected", text):
         if values["suspects"]:
             yield f"{text!r}, but {values['suspects']} are suspected"
-    if "Not tried: Correcting" in text and any(act["kind"] == "mend" for act in values["acts"]):
+    if "Not tried: Correcting" in text and any(
+        action["kind"] == "relabel" for action in values["acts"]
+    ):
         yield f"{text!r}, but that was tried"
     if "tried none is shown" in text and any(act["verdict"] == "better" for act in values["acts"]):
         yield f"{text!r}, but an action is better"
 
 
-def _gained(clause, values, scale, said):
+def _gained(clause, values, scale, predicted):
     """Problems of a clause that states a gain: its action, numbers, and how sure it is."""
     kinds = [kind for words, kind in ABOUT.items() if re.search(words, clause, re.I)]
-    act = next((a for a in values["acts"] if kinds and a["kind"] == kinds[0]), None)
-    found = GAIN.search(clause)
-    if act is None or found is None:
+    action = next((a for a in values["acts"] if kinds and a["kind"] == kinds[0]), None)
+    match = GAIN.search(clause)
+    if action is None or match is None:
         yield f"{clause!r} states a gain of no action in the summary"
         return
-    told = sorted(abs(_number(one)) for one in found.groups())
-    right = sorted(abs(scale * act[name]) for name in ("gain", "low", "high"))
+    reported = sorted(abs(_number(one)) for one in match.groups())
+    right = sorted(abs(scale * action[name]) for name in ("gain", "low", "high"))
     if any(
-        abs(a - b) > 0.0501 * (1 if scale > 1 else 0.01) for a, b in zip(told, right, strict=True)
+        abs(a - b) > 0.0501 * (1 if scale > 1 else 0.01)
+        for a, b in zip(reported, right, strict=True)
     ):
         yield f"{clause!r}, but its action has {right}"
-    said.setdefault(act["kind"], set()).add(tuple(told))
-    if re.search(r"\bgains\b", clause) and act["verdict"] not in {"better", ""}:
-        yield f"{clause!r}, but the verdict is {act['verdict']!r}"
+    predicted.setdefault(action["kind"], set()).add(tuple(reported))
+    if re.search(r"\bgains\b", clause) and action["verdict"] not in {"better", ""}:
+        yield f"{clause!r}, but the verdict is {action['verdict']!r}"
 
 
 def contradictions(page, summary):
     """What a page says that its summary does not, one sentence each; none: it is consistent."""
-    seen, values, said = _Texts(page), _values(summary), {}
+    seen, values, reported = _Texts(page), _values(summary), {}
     metric = (summary["acts"] or {"metric": ""})["metric"]
     scale = 100 if metric.endswith("accuracy") else 1
     problems = []
@@ -117,21 +120,23 @@ def contradictions(page, summary):
             continue
         for clause in re.split(r"(?<=[a-z)])[.;](?= |$)", text):
             if GAIN.search(clause) or CHANGE.search(clause):
-                problems += _gained(clause, values, scale, said)
+                problems += _gained(clause, values, scale, reported)
     problems += [f"{kind} has {len(texts)} sets of numbers: {texts}"
-                 for kind, texts in said.items() if len(texts) > 1]  # fmt: skip
+                 for kind, texts in reported.items() if len(texts) > 1]  # fmt: skip
     by_words = {act["words"]: act for act in values["acts"]}
     for row in seen.rows:
-        act, interval = (
+        action, interval = (
             by_words.get(row.get("th", "").removesuffix("best")),
             row.get("95 % interval"),
         )
-        if act is None or not interval:
+        if action is None or not interval:
             continue
         gain = next(row[name] for name in row if name.startswith("gain, "))
-        told = sorted(abs(_number(one)) for one in [gain, *interval.split(" to ")])
-        if said.get(act["kind"], {tuple(told)}) != {tuple(told)}:
-            problems.append(f"the table has {told} of {act['kind']}, sentences {said[act['kind']]}")
+        message = sorted(abs(_number(one)) for one in [gain, *interval.split(" to ")])
+        if reported.get(action["kind"], {tuple(message)}) != {tuple(message)}:
+            problems.append(
+                f"the table has {message} of {action['kind']}, sentences {reported[action['kind']]}"
+            )
     if (verdict := summary["verdict"]) not in " ".join(" ".join(seen.found).split()):
         problems.append(f"the page lacks the verdict {verdict!r}")
     return problems

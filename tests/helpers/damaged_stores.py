@@ -63,31 +63,31 @@ def attack(folder: Path, count: int, seed: int = 0) -> Outcome:
     for name, arrays in PIECES.items():
         results.put(name, arrays)
     files = {name: _files(folder / name) for name in stores}
-    outcome, said, log = Outcome(), _Said(), logging.getLogger("datassay.store")
+    outcome, predicted, log = Outcome(), _Said(), logging.getLogger("datassay.store")
     before = log.propagate
-    log.addHandler(said)
+    log.addHandler(predicted)
     log.propagate = False
     try:
         for number in range(count):
             name = random_.choice(list(stores))
             what = _damage(folder / name, files[name], random_)
-            said.lines.clear()
-            happened = _happened(stores[name], folder / name, said)
+            predicted.lines.clear()
+            happened = _happened(stores[name], folder / name, predicted)
             outcome.counts[happened] += 1
             if happened in {WRONG} or happened.startswith(TRACEBACK):
                 outcome.failures.append(f"{seed}/{number}: {name}: {what}: {happened}")
             _restore(folder / name, files[name])
     finally:
-        log.removeHandler(said)
+        log.removeHandler(predicted)
         log.propagate = before
     return outcome
 
 
-def _happened(check, folder, said):
+def _happened(check, folder, predicted):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mended = check(folder)
+            corrected = check(folder)
     except DatassayError as error:
         return (
             REFUSED if "\n" not in str(error) and len(str(error)) < 1000 else f"{TRACEBACK}: long"
@@ -96,7 +96,7 @@ def _happened(check, folder, said):
         return WRONG
     except ANYTHING as error:
         return f"{TRACEBACK}: {type(error).__name__}: {error}"
-    return MENDED if mended or said.lines else SAME
+    return MENDED if corrected or predicted.lines else SAME
 
 
 def _check_features(folder):
@@ -119,17 +119,17 @@ def _check_features(folder):
 
 
 def _check_results(folder):
-    store, mended = ResultStore(folder, MANIFEST), False
+    store, corrected = ResultStore(folder, MANIFEST), False
     for name, arrays in PIECES.items():
         if name in store:
             _equal(store.get(name), arrays)
         else:
-            mended = True
+            corrected = True
             store.put(name, arrays)
     again = ResultStore(folder, MANIFEST)
     for name, arrays in PIECES.items():
         _equal(again.get(name), arrays)
-    return mended
+    return corrected
 
 
 def _equal(found, expected):
@@ -156,7 +156,7 @@ def _restore(folder, files):
             path.write_bytes(content)
 
 
-def _bits(content, at, to, random_):
+def _bits(content, index, to, random_):
     for _ in range(1 + to % 20):
         content[random_.randrange(len(content))] ^= 1 << random_.randrange(8)
     return content
@@ -181,7 +181,7 @@ def _damage(folder, files, random_):
     """Damage one file, or two; says what was done."""
     name, other = random_.choice(list(files)), random_.choice(list(files))
     (kind,) = random_.choices(list(DAMAGES), [often for often, _ in DAMAGES.values()])
-    at, to = random_.randrange(len(files[name])), random_.randrange(256)
+    index, to = random_.randrange(len(files[name])), random_.randrange(256)
     change, path = DAMAGES[kind][1], folder / name
     if kind == "delete":
         path.unlink()
@@ -190,8 +190,8 @@ def _damage(folder, files, random_):
         if kind == "swap":
             (folder / other).write_bytes(files[name])
     else:
-        path.write_bytes(change(bytearray(files[name]), at, to, random_))
-    return f"{kind} of {name} at {at} by {to}, other {other}"
+        path.write_bytes(change(bytearray(files[name]), index, to, random_))
+    return f"{kind} of {name} at {index} by {to}, other {other}"
 
 
 if __name__ == "__main__":  # python tests/helpers/damaged_stores.py COUNT SEED

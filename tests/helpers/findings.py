@@ -185,7 +185,7 @@ def make_findings(samples=None, seed=0, **changes):
         outcome="won",
         verdict="The label issue score won, 0.043 above margin.",
     )
-    found = Findings(
+    result = Findings(
         samples=samples,
         validation=samples,
         information=SampleInformation(information, samples.ids, "functional", 1.0),
@@ -212,4 +212,4 @@ def make_findings(samples=None, seed=0, **changes):
         },
         warnings=("The validation part was split off: 20 % & stratified.",),
     )
-    return replace(found, **changes)
+    return replace(result, **changes)

@@ -34,10 +34,10 @@ def at_minimum(x, targets, loss, ridge):
     return OutputGeometry(features, features.outputs(weights), targets, loss, weights)
 
 
-def dense(at):
+def dense(index):
     """The same geometry with its Jacobians written out."""
-    rows = DenseFeatures(at.features.rows(slice(None)))
-    return OutputGeometry(rows, at.outputs, at.targets, at.loss, at.weights)
+    rows = DenseFeatures(index.features.rows(slice(None)))
+    return OutputGeometry(rows, index.outputs, index.targets, index.loss, index.weights)
 
 
 def sample_loss(weights, rows, target, loss):
@@ -51,16 +51,16 @@ def sample_loss(weights, rows, target, loss):
     return -(target * torch.log_softmax(f, 0)).sum()
 
 
-def pair_matrix(at, weights, keep, ridge, damping):
+def pair_matrix(index, weights, keep, ridge, damping):
     """X(z, z′) over the samples kept, [n, n], all derivatives by autograd."""
-    rows, targets = at.features.rows(slice(None))[keep], at.targets[keep]
+    rows, targets = index.features.rows(slice(None))[keep], index.targets[keep]
 
     def mean_loss(w):
-        losses = torch.func.vmap(sample_loss, (None, 0, 0, None))(w, rows, targets, at.loss)
+        losses = torch.func.vmap(sample_loss, (None, 0, 0, None))(w, rows, targets, index.loss)
         return losses.mean() + 0.5 * ridge * w @ w
 
     per_sample = torch.func.vmap(torch.func.grad(sample_loss), (None, 0, 0, None))
-    gradients = per_sample(weights, rows, targets, at.loss)
+    gradients = per_sample(weights, rows, targets, index.loss)
     hessian = torch.func.jacrev(torch.func.grad(mean_loss))(weights)
     hessian = hessian + damping * torch.eye(len(weights)).double()
     return -gradients @ torch.linalg.solve(hessian, gradients.T)

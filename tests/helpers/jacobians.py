@@ -50,7 +50,7 @@ class Unused(nn.Module):
 
 
 class Tokens(nn.Module):
-    """A dense layer on [n·T, d]: two axes, yet several vectors a sample."""
+    """A dense layer on [n·T, d]: two axes, yet several vectors per sample."""
 
     def __init__(self):
         super().__init__()
@@ -133,7 +133,7 @@ class Named(nn.Module):
 
 
 class Pairs(nn.Module):
-    """A convolution that sees several images a sample."""
+    """A convolution that sees several images per sample."""
 
     def __init__(self):
         super().__init__()
@@ -222,17 +222,17 @@ def oracle(model, x):
 
 def full(blocks):
     """The factors multiplied out, {parameter name: [n, k, size]}."""
-    found = {}
+    results = {}
     for name, block in blocks.items():
         if isinstance(block, DenseFactors):
             prefix = f"{name}." if name else ""
             outer = torch.einsum("nko,ni->nkoi", block.gradients, block.inputs)
-            found[f"{prefix}weight"] = outer.flatten(2)
+            results[f"{prefix}weight"] = outer.flatten(2)
             if block.bias:
-                found[f"{prefix}bias"] = block.gradients
+                results[f"{prefix}bias"] = block.gradients
         else:
-            found[name] = block
-    return found
+            results[name] = block
+    return results
 
 
 def blocks_of(case, n=6):

@@ -101,7 +101,7 @@ def trainings(phi, r, kind, eta, steps, penalty, groups=None, eta_without=None):
 
 
 def brute_force(phi, r, val_phi, kind, eta, steps, penalty, eta_without=None):
-    """held_out [n, k], prediction_change [n], weight_change [n], one retraining a sample."""
+    """held_out [n, k], prediction_change [n], weight_change [n], one retraining per sample."""
     full, without = trainings(phi, r, kind, eta, steps, penalty, eta_without=eta_without)
     held, change = torch.einsum("nbp,npc->nbc", phi, without).flatten(1), full - without
     prediction = (val_phi.flatten(0, 1) @ change).square().sum((1, 2))

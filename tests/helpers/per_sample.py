@@ -13,17 +13,19 @@ from datassay.collect.layers import matrix
 def by_autograd(model, batch, values, n, names):
     """{parameter: [n, ...]}, by definition."""
     tensors = [dict(model.named_parameters())[name].requires_grad_() for name in names]
-    found = []
+    results = []
     for i in range(n):
         value = values(model, rows(batch, slice(i, i + 1))).sum()
-        found.append(torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True))
-    columns = zip(*found, strict=True)
+        results.append(
+            torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
+        )
+    columns = zip(*results, strict=True)
     return {name: torch.stack(list(each)) for name, each in zip(names, columns, strict=True)}
 
 
 def by_parameter(model, blocks, gradients):
     """The engine's blocks taken apart, {parameter: [n, ...]}."""
-    named, found = dict(model.named_parameters()), {}
+    named, results = dict(model.named_parameters()), {}
     for block in blocks:
         if block.name not in gradients:
             continue
@@ -33,10 +35,10 @@ def by_parameter(model, blocks, gradients):
         elif block.has_bias:
             whole, bias = whole[..., :-1], whole[..., -1]
         if block.has_bias:
-            found[block.parameters[1]] = bias
+            results[block.parameters[1]] = bias
         shape = named[block.parameters[0]].shape
-        found[block.parameters[0]] = whole.reshape(-1, *shape)
-    return found
+        results[block.parameters[0]] = whole.reshape(-1, *shape)
+    return results
 
 
 def check(model, batch, n, loss="auto", parameters=None, device=None):

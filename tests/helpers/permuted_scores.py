@@ -60,42 +60,42 @@ def images(n: int = 60, size: int = 20) -> Sets:
     rng = np.random.default_rng(5)
     y = rng.integers(0, 3, n + n // 3)
     x = rng.normal(size=(len(y), 1, size, size)).astype(np.float32)
-    for place in range(3):
-        x[y == place, :, 5 * place : 5 * place + 6] += 1
+    for index in range(3):
+        x[y == index, :, 5 * index : 5 * index + 6] += 1
     return load((x[:n], y[:n], x[n:], y[n:]))
 
 
 def all_scores(sets: Sets, form: tuple[str, dict]) -> dict[str, np.ndarray]:
-    """Every score by the samples' ids; what is not one value a sample as it is."""
+    """Every score by the samples' ids; what is not one value per sample as it is."""
     (train, val), (network, settings) = sets, form
     lin = collect(build_model(network, train), train, val, **settings)
     by_id = np.argsort(train.ids)
-    found = {
+    results = {
         name: values if name.startswith("learning curve") else values.take(by_id, values.ndim - 1)
         for name, values in scores(lin, n_partners=len(train)).items()
     }
     # Parts that the ids draw, so that both orders have the same groups.
     parts = train.ids.astype(int) % 7
     for smoothing in ("functional", "isotropic"):
-        found[f"group information {smoothing}"] = group_information(
+        results[f"group information {smoothing}"] = group_information(
             lin, parts, smoothing=smoothing, steps=500
         ).information
-    return found
+    return results
 
 
 def decisions(sets: Sets) -> dict[str, np.ndarray]:
     """What purify removes, in order, and the weights by local variance."""
     train, val = sets
     by_id = np.argsort(train.ids)
-    found = {}
+    results = {}
     if train.x.ndim == 2:
         inputs = standardized_inputs(train)
-        found["weight"] = local_variance_weights(inputs, train.y)[by_id]
+        results["weight"] = local_variance_weights(inputs, train.y)[by_id]
         if train.is_classification:
             model = build_model("logistic", train)
             done = purify(model, train, val, step=1, stop="none", max_fraction=0.05)
-            found["purify order"] = done.ids[done.removed].astype(float)
-    return found
+            results["purify order"] = done.ids[done.removed].astype(float)
+    return results
 
 
 def differences(sets: Sets, compute: Callable[[Sets], dict], seed: int = 0) -> dict[str, float]:

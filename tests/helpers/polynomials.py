@@ -30,5 +30,5 @@ def samples(n, kind, seed):
 
 @cache
 def surrogate_findings(kind, **settings):
-    asked = PolynomialSettings(command="datassay polynomial <x>", **settings)
-    return run(samples(120, kind, 0), samples(40, kind, 1), asked)
+    wanted = PolynomialSettings(command="datassay polynomial <x>", **settings)
+    return run(samples(120, kind, 0), samples(40, kind, 1), wanted)

@@ -141,10 +141,10 @@ def focus(browser):
 def until(browser, script, seconds=30):
     """Wait until a script gives something true; gives it."""
     end = time.monotonic() + seconds
-    while not (found := browser.execute_script(script)):
+    while not (result := browser.execute_script(script)):
         assert time.monotonic() < end, script
         time.sleep(0.02)
-    return found
+    return result
 
 
 def part(browser, name):

@@ -32,12 +32,12 @@ def scores(lin, n_partners=30):
     loo, issues = leave_one_out(lin, steps=500), label_issues(lin)
     influence = linear_influence(lin, ridge=issues.ridge, n_partners=n_partners)
     curve = learning_curve(lin, loo.run)
-    found = {
+    results = {
         f"{s} information": sample_information(lin, loo=loo, smoothing=s).information
         for s in SMOOTHINGS
     }
     arrays = {n: getattr(curve, n) for n in curve.__slots__}
-    return found | {
+    return results | {
         "prediction change": loo.prediction_change,
         "weight change": loo.weight_change,
         "label issue score": issues.score,

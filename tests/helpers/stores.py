@@ -41,5 +41,5 @@ def check_all_there(store, seed=0):
     assert store.survey().complete == tuple(range(N_CHUNKS))
     for number in range(N_CHUNKS):
         for name, expected in values(number, seed).items():
-            found = store.get(number, name)
-            assert found.dtype == expected.dtype and np.array_equal(found, expected)
+            result = store.get(number, name)
+            assert result.dtype == expected.dtype and np.array_equal(result, expected)

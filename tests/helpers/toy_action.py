@@ -6,7 +6,7 @@ from datassay.act import Action, ActionKind, removal
 
 
 def propose(samples, scores) -> Action:
-    """Leave out every tenth sample; beside it as many at random."""
+    """Leave out every tenth sample, compared with as many at random."""
     return removal("thin", "Thin out", samples, np.arange(len(samples)) % 10 == 0, scores.seed)
 
 

@@ -23,13 +23,13 @@ def imported(name):
 def texts(n=4, labels="class"):
     """Samples as dictionaries, of different lengths; labels of the text, of each token, or none."""
     generator = torch.Generator().manual_seed(3)
-    found = []
+    results = []
     for i in range(n):
         size = 3 + (2 * i) % (LONGEST - 2)
         ids = torch.randint(1, WORDS, (size,), generator=generator).tolist()
         own = {"class": {"labels": i % 2}, "token": {"labels": [v % 3 for v in ids]}}
-        found.append({"input_ids": ids, **own.get(labels, {})})
-    return found
+        results.append({"input_ids": ids, **own.get(labels, {})})
+    return results
 
 
 def images(n=4):

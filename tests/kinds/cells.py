@@ -43,16 +43,16 @@ def of_samplers() -> list[Cell]:
 
 def of_queries() -> list[Cell]:
     """Each kind of queries that lack classes, beside arrays and a loader."""
-    beside = [
+    further = [
         ("arrays", "", "every class"), ("arrays", "", "a class missing"), ("arrays", "", "names"),
         ("arrays", "", "tens"), ("own Dataset", "shuffle=True", "every class"),
         ("own Dataset", "in order", "one class"),
     ]  # fmt: skip
     return [
-        Cell(kind, sampler, AUTO, targets, asked, queries)
-        for (kind, sampler, targets), asked, queries in product(beside, ASKED, LABELLED)
-        if asked in {"some", "unknown"} or (asked == "one" and targets == "every class")
-        if asked == "some" or queries != "the training samples"
+        Cell(kind, sampler, AUTO, targets, wanted, queries)
+        for (kind, sampler, targets), wanted, queries in product(further, ASKED, LABELLED)
+        if wanted in {"some", "unknown"} or (wanted == "one" and targets == "every class")
+        if wanted == "some" or queries != "the training samples"
     ] + [Cell("arrays", "", AUTO, "names", "indices", queries) for queries in LABELLED[:-1]]
 
 
@@ -69,8 +69,8 @@ def of_unlabelled() -> list[Cell]:
 def of_query_samplers() -> list[Cell]:
     """Each sampler beside queries."""
     return [
-        Cell(kind, sampler, AUTO, "every class", asked, "a loader", drawn)
-        for (kind, sampler), asked, drawn in product(
+        Cell(kind, sampler, AUTO, "every class", wanted, "a loader", drawn)
+        for (kind, sampler), wanted, drawn in product(
             [("arrays", ""), ("own Dataset", "in order")], ("all", "some"), SAMPLERS
         )
     ]
@@ -92,13 +92,13 @@ def of_losses() -> list[Cell]:
 def drawn() -> list[Cell]:
     """All else, at random: kinds of training samples × samplers × losses × targets × queries."""
     rng = np.random.default_rng(SEED)
-    found: list[Cell] = []
+    results: list[Cell] = []
     starts = [
         *((kind, "") for kind in given.KINDS),
         *product(given.MAPPED, SAMPLERS),
         *(("IterableDataset", order) for order in ORDERS),
     ]
-    while len(found) < DRAWN:
+    while len(results) < DRAWN:
         bare = rng.random() < 0.4  # else loaders, of which there are more kinds, would be all
         kind, sampler = starts[rng.integers(len(given.KINDS) if bare else len(starts))]
         loss = str(rng.choice(list(FITS)))
@@ -115,8 +115,8 @@ def drawn() -> list[Cell]:
         if query in UNLABELLED:
             cell = replace(cell, measure="output")
         if is_possible(cell):
-            found.append(cell)
-    return found
+            results.append(cell)
+    return results
 
 
 GROUPS = {

@@ -77,7 +77,7 @@ def made(cell: Cell, folder: Path) -> Any:
 
 def refusal(cell: Cell, folder: Path) -> str:
     """What is wrong where an index must be refused."""
-    return judge.outcome(Expected("refuses"), lambda: made(cell, folder), lambda found: "")
+    return judge.outcome(Expected("refuses"), lambda: made(cell, folder), lambda result: "")
 
 
 def query_failure(cell: Cell, index: Any) -> str:
@@ -85,7 +85,7 @@ def query_failure(cell: Cell, index: Any) -> str:
     return judge.outcome(
         expected(cell, judge.N),
         lambda: index.query(judge.queries_of(cell), top=None, measure=cell.measure),
-        lambda found: judge.difference(cell, found, ROUNDING),
+        lambda result: judge.difference(cell, result, ROUNDING),
     )
 
 
@@ -95,13 +95,13 @@ def append_failure(cell: Cell, kind: str, folder: Path) -> str:
     data = given.KINDS["own Dataset" if kind == "a loader" else kind](x, y)
     data = DataLoader(data, batch_size=4) if kind == "a loader" else data
     must = expected(replace(cell, queries=kind), judge.N)
-    asked = replace(cell, asked="some") if cell.targets in LABELS else cell
+    wanted = replace(cell, asked="some") if cell.targets in LABELS else cell
 
     def ask() -> Any:
         index = made(cell, folder).append(data)
-        return index.query(judge.queries_of(asked), top=None, measure=cell.measure)
+        return index.query(judge.queries_of(wanted), top=None, measure=cell.measure)
 
-    return judge.outcome(must, ask, lambda found: _appended(asked, y, found))
+    return judge.outcome(must, ask, lambda result: _appended(wanted, y, result))
 
 
 def _appended(cell: Cell, y: np.ndarray, found: Any) -> str:

@@ -77,7 +77,7 @@ def coded(cell: Cell, y: np.ndarray, *, smoothed: bool) -> Tensor | None:
         return torch.tensor(y).double()
     classes = cell.classes
     if y.dtype.kind != "U" and classes and isinstance(classes[0], str):
-        classes = list(range(K))  # whole numbers beside names: outputs
+        classes = list(range(K))  # whole numbers with names: outputs
     if classes is None or not np.isin(y, [*classes, IGNORED]).all():
         return None
     hard = torch.tensor(y[:, None] == np.array(classes)).double()
@@ -208,8 +208,8 @@ def failure(cell: Cell, ask: Callable[[Cell, list[str]], Any] = answer) -> str:
         wrong = difference(cell, found) or _of_method(cell, found.method)
         if wrong or must.outcome != "warns":
             return wrong
-        told = " ".join(found.warnings)
-        missing = [p for p in must.mentions if not re.search(p, told, re.IGNORECASE)]
+        message = " ".join(found.warnings)
+        missing = [p for p in must.mentions if not re.search(p, message, re.IGNORECASE)]
         return f"said nothing of {missing}" if missing else ""
 
     return outcome(must, lambda: ask(cell, work), right, lambda e: _refused(cell, must, e, work))
@@ -223,13 +223,13 @@ def outcome(
 ) -> str:
     """What is wrong with what comes of a question: an answer, a refusal, or anything else."""
     try:
-        found = ask()
+        result = ask()
     except DatassayError as error:
         allowed = must.outcome in {"refuses", "either"}
         return refused(error) if allowed else f"refused: {str(error)[:200]}"
     except Exception as error:  # noqa: BLE001  the judge tells of whatever comes
         return f"raised {type(error).__name__}: {str(error)[:200]}"
-    return "answered, where it must refuse" if must.outcome == "refuses" else right(found)
+    return "answered, where it must refuse" if must.outcome == "refuses" else right(result)
 
 
 def _of_method(cell: Cell, method: str) -> str:
@@ -242,8 +242,8 @@ def _refused(cell: Cell, must: Expected, error: DatassayError, work: list[str]) 
     # Labels of a loader are looked at as the first pass over it comes to them.
     if work and not (cell.targets == "a class too many" and set(work) == {"fit the curvature"}):
         return f"refused after work ({work[0]}): {str(error)[:100]}"
-    told = re.search("|".join(must.mentions), str(error), re.IGNORECASE)
-    return "" if told else f"refused without a mention of {must.mentions}: {str(error)[:200]}"
+    reported = re.search("|".join(must.mentions), str(error), re.IGNORECASE)
+    return "" if reported else f"refused without a mention of {must.mentions}: {str(error)[:200]}"
 
 
 def difference(cell: Cell, found: Any, most: float = 1e-6) -> str:

@@ -31,19 +31,19 @@ class Table:
     cell: Callable[[str, str], Cell | None]
 
     def cells(self) -> list[Cell]:
-        found = [self.cell(row, column) for row in self.rows for column in self.columns]
-        return [cell for cell in found if cell is not None and is_possible(cell)]
+        results = [self.cell(row, column) for row in self.rows for column in self.columns]
+        return [cell for cell in results if cell is not None and is_possible(cell)]
 
     def markdown(self) -> str:
         lines = [f"| {self.corner} | {' | '.join(self.columns)} |",
                  "|---" * (len(self.columns) + 1) + "|"]  # fmt: skip
         for row in self.rows:
             cells = [self.cell(row, column) for column in self.columns]
-            lines.append(f"| {row} | {' | '.join(map(_said, cells))} |")
+            lines.append(f"| {row} | {' | '.join(map(_predictions, cells))} |")
         return f"## {self.title}\n\n" + "\n".join(lines)
 
 
-def _said(cell: Cell | None) -> str:
+def _predictions(cell: Cell | None) -> str:
     if cell is None or not is_possible(cell):
         return IMPOSSIBLE
     return SAID[expected(cell, N).outcome]
@@ -64,20 +64,20 @@ def _of_train(row: str, column: str) -> Cell:
 
 
 BESIDE = {
-    "beside arrays": ("arrays", "", "every class", "some"),
-    "beside names": ("arrays", "", "names", "some"),
-    "numbers beside names": ("arrays", "", "names", "indices"),
-    "beside a loader": ("own Dataset", "shuffle=True", "every class", "some"),
+    "with arrays": ("arrays", "", "every class", "some"),
+    "with names": ("arrays", "", "names", "some"),
+    "numbers with names": ("arrays", "", "names", "indices"),
+    "with a loader": ("own Dataset", "shuffle=True", "every class", "some"),
     "a class nobody has": ("arrays", "", "every class", "unknown"),
 }
 WITHOUT = {"'output'": "output", "'loss'": "loss"}
 
 
 def _of_queries(row: str, column: str) -> Cell | None:
-    kind, sampler, targets, asked = BESIDE[column]
-    if row == "the training samples" and asked != "some":
+    kind, sampler, targets, wanted = BESIDE[column]
+    if row == "the training samples" and wanted != "some":
         return None
-    return Cell(kind, sampler, AUTO, targets, asked, row)
+    return Cell(kind, sampler, AUTO, targets, wanted, row)
 
 
 def _without_labels(row: str, column: str) -> Cell:

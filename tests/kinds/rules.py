@@ -244,9 +244,9 @@ class Cell:
 def expected(cell: Cell, n: int) -> Expected:
     """The outcome, by the rules."""
     of_loss = Expected(cell.fit.outcome, cell.fit.mentions)
-    found = [_of_rows(cell, n), of_loss, _of_classes(cell), _of_queries(cell, n)]
+    results = [_of_rows(cell, n), of_loss, _of_classes(cell), _of_queries(cell, n)]
     for outcome in ("refuses", "either", "warns"):
-        same = [one for one in found if one.outcome == outcome]
+        same = [one for one in results if one.outcome == outcome]
         if same:  # of several errors, any may come first
             is_open = any(not one.mentions for one in same)
             return Expected(outcome, () if is_open else sum((one.mentions for one in same), ()))
@@ -287,7 +287,7 @@ def _of_queries(cell: Cell, n: int) -> Expected:
         return Expected("either")  # only the loss knows which labels it takes
     if cell.asked == "unknown" and cell.measure != "output":
         return Expected("refuses", ("bee|numbers",) if words else ("class|label",))
-    if cell.asked in {"unknown", "indices"}:  # labels that are not used; numbers beside names
+    if cell.asked in {"unknown", "indices"}:  # labels that are not used; numbers with names
         return Expected("either")
     if cell.query_sampler:
         return Expected(given.samplers(n)[cell.query_sampler].as_queries)

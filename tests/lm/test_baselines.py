@@ -1,4 +1,4 @@
-"""Text rivals: BM25 by its formula, embeddings by their definition."""
+"""Text baselines: BM25 by its formula, embeddings by their definition."""
 
 import math
 
@@ -12,7 +12,7 @@ from helpers import language_models as tiny
 
 def test_bm25_by_hand():
     texts = ["the cat sat", "a dog", "The CAT, the cat!", "birds"]
-    found = da.lm.bm25(texts, "cat on the mat")
+    result = da.lm.bm25(texts, "cat on the mat")
     lengths, mean = (3, 2, 4, 1), 2.5
     idf = math.log(1 + (4 - 2 + 0.5) / (2 + 0.5))  # both words stand in two texts
 
@@ -20,7 +20,7 @@ def test_bm25_by_hand():
         return idf * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / mean))
 
     np.testing.assert_allclose(
-        found, [2 * part(1, lengths[0]), 0, 2 * part(2, lengths[2]), 0], rtol=1e-12
+        result, [2 * part(1, lengths[0]), 0, 2 * part(2, lengths[2]), 0], rtol=1e-12
     )
     with pytest.raises(da.DatassayError, match="texts must be a list of strings"):
         da.lm.bm25("the cat", "cat")
@@ -33,7 +33,7 @@ def test_embeddings_are_mean_last_states(longest):
     texts = [*tiny.sentences(5), " ".join(["cat"] * longest)]
     samples = da.lm.token_samples(model, tokenizer, texts, too_long="truncate")
     query = tokenizer("the dog ran")["input_ids"]
-    found = da.lm.embedding_similarity(model, samples, query)
+    result = da.lm.embedding_similarity(model, samples, query)
     assert model.training  # it is put back
 
     def mean(ids):
@@ -45,7 +45,7 @@ def test_embeddings_are_mean_last_states(longest):
         float(torch.cosine_similarity(mean(ids[: tiny.CONTEXT]), mean(query), dim=0))
         for ids in tokenizer(texts)["input_ids"]
     ]
-    np.testing.assert_allclose(found, truth, rtol=1e-9)
+    np.testing.assert_allclose(result, truth, rtol=1e-9)
 
 
 def test_windows_of_a_text_are_one_mean(model, tokenizer):
@@ -54,13 +54,13 @@ def test_windows_of_a_text_are_one_mean(model, tokenizer):
 
     def last(ids):
         with torch.no_grad():
-            found = model(input_ids=torch.tensor(ids)[None], output_hidden_states=True)
-        return found.hidden_states[-1][0]
+            outcome = model(input_ids=torch.tensor(ids)[None], output_hidden_states=True)
+        return outcome.hidden_states[-1][0]
 
     states = [
         last(sample["input_ids"])[first - begin : end - begin]
         for (begin, first, end), sample in zip(samples.spans, samples, strict=True)
     ]
     truth = torch.cosine_similarity(torch.cat(states).mean(0), last(query).mean(0), dim=0)
-    found = da.lm.embedding_similarity(model, samples, query)
-    assert found.tolist() == pytest.approx([float(truth)], rel=1e-9)
+    result = da.lm.embedding_similarity(model, samples, query)
+    assert result.tolist() == pytest.approx([float(truth)], rel=1e-9)

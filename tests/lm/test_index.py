@@ -19,8 +19,8 @@ def made(tmp_path_factory):
     torch.manual_seed(0)
     model, tokenizer = tiny.gpt2().double().eval(), tiny.tokenizer()
     samples = da.lm.token_samples(model, tokenizer, TEXTS)
-    place = tmp_path_factory.mktemp("index") / "ix"
-    return model, tokenizer, da.index(model, samples, place, **EXACT)
+    path = tmp_path_factory.mktemp("index") / "ix"
+    return model, tokenizer, da.index(model, samples, path, **EXACT)
 
 
 def ask(made, texts=TEXTS, index=None, **settings):
@@ -30,19 +30,19 @@ def ask(made, texts=TEXTS, index=None, **settings):
 
 
 def test_effects_are_those_that_it_keeps(made, tmp_path):
-    found = ask(made)
+    result = ask(made)
     model, tokenizer, kept = made
     ids = tokenizer("".join(ASKED.values()))["input_ids"]
     last = [{"input_ids": ids, "labels": [-100] * (len(ids) - 1) + ids[-1:]}]
     own = kept.query(last, measure="loss", top=None).effect[:, 0]
     samples = da.lm.token_samples(model, tokenizer, TEXTS)
     truth = -np.bincount(samples.text, own)
-    np.testing.assert_allclose(found.effect[:, -1], truth, rtol=1e-4, atol=1e-6)
-    assert found.attribution.method.startswith("index")
-    assert found.ids.tolist() == list(range(len(TEXTS)))  # windows are added up
+    np.testing.assert_allclose(result.effect[:, -1], truth, rtol=1e-4, atol=1e-6)
+    assert result.attribution.method.startswith("index")
+    assert result.ids.tolist() == list(range(len(TEXTS)))  # windows are added up
     few = da.index(model, samples, tmp_path / "few", width=40, precision="float64", keep="float32")
     assert few.width == 40
-    for one in (found, ask(made, index=few)):
+    for one in (result, ask(made, index=few)):
         for part in one.parts:
             apart = np.abs(part.effect.sum(0) - one.effect[part.text]).max()
             assert apart < 1e-5 * np.abs(one.effect).max()
@@ -61,10 +61,10 @@ def test_it_opens_with_the_model_loaded_in_another_process(tokenizer, tmp_path):
     other = loaded()  # what transformers hashes there is another number in each process
     other.generation_config._original_object_hash += 1
     index = da.open_index(tmp_path / "ix", other)
-    found = da.lm.influence(
+    attribution = da.lm.influence(
         other, tokenizer, TEXTS[:4], index=index, baselines=False, top=1, **ASKED
     )
-    assert found.effect.shape == (4, 5)
+    assert attribution.effect.shape == (4, 5)
 
 
 OTHER = list(reversed(TEXTS[:7]))

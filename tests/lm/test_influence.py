@@ -37,41 +37,41 @@ def gradient(model, value):
 def test_effects_are_products_of_gradients(model, tokenizer):
     """With P = I: of each text, and of each of its tokens."""
     texts = tiny.sentences(6)
-    found = ask(model, tokenizer, texts, method="tracin", top=6)
+    result = ask(model, tokenizer, texts, method="tracin", top=6)
     ids = tokenizer(ASKED["prompt"] + ASKED["answer"])["input_ids"]
-    asked = log_probabilities(model, ids)[1:]  # the prompt is two tokens
-    np.testing.assert_allclose(found.log_probability, asked.detach(), rtol=1e-12)
-    assert found.tokens == (" sat", " under", " the", " red", " tree")
-    towards = torch.stack([gradient(model, value) for value in asked])
-    assert [part.text for part in found.parts] == list(range(6))
-    for part in found.parts:
+    wanted = log_probabilities(model, ids)[1:]  # the prompt is two tokens
+    np.testing.assert_allclose(result.log_probability, wanted.detach(), rtol=1e-12)
+    assert result.tokens == (" sat", " under", " the", " red", " tree")
+    towards = torch.stack([gradient(model, value) for value in wanted])
+    assert [part.text for part in result.parts] == list(range(6))
+    for part in result.parts:
         own = log_probabilities(model, tokenizer(texts[part.text])["input_ids"])
         slopes = torch.stack([gradient(model, value) for value in own])
         truth = (slopes @ towards.T).numpy()  # a loss is minus its log-probability
         np.testing.assert_allclose(part.effect[1:], truth, rtol=1e-9, atol=1e-12)
         assert not part.effect[0].any()
-        np.testing.assert_allclose(found.effect[part.text], truth.sum(0), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(result.effect[part.text], truth.sum(0), rtol=1e-9, atol=1e-12)
         assert "".join(part.tokens.pieces) == part.content == texts[part.text]
     whole = ask(model, tokenizer, texts, method="tracin", per_token=False, top=0)
-    np.testing.assert_allclose(whole.effect[:, 0], found.effect.sum(1), rtol=1e-9)
+    np.testing.assert_allclose(whole.effect[:, 0], result.effect.sum(1), rtol=1e-9)
     assert whole.tokens == (" sat under the red tree",)
-    assert whole.log_probability[0] == pytest.approx(found.log_probability.sum())
+    assert whole.log_probability[0] == pytest.approx(result.log_probability.sum())
     mean = ask(model, tokenizer, texts, method="tracin", reduction="mean", top=0)
     tokens = [len(tokenizer(text)["input_ids"]) - 1 for text in texts]
-    np.testing.assert_allclose(found.effect, mean.effect * np.array(tokens)[:, None], rtol=1e-9)
+    np.testing.assert_allclose(result.effect, mean.effect * np.array(tokens)[:, None], rtol=1e-9)
 
 
 def test_a_step_on_a_text_raises_what_its_effect_says(model, tokenizer):
     texts = [*tiny.sentences(4), "the cat sat under the red tree"]
-    found = ask(model, tokenizer, texts, method="tracin", per_token=False)
+    result = ask(model, tokenizer, texts, method="tracin", per_token=False)
     ids = tokenizer(ASKED["prompt"] + ASKED["answer"])["input_ids"]
-    for text, effect in zip(texts, found.effect[:, 0], strict=True):
+    for text, effect in zip(texts, result.effect[:, 0], strict=True):
         step = gradient(model, -log_probabilities(model, tokenizer(text)["input_ids"]).sum())
         before = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
         torch.nn.utils.vector_to_parameters(before - 1e-7 * step, model.parameters())
         after = log_probabilities(model, ids)[1:].sum().item()
         torch.nn.utils.vector_to_parameters(before, model.parameters())
-        assert (after - found.log_probability[0]) / 1e-7 == pytest.approx(effect, rel=1e-3)
+        assert (after - result.log_probability[0]) / 1e-7 == pytest.approx(effect, rel=1e-3)
 
 
 def with_adapters():
@@ -104,29 +104,29 @@ def test_effects_of_tokens_add_up(tokenizer, case):
     make, settings = MODELS[case]
     model = make().double()
     texts = tiny.sentences(8)
-    found = ask(model, tokenizer, texts, top=8, **settings)
-    assert len(found.parts) == 8
-    scale = np.abs(found.effect).max()
-    for part in found.parts:  # a Llama normalises in float32
-        assert np.abs(part.effect.sum(0) - found.effect[part.text]).max() < 1e-6 * scale
-    assert found.effect.shape == (8, 1 if "per_token" in settings else 5)
-    assert np.isfinite(found.effect).all() and scale > 0
+    result = ask(model, tokenizer, texts, top=8, **settings)
+    assert len(result.parts) == 8
+    scale = np.abs(result.effect).max()
+    for part in result.parts:  # a Llama normalises in float32
+        assert np.abs(part.effect.sum(0) - result.effect[part.text]).max() < 1e-6 * scale
+    assert result.effect.shape == (8, 1 if "per_token" in settings else 5)
+    assert np.isfinite(result.effect).all() and scale > 0
 
 
 def test_windows_add_up_to_their_text(model, tokenizer):
     texts = [*tiny.sentences(4), " ".join(tiny.sentences(4, seed=1))]
-    found = ask(model, tokenizer, texts, method="tracin", context=8, overlap=3)
+    result = ask(model, tokenizer, texts, method="tracin", context=8, overlap=3)
     samples = da.lm.token_samples(model, tokenizer, texts, context=8, overlap=3)
     towards = gradient(
         model, log_probabilities(model, tokenizer("".join(ASKED.values()))["input_ids"])[1:].sum()
     )
     truth = 0.0
-    for place in samples.positions_of([4]):
-        begin, first, _ = samples.spans[place]
-        own = log_probabilities(model, samples[int(place)]["input_ids"].tolist())
+    for position in samples.positions_of([4]):
+        begin, first, _ = samples.spans[position]
+        own = log_probabilities(model, samples[int(position)]["input_ids"].tolist())
         truth += float(gradient(model, own[max(first - begin - 1, 0) :].sum()) @ towards)
-    assert found.effect[4].sum() == pytest.approx(truth, rel=1e-9)
-    assert found.attribution.self_influence is None  # no sum over windows
+    assert result.effect[4].sum() == pytest.approx(truth, rel=1e-9)
+    assert result.attribution.self_influence is None  # no sum over windows
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
@@ -137,29 +137,37 @@ def test_a_learned_text_is_found_by_its_continuation(tokenizer, kind):
     torch.manual_seed(0)
     texts = tiny.sentences(30, shortest=5)
     model = tiny.train(getattr(tiny, kind)().double(), tokenizer, texts, steps=60)
-    for place in (3, 17):
-        words = texts[place].split()
+    for position in (3, 17):
+        words = texts[position].split()
         start, rest = " ".join(words[:2]) + " ", " ".join(words[2:])
-        found = da.lm.influence(model, tokenizer, texts, rest, prompt=start, top=1, temperature=2.0)
-        assert found.effect.sum(1).argmax() == place
-        assert found.parts and found.bm25 is not None and found.bm25.argmax() == place
-        assert found.embedding is not None and found.embedding.argmax() == place
-        ours = next(part for part in found.parts if part.text == place)
+        attribution = da.lm.influence(
+            model, tokenizer, texts, rest, prompt=start, top=1, temperature=2.0
+        )
+        assert attribution.effect.sum(1).argmax() == position
+        assert (
+            attribution.parts
+            and attribution.bm25 is not None
+            and attribution.bm25.argmax() == position
+        )
+        assert attribution.embedding is not None and attribution.embedding.argmax() == position
+        ours = next(part for part in attribution.parts if part.text == position)
         assert ours.effect.sum(1).argmax() >= 2  # what is asked about, not its prompt
 
 
 def test_tables(model, tokenizer):
     texts = tiny.sentences(6)
-    found = da.lm.influence(model, tokenizer, texts, ids=list("abcdef"), **ASKED)
-    table = found.to_table()
+    attribution = da.lm.influence(model, tokenizer, texts, ids=list("abcdef"), **ASKED)
+    table = attribution.to_table()
     assert table.column_names == ["id", "effect", "bm25", "embedding", "effect_by_token"]
     assert table["id"].to_pylist() == list("abcdef")
-    np.testing.assert_array_equal(np.stack(table["effect_by_token"].to_pylist()), found.effect)
-    rows = found.to_token_table()
-    first = found.parts[0]
+    np.testing.assert_array_equal(
+        np.stack(table["effect_by_token"].to_pylist()), attribution.effect
+    )
+    rows = attribution.to_token_table()
+    first = attribution.parts[0]
     assert rows["token"].to_pylist()[: len(first.tokens.pieces)] == list(first.tokens.pieces)
-    assert found.attribution.measure == "log_probability"
-    assert found.attribution.to_table().num_rows
+    assert attribution.attribution.measure == "log_probability"
+    assert attribution.attribution.to_table().num_rows
 
 
 def test_several_models_are_averaged(tokenizer):
@@ -169,17 +177,17 @@ def test_several_models_are_averaged(tokenizer):
         models.append(tiny.gpt2().double())
     texts = tiny.sentences(5)
     both = [ask(m, tokenizer, texts, top=5, seed=i) for i, m in enumerate(models)]
-    found = ask(models, tokenizer, texts, top=5)
-    np.testing.assert_allclose(found.effect, (both[0].effect + both[1].effect) / 2, rtol=1e-9)
-    for part in found.parts:
-        np.testing.assert_allclose(part.effect.sum(0), found.effect[part.text], rtol=1e-8)
+    result = ask(models, tokenizer, texts, top=5)
+    np.testing.assert_allclose(result.effect, (both[0].effect + both[1].effect) / 2, rtol=1e-9)
+    for part in result.parts:
+        np.testing.assert_allclose(part.effect.sum(0), result.effect[part.text], rtol=1e-8)
 
 
 def test_what_the_tokenizer_adds_is_no_part_of_the_answer(model):
     texts = tiny.sentences(5)
-    found = ask(model, tiny.tokenizer(begin=True), texts, prompt="", answer="cat ran", top=5)
-    assert found.tokens == ("cat", " ran")  # <s> stands before the first
-    assert found.parts[0].tokens.pieces[0] == "<s>"
+    result = ask(model, tiny.tokenizer(begin=True), texts, prompt="", answer="cat ran", top=5)
+    assert result.tokens == ("cat", " ran")  # <s> stands before the first
+    assert result.parts[0].tokens.pieces[0] == "<s>"
     without = ask(model, tiny.tokenizer(), texts, prompt="", answer="cat ran")
     assert without.tokens == (" ran",)
 

@@ -31,14 +31,14 @@ def found(tokenizer, train):
 
 
 def test_falls_are_those_of_training_again(found, train, tokenizer):
-    asked = []
+    wanted = []
     judged = da.lm.judge(
-        found, TEXTS, lambda texts, seed: asked.append((texts, seed)) or train(texts, seed),
+        found, TEXTS, lambda texts, seed: wanted.append((texts, seed)) or train(texts, seed),
         removed=1, repeats=2, seed=3,
     ).judged  # fmt: skip
     assert judged.methods == ("influence", "BM25", "embedding", "random")
-    assert [seed for _, seed in asked] == [3] * 5 + [4] * 5
-    assert asked[0][0] == TEXTS and asked[1][0] == TEXTS[:7]  # influence finds it
+    assert [seed for _, seed in wanted] == [3] * 5 + [4] * 5
+    assert wanted[0][0] == TEXTS and wanted[1][0] == TEXTS[:7]  # influence finds it
 
     def log_probability(model):
         ids = torch.tensor(tokenizer("".join(ASKED.values()))["input_ids"])

@@ -46,12 +46,12 @@ def test_its_numbers_are_those_of_the_result(found):
     parts = {str(found.ids[part.text]): part for part in found.parts}
     for k, pick in enumerate(data["picks"]):
         order = [str(found.ids[i]) for i in np.argsort(-whole[:, k], kind="stable")]
-        raised = [data["texts"][place]["id"] for place, _ in pick["raised"]]
+        raised = [data["texts"][index]["id"] for index, _ in pick["raised"]]
         lowered = [data["texts"][place]["id"] for place, _ in pick["lowered"]]
         assert raised == order[: len(raised)]
         assert lowered == order[::-1][: len(lowered)]
-        for place, own in pick["raised"] + pick["lowered"]:
-            part = parts[data["texts"][place]["id"]]
+        for position, own in pick["raised"] + pick["lowered"]:
+            part = parts[data["texts"][position]["id"]]
             effect = part.effect.sum(1) if k == 0 else part.effect[:, k - 1]
             np.testing.assert_allclose(own, effect, rtol=6e-3)
     for i, name in enumerate(found.ids):
@@ -63,25 +63,25 @@ def test_its_numbers_are_those_of_the_result(found):
 
 
 def test_it_is_one_small_file_and_all_texts_are_text(found, tmp_path):
-    place = found.save(tmp_path / "page")
-    html = place.read_text(encoding="utf-8")
+    path = found.save(tmp_path / "page")
+    html = path.read_text(encoding="utf-8")
     assert EVIL not in html and len(html) < 300_000  # plotly is not needed
     seen = Elements(html)
     assert_asks_no_network(seen)
     assert_policy(seen)
     written = {file.name for file in (tmp_path / "page").iterdir()}
     assert written == {"index.html", "effects.parquet", "tokens.parquet", ".datassay.json"}
-    assert found.save(tmp_path / "page") == place  # what is ours is replaced
+    assert found.save(tmp_path / "page") == path  # what is ours is replaced
     assert EVIL not in found._repr_html_()
 
 
 def test_without_baselines_and_tokens():
     torch.manual_seed(0)
-    found = da.lm.influence(
+    attribution = da.lm.influence(
         tiny.gpt2(), tiny.tokenizer(), tiny.sentences(4), "cat ran", prompt="the ", top=2,
         per_token=False, baselines=False,
     )  # fmt: skip
-    html = render(page_of(found))
+    html = render(page_of(attribution))
     data = told(html)
     assert len(data["picks"]) == 1 and not data["baselines"]
     assert "Who is right" not in html

@@ -20,7 +20,7 @@ N, M, PLACES, K = 10, 3, 4, 3
 
 
 class Tagger(nn.Module):
-    """A class for each place, from this one and the mean of all."""
+    """A class for each position, from this one and the mean of all."""
 
     def __init__(self):
         super().__init__()
@@ -34,13 +34,13 @@ class Tagger(nn.Module):
 
 def samples(n, seed):
     generator = torch.Generator().manual_seed(seed)
-    found = []
+    results = []
     for i in range(n):
         ids, labels = (torch.randint(0, k, (PLACES,), generator=generator) for k in (6, K))
         labels[0] = -100 if i % 2 else labels[0]
         weight = torch.tensor(1 + i / n, dtype=torch.float64)
-        found.append({"input_ids": ids, "labels": labels, LOSS_WEIGHT: weight})
-    return found
+        results.append({"input_ids": ids, "labels": labels, LOSS_WEIGHT: weight})
+    return results
 
 
 def model(seed=0):
@@ -48,8 +48,8 @@ def model(seed=0):
     return Tagger().double()
 
 
-def fitted(models, checkpoints=None, **asked):
-    settings = {"method": "auto", "curvature": "auto", "settings": {}, "temperature": 2.0} | asked
+def fitted(models, checkpoints=None, **wanted):
+    settings = {"method": "auto", "curvature": "auto", "settings": {}, "temperature": 2.0} | wanted
     request = Request(
         models=models, response="first_order", loss="cross_entropy", measure="loss",
         damping="auto", weight_decay=0.0, parameters=None, removed=None, top=None,
@@ -61,8 +61,8 @@ def fitted(models, checkpoints=None, **asked):
 def both(each, name, *, adds=False):
     """Effects of the samples, and of their places."""
     queries = batches(samples(M, 2), 2)
-    found = attributed(each, queries, np.arange(N), method=name, top=None, own=None, adds=adds)
-    return found.effect, position_effects(each, queries, batches(samples(N, 1), 3), adds=adds)
+    result = attributed(each, queries, np.arange(N), method=name, top=None, own=None, adds=adds)
+    return result.effect, position_effects(each, queries, batches(samples(N, 1), 3), adds=adds)
 
 
 CASES = {
@@ -80,11 +80,11 @@ def test_places_add_up_to_their_sample(case):
     models = [model(seed) for seed in range(settings.pop("models", 1))]
     adds = "method" in settings
     checkpoints = [copy.deepcopy(m) for m in models] if adds else None
-    found = fitted(models[-1:] if adds else models, checkpoints, **settings)
-    whole, parts = both(*found, adds=adds)
-    for effect, places in zip(whole, parts, strict=True):
-        assert places.shape == (PLACES, M)
-        np.testing.assert_allclose(places.sum(0), effect, rtol=1e-8, atol=1e-10)
+    result = fitted(models[-1:] if adds else models, checkpoints, **settings)
+    whole, parts = both(*result, adds=adds)
+    for effect, positions in zip(whole, parts, strict=True):
+        assert positions.shape == (PLACES, M)
+        np.testing.assert_allclose(positions.sum(0), effect, rtol=1e-8, atol=1e-10)
     assert not parts[1][0].any()  # its label does not count
 
 
@@ -93,19 +93,19 @@ def test_a_place_is_the_product_of_its_loss_gradient():
     each, name = fitted([net], method="tracin", temperature=1.0)
     weights = list(net.parameters())
 
-    def gradient(sample, places):
+    def gradient(sample, indices):
         logits = net(sample["input_ids"][None])[0]
         losses = nn.functional.cross_entropy(logits, sample["labels"], reduction="none")
-        value = losses[places].sum() * sample[LOSS_WEIGHT]
+        value = losses[indices].sum() * sample[LOSS_WEIGHT]
         return torch.cat([g.flatten() for g in torch.autograd.grad(value, weights)])
 
-    asked = [gradient(sample, slice(None)) for sample in samples(M, 2)]
+    wanted = [gradient(sample, slice(None)) for sample in samples(M, 2)]
     _, parts = both(each, name, adds=True)
-    for sample, places in zip(samples(N, 1), parts, strict=True):
+    for sample, positions in zip(samples(N, 1), parts, strict=True):
         for t in range(PLACES):
             own = gradient(sample, slice(t, t + 1))
-            truth = [-float(own @ towards) for towards in asked]
-            np.testing.assert_allclose(places[t], truth, rtol=1e-9, atol=1e-12)
+            truth = [-float(own @ towards) for towards in wanted]
+            np.testing.assert_allclose(positions[t], truth, rtol=1e-9, atol=1e-12)
 
 
 def test_a_loss_of_the_users_own_has_no_places():

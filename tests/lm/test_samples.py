@@ -18,14 +18,14 @@ def of_length(*lengths):
 
 def counted(samples):
     """How often each token of each text has a label that counts, in the texts' order."""
-    found = np.zeros(len(samples.tokens), int)
+    result = np.zeros(len(samples.tokens), int)
     for (begin, _, end), sample in zip(samples.spans, samples, strict=True):
         np.testing.assert_array_equal(sample["input_ids"], samples.tokens[begin:end])
         assert sample["labels"][0] == -100  # nothing stands before it
         own = sample["labels"] != -100
         np.testing.assert_array_equal(sample["labels"][own], sample["input_ids"][own])
-        found[begin:end] += own
-    return found
+        result[begin:end] += own
+    return result
 
 
 @pytest.mark.parametrize("overlap", [None, 1, 5])
@@ -110,9 +110,9 @@ def test_the_unit_turns_their_mean_into_the_training_loss(model, tokenizer, redu
 def test_influence_takes_them(model, tokenizer):
     texts = of_length(3, 6, 9, 20)
     samples = da.lm.token_samples(model, tokenizer, texts)
-    found = da.influence(model, samples, [samples[0]], loss="next_token", measure="loss")
-    assert found.ids.tolist() == ["0", "1", "2", "3[0:16]", "3[16:20]"]
-    assert found.effect[0, 0] < 0
+    attribution = da.influence(model, samples, [samples[0]], loss="next_token", measure="loss")
+    assert attribution.ids.tolist() == ["0", "1", "2", "3[0:16]", "3[16:20]"]
+    assert attribution.effect[0, 0] < 0
 
 
 REFUSED = {

@@ -49,10 +49,10 @@ class Slow:
 @pytest.mark.parametrize("kind", ["bytes", "signs"])
 def test_pieces_are_the_text(kind):
     tokenizer = made(kind)
-    found = tokens_of(tokenizer, TEXT)
-    assert "".join(found.pieces) == TEXT
-    assert found.ids.tolist() == tokenizer(TEXT)["input_ids"]
-    assert (np.diff(found.spans[:, 1]) >= 0).all()
+    result = tokens_of(tokenizer, TEXT)
+    assert "".join(result.pieces) == TEXT
+    assert result.ids.tolist() == tokenizer(TEXT)["input_ids"]
+    assert (np.diff(result.spans[:, 1]) >= 0).all()
 
 
 def test_a_slow_tokenizer_is_taken():
@@ -66,17 +66,17 @@ def test_a_slow_tokenizer_is_taken():
 @pytest.mark.parametrize("kind", ["bytes", "signs"])
 @pytest.mark.parametrize(("prompt", "answer"), [("the cat", " sat on"), ("the cat ", "sat on")])
 def test_the_answer_is_what_ends_in_it(kind, prompt, answer):
-    asked = question(made(kind), prompt, answer, None, None)
-    shown = "".join(asked.tokens.pieces[asked.first :])
-    assert shown.strip() == "sat on" and not asked.doubts
+    wanted = question(made(kind), prompt, answer, None, None)
+    shown = "".join(wanted.tokens.pieces[wanted.first :])
+    assert shown.strip() == "sat on" and not wanted.doubts
 
 
 def test_a_token_of_both_and_unknown_ones_are_told(tokenizer):
-    asked = question(made("bytes"), "the ca", "t sat", None, None)
-    assert asked.doubts[0].startswith("the token ' cat' begins in the prompt and ends in the ans")
+    wanted = question(made("bytes"), "the ca", "t sat", None, None)
+    assert wanted.doubts[0].startswith("the token ' cat' begins in the prompt and ends in the ans")
     texts, model = tiny.sentences(3), tiny.gpt2()
-    found = da.lm.influence(model, tokenizer, texts, "sat on", prompt="the cat", top=0)
-    assert "begins in the prompt" in found.attribution.warnings[0]
+    attribution = da.lm.influence(model, tokenizer, texts, "sat on", prompt="the cat", top=0)
+    assert "begins in the prompt" in attribution.attribution.warnings[0]
     with pytest.raises(da.DatassayError, match="tokens must be below 5, the rows of the model's"):
         token_ids(tokenizer, ["the a cat"], 5)
     with pytest.raises(da.DatassayError, match=r"tokens must be below 5.* the answer has token"):

@@ -77,15 +77,15 @@ def checkpoints():
 @pytest.mark.parametrize("name", checkpoints()[1])
 def test_the_state_dict_that_fits_is_loaded_and_told(name, tmp_path, caplog):
     model, made = checkpoints()
-    held, told = made[name]
+    held, reported = made[name]
     torch.save(held, path := tmp_path / "checkpoint.pt")
     other = network(9)
     assert load_weights(other, path) == () or name == "average too"
     for key, tensor in model.state_dict().items():
         assert torch.equal(other.state_dict()[key], tensor), key
-    assert told in caplog.text and (told != "" or not caplog.records)
+    assert reported in caplog.text and (reported != "" or not caplog.records)
     source = weights_source(path, other)
-    assert source.endswith(f", {told})" if told else source[-17:]) and "SHA-256" in source
+    assert source.endswith(f", {reported})" if reported else source[-17:]) and "SHA-256" in source
 
 
 def test_prefixes_in_safetensors_and_built_in_networks(tmp_path):
@@ -106,8 +106,8 @@ def test_a_prefix_that_is_the_models_own_stays():
             self.module = network()
 
     own = Inside().state_dict()
-    found = fitting([StateDict("", "", dict(own))], [set(own)])
-    assert found.prefix == "" and found.tensors.keys() == own.keys()
+    result = fitting([StateDict("", "", dict(own))], [set(own)])
+    assert result.prefix == "" and result.tensors.keys() == own.keys()
 
 
 def test_what_fits_none_says_what_is_missing(tmp_path):
@@ -140,13 +140,13 @@ def test_the_weights_that_were_trained_come_before_an_average(average, tmp_path)
     held["model"] = with_prefix(held["model"], "module.")  # and an average that fits as it is
     torch.save(held, path := tmp_path / "w.pt")
     other = network(9)
-    (told,) = load_weights(other, path)
+    (reported,) = load_weights(other, path)
     assert equal(other, model)
-    assert told == (
+    assert reported == (
         f"{path} holds several state dicts of this network: 'model' was taken, not '{average}'. "
         f"Name another as {path}::{average}."
     )
-    assert weights_choice(path, other) == (told,)
+    assert weights_choice(path, other) == (reported,)
 
 
 @pytest.mark.parametrize("key", ["schema", "gemma", "avgpool"])
@@ -178,12 +178,12 @@ def test_the_user_names_one_of_several(tmp_path):
 def test_an_average_alone_is_told(tmp_path):
     average = torch.optim.swa_utils.AveragedModel(network(3))
     torch.save(average.state_dict(), path := tmp_path / "w.pt")
-    (told,) = load_weights(other := network(9), path)
+    (reported,) = load_weights(other := network(9), path)
     assert equal(other, average.module)
-    assert "averaged over the training (it counts its averages)" in told
+    assert "averaged over the training (it counts its averages)" in reported
     torch.save({"ema": network(4).state_dict(), "optimizer": {}}, path)
-    (told,) = load_weights(other, path)
-    assert equal(other, network(4)) and "averaged over the training (ema)" in told
+    (reported,) = load_weights(other, path)
+    assert equal(other, network(4)) and "averaged over the training (ema)" in reported
 
 
 class Settings:

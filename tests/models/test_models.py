@@ -95,8 +95,8 @@ def test_standardize_units():
 def test_the_order_of_the_samples_does_not_change_the_scaling(shape, dtype):
     rng = np.random.default_rng(3)
     x = (1000 + rng.lognormal(sigma=2, size=shape)).astype(dtype)
-    layer, found = spread(x).removed, spread(rng.permutation(x)).removed
-    assert torch.equal(layer.scale, found.scale) and torch.equal(layer.shift, found.shift)
+    layer, result = spread(x).removed, spread(rng.permutation(x)).removed
+    assert torch.equal(layer.scale, result.scale) and torch.equal(layer.shift, result.shift)
     expected = x.astype(np.longdouble).mean(0 if x.ndim == 2 else None)
     np.testing.assert_allclose(spread(x).mean.numpy(), expected.astype(float), rtol=1e-14)
 
@@ -220,8 +220,8 @@ def test_the_users_own_module(own, module, name, caplog):
 def test_what_is_installed_goes_before_the_current_folder(own, caplog, monkeypatch):
     monkeypatch.syspath_prepend("")  # as `python -m datassay` has it
     caplog.set_level("INFO")
-    found = imported_reference("code:InteractiveConsole", "a class")
-    assert found is code.InteractiveConsole and reference_file("code:x") == code.__file__
+    result = imported_reference("code:InteractiveConsole", "a class")
+    assert result is code.InteractiveConsole and reference_file("code:x") == code.__file__
     assert f"imported from {code.__file__}. What is installed goes first; for the" in caplog.text
     path = sys.path.copy()
     build_model("./code.py:network", samples())
@@ -319,12 +319,13 @@ def test_weights_of_another_precision_are_told(tmp_path, dtype, caplog):
     state = {name: t.to(dtype) for name, t in model.state_dict().items()}
     path = saved(tmp_path / "w.pt", state)
     made = build_model("mlp:width=8", samples(), weights=path)
-    found = made.state_dict()
-    assert all(torch.equal(t, state[name].float()) for name, t in found.items())
+    result = made.state_dict()
+    assert all(torch.equal(t, state[name].float()) for name, t in result.items())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    told = f"{str(dtype)[6:]} turned into the network's precision"
+    message = f"{str(dtype)[6:]} turned into the network's precision"
     assert (
-        weights_source(path, made) == f"{path} (SHA-256 {digest}, {told})" and told in caplog.text
+        weights_source(path, made) == f"{path} (SHA-256 {digest}, {message})"
+        and message in caplog.text
     )
 
 
@@ -355,6 +356,8 @@ def test_unreadable_weights(tmp_path, suffix):
     bad += [tmp_path / f"text{suffix}", tmp_path / f"plain{suffix}"]
     bad += [tmp_path / "flipped.pt"] * (suffix == ".pt")
     for path in bad:
-        with pytest.raises(ModelError, match=r"\.safetensors file or a plain state.*; ") as told:
+        with pytest.raises(
+            ModelError, match=r"\.safetensors file or a plain state.*; "
+        ) as reported:
             build_model("mlp:width=8", samples(), weights=path)
-        assert "weights_only" not in str(told.value)  # torch's advice is to unpickle it
+        assert "weights_only" not in str(reported.value)  # torch's advice is to unpickle it

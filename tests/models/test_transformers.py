@@ -141,8 +141,8 @@ def test_loss_by_hand_without_transformers():
     scores = torch.linspace(-1, 1, 5)
     one = Encoder(1)
     square = (one(**batch()).logits[:, 0] - scores) ** 2
-    found = Weighted().compute_loss(one, batch(labels=scores, sample_weight=weight))
-    torch.testing.assert_close(found, (weight.float() * square).mean())
+    result = Weighted().compute_loss(one, batch(labels=scores, sample_weight=weight))
+    torch.testing.assert_close(result, (weight.float() * square).mean())
 
 
 def test_batches_and_settings_that_cannot_work():
@@ -169,9 +169,9 @@ def test_token_logits_without_transformers():
     x = token_array({"input_ids": ids, "attention_mask": np.ones_like(ids)})
     y = (ids[:, 0] > 15).astype(np.int64)
     some = SampleSet(x, y, np.arange(40), ("no", "yes"))
-    found = reweight(TokenLogits(Encoder()), some, some, n_neighbors=5, solver="exact")
-    assert found.layer == "model.classifier" and found.n_features == 4
-    assert found.after > found.before
+    reweighted = reweight(TokenLogits(Encoder()), some, some, n_neighbors=5, solver="exact")
+    assert reweighted.layer == "model.classifier" and reweighted.n_features == 4
+    assert reweighted.after > reweighted.before
 
 
 def test_encoders_are_collected_with_their_mask(transformers, bert, samples):
@@ -205,13 +205,13 @@ def test_last_layer_of_an_encoder_is_retrained_and_put_back(bert, samples):
     assert head.name == "model.classifier"
     torch.testing.assert_close(head.features(val), model.bert(**given).pooler_output.detach())
 
-    found = reweight(wrapped, train, val, n_neighbors=5, recipe=HeadRecipe(epochs=2))
-    after = dict(found.model.model.named_parameters())
+    reweighted = reweight(wrapped, train, val, n_neighbors=5, recipe=HeadRecipe(epochs=2))
+    after = dict(reweighted.model.model.named_parameters())
     changed = {name for name, p in before.items() if not torch.equal(p, after[name])}
     assert changed == {"classifier.weight", "classifier.bias"}
     assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
-    right = found.model.model(**given).logits.argmax(1).numpy() == val.y
-    assert found.after == pytest.approx(right.mean())
+    right = reweighted.model.model(**given).logits.argmax(1).numpy() == val.y
+    assert reweighted.after == pytest.approx(right.mean())
 
 
 @pytest.fixture
@@ -234,12 +234,12 @@ def trainer(transformers, tmp_path):
 
 def rows_of(samples, labels, weights=None):
     names = ("input_ids", "attention_mask", "token_type_ids")
-    found = [
+    results = [
         dict(zip(names, x, strict=True), labels=y) for x, y in zip(samples.x, labels, strict=True)
     ]
-    for row, weight in zip(found, () if weights is None else weights, strict=False):
+    for row, weight in zip(results, () if weights is None else weights, strict=False):
         row["sample_weight"] = float(weight)
-    return found
+    return results
 
 
 def test_a_step_of_the_trainer_by_hand(bert, samples, trainer):
@@ -292,9 +292,9 @@ def test_regression_and_evaluation_without_weights(bert, samples, trainer):
     targets = np.linspace(-1, 1, 8).tolist()
     weighted = trainer(bert(1), rows_of(some, targets, np.ones(8)))
     bare = rows_of(some, targets)
-    found = weighted.predict(bare)
-    square = np.square(found.predictions[:, 0] - np.float32(targets)).mean()
-    assert found.metrics["test_loss"] == pytest.approx(square, rel=1e-5)
+    result = weighted.predict(bare)
+    square = np.square(result.predictions[:, 0] - np.float32(targets)).mean()
+    assert result.metrics["test_loss"] == pytest.approx(square, rel=1e-5)
 
 
 def test_example(transformers, encoder, tmp_path, capsys):

@@ -38,10 +38,10 @@ def test_they_sum_to_the_output(monomials):
 def test_each_is_coefficient_times_product():
     polynomial, x = some(all_monomials(3, 3))
     result = contributions(polynomial, x)
-    for place, term in enumerate(polynomial.monomials.terms.tolist()):
+    for index, term in enumerate(polynomial.monomials.terms.tolist()):
         product = np.prod([x[:, i] for i in term if i >= 0], axis=0)
-        expected = np.outer(product * np.ones(3), polynomial.monomial_coef[place])
-        np.testing.assert_allclose(result.value[:, place], expected, rtol=1e-12)
+        expected = np.outer(product * np.ones(3), polynomial.monomial_coef[index])
+        np.testing.assert_allclose(result.value[:, index], expected, rtol=1e-12)
 
 
 def test_shares_are_shapley_values_where_a_missing_input_is_zero():

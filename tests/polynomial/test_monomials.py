@@ -43,7 +43,7 @@ def test_scale_gives_the_inner_products_of_all_ordered_products():
 @pytest.mark.parametrize(("degree", "window"), [(1, 1), (2, 1), (2, 3), (3, 3)])
 def test_local_monomials_are_the_products_that_a_window_covers(degree, window):
     height, width = 4, 5
-    places = {
+    positions = {
         tuple(sorted(r * width + c for r, c in cells))
         for t in range(1, degree + 1)
         for cells in product(product(range(height), range(width)), repeat=t)
@@ -52,7 +52,7 @@ def test_local_monomials_are_the_products_that_a_window_covers(degree, window):
     monomials = local_monomials((height, width), degree, window)
     ours = [tuple(i for i in term if i >= 0) for term in monomials.terms.tolist()]
     assert len(ours) == len(set(ours))
-    assert set(ours) == places | {()}
+    assert set(ours) == positions | {()}
 
 
 @pytest.mark.parametrize(

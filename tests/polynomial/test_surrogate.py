@@ -110,17 +110,17 @@ def test_scores_are_accuracy_and_r2():
     assert score_each(np.array([[1.0, 0], [1, 0]]), samples).tolist() == [1, 0]
     y = np.random.default_rng(0).normal(size=(9, 2))
     numbers = SampleSet(np.zeros((9, 1)), y, np.arange(9))
-    said = y + np.random.default_rng(1).normal(size=(9, 2)) / 3
-    r2 = 1 - ((y - said) ** 2).mean(0) / y.var(0)
-    assert score_each(said, numbers).mean() == pytest.approx(r2.mean())
+    predicted = y + np.random.default_rng(1).normal(size=(9, 2)) / 3
+    r2 = 1 - ((y - predicted) ** 2).mean(0) / y.var(0)
+    assert score_each(predicted, numbers).mean() == pytest.approx(r2.mean())
 
 
 def test_differences_are_paired():
     each = np.array([[1, 0, 0, 1], [1, 1, 0, 1.0]])
     scores = SurrogateScores(("a", "b"), each, np.zeros(2), 4, (1, 2), "accuracy")
-    ahead, found = scores.ahead_of(0), mean_interval(each[1] - each[0], 1.0)
+    ahead, result = scores.ahead_of(0), mean_interval(each[1] - each[0], 1.0)
     assert ahead.gain == 0.25
-    assert ahead.half == found.half and ahead.verdict == found.verdict
+    assert ahead.half == result.half and ahead.verdict == result.verdict
     # Models that agree everywhere: two imagined samples differ.
     assert scores.ahead_of(1).gain == 0
     assert scores.ahead_of(1).half == pytest.approx(3.182 / 24**0.5, abs=1e-3)

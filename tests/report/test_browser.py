@@ -166,21 +166,21 @@ def explained(browser):
 
 
 def test_picking_a_prediction_shows_the_samples_behind_it(browser, page):
-    found = make_findings()
+    result = make_findings()
     opened(browser, page)
-    top, positions = found.attribution.top, chosen_queries(predictions(found))
+    top, positions = result.attribution.top, chosen_queries(predictions(result))
     tiles = browser.find_elements("css selector", ".choices .tile")
     assert len(tiles) == len(positions)
     for k in (0, 7, len(positions) - 1):
         browser.execute_script("arguments[0].click()", tiles[k])
         i = positions[k]
         expected = [
-            [str(found.samples.ids[p]) for p in who[i]] for who in (top.raising, top.lowering)
+            [str(result.samples.ids[p]) for p in who[i]] for who in (top.raising, top.lowering)
         ]
-        assert explained(browser) == [f"validation id {found.validation.ids[i]}", *expected]
+        assert explained(browser) == [f"validation id {result.validation.ids[i]}", *expected]
         flags = browser.find_elements("css selector", "#why .card.suspect")
         both = np.concatenate([top.raising[i], top.lowering[i]])
-        assert len(flags) == found.issues.is_issue[both].sum()
+        assert len(flags) == result.issues.is_issue[both].sum()
     texts = [e.text for e in browser.find_elements("css selector", ".effect")]
     assert all(text[0] == "+" for text in texts[:5])
     assert all(text[0] == "\N{MINUS SIGN}" for text in texts[5:])
@@ -188,12 +188,12 @@ def test_picking_a_prediction_shows_the_samples_behind_it(browser, page):
 
 @pytest.mark.parametrize("width", [1280, 800, 390])
 def test_no_effect_is_cut(browser, tmp_path, width):
-    found = make_findings()
-    top = found.attribution.top
+    text = make_findings()
+    top = text.attribution.top
     tiny = replace(top, raising_effect=1e-3 * top.raising_effect)  # printed as +1.23e−05
-    found = replace(found, attribution=replace(found.attribution, top=tiny))
+    text = replace(text, attribution=replace(text.attribution, top=tiny))
     path = tmp_path / "index.html"
-    path.write_text(render(run_page(found)), encoding="utf-8")
+    path.write_text(render(run_page(text)), encoding="utf-8")
     opened(browser, path, width)
     cut = """return [...document.querySelectorAll(".effect")].filter(
       (e) => e.scrollWidth > e.clientWidth || e.clientHeight > 40).length"""
@@ -237,29 +237,29 @@ def test_the_page_of_a_purification(browser, tmp_path):
     path.write_text(render(purify_page(findings)), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
-    gone = findings.purification.removed
-    assert visible(browser, "id") == [str(i) for i in findings.samples.ids[gone]][:48]
+    removed = findings.purification.removed
+    assert visible(browser, "id") == [str(i) for i in findings.samples.ids[removed]][:48]
     choose(browser, view="wrong")
-    kept = [str(i) for i in gone if findings.samples.source[i] == findings.majority]
+    kept = [str(i) for i in removed if findings.samples.source[i] == findings.majority]
     assert len(visible(browser, "id")) == len(kept)
     link = browser.find_element("css selector", "[data-show=all]")
     browser.execute_script("arguments[0].click()", link)
     choose(browser, sort="chance")
     chances = [float(c) for c in visible(browser, "chance")]
     assert chances == sorted(chances)
-    assert len(chances) == min(48, len(gone))
+    assert len(chances) == min(48, len(removed))
 
 
 @pytest.mark.parametrize("kind", ["images", "rows", "texts"])
 def test_the_page_of_an_explanation(browser, tmp_path, kind):
-    path, found = tmp_path / "index.html", explained_findings(kind)
-    path.write_text(render(explain_page(found)), encoding="utf-8")
+    path, result = tmp_path / "index.html", explained_findings(kind)
+    path.write_text(render(explain_page(result)), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
-    assert visible(browser, "id") == [str(i) for i in found.samples.ids[found.first[:48]]]
+    assert visible(browser, "id") == [str(i) for i in result.samples.ids[result.first[:48]]]
     link = browser.find_element("css selector", "[data-show=harm]")
     browser.execute_script("arguments[0].click()", link)
-    assert visible(browser, "id") == [str(i) for i in found.samples.ids[harmful(found)[:48]]]
+    assert visible(browser, "id") == [str(i) for i in result.samples.ids[harmful(result)[:48]]]
     assert explained(browser)[0].startswith("validation id ")
 
 
@@ -288,11 +288,11 @@ def test_the_page_of_a_partition(browser, tmp_path):
 
 
 def test_the_page_of_a_weighting(browser, tmp_path):
-    path, found = tmp_path / "index.html", weighed()
-    path.write_text(render(weigh_page(found)), encoding="utf-8")
+    path, result = tmp_path / "index.html", weighed()
+    path.write_text(render(weigh_page(result)), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
-    assert visible(browser, "id") == [str(i) for i in found.samples.ids[found.order[:48]]]
+    assert visible(browser, "id") == [str(i) for i in result.samples.ids[result.order[:48]]]
     link = browser.find_element("css selector", "[data-show=doubtful]")
     browser.execute_script("arguments[0].click()", link)
     assert all("doubtful" in views for views in visible(browser, "views"))
@@ -333,9 +333,9 @@ def test_a_table_of_suspects_sorts_and_filters(browser, tmp_path):
     rows = pa.table({"word": words, "size": pa.array(np.arange(n) * 1.5, mask=np.arange(n) == 4)})
     samples = replace(samples, rows=rows)
     score = np.where(np.arange(n) % 10 == 4, 1 + np.arange(n) / n, -3.0)
-    found = make_findings(samples, issues=issues_of(samples, score))
+    result = make_findings(samples, issues=issues_of(samples, score))
     path = tmp_path / "index.html"
-    path.write_text(render(run_page(found)), encoding="utf-8")
+    path.write_text(render(run_page(result)), encoding="utf-8")
     seen = opened(browser, path, 390)
     assert seen.execute_script("return document.documentElement.scrollWidth") <= 390
     ids = "return [...document.querySelectorAll('#suspects tbody tr:not([hidden]) th')]"

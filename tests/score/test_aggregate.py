@@ -77,13 +77,13 @@ def test_sources_for_a_task():
     phi, r, val = random_jacobians(40, 1, 1, 20, 10, seed=3)
     phi[:20, :, 10:], phi[20:, :, :10], val[:, :, 10:] = 0, 0, 0
     lin = linearization(phi, r, val, dual=True)
-    found = source_information(lin, np.repeat(["near", "far"], 20), steps=50)
-    assert found.by_source.names.tolist() == found.whole.names.tolist() == ["far", "near"]
-    far, near = found.whole.information
-    assert far < 1e-12 * near and found.by_source.share[0] < 1e-12
-    assert found.by_source.p_value < 1e-6
+    result = source_information(lin, np.repeat(["near", "far"], 20), steps=50)
+    assert result.by_source.names.tolist() == result.whole.names.tolist() == ["far", "near"]
+    far, near = result.whole.information
+    assert far < 1e-12 * near and result.by_source.share[0] < 1e-12
+    assert result.by_source.p_value < 1e-6
     direct = sample_information(lin, steps=50).information
-    assert np.array_equal(found.samples.information, direct)
+    assert np.array_equal(result.samples.information, direct)
     whole = group_information(lin, [np.arange(20)], steps=50).information
     np.testing.assert_allclose(near, whole[0], rtol=1e-9)
     with pytest.raises(SettingError, match="must have validation inputs of the task"):

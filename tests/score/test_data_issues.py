@@ -72,39 +72,39 @@ def kinds(found):
 
 def test_300_equal_rows_in_3000_are_found_and_no_others():
     rows, planted = with_copies(table(2700), 300)
-    found = duplicates(row_codes(rows))
-    np.testing.assert_array_equal(found.group >= 0, planted)
-    assert not found.natural
+    result = duplicates(row_codes(rows))
+    np.testing.assert_array_equal(result.group >= 0, planted)
+    assert not result.natural
     seen = {}  # by hand
     for i, row in enumerate(rows.to_pylist()):
         seen.setdefault(tuple(row.values()), []).append(i)
     groups = sorted(g for g in seen.values() if len(g) > 1)
-    ours = [np.flatnonzero(found.group == g).tolist() for g in range(found.group.max() + 1)]
+    ours = [np.flatnonzero(result.group == g).tolist() for g in range(result.group.max() + 1)]
     assert sorted(ours) == groups
-    assert (found.distance[planted] == 0).all()
+    assert (result.distance[planted] == 0).all()
 
 
 @pytest.mark.parametrize("change", [one_edit, jitter], ids=["one edit", "jitter"])
 @pytest.mark.parametrize("m", [0, 30, 300])
 def test_near_duplicates_are_found_and_no_others(change, m):
     rows, planted = with_copies(table(2700), m, change) if m else (table(3000), None)
-    found = duplicates(row_codes(rows))
+    result = duplicates(row_codes(rows))
     if not m:
-        assert len(found.pairs) <= 3
+        assert len(result.pairs) <= 3
         return
-    flagged = np.isin(np.arange(len(planted)), found.pairs)
+    flagged = np.isin(np.arange(len(planted)), result.pairs)
     right = (flagged & planted).sum()
     assert right / flagged.sum() >= 0.9 and right / planted.sum() >= 0.9
-    assert found.one_column.mean() > 0.9 if change is one_edit else not found.one_column.any()
+    assert result.one_column.mean() > 0.9 if change is one_edit else not result.one_column.any()
 
 
 def test_where_columns_hold_few_values_equal_rows_are_natural():
     rng = np.random.default_rng(0)
     rows = pa.table({name: rng.integers(0, 4, 1000) for name in "abcde"})
-    found = data_issues(samples(rows.append_column("price", pa.array(np.ones(1000)))))
-    one = kinds(found)["equal rows"]
+    issues = data_issues(samples(rows.append_column("price", pa.array(np.ones(1000)))))
+    one = kinds(issues)["equal rows"]
     assert one.severity == "fine" and "by chance" in one.sentence
-    assert "near duplicates" not in kinds(found)
+    assert "near duplicates" not in kinds(issues)
 
 
 def test_units_and_order_of_columns_do_not_matter():
@@ -122,25 +122,25 @@ def test_pairs_across_the_split_come_first_and_name_the_column():
     edited = copy | {"visits": copy["visits"] + 5}
     val = pa.concat_tables([val, pa.Table.from_pylist([edited, copy], schema=val.schema)])
     held_out = replace(samples(val), ids=np.array([f"v{i}" for i in range(102)]))
-    found = data_issues(samples(train), held_out)
-    assert kinds(found)["equal rows across the split"].count == 1
-    across = kinds(found)["near duplicates across the split"]
+    issues = data_issues(samples(train), held_out)
+    assert kinds(issues)["equal rows across the split"].count == 1
+    across = kinds(issues)["near duplicates across the split"]
     assert across.severity == "act" and "; 1 differs in one column" in across.sentence
-    (pair,) = found.pairs[:1]
+    (pair,) = issues.pairs[:1]
     values = (str(copy["visits"]), str(copy["visits"] + 5))
     assert pair.columns == (("visits", *values),)
     assert pair.ids[0] == "7" and pair.in_validation == (False, True)
-    assert found.nearest[7] == "v101" and found.distance[7] == 0
+    assert issues.nearest[7] == "v101" and issues.distance[7] == 0
 
 
 def test_equal_inputs_of_different_labels_are_worst():
     rows = pa.concat_tables([table(300), table(300).slice(0, 10)])
     y = np.zeros(310, int)
     y[300:305] = 1
-    found = data_issues(samples(rows, y))
-    assert found.issues[0].kind == "equal rows, different labels"
-    assert found.issues[0].count == 10  # five pairs
-    kept = found.to_table()["duplicate_group"].to_pylist()
+    issues = data_issues(samples(rows, y))
+    assert issues.issues[0].kind == "equal rows, different labels"
+    assert issues.issues[0].count == 10  # five pairs
+    kept = issues.to_table()["duplicate_group"].to_pylist()
     assert kept[0] == kept[300] and kept[10] is None
 
 
@@ -149,10 +149,10 @@ def test_an_outlier_and_a_rare_class_are_told():
     values = np.asarray(rows["visits"]).astype(float)
     values[3] = 90_000
     rows = rows.set_column(6, "visits", pa.array(values))
-    found = data_issues(samples(rows, (np.arange(400) < 5).astype(int)))
-    assert found.is_outlier[3] and found.is_outlier.sum() < 20
-    assert "visits" in kinds(found)["outliers"].sentence
-    assert "b (5)" in kinds(found)["class imbalance"].sentence
+    issues = data_issues(samples(rows, (np.arange(400) < 5).astype(int)))
+    assert issues.is_outlier[3] and issues.is_outlier.sum() < 20
+    assert "visits" in kinds(issues)["outliers"].sentence
+    assert "b (5)" in kinds(issues)["class imbalance"].sentence
 
 
 def test_columns_left_out_are_not_compared():
@@ -160,11 +160,11 @@ def test_columns_left_out_are_not_compared():
     rows = rows.append_column("key", pa.array(np.arange(330)))
     columns = (Column("key", "left out", note="ids"), Column("tax", "number"))
     warnings = ("Column 'tax' predicts the target almost alone (99.0% of its variance).",)
-    found = data_issues(samples(rows, columns=columns, warnings=warnings))
-    leaking = kinds(found)["leaking columns"]
+    issues = data_issues(samples(rows, columns=columns, warnings=warnings))
+    leaking = kinds(issues)["leaking columns"]
     assert leaking.severity == "act" and "tax" in leaking.sentence
-    assert kinds(found)["equal rows"].count == 30
-    assert "key" in kinds(found)["columns left out"].sentence
+    assert kinds(issues)["equal rows"].count == 30
+    assert "key" in kinds(issues)["columns left out"].sentence
 
 
 def test_drift_names_the_column_and_the_source():
@@ -181,8 +181,8 @@ def test_drift_names_the_column_and_the_source():
     size, p_value = (float(v) for v in ks_2samp(inside, outside, method="asymp"))  # pyright: ignore
     assert first.size == pytest.approx(size)
     assert first.p_value == pytest.approx(p_value * 3 * 9 * 2)
-    found = data_issues(samples(rows, source=source))
-    assert "visits of two" in kinds(found)["drift between sources"].sentence
+    issues = data_issues(samples(rows, source=source))
+    assert "visits of two" in kinds(issues)["drift between sources"].sentence
 
 
 def test_images_are_compared_as_a_whole():
@@ -190,17 +190,17 @@ def test_images_are_compared_as_a_whole():
     x = rng.random((200, 1, 6, 6)).astype(np.float32)
     x[150:170] = x[:20]
     x[170:] = x[20:50] + 0.01 * rng.standard_normal((30, 1, 6, 6)).astype(np.float32)
-    found = duplicates(array_codes(x))
-    assert np.flatnonzero(found.group >= 0).tolist() == [*range(20), *range(150, 170)]
-    assert {tuple(p) for p in found.pairs.tolist()} == {(20 + i, 170 + i) for i in range(30)}
+    result = duplicates(array_codes(x))
+    assert np.flatnonzero(result.group >= 0).tolist() == [*range(20), *range(150, 170)]
+    assert {tuple(p) for p in result.pairs.tolist()} == {(20 + i, 170 + i) for i in range(30)}
 
 
 def test_few_or_odd_rows():
     for n in (1, 2, 5):
-        found = data_issues(samples(table(n), np.zeros(n, int)))
-        assert np.isnan(found.outlier_score).all()
+        issues = data_issues(samples(table(n), np.zeros(n, int)))
+        assert np.isnan(issues.outlier_score).all()
     nothing = pa.table({"price": pa.array([None] * 20, pa.float64())})
-    found = data_issues(replace(samples(table(20)), rows=nothing))
-    assert (found.duplicate_group == 0).all()
+    issues = data_issues(replace(samples(table(20)), rows=nothing))
+    assert (issues.duplicate_group == 0).all()
     with pytest.raises(DataError, match="train must be a SampleSet"):
         data_issues(np.zeros((3, 2)))  # pyright: ignore[reportArgumentType]

@@ -29,7 +29,7 @@ WAYS = {"block": "_delete", "refit": "_refit", "cheapest": None}
 
 
 def brute_force(phi, r, val, groups, kind, eta, steps, penalty, reduction="sum"):
-    """Functional and isotropic information at σ = 1, one retraining a group."""
+    """Functional and isotropic information at σ = 1, one retraining per group."""
 
     def step(group):
         return eta * (len(r) / (len(r) - np.size(group)) if reduction == "mean" else 1)
@@ -171,10 +171,10 @@ def test_pairs_are_their_definition():
     one, _ = brute_force(phi, r, val, [[i] for i in range(9)], "flow", 0.01, 40, 0.1)
     run = {"lr": 0.01, "steps": 40, "weight_decay": 0.1, "sigma": 0.5}
     for dual in (True, False):
-        found = pair_information(linearization(phi, r, val, dual=dual), pairs, **run)
-        assert close(found.joint, 4 * both)
-        assert close(found.single, 4 * one[torch.as_tensor(pairs)])
-        np.testing.assert_allclose(found.interaction, found.single.sum(1) - found.joint)
+        result = pair_information(linearization(phi, r, val, dual=dual), pairs, **run)
+        assert close(result.joint, 4 * both)
+        assert close(result.single, 4 * one[torch.as_tensor(pairs)])
+        np.testing.assert_allclose(result.interaction, result.single.sum(1) - result.joint)
 
 
 def test_pairs_of_the_most_informative_samples_whatever_the_chunks(monkeypatch):
@@ -197,8 +197,8 @@ def test_twins_are_redundant_and_contradiction_is_synergy():
     phi[3] = phi[2] + 0.01 * phi[4]
     r[2], r[3] = 2.0, -2.0
     lin, run = linearization(phi, r, val, dual=True), {"dynamics": "converged", "weight_decay": 1.0}
-    twins, opposed = pair_information(lin, np.array([[0, 1], [2, 3]]), **run).interaction
-    assert twins < 0 < opposed
+    duplicates, opposed = pair_information(lin, np.array([[0, 1], [2, 3]]), **run).interaction
+    assert duplicates < 0 < opposed
     _, r, val = random_jacobians(6, 1, 1, 6, 6, seed=9)
     far = linearization(torch.eye(6, dtype=torch.float64)[:, None], r, val, dual=True)
     alone = pair_information(far, top=3, smoothing="isotropic")

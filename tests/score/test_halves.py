@@ -62,8 +62,8 @@ def test_a_store_is_gone_on_with(study, wine, tmp_path):
     for _ in range(2):
         called = []
         counted = lambda seed, called=called: called.append(seed) or network(seed)  # noqa: E731
-        found = retrained_halves(counted, train, val, **given)
-        np.testing.assert_allclose(found.outcome, study.outcome, rtol=1e-5)
+        halves = retrained_halves(counted, train, val, **given)
+        np.testing.assert_allclose(halves.outcome, study.outcome, rtol=1e-5)
     assert len(called) == 1  # the one that says whose study this is
     with pytest.raises(SettingError, match="seed"):
         retrained_halves(network, train, val, seed=1, **given)
@@ -71,15 +71,15 @@ def test_a_store_is_gone_on_with(study, wine, tmp_path):
 
 def test_a_regression_asks_for_its_output():
     train, val = da.load("diabetes")
-    found = retrained_halves(
+    halves = retrained_halves(
         lambda seed: build_model("linear", train, seed=seed), train, val, recipe=QUICK, halves=4
     )
-    assert found.measure == "output"
-    table = found.to_table()
+    assert halves.measure == "output"
+    table = halves.to_table()
     with_it, without = (table[name].to_numpy() for name in ("loss_with", "loss_without"))
-    i, member = 7, found.member[:, 7]
-    assert with_it[i] == pytest.approx(found.loss.mean(1)[member, i].mean())
-    assert without[i] == pytest.approx(found.loss.mean(1)[~member, i].mean())
+    i, member = 7, halves.member[:, 7]
+    assert with_it[i] == pytest.approx(halves.loss.mean(1)[member, i].mean())
+    assert without[i] == pytest.approx(halves.loss.mean(1)[~member, i].mean())
 
 
 def test_what_is_refused(wine):

@@ -44,11 +44,11 @@ def test_a_sample_that_moves_nothing_or_stands_twice_gives_nothing():
     alone = sample_information(linearization(phi, r, val, dual=True), dynamics="converged")
     phi[0], r[0] = 0, 0
     phi[2], r[2] = phi[1], r[1]
-    found = sample_information(linearization(phi, r, val, dual=True), dynamics="converged")
-    assert (found.information >= 0).all()
-    assert found.information[0] <= 1e-20 * found.information.max()
-    assert found.information[1] < 1e-12 * alone.information[1]
-    assert found.information[1] == pytest.approx(found.information[2], abs=1e-18)
+    information = sample_information(linearization(phi, r, val, dual=True), dynamics="converged")
+    assert (information.information >= 0).all()
+    assert information.information[0] <= 1e-20 * information.information.max()
+    assert information.information[1] < 1e-12 * alone.information[1]
+    assert information.information[1] == pytest.approx(information.information[2], abs=1e-18)
 
 
 SGD = {"smoothing": "sgd", "batch_size": 4}

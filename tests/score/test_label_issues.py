@@ -60,9 +60,9 @@ def test_held_out_outputs_are_those_of_the_fit_without_the_sample(monkeypatch, d
     # The second fit, to soft targets, takes no new decomposition.
     soft = torch.rand(targets.shape, generator=torch.Generator().manual_seed(1)).double()
     again = ridge_fit(lin, silent).held_out_of(soft[:, 0], silent)
-    for found, fitted in ((issues.held_out, targets), (again, soft)):
+    for result, fitted in ((issues.held_out, targets), (again, soft)):
         expected = [ridge_without(phi, fitted, i, issues.ridge) for i in range(len(phi))]
-        np.testing.assert_allclose(found, torch.stack(expected), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(result, torch.stack(expected), rtol=1e-8, atol=1e-10)
     tenfold = label_issues(linearization(7 * phi, targets, dual=dual, labels=given))
     np.testing.assert_allclose(tenfold.score, issues.score, rtol=1e-7)
     assert tenfold.ridge == pytest.approx(49 * issues.ridge)

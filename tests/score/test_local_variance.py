@@ -59,10 +59,10 @@ def test_neighbours_of_a_smooth_function_tend_to_its_slope():
     """Among k neighbours of a dense line the variance is slope² times that of their places."""
     x = np.sort(np.random.default_rng(3).random(4000))[:, None]
     local = local_variance(x, np.sin(2 * x[:, 0]), 20)
-    places = local_variance(x, x[:, 0], 20).variance
+    positions = local_variance(x, x[:, 0], 20).variance
     slope = np.square(2 * np.cos(2 * x[:, 0]))
     steep = slope > 0.1
-    np.testing.assert_allclose(local.variance[steep], (slope * places)[steep], rtol=0.05)
+    np.testing.assert_allclose(local.variance[steep], (slope * positions)[steep], rtol=0.05)
     tenfold = local_variance(5 * x, 3 * np.sin(2 * x[:, 0]) + 1, 20)
     np.testing.assert_allclose(tenfold.variance, 9 * local.variance, rtol=1e-6, atol=1e-12)
 

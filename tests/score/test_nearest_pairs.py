@@ -71,6 +71,6 @@ def test_informations_that_are_known_are_not_computed_again(monkeypatch):
         return informations(training, groups, *rest)
 
     monkeypatch.setattr(pairs, "informations", counted)
-    found = pair_information(lin, [[0, 1], [2, 5]], alone=known)
+    result = pair_information(lin, [[0, 1], [2, 5]], alone=known)
     assert sizes == [2, 2]
-    np.testing.assert_allclose(found.interaction, expected.interaction, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(result.interaction, expected.interaction, rtol=1e-6, atol=1e-9)

@@ -28,7 +28,7 @@ FORMS = (
 
 PROBLEMS = st.fixed_dictionaries({
     "n": st.integers(2, 9),
-    "k": st.sampled_from((0, 0, 2, 2, 3, 5, 9)),  # at most n: one sample a class; 0: regression
+    "k": st.sampled_from((0, 0, 2, 2, 3, 5, 9)),  # at most n: one sample per class; 0: regression
     "constant": st.lists(st.sampled_from((None, None, 0.0, -3.5)), min_size=1, max_size=4),
     "repeated": st.integers(0, 9),
     "levels": st.integers(1, 9),
@@ -60,9 +60,9 @@ def sets_of(n, k, constant, repeated, levels, units, m, again, seed):
 def numbers(value):
     """Every number of a result, those of its parts too."""
     for name in value.__slots__:
-        found = getattr(value, name)
-        if isinstance(found, np.ndarray | float | int) and np.asarray(found).dtype.kind in "fiu":
-            yield name, np.asarray(found)
+        result = getattr(value, name)
+        if isinstance(result, np.ndarray | float | int) and np.asarray(result).dtype.kind in "fiu":
+            yield name, np.asarray(result)
 
 
 def check_all(train, val, network, form, run):

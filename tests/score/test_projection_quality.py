@@ -50,10 +50,10 @@ def test_the_features_are_those_of_the_run(monkeypatch, too_many_samples, output
     each = form_module.coordinates_for(sample_layers(MODEL, TRAIN), 20)
     lin = da.collect(MODEL, TRAIN, VAL, projection=each, **given)
     assert lin.form.representation == "features" and lin.form.outputs == outputs
-    place = np.flatnonzero(np.isin(lin.ids, few.ids))
-    rows = lin.features.reshape(len(TRAIN), lin.rows_per_sample, -1)[place].flatten(0, 1)
+    positions = np.flatnonzero(np.isin(lin.ids, few.ids))
+    rows = lin.features.reshape(len(TRAIN), lin.rows_per_sample, -1)[positions].flatten(0, 1)
     torch.testing.assert_close(few.features, rows)
-    assert few.form.products == lin.form.products and len(place) == 30
+    assert few.form.products == lin.form.products and len(positions) == 30
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def made(values) -> ProjectionQuality:
     )
 
 
-@pytest.mark.parametrize(("target", "place"), [(0.5, 0), (0.8, 1), (0.81, 2), (0.96, None)])
-def test_the_smallest_that_reaches_the_target(target, place):
-    assert made([0.6, 0.8, 0.95]).smallest(target) == place
+@pytest.mark.parametrize(("target", "position"), [(0.5, 0), (0.8, 1), (0.81, 2), (0.96, None)])
+def test_the_smallest_that_reaches_the_target(target, position):
+    assert made([0.6, 0.8, 0.95]).smallest(target) == position
 
 
 def test_rank_correlation_with_ties_is_scipys():

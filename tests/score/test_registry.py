@@ -1,4 +1,4 @@
-"""Scores are computed after those they need, and give a value a sample."""
+"""Scores are computed after those they need, and give a value per sample."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from datassay.score.registry import Context, Score, computed, scores
 
 @result
 class Values:
-    """A number a sample."""
+    """A number per sample."""
 
     value: np.ndarray = column("a number")
     ids: np.ndarray = sample_ids()

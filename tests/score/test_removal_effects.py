@@ -240,8 +240,8 @@ def paper_file(which, sizes):
     path = Path(DATA or "") / "divide_and_predict" / "Synthetic" / f"synthetic_train_{which}.csv"
     with path.open(newline="") as file:
         rows = np.array(list(csv.reader(file))[1:])
-    places, block = np.searchsorted(LETTERS, rows), np.repeat(np.arange(len(sizes)), sizes)
-    return letter_samples(places[:, :-1], places[:, -1], block, name=which)
+    positions, block = np.searchsorted(LETTERS, rows), np.repeat(np.arange(len(sizes)), sizes)
+    return letter_samples(positions[:, :-1], positions[:, -1], block, name=which)
 
 
 @pytest.mark.real_data
@@ -253,17 +253,17 @@ def test_the_papers_own_files_mixed_and_pure():
     that the mixture's is several times the pure set's, falls with damping as 83 : 55 : 10, and that
     the largest effects are of samples from the minority.
     """
-    found = {}
+    results = {}
     for which, sizes in (("mix_2spec", (700, 300)), ("pure", (1000,))):
         samples = paper_file(which, sizes)
         x = torch.from_numpy(np.column_stack([samples.x, np.ones(1000)]))
         targets = torch.eye(4).double()[torch.from_numpy(samples.y)]
         fit = at_minimum(x, targets, "cross_entropy", 1e-4)
-        found[which] = [effects(fit, "fixed", 1e-4, d).variance for d in (0.001, 0.01, 0.1)]
+        results[which] = [effects(fit, "fixed", 1e-4, d).variance for d in (0.001, 0.01, 0.1)]
         if which == "mix_2spec":
             adjoint = effects(fit, "adjoint", 1e-4, 0.01)
             assert (samples.source[adjoint.ranking[:100]] == "function 2").mean() > 0.9
-    mixed, pure = found["mix_2spec"], found["pure"]
+    mixed, pure = results["mix_2spec"], results["pure"]
     assert mixed[1] == pytest.approx(55.3, rel=0.1) and mixed[1] > 5 * pure[1]
     assert mixed[0] / mixed[1] == pytest.approx(83.2 / 55.3, rel=0.1)
     assert mixed[1] / mixed[2] == pytest.approx(55.3 / 10.4, rel=0.1)

@@ -17,19 +17,19 @@ CASES = (
 @pytest.mark.parametrize(("family", "form"), CASES, ids=[family for family, _ in CASES])
 @pytest.mark.slow
 def test_float64_scores_do_not_depend_on_the_order(family, form):
-    found = differences(samples(family, 50), lambda sets: all_scores(sets, form))
+    result = differences(samples(family, 50), lambda sets: all_scores(sets, form))
     # Of eigenvalues that almost meet, rounding mixes the modes a little.
-    assert found.pop("learning curve energy") < 1e-6
-    assert max(found.values()) < 1e-9, found
+    assert result.pop("learning curve energy") < 1e-6
+    assert max(result.values()) < 1e-9, result
 
 
 @pytest.mark.parametrize("form", ["logistic", "float32 products"])
 def test_float32_scores_hardly_do(monkeypatch, form):
     monkeypatch.setattr(forms, "FLOAT64_WORK", 0)
-    found = differences(samples("wine", 50), lambda sets: all_scores(sets, FORMS[form]))
-    assert max(found.values()) < 1e-4, found
+    result = differences(samples("wine", 50), lambda sets: all_scores(sets, FORMS[form]))
+    assert max(result.values()) < 1e-4, result
 
 
 def test_decisions_do_not_depend_on_the_order():
-    found = differences(samples("iris", 50), decisions)
-    assert max(found.values()) < 1e-9, found
+    result = differences(samples("iris", 50), decisions)
+    assert max(result.values()) < 1e-9, result

@@ -88,13 +88,13 @@ def attributed(n=16, m=3, seed=0, **changes):
 
 
 def test_effects_of_halves_are_those_of_random_halves():
-    found = attributed()
-    figures = run_smoothness(found, found)
+    result = attributed()
+    figures = run_smoothness(result, result)
     rng = np.random.default_rng(0)
-    drawn = [found.effect[rng.permutation(16)[:8]].sum(0) for _ in range(20_000)]
+    drawn = [result.effect[rng.permutation(16)[:8]].sum(0) for _ in range(20_000)]
     # Without replacement the variance is n / (n − 1) times that of the formula.
     np.testing.assert_allclose(figures.half * np.sqrt(16 / 15), np.std(drawn, 0), rtol=0.03)
-    np.testing.assert_allclose(figures.single**2, np.square(found.effect).mean(0))
+    np.testing.assert_allclose(figures.single**2, np.square(result.effect).mean(0))
     assert not figures.parting.any() and np.isclose(figures.agreement, 1) and not figures.warning
 
 
@@ -107,24 +107,24 @@ def test_effects_of_halves_are_those_of_random_halves():
     ],
 )
 def test_what_parts_more_than_samples_move_is_told(between, message):
-    found = attributed()
-    figures = run_smoothness(found, found)
+    result = attributed()
+    figures = run_smoothness(result, result)
     sizes = {name: np.sqrt(np.square(getattr(figures, name)).mean()) for name in ("single", "half")}
     sizes |= {"none": sizes["single"] / 4, "more": 4 * sizes["half"]}
     apart = np.sqrt(sizes[between[0]] * sizes[between[1]])
-    twin = replace(found, outcome=found.outcome + apart)
-    told = run_smoothness(found, twin).warning
-    assert message in told and bool(told) == bool(message)
+    duplicate = replace(result, outcome=result.outcome + apart)
+    reported = run_smoothness(result, duplicate).warning
+    assert message in reported and bool(reported) == bool(message)
 
 
 def test_agreement_is_scipys_and_runs_that_cannot_be_compared_are_refused():
-    found, twin = attributed(), attributed(seed=1)
-    each = [spearmanr(a, b)[0] for a, b in zip(found.effect.T, twin.effect.T, strict=True)]
-    assert np.isclose(run_smoothness(found, twin).agreement, np.mean(each))
+    result, duplicate = attributed(), attributed(seed=1)
+    each = [spearmanr(a, b)[0] for a, b in zip(result.effect.T, duplicate.effect.T, strict=True)]
+    assert np.isclose(run_smoothness(result, duplicate).agreement, np.mean(each))
     for other, message in (
         (attributed(top=2), "attribute with top=None"),
         (attributed(m=2), r"the same samples and queries.*\[16, 3\].*\[16, 2\]"),
-        (replace(found, ids=found.ids[::-1]), "the same samples and queries"),
+        (replace(result, ids=result.ids[::-1]), "the same samples and queries"),
     ):
         with pytest.raises(SettingError, match=message):
-            run_smoothness(found, other)
+            run_smoothness(result, other)

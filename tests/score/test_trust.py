@@ -73,26 +73,26 @@ def test_queries_whose_outcome_never_changes_ask_nothing_whatever_the_units(chec
         {name: np.exp(own) for name, own in scores.samples.items()},
         scores.trivial,
     )
-    found = trust_check(replace(study, outcome=still), scaled)
+    result = trust_check(replace(study, outcome=still), scaled)
     named = {name: effect[:, 1:] for name, effect in scores.effects.items()}
     fewer = replace(study, outcome=study.outcome[..., 1:])
     without = trust_check(fewer, replace(scores, effects=named))
-    np.testing.assert_allclose(found.correlation, without.correlation)
-    assert found.ceiling.value == pytest.approx(without.ceiling.value)
-    assert check.ceiling.value != found.ceiling.value
+    np.testing.assert_allclose(result.correlation, without.correlation)
+    assert result.ceiling.value == pytest.approx(without.ceiling.value)
+    assert check.ceiling.value != result.ceiling.value
 
 
 def test_effects_of_halves_beside_rounding_are_the_measured_ones(checked):
     study, scores, _ = checked
     nothing = np.zeros(12)
     smooth = RunSmoothness(parting=nothing + 1e9, single=nothing, half=nothing, agreement=1.0)
-    found = trust_check(study, replace(scores, smoothness=smooth)).smoothness
+    result = trust_check(study, replace(scores, smoothness=smooth)).smoothness
     effect = scores.effects["true"]
     np.testing.assert_allclose(
-        found.half, np.sqrt(np.square(effect - effect.mean(0)).sum(0)) / 2, rtol=0.5
+        result.half, np.sqrt(np.square(effect - effect.mean(0)).sum(0)) / 2, rtol=0.5
     )
-    assert found.half.mean() == pytest.approx(np.sqrt(60) * found.single.mean() / 2)
-    assert "no attribution can" in found.warning
+    assert result.half.mean() == pytest.approx(np.sqrt(60) * result.single.mean() / 2)
+    assert "no attribution can" in result.warning
 
 
 def test_of_a_sample_it_does_not_depend_on_the_noise_of_the_study():
@@ -101,8 +101,8 @@ def test_of_a_sample_it_does_not_depend_on_the_noise_of_the_study():
         check = trust_check(study, scores_of(effect, fall))
         assert value(check, "true fall").value > 0.9
         rough = spearmanr(scores_of(effect, fall).samples["rough fall"], fall).statistic
-        found = value(check, "rough fall")
-        assert found.low < rough < found.high
+        result = value(check, "rough fall")
+        assert result.low < rough < result.high
     assert check.reliability.value < 0.95
 
 

@@ -39,8 +39,8 @@ def in_memory():
 
 
 def chunk_file(store, array, chunk):
-    (found,) = (f for f in store_path(store, array).glob(f"c/{chunk}/**/*") if f.is_file())
-    return found
+    (result,) = (f for f in store_path(store, array).glob(f"c/{chunk}/**/*") if f.is_file())
+    return result
 
 
 def store_path(store, name):
@@ -96,9 +96,9 @@ def test_writing_again_changes_nothing(store):
     assert {f: f.read_bytes() for f in store_path(again, "").rglob("*") if f.is_file()} == before
 
 
-def flip(file, at=5):
+def flip(file, index=5):
     content = bytearray(file.read_bytes())
-    content[at] ^= 1
+    content[index] ^= 1
     file.write_bytes(content)
 
 
@@ -118,14 +118,14 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_chunk_is_told_by_number_and_mended(store, damage):
     damage(lambda array, chunk: chunk_file(store, array, chunk))
-    found = opened(store.location)
-    survey = found.survey()
+    result = opened(store.location)
+    survey = result.survey()
     assert list(survey.damaged) == [1] and survey.complete == (0, 2, 3, 4)
     assert survey.sentence.startswith("4 of 5 chunks found, 0 missing, 1 damaged; 1: ")
     with pytest.raises(DamagedChunk, match=r"chunk 1: .*Run the same again"):
         for name in LAYOUT.arrays:
-            found.get(1, name)
-    found.put(1, values(1))
+            result.get(1, name)
+    result.put(1, values(1))
     check_all_there(opened(store.location))
 
 
@@ -134,10 +134,10 @@ def test_the_last_chunk_of_a_part_is_mended_too(store, chunk):
     """It is shorter than the others, and Zarr must not read what it replaces."""
     part = LAYOUT.chunks[chunk].part
     chunk_file(store, f"{part}_rows", 2 if part == "train" else 1).write_bytes(b"short")
-    found = opened(store.location)
-    assert list(found.survey().damaged) == [chunk]
-    found.put(chunk, values(chunk))
-    check_all_there(found)
+    result = opened(store.location)
+    assert list(result.survey().damaged) == [chunk]
+    result.put(chunk, values(chunk))
+    check_all_there(result)
 
 
 @pytest.mark.parametrize("files", [["train_rows"], ["train_rows", "train_outputs", "digests"]])
@@ -158,10 +158,10 @@ def test_damaged_metadata_of_an_array_are_told_and_mended(store, array, damage, 
     else:
         file.write_text(text[:40] if damage == "corrupt" else text.replace('"crc32c"', '"gzip"'))
     with caplog.at_level(logging.WARNING):
-        found = opened(store.location)
+        result = opened(store.location)
     assert f"the metadata of {array} were missing or damaged" in caplog.text
     assert file.read_text() == text
-    check_all_there(found)
+    check_all_there(result)
 
 
 @pytest.mark.parametrize(
@@ -190,20 +190,20 @@ def test_what_differs_is_named(store):
 
 
 def test_what_a_killed_first_write_left_is_no_ones(tmp_path):
-    place = tmp_path / "store"
-    place.mkdir()
-    (place / f".zarr.json.{'1a' * 16}.part").write_text("{")
-    store = full(place)
-    chunk = place / "train_rows" / "c" / "1" / "0"
-    ours = [place / f".zarr.json.{'2a' * 16}.part", chunk / f"0.{'3a' * 16}.partial"]
-    theirs = [place / "thesis.partial", place / "notes.part", chunk / "mine.partial"]
+    path = tmp_path / "store"
+    path.mkdir()
+    (path / f".zarr.json.{'1a' * 16}.part").write_text("{")
+    store = full(path)
+    chunk = path / "train_rows" / "c" / "1" / "0"
+    ours = [path / f".zarr.json.{'2a' * 16}.part", chunk / f"0.{'3a' * 16}.partial"]
+    theirs = [path / "thesis.partial", path / "notes.part", chunk / "mine.partial"]
     for file in ours + theirs:
         file.write_text("x")
     check_all_there(opened(store.location))
     assert all(file.exists() for file in ours)  # the first store is still in use
     del store
     gc.collect()
-    check_all_there(opened(place))
+    check_all_there(opened(path))
     assert not any(file.exists() for file in ours) and all(file.exists() for file in theirs)
 
 
@@ -252,9 +252,9 @@ def test_results_share_the_manifest_and_its_refusals(tmp_path):
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_damage_goes_unnoticed(tmp_path, seed):
-    found = attack(tmp_path, 150, seed)
-    assert not found.failures
-    assert found.counts[MENDED] > 30 and found.counts[REFUSED] > 10
+    result = attack(tmp_path, 150, seed)
+    assert not result.failures
+    assert result.counts[MENDED] > 30 and result.counts[REFUSED] > 10
 
 
 HELPER = Path(__file__).parents[1] / "helpers" / "concurrent_stores.py"

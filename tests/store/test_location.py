@@ -61,15 +61,15 @@ def test_errors_and_logs_hide_them(caplog):
         assert refused.value.__cause__ is None and refused.value.__suppress_context__
 
 
-@pytest.mark.parametrize("place", ["", " ", "/", "//", "file://", "file:///", "s3://", "a\0b"])
-def test_what_names_no_folder_is_refused(place, tmp_path):
+@pytest.mark.parametrize("position", ["", " ", "/", "//", "file://", "file:///", "s3://", "a\0b"])
+def test_what_names_no_folder_is_refused(position, tmp_path):
     with pytest.raises(SettingError, match="store must name a folder; got "):
-        normal(place)
+        normal(position)
     with pytest.raises(SettingError, match="store must name a folder; got "):
-        ResultStore(place, {})
-    if "\0" not in place:
+        ResultStore(position, {})
+    if "\0" not in position:
         for command in (["score", "iris"], ["complexity", "--inputs", "5", "--width", "5"]):
-            done = invoke(*command, "--store", place, "--out", tmp_path / "out")
+            done = invoke(*command, "--store", position, "--out", tmp_path / "out")
             assert done.exit_code == 2 and "must name a folder" in done.stderr, done.stderr
 
 
@@ -83,10 +83,10 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("mine")
     (tmp_path / "file").write_text("mine")
-    for place, what in (("thesis", "holds chapter.tex"), ("file", "is a file")):
+    for position, what in (("thesis", "holds chapter.tex"), ("file", "is a file")):
         with pytest.raises(SettingError, match=what):
-            check_place(tmp_path / place)
-        done = invoke("score", "iris", "--store", tmp_path / place, "--out", tmp_path / "out")
+            check_place(tmp_path / position)
+        done = invoke("score", "iris", "--store", tmp_path / position, "--out", tmp_path / "out")
         assert done.exit_code == 2 and what in done.stderr
     assert [f.name for f in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
     check_place(tmp_path / "new")
@@ -100,24 +100,24 @@ def planted(tmp_path):
 
 
 def test_planted_links_are_not_followed(tmp_path):
-    target, kept = planted(tmp_path), tmp_path / "kept"
-    kept.mkdir()
+    target, stored = planted(tmp_path), tmp_path / "kept"
+    stored.mkdir()
     for name in (".run.json.part", f".one.{os.getpid()}.part", "one.npz"):
-        (kept / name).symlink_to(target)
+        (stored / name).symlink_to(target)
     with pytest.raises(SettingError, match=r"holds .* but no run.json"):
-        ResultStore(kept, {})  # not ours: refused as any folder of somebody else
-    for link in list(kept.iterdir()):
+        ResultStore(stored, {})  # not ours: refused as any folder of somebody else
+    for link in list(stored.iterdir()):
         link.unlink()
-    store = ResultStore(kept, {})
-    (kept / "one.npz").symlink_to(target)
+    store = ResultStore(stored, {})
+    (stored / "one.npz").symlink_to(target)
     with pytest.raises(DataError, match=r"one\.npz is a link\. Remove it"):
         "one" in store  # noqa: B015
     store.put("one", {"a": np.arange(3)})
-    assert not (kept / "one.npz").is_symlink() and target.read_text() == "mine"
-    (kept / "run.json").rename(tmp_path / "elsewhere.json")
-    (kept / "run.json").symlink_to(tmp_path / "elsewhere.json")
+    assert not (stored / "one.npz").is_symlink() and target.read_text() == "mine"
+    (stored / "run.json").rename(tmp_path / "elsewhere.json")
+    (stored / "run.json").symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(DataError, match=r"run\.json is a link"):
-        ResultStore(kept, {})
+        ResultStore(stored, {})
 
 
 @pytest.mark.parametrize(
@@ -125,17 +125,15 @@ def test_planted_links_are_not_followed(tmp_path):
 )
 def test_links_in_features_are_refused(tmp_path, name):
     full(tmp_path / "store")
-    place, target = tmp_path / "store" / name, tmp_path / "elsewhere"
-    if not place.exists():
-        place = next(
-            f for f in (tmp_path / "store" / "train_rows").rglob("c/1/**/*") if f.is_file()
-        )
-    place.rename(target)
-    place.symlink_to(target)
+    path, target = tmp_path / "store" / name, tmp_path / "elsewhere"
+    if not path.exists():
+        path = next(f for f in (tmp_path / "store" / "train_rows").rglob("c/1/**/*") if f.is_file())
+    path.rename(target)
+    path.symlink_to(target)
     with pytest.raises(DataError, match=r"is a link\. Remove it"):
         opened(tmp_path / "store")
-    place.unlink()
-    target.rename(place)
+    path.unlink()
+    target.rename(path)
     check_all_there(opened(tmp_path / "store"))
 
 

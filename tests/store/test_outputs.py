@@ -68,10 +68,10 @@ def test_what_we_did_not_write_is_refused_before_and_after_the_work(out, spoil):
     before = contents(out)
     with pytest.raises(SettingError, match=r"did not write.*holds .*--overwrite"):
         check_writable(out, NAMES)
-    with pytest.raises(SettingError, match=r"The finished results are in .*results-") as told:
+    with pytest.raises(SettingError, match=r"The finished results are in .*results-") as reported:
         write_pages(NEW, out, is_checked=True)
     assert contents(out) == before
-    rescued = str(told.value).rpartition(" are in ")[2].rstrip(".")
+    rescued = str(reported.value).rpartition(" are in ")[2].rstrip(".")
     assert contents(out / rescued) == NEW
 
 

@@ -36,8 +36,8 @@ def test_against_the_definition_several_weightings_at_once(loss, k):
     weight[2] = torch.linspace(0.1, 3, 15)
     fit = fit_convex(SharedFeatures(x, k), targets, loss, 0.05, sample_weight=weight)
     assert (fit.gradient_norm < 1e-9).all()
-    for found, w in zip(fit.weights, weight, strict=True):
-        np.testing.assert_allclose(found, by_scipy(x, targets, loss, 0.05, w), atol=1e-6)
+    for result, w in zip(fit.weights, weight, strict=True):
+        np.testing.assert_allclose(result, by_scipy(x, targets, loss, 0.05, w), atol=1e-6)
 
 
 def test_squared_error_is_ridge_regression():

@@ -28,9 +28,9 @@ class Crossed(nn.Module):
 
     def forward(self, x):
         h = torch.tanh(self.hidden(x))
-        found = self.out(h)
+        result = self.out(h)
         self.unused(h)
-        return found.softmax(1) if self.softmax else found
+        return result.softmax(1) if self.softmax else result
 
 
 def samples(n=60, d=4, k=3, seed=0):
@@ -147,13 +147,13 @@ def test_batched_layers_are_the_layers_trained_one_by_one(loss, k):
     y = torch.tensor(np.eye(max(k, 2))[rng.integers(0, max(k, 2), 31)][:, -k:]).float()
     weights = np.stack([np.ones(31), rng.random(31)])
     recipe = HeadRecipe(lr=0.05, epochs=4, batch_size=8)
-    found = train_heads(x, y, weights, loss, recipe, seeds=(3, 4))
+    heads = train_heads(x, y, weights, loss, recipe, seeds=(3, 4))
     for s, seed in enumerate((3, 4)):
         for m, weight in enumerate(weights):
             layer = one_by_one(x, y, weight, seed, recipe, loss)
-            torch.testing.assert_close(found.weight[s, m], layer.weight.data, atol=1e-5, rtol=1e-4)
-            torch.testing.assert_close(found.bias[s, m], layer.bias.data, atol=1e-5, rtol=1e-4)
-    assert found.outputs(x).shape == (2, 2, 31, k)
+            torch.testing.assert_close(heads.weight[s, m], layer.weight.data, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(heads.bias[s, m], layer.bias.data, atol=1e-5, rtol=1e-4)
+    assert heads.outputs(x).shape == (2, 2, 31, k)
 
 
 def test_exact_is_the_weighted_minimum_and_the_scale_of_weights_changes_nothing():
@@ -162,12 +162,12 @@ def test_exact_is_the_weighted_minimum_and_the_scale_of_weights_changes_nothing(
     y = torch.eye(3, dtype=torch.float64)[torch.as_tensor(data.y)]
     ridge = 1e-2
     recipe = HeadRecipe(solver="exact", ridge=ridge)
-    found = train_heads(x, y, weight[None], "cross_entropy", recipe, bias=False)
+    heads = train_heads(x, y, weight[None], "cross_entropy", recipe, bias=False)
     baseline = LogisticRegression(C=1 / (ridge * weight.sum()), fit_intercept=False, tol=1e-8)
     baseline.fit(data.x, data.y, sample_weight=weight)
-    np.testing.assert_allclose(found.weight[0, 0], baseline.coef_, atol=1e-5)
+    np.testing.assert_allclose(heads.weight[0, 0], baseline.coef_, atol=1e-5)
     again = train_heads(x, y, 100 * weight[None], "cross_entropy", recipe, bias=False)
-    torch.testing.assert_close(found.weight, again.weight)
+    torch.testing.assert_close(heads.weight, again.weight)
     adam = HeadRecipe(epochs=3)
     one, other = (
         train_heads(x, y, s * weight[None], "cross_entropy", adam).weight for s in (1, 64)
@@ -180,14 +180,14 @@ def test_patience_returns_the_best_epoch_and_a_callback_may_stop():
     sets = [(torch.tensor(s.x), torch.eye(3)[torch.as_tensor(s.y)]) for s in (data, val)]
     recipe = HeadRecipe(lr=0.3, epochs=40, patience=6)
     weights = np.stack([np.ones(80), np.arange(80) < 12])
-    found = train_heads(*sets[0], weights, "cross_entropy", recipe, val=sets[1])
-    best = found.val_score.max(0).values
-    accuracy = (found.outputs(sets[1][0]).argmax(-1) == torch.as_tensor(val.y)).float().mean(-1)
+    heads = train_heads(*sets[0], weights, "cross_entropy", recipe, val=sets[1])
+    best = heads.val_score.max(0).values
+    accuracy = (heads.outputs(sets[1][0]).argmax(-1) == torch.as_tensor(val.y)).float().mean(-1)
     torch.testing.assert_close(accuracy, best)
-    assert found.epoch[0, 0] != found.epoch[0, 1]
-    assert len(found.val_score) == min(40, int(found.epoch.max()) + 6)
-    for layer, epoch in enumerate(found.epoch[0].tolist()):
-        tied = np.flatnonzero(found.val_score[:, 0, layer] == best[0, layer]) + 1
+    assert heads.epoch[0, 0] != heads.epoch[0, 1]
+    assert len(heads.val_score) == min(40, int(heads.epoch.max()) + 6)
+    for layer, epoch in enumerate(heads.epoch[0].tolist()):
+        tied = np.flatnonzero(heads.val_score[:, 0, layer] == best[0, layer]) + 1
         losses = {}
         for e in tied.tolist():
             brief = train_heads(*sets[0], weights, "cross_entropy", replace(recipe, epochs=e))
@@ -205,9 +205,9 @@ def test_trained_starts_at_the_given_layer():
     x, y = torch.tensor(data.x).float(), torch.eye(3)[torch.as_tensor(data.y)]
     start = (torch.randn(3, 4), torch.randn(3))
     recipe = HeadRecipe(start="trained", lr=1e-9, epochs=1)
-    found = train_heads(x, y, np.ones((2, 60)), "cross_entropy", recipe, start=start)
-    torch.testing.assert_close(found.weight, start[0].expand(1, 2, 3, 4))
-    torch.testing.assert_close(found.bias, start[1].expand(1, 2, 3))
+    heads = train_heads(x, y, np.ones((2, 60)), "cross_entropy", recipe, start=start)
+    torch.testing.assert_close(heads.weight, start[0].expand(1, 2, 3, 4))
+    torch.testing.assert_close(heads.bias, start[1].expand(1, 2, 3))
 
 
 @pytest.mark.parametrize(

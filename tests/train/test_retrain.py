@@ -59,7 +59,7 @@ def test_against_a_loop_by_hand(reduction, weight_decay, loss):
     train, val = samples(), samples(6, seed=1)
     lr = 0.01 if reduction == "sum" else 0.1
     run = {"lr": lr, "steps": 20, "weight_decay": weight_decay, "reduction": reduction}
-    found = retrain(network(), train, val, loss=loss, precision="float64", **run)
+    retrained = retrain(network(), train, val, loss=loss, precision="float64", **run)
     n = len(train)
     per = n if reduction == "mean" else 1
     everything = np.arange(n)
@@ -74,9 +74,9 @@ def test_against_a_loop_by_hand(reduction, weight_decay, loss):
             own = without(torch.tensor(train.x[i : i + 1]).double())
             pairs = zip(reference.parameters(), without.parameters(), strict=True)
             weights = sum(float((a - b).square().sum()) for a, b in pairs)
-        assert found.prediction_change[i] == pytest.approx(change, rel=1e-7)
-        assert found.weight_change[i] == pytest.approx(weights, rel=1e-7)
-        np.testing.assert_allclose(found.held_out[i], own[0].numpy(), rtol=1e-9)
+        assert retrained.prediction_change[i] == pytest.approx(change, rel=1e-7)
+        assert retrained.weight_change[i] == pytest.approx(weights, rel=1e-7)
+        np.testing.assert_allclose(retrained.held_out[i], own[0].numpy(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
@@ -110,7 +110,9 @@ def test_convolutions_train_one_by_one_and_agree():
     model = cnn((20, 20), 1)
     updates, run = [], {"lr": 0.01, "steps": 2}
     one = retrain(model, train, removed=[3], **run)
-    two = retrain(model, train, removed=[1, 3], **run, progress=lambda *at: updates.append(at[1:]))
+    two = retrain(
+        model, train, removed=[1, 3], **run, progress=lambda *index: updates.append(index[1:])
+    )
     np.testing.assert_array_equal(one.prediction_change, two.prediction_change[1:])
     assert updates[-1] == (6, 6) and len(updates) == 6
 
@@ -118,24 +120,24 @@ def test_convolutions_train_one_by_one_and_agree():
 def test_the_store_goes_on_where_it_stopped(tmp_path):
     train, store = samples(), tmp_path / "s"
     full = retrain(network(), train, removed=[1, 2, 3], **RUN)
-    told = []
+    reported = []
 
     def stop(step, done, total):
-        told.append(total)
+        reported.append(total)
         if done > 35:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         retrain(network(), train, removed=[1], **RUN, store=store, progress=stop)
-    assert told[0] == 60
-    run = {**RUN, "store": store, "progress": lambda step, done, total: told.append(total)}
-    told.clear()
+    assert reported[0] == 60
+    run = {**RUN, "store": store, "progress": lambda step, done, total: reported.append(total)}
+    reported.clear()
     again = retrain(network(), train, removed=[1, 2, 3], **run)
-    assert told[0] == 90  # the network on all samples is not trained again
+    assert reported[0] == 90  # the network on all samples is not trained again
     np.testing.assert_array_equal(again.prediction_change, full.prediction_change)
-    told.clear()
+    reported.clear()
     retrain(network(), train, removed=[3, 1], **run)
-    assert not told
+    assert not reported
 
 
 def test_damage_is_told_and_computed_again(tmp_path, caplog):
@@ -205,8 +207,8 @@ def test_frozen_weights_stay():
     train, val = samples(16), samples(6, seed=1)
     model = network(width=9).double()
     model[1].requires_grad_(False)
-    found = retrain(model, train, val, loss="mse", precision="float64", **RUN)
+    retrained = retrain(model, train, val, loss="mse", precision="float64", **RUN)
     lin = collect(model, train, val, projection=None)
     loo = leave_one_out(lin, reduction="mean", dynamics="descent", **RUN)
-    np.testing.assert_allclose(found.prediction_change, loo.prediction_change, rtol=1e-6)
-    np.testing.assert_allclose(found.weight_change, loo.weight_change, rtol=1e-6)
+    np.testing.assert_allclose(retrained.prediction_change, loo.prediction_change, rtol=1e-6)
+    np.testing.assert_allclose(retrained.weight_change, loo.weight_change, rtol=1e-6)

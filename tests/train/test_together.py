@@ -41,11 +41,11 @@ def test_a_stack_trains_what_its_networks_are_alone_and_threads_change_no_bit():
     with thread_count(2):
         again = answers(some)
         assert torch.get_num_threads() == 2
-    for one, said, same in zip(some, together, again, strict=True):
-        assert (said == same).all()
+    for one, predicted, same in zip(some, together, again, strict=True):
+        assert (predicted == same).all()
         everyone = np.tile(one.chosen, (3, 1))
         alone = one.learner.answers(one.samples, one.held_out, everyone, one.weights)
-        assert np.allclose(said, alone[list(one.seeds)], atol=1e-4)
+        assert np.allclose(predicted, alone[list(one.seeds)], atol=1e-4)
 
 
 def test_many_networks_of_one_set_train_in_stacks_as_they_do_together():

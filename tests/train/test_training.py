@@ -116,16 +116,16 @@ def test_networks_trained_together_are_each_trained_by_a_loop(
 
 def test_minibatches_follow_the_seed_and_not_the_networks_beside():
     recipe, train, kept = Recipe(lr=0.02, steps=15, batch_size=8), samples(), subsets(4)
-    told = []
+    reported = []
     together = train_networks(
-        networks(4, 3), train, kept, recipe, seed=2, progress=lambda *step: told.append(step)
+        networks(4, 3), train, kept, recipe, seed=2, progress=lambda *step: reported.append(step)
     ).state
     fewer, other = (
         train_networks(networks(2, 3), train, kept[:2], recipe, seed=seed).state for seed in (2, 1)
     )
     assert_same({n: t[:2] for n, t in together.items()}, fewer)
     assert not torch.equal(fewer["1.weight"], other["1.weight"])
-    assert told == [("retrain networks", i, 15) for i in range(1, 16)]
+    assert reported == [("retrain networks", i, 15) for i in range(1, 16)]
 
 
 def test_an_epoch_uses_every_sample_once():
@@ -258,9 +258,9 @@ def test_frozen_weights_stay_in_every_network(optimizer, frozen):
     for model in models:
         model.get_parameter(frozen).requires_grad_(False)
     recipe = Recipe(optimizer, 0.05, 5, None, weight_decay=0.1)
-    found = train_networks(models, train, subsets(2), recipe)
+    result = train_networks(models, train, subsets(2), recipe)
     for name in dict(models[0].named_parameters()):
         moved = [
-            not torch.equal(found.state[name][s], models[s].get_parameter(name)) for s in (0, 1)
+            not torch.equal(result.state[name][s], models[s].get_parameter(name)) for s in (0, 1)
         ]
         assert moved == [name != frozen] * 2

@@ -33,16 +33,16 @@ def test_the_atlas_carries_the_attribution_as_neighbors(tmp_path, name):
     assert Counter(row["split"] for row in rows) == Counter(training=n, validation=held_out)
     for query in range(len(rows) - first):
         row = rows[first + query]
-        told = [one for one in effects if one["query"] == query]
-        assert row["id"] == told[0]["query_id"]
+        reported = [one for one in effects if one["query"] == query]
+        assert row["id"] == reported[0]["query_id"]
         pairs = zip(row["neighbors"]["ids"], row["neighbor_effects"], strict=True)
-        found = {rows[i]["id"]: effect for i, effect in pairs if effect is not None}
-        assert found == {one["id"]: one["effect"] for one in told}
+        results = {rows[i]["id"]: effect for i, effect in pairs if effect is not None}
+        assert results == {one["id"]: one["effect"] for one in reported}
         near = row["neighbors"]["distances"]
         assert near == sorted(near)
-        assert near[-1] == pytest.approx(1 - min(abs(e) for e in found.values()) / strongest)
+        assert near[-1] == pytest.approx(1 - min(abs(e) for e in results.values()) / strongest)
     assert {"table": "a", "images": "image", "texts": "text"}[name] in table.column_names
-    assert meaning_of(table.schema.field("x")).meaning.startswith("place on the map: ")
+    assert meaning_of(table.schema.field("x")).meaning.startswith("map coordinate: ")
 
 
 def run_script(path, monkeypatch, **modules):

@@ -57,7 +57,7 @@ def test_broken_statement_ends_with_status_1(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "predicted"),
     [
         (["weight-decey"], "Did you mean weight-decay"),
         (["weight-decay", "--set", "width=3"], "set must be NAME=VALUE with a parameter of weight"),
@@ -69,7 +69,7 @@ def test_broken_statement_ends_with_status_1(tmp_path):
         (["weight-decay", "--seed", -1], "seed must be an integer"),
     ],
 )
-def test_bad_input_is_one_line(arguments, said, tmp_path):
+def test_bad_input_is_one_line(arguments, predicted, tmp_path):
     result = invoke("lab", *arguments, "--out", tmp_path / "out")
-    assert result.exit_code == 2 and said in result.output
+    assert result.exit_code == 2 and predicted in result.output
     assert "Traceback" not in result.output and not (tmp_path / "out").exists()

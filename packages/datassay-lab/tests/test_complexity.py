@@ -28,16 +28,16 @@ def test_parts_are_those_of_the_smoother():
     result = bias_variance(penalties=(0.01, 1.0), draws=4000)
     np.testing.assert_allclose(result.parts, result.expected, rtol=0.05, atol=2e-4)
     features = np.exp(-((result.x[:, None] - np.linspace(0, 1, 24)) ** 2) / 2 / 0.01)
-    for place, penalty in enumerate(result.penalties):
+    for index, penalty in enumerate(result.penalties):
         ridge = Ridge(penalty, fit_intercept=False, solver="cholesky")
         smoother = ridge.fit(features, np.eye(25)).predict(features)
         bias = ((smoother @ result.target - result.target) ** 2).mean()
         variance = result.noise * np.trace(smoother @ smoother.T) / 25
-        np.testing.assert_allclose(result.expected[:, place], [bias, variance], rtol=1e-6)
+        np.testing.assert_allclose(result.expected[:, index], [bias, variance], rtol=1e-6)
         # Tested on the fitted targets, the error lacks 2 σ² tr S / n.
         own = bias_variance(penalties=(0.01, 1.0), draws=4000, targets="training")
         lacking = 2 * result.noise * np.trace(smoother) / 25
-        gap = result.test_error[place] - own.test_error[place]
+        gap = result.test_error[index] - own.test_error[index]
         np.testing.assert_allclose(gap, lacking, rtol=0.05)
 
 

@@ -26,8 +26,8 @@ def test_every_experiment_has_its_file():
     names = [e.name for _, e in experiments()]
     assert len(set(names)) == len(names)
     files = Path(datassay_lab.__file__).parent.rglob("*.py")
-    found = {p.stem.replace("_", "-") for p in files if "@checked\n" in p.read_text("utf-8")}
-    assert found - {"checks"} == set(names)
+    results = {p.stem.replace("_", "-") for p in files if "@checked\n" in p.read_text("utf-8")}
+    assert results - {"checks"} == set(names)
 
 
 def test_experiment_is_complete(named):
@@ -60,8 +60,8 @@ def test_each_parameter_has_a_rule_that_names_it(named):
 
 
 def test_what_does_not_go_together_is_refused(refused):
-    name, wrong, said = refused
-    with pytest.raises(SettingError, match=said):
+    name, wrong, predicted = refused
+    with pytest.raises(SettingError, match=predicted):
         experiment(name).run(**wrong)
 
 

@@ -16,11 +16,11 @@ def test_linear_autoencoder_learns_the_principal_subspace_and_a_curved_one_loses
 
     encoded = small("autoencoder")
     train, held_out = (s.x.reshape(len(s.x), -1) for s in load("digits"))
-    for place, size in enumerate(encoded.bottlenecks):
+    for index, size in enumerate(encoded.bottlenecks):
         pca = PCA(int(size)).fit(train)
         back = pca.inverse_transform(pca.transform(held_out))
         expected = ((back - held_out) ** 2).sum(1).mean()
-        assert encoded.lost[place, 0] == pytest.approx(expected, rel=1e-4)
+        assert encoded.lost[index, 0] == pytest.approx(expected, rel=1e-4)
     np.testing.assert_allclose(encoded.lost[:, 1], encoded.lost[:, 0], rtol=1e-3)
     assert (encoded.lost[:, 2] < 0.8 * encoded.lost[:, 0]).all()
 
@@ -124,7 +124,7 @@ def test_a_trained_discriminator_is_the_ratio_of_densities(small):
     assert discriminated.predicted[2] == pytest.approx(-2 * np.log(2))
     assert (np.abs(discriminated.printed - discriminated.predicted) > 0.5).all()
 
-    # The ratio is the best answer at every place.
+    # The ratio is the best answer at every position.
     p, q = discriminated.p[0], discriminated.q[0]
     answers = np.linspace(0.001, 0.999, 999)[:, None]
     best = answers[(p * np.log(answers) + q * np.log(1 - answers)).argmax(0), 0]

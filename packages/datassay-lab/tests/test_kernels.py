@@ -52,8 +52,8 @@ def test_watched_training_is_plain_gradient_descent():
     for step in range(21):
         outputs = model(inputs)[:, 0]
         if step in looks:
-            place = list(looks).index(step)
-            np.testing.assert_allclose(run.outputs[place], outputs.detach(), rtol=1e-9)
+            index = list(looks).index(step)
+            np.testing.assert_allclose(run.outputs[index], outputs.detach(), rtol=1e-9)
         model.zero_grad()
         ((outputs - targets)[:8].square().sum() / 2).backward()
         with torch.no_grad():

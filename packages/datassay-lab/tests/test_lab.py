@@ -117,7 +117,7 @@ def test_parameters_are_read_from_text():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "predicted"),
     [
         ("width=3", r"set must be NAME=VALUE with a parameter of halves \(size=20, .*'width=3'"),
         ("size", "set must be NAME=VALUE"),
@@ -127,8 +127,8 @@ def test_parameters_are_read_from_text():
         ("flag=maybe", "flag must be true or false; got 'maybe'"),
     ],
 )
-def test_bad_settings_are_refused(text, said):
-    with pytest.raises(SettingError, match=said):
+def test_bad_settings_are_refused(text, predicted):
+    with pytest.raises(SettingError, match=predicted):
         HALVES.parsed([text])
 
 
@@ -176,15 +176,15 @@ def test_a_result_that_is_no_number_is_kept_as_broken(tmp_path):
 
 
 def test_finished_experiments_are_not_run_again(tmp_path, only_halves, monkeypatch):
-    asked = chosen(["halves"], ["size=7"], 3)
-    assert asked == [(HALVES, {"seed": 3, "size": 7})]
-    list(run_lab(asked, tmp_path))
+    wanted = chosen(["halves"], ["size=7"], 3)
+    assert wanted == [(HALVES, {"seed": 3, "size": 7})]
+    list(run_lab(wanted, tmp_path))
     calls = []
     plots = halves_plots
     monkeypatch.setitem(globals(), "halves_plots", lambda r: calls.append(r) or plots(r))
-    list(run_lab(asked, tmp_path))
+    list(run_lab(wanted, tmp_path))
     assert not calls
-    list(run_lab(asked, tmp_path, fresh=True))
+    list(run_lab(wanted, tmp_path, fresh=True))
     assert len(calls) == 1
 
 
@@ -250,7 +250,7 @@ def test_summary_holds_small_arrays_only(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rule", "value", "said"),
+    ("rule", "value", "predicted"),
     [
         (whole(), 1.0, "n must be a whole number of at least 1; got 1.0"),
         (whole(), True, "n must be a whole number"),
@@ -266,8 +266,8 @@ def test_summary_holds_small_arrays_only(tmp_path):
         (share, 0.0, r"n must lie in \(0, 1\]; got 0.0"),
     ],
 )
-def test_rules_refuse(rule, value, said):
-    with pytest.raises(SettingError, match=said):
+def test_rules_refuse(rule, value, predicted):
+    with pytest.raises(SettingError, match=predicted):
         rule("n", value)
 
 

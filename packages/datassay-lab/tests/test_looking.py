@@ -22,7 +22,7 @@ def test_map_lies_on_the_digit_and_its_mean_is_the_logit(small):
 def test_share_inside_the_box_by_hand():
     from datassay_lab.looking.class_activation import _inside
 
-    maps = np.array([[[3.0, -5.0], [1.0, 0.0]]])  # each place covers 2 x 2 pixels
+    maps = np.array([[[3.0, -5.0], [1.0, 0.0]]])  # each position covers 2 x 2 pixels
     box = np.zeros((1, 4, 4))
     box[0, :2, :4] = 1
     assert _inside(maps, box) == pytest.approx([0.75])

@@ -90,8 +90,8 @@ def names_written(code: CodeType) -> set[str]:
 
 
 def _start(of: dis.Instruction) -> tuple[int | None, int | None]:
-    at = of.positions
-    return (None, None) if at is None else (at.lineno, at.col_offset)
+    index = of.positions
+    return (None, None) if index is None else (index.lineno, index.col_offset)
 
 
 def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -99,9 +99,9 @@ def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
     written = names_written(function.__code__)
     for code in inner(function.__code__):
         steps, modules = instructions(code), {}
-        for place, of in enumerate(steps):
-            value, path = _named(function, steps, place, modules), str(of.argval)
-            for after in steps[place + 1 :]:
+        for index, of in enumerate(steps):
+            value, path = _named(function, steps, index, modules), str(of.argval)
+            for after in steps[index + 1 :]:
                 if not isinstance(value, ModuleType) or after.opname not in LOADS:
                     break
                 path, value = f"{path}.{after.argval}", getattr(value, after.argval, MISSING)
@@ -112,16 +112,16 @@ def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
 def _named(
     function: FunctionType,
     steps: Sequence[dis.Instruction],
-    place: int,
+    index: int,
     modules: dict[str, Any],
 ) -> Any:
     """What an instruction takes from outside the function; `modules` are those imported inside."""
-    of = steps[place]
+    of = steps[index]
     if of.opname in GLOBALS:
         return function.__globals__.get(of.argval, MISSING)
     if of.opname == "IMPORT_NAME":
-        modules[IMPORTED] = _module(of.argval, steps[place - 2].argval, function)
-        after = steps[place + 1]
+        modules[IMPORTED] = _module(of.argval, steps[index - 2].argval, function)
+        after = steps[index + 1]
         if after.opname.startswith("STORE"):
             modules[after.argval] = modules[IMPORTED]
     if of.opname == "IMPORT_FROM":

@@ -37,7 +37,7 @@ _ANY = float("inf")
 # Landmarks that are tried, and what their Jacobians may take.
 LANDMARKS = (2048, 1024)
 LANDMARK_BYTES = 2e9
-# Beyond this many multiplications a product over all rows is done in float32.
+# Beyond this many multiplications per product over all rows is done in float32.
 FLOAT64_PRODUCTS = 2e11
 # Below this many multiplications float64 Jacobians cost less than a second.
 FLOAT64_WORK = 2e10
@@ -278,8 +278,8 @@ def coordinates_for(layers: Layers, n_features: int) -> int:
     """The least limit of coordinates a tensor that keeps so many features in all, or everything."""
     left, each = n_features, 0
     tensors = layers.sizes.values()
-    for place, size in enumerate(sorted(tensors)):
-        each = -(-left // (len(tensors) - place))
+    for index, size in enumerate(sorted(tensors)):
+        each = -(-left // (len(tensors) - index))
         if size >= each:
             return each
         left -= size
@@ -293,7 +293,7 @@ def _factors(layers: Layers, k: int) -> int:
 
 
 def _called(layers: Layers, k: int) -> int:
-    """Values a sample that a Jacobian call for projecting returns: convolutions as factors."""
+    """Values per sample that a Jacobian call for projecting returns: convolutions as factors."""
     values = _factors(layers, k)
     for name, (n_out, height, width) in layers.convolutions.items():
         weight = layers.direct[parameter_name(name, "weight")]

@@ -280,22 +280,22 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
 
 
 def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
-    memory, found = available_memory() if memory is None else memory, []
+    memory, results = available_memory() if memory is None else memory, []
     if form.passed_over:
         settings = ", ".join(f"{name} {value or 'none'}" for name, value in form.options.items())
-        found.append(
+        results.append(
             f"the memory decided what is collected: {form.summary} instead of {form.passed_over}. "
             "Scores by another form rank samples otherwise, so a run with more or less memory free "
             f"may differ; {settings} gives this form again."
         )
     if form.peak_bytes > memory:
-        found.append(
+        results.append(
             f"this needs about {form.peak_bytes / 1e9:.1f} GB and {memory / 1e9:.1f} GB are free; "
             "set a smaller projection, or outputs='averaged', or use fewer samples."
         )
-    for message in found:
+    for message in results:
         logger.warning(message)
-    return tuple(found)
+    return tuple(results)
 
 
 def _kernel_or_features(

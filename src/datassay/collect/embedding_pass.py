@@ -55,7 +55,7 @@ class EmbeddingPass:
         self.sizes = {name: len(samples) for name, samples in self.given.items()}
         self.total = sum(self.sizes.values())
         encoder.network.to(device)
-        # On one thread lite0 takes 18 ms an image alone and 35 ms in batches of 16, whose
+        # On one thread lite0 takes 18 ms per image alone and 35 ms in batches of 16, whose
         # intermediate values leave the caches; minilm 14 ms a short text and 9 ms in batches.
         here = TEXTS if encoder.reads == "text" else torch.get_num_threads()
         self.batch, self.done = here if device.type == "cpu" else ON_DEVICE, 0
@@ -93,7 +93,7 @@ class EmbeddingPass:
         return self._with(x, "", seconds / len(some) * self.total)
 
     def _columns(self) -> dict[str, np.ndarray]:
-        """The x to be, with the columns of numbers that stand beside texts."""
+        """The x to be, with the columns of numbers that stand with texts."""
         width, x = self.encoder.width, {}
         for name, samples in self.given.items():
             made = 0 if samples.encoding is None else samples.encoding.width

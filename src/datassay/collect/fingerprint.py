@@ -48,7 +48,7 @@ DIGITS = 16
 
 
 def model_fingerprint(model: nn.Module) -> dict[str, object]:
-    """A network's architecture as it prints, weights and buffers, and code: one entry a cause."""
+    """A network's architecture as it prints, weights and buffers, and code: one entry per cause."""
     model = unwrapped(model)
     # A function kept in a module prints with its place in memory.
     printed = re.sub(r" at 0x[0-9a-f]+", "", str(model))
@@ -304,8 +304,8 @@ def _reached(cls: type) -> frozenset[str]:
 def _written(cls: type) -> frozenset[str]:
     """Names of the attributes that `forward`, or what it calls, changes itself."""
     classes = [c for c in cls.__mro__ if c not in {nn.Module, object}]
-    found = [vars(c)[n] for c in classes for n in _reached(cls) if n in vars(c)]
-    functions = [f for value in found for f in _functions(value)]
+    results = [vars(c)[n] for c in classes for n in _reached(cls) if n in vars(c)]
+    functions = [f for value in results for f in _functions(value)]
     return frozenset().union(*(names_written(f.__code__) for f in functions))
 
 

@@ -114,11 +114,11 @@ def rotated(
 
 def _rotated(use: Use, left: Tensor | None, right: Tensor | None) -> Use:
     if isinstance(use, Factors):
-        places = use.right.shape[1]
+        positions = use.right.shape[1]
         n_left = 0 if left is None else len(left)
         n_right = 0 if right is None else len(right)
         both = n_left * n_right
-        if use.is_sparse or places * (n_left**2 + n_right**2) <= both * (n_left + n_right):
+        if use.is_sparse or positions * (n_left**2 + n_right**2) <= both * (n_left + n_right):
             a = use.left if left is None or use.is_sparse else use.left @ left
             return Factors(a, use.right if right is None else use.right @ right)
         use = _formed(use, use.left.shape[-1])
@@ -130,13 +130,13 @@ def _formed(use: Use, rows: int) -> Tensor:
     if not isinstance(use, Factors):
         return use
     if not use.is_sparse:
-        if use.left.shape[1] == 1:  # one place: an outer product, which needs no summing
+        if use.left.shape[1] == 1:  # one position: an outer product, which needs no summing
             return use.left[:, 0, :, None] * use.right[:, 0, None, :]
         return use.left.mT @ use.right
-    b, places, columns = use.right.shape
+    b, positions, columns = use.right.shape
     whole = use.right.new_zeros(b * rows, columns)
-    at = use.left + rows * torch.arange(b, device=use.left.device)[:, None]
-    return whole.index_add_(0, at.flatten(), use.right.reshape(b * places, columns)).view(
+    index = use.left + rows * torch.arange(b, device=use.left.device)[:, None]
+    return whole.index_add_(0, index.flatten(), use.right.reshape(b * positions, columns)).view(
         b, rows, columns
     )
 
@@ -211,7 +211,7 @@ def _transposed(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
 
 
 def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """A dense layer on the patch at each place; with groups, one for each of them."""
+    """A dense layer on the patch at each position; with groups, one for each of them."""
     assert isinstance(layer, nn.Conv2d | nn.Conv1d)
     seen = patches(layer, x)  # [b, channels · kernel, places]
     if layer.groups == 1:
@@ -222,8 +222,8 @@ def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     def whole(gradient: Tensor) -> Use:
         gradient = gradient.reshape(b, gradient.shape[1], -1)
         apart = gradient.reshape(b, len(split[0]), -1, gradient.shape[-1]) @ split.mT
-        found = apart.flatten(1, 2)
-        return torch.cat([found, gradient.sum(2)[..., None]], 2) if bias else found
+        result = apart.flatten(1, 2)
+        return torch.cat([result, gradient.sum(2)[..., None]], 2) if bias else result
 
     return whole
 
@@ -274,8 +274,10 @@ def _root_mean_square(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     """Of any library: its output is affine in its weight, times 1 + w in some."""
     weight = cast("Tensor", layer.weight)
     with torch.no_grad():
-        at = {v: torch.func.functional_call(layer, {"weight": weight * 0 + v}, x) for v in (0, 1)}
-    plain = _by_sample(at[1] - at[0], b)
+        index = {
+            v: torch.func.functional_call(layer, {"weight": weight * 0 + v}, x) for v in (0, 1)
+        }
+    plain = _by_sample(index[1] - index[0], b)
     return lambda gradient: _scale(plain, _by_sample(gradient, b), bias)
 
 

@@ -102,9 +102,9 @@ class StoredPass:
         rng = np.random.default_rng()
         for number in rng.permutation(sorted(self._there))[:N_AGAIN].tolist():
             chunk = self.store.chunks[number]
-            at = int(rng.integers(chunk.start, chunk.stop))
+            index = int(rng.integers(chunk.start, chunk.stop))
             # A rounding that turns a ReLU off in a batch of one is none in the chunk's own batch.
-            if self._differing(replace(chunk, start=at, stop=at + 1)):
+            if self._differing(replace(chunk, start=index, stop=index + 1)):
                 for what, sample in self._differing(chunk):
                     raise ModelError(
                         "the model must be the one that the store was made with; "
@@ -128,11 +128,11 @@ class StoredPass:
             norms[kind] += np.square(kept).reshape(n, -1).sum(1)
             apart[kind] += np.square(now - kept).reshape(n, -1).sum(1)
         limit, ids = SAME[self.work.form.precision] ** 2, self.work.sets[part.part].ids
-        found = {kind: np.flatnonzero(apart[kind] > limit * norms[kind]) for kind in norms}
+        results = {kind: np.flatnonzero(apart[kind] > limit * norms[kind]) for kind in norms}
         return [
-            ("outputs" if kind == OUTPUTS else "Jacobian rows", ids[part.start + places[0]])
-            for kind, places in found.items()
-            if len(places)
+            ("outputs" if kind == OUTPUTS else "Jacobian rows", ids[part.start + positions[0]])
+            for kind, positions in results.items()
+            if len(positions)
         ]
 
 

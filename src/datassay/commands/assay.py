@@ -61,7 +61,7 @@ class Assay(Plotted):
 
     @property
     def scores(self) -> Any:
-        """One row a training sample, in their order: the columns of scores.parquet."""
+        """One row per training sample, in their order: the columns of scores.parquet."""
         from datassay.commands.run.table import score_table
 
         return _frame(score_table(self.findings))
@@ -82,7 +82,7 @@ class Assay(Plotted):
     def save(self, path: str | Path = OUT) -> Path:
         """Write what `datassay run` writes.
 
-        Data that came from memory are written beside it, to data.parquet or data.npz, so that
+        Data that came from memory are written with it, to data.parquet or data.npz, so that
         `datassay view`, `apply` and `export` find them; not so samples that `load` gave.
 
         Args:
@@ -101,8 +101,8 @@ class Assay(Plotted):
             return write_results(self.findings, out)
         with tempfile.TemporaryDirectory() as folder:
             file, origin = self.given.kept(Path(folder), out)
-            beside = {file.name: partial(shutil.copyfile, file)}
-            return write_results(replace(self.findings, origin=origin), out, beside)
+            further = {file.name: partial(shutil.copyfile, file)}
+            return write_results(replace(self.findings, origin=origin), out, further)
 
     def view(self, path: str | Path = OUT, *, port: int = 0) -> Review:
         """Save, and serve the page for a review of the suspected labels, as `datassay view` does.
@@ -123,7 +123,7 @@ class Assay(Plotted):
 
         if self.given.is_loaded:
             raise DataError(
-                "data must be a name, a path, or what is kept beside the results, for a review; "
+                "data must be a name, a path, or what is stored with the results, for a review; "
                 "these came as SampleSets. Give assay what load was given."
             )
         self.save(path)
@@ -146,8 +146,8 @@ class Assay(Plotted):
     def __repr__(self) -> str:
         samples, best = self.findings.samples, self.actions and self.actions.best
         n_suspects = int(self.findings.issues.is_issue.sum())
-        found = f"{count(len(samples), 'sample')}, {count(n_suspects, 'suspected label')}"
-        return f"Assay({samples.name}: {found}, best action: {best.words if best else 'none'})"
+        text = f"{count(len(samples), 'sample')}, {count(n_suspects, 'suspected label')}"
+        return f"Assay({samples.name}: {text}, best action: {best.words if best else 'none'})"
 
     def __str__(self) -> str:
         lines = []
@@ -241,7 +241,7 @@ def assay(
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] of them.
         model: a name as for `build_model`; a network, or a function without arguments that makes
-            one; or a scikit-learn estimator: it judges the labels and is retrained, while scores
+            one; or a scikit-learn estimator: it scores the labels and is retrained, while scores
             that need gradients are those of the default network.
         val: held-out samples of their own, of the same kind as data.
         seed: of split, noise, weights, projection and batches.

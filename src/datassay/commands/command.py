@@ -49,10 +49,10 @@ class Command:
     Attributes:
         name: as it is typed.
         help: what it does, what it writes, and examples.
-        settings: dataclass of what its job can be told.
+        settings: dataclass of its job's settings.
         home: dotted name of the package with `job` and `page`, or of one module with both.
-        out: folder of its results unless told otherwise.
-        inputs: further dataclasses whose fields are options: which samples, what is spoiled.
+        out: folder of its results unless another is named.
+        inputs: further dataclasses whose fields are options: which samples, what is corrupted.
         order: its place in `datassay --help`.
         common: names of the options that `--help` shows, with spaces between; the others are
             shown by `--help-all`. Empty: all are shown.

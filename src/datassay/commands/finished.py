@@ -164,8 +164,8 @@ class Given:
         data, val = self.data, self.val
         if all(isinstance(part, tuple) and len(part) == 2 for part in (data, val)):
             data, val = (*data, *val), None
-        file, found = keep(data, folder, **roles)
-        origin = _origin(file, val, {**self.reading, **dict.fromkeys(ROLES), **found})
+        file, result = keep(data, folder, **roles)
+        origin = _origin(file, val, {**self.reading, **dict.fromkeys(ROLES), **result})
         inputs = {**origin.inputs, "data": str(out.resolve() / file.name)}
         return file, replace(origin, inputs=inputs)
 

@@ -120,7 +120,7 @@ def sample_table(
 def sample_gallery(
     samples: SampleSet, positions: np.ndarray, more: Iterable[Mapping[str, Any]], **look: Any
 ) -> Gallery:
-    """A gallery with a card a position, each with further fields of its own."""
+    """A gallery with a card per position, each with further fields of its own."""
     source = [""] * len(samples) if samples.source is None else samples.source
     cards = (
         Card(**sample_texts(samples, i), drawing=drawing, source=str(source[i]), **own)

@@ -22,7 +22,7 @@ MODEL = "auto"
 MODEL_HELP = (
     "The model that learns the data: auto, mlp, linear, logistic, cnn, lenet5, features:NAME "
     "(embeddings), or your own as package.module:factory or path/file.py:factory. "
-    "The size of a network is told as in mlp:width=1024,depth=2. features:NAME puts a network "
+    "The size of a network is given as in mlp:width=1024,depth=2. features:NAME puts a network "
     "(features:NAME+linear a linear one) on embeddings by lite0 (images), minilm (texts), "
     "timm:NAME or hf:NAME. With auto it is features:lite0 for photographs and features:minilm for "
     "texts where these are installed, else mlp. Own code is that installed, or else of the current "
@@ -74,7 +74,7 @@ class DataInputs:
         f"scores every sample (default: {HELD_OUT}, for a table that is scored 0).",
     )
     seed: int = setting(Loading.seed, SEED_HELP)
-    held_out: tuple[str, ...] | None = None  # ids, of a run beside an earlier one
+    held_out: tuple[str, ...] | None = None  # ids, of a run that is compared with an earlier one
 
     @property
     def named(self) -> str:

@@ -78,7 +78,7 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
 
 
 def add_command(app: typer.Typer, command: Command) -> None:
-    """Add a command to the command line: a function with one parameter an option."""
+    """Add a command to the command line: a function with one parameter per option."""
     declared = {
         name: (cls, spec) for cls in command.groups[::-1] for name, spec in settings_of(cls).items()
     }

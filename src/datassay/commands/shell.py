@@ -107,7 +107,7 @@ def printed() -> bool:
     """Whether all could be printed, or its reader had enough, as `head` has; says so if not."""
     if isinstance(out_stream.problem, BrokenPipeError) or out_stream.problem is None:
         return True
-    say(f"Error: what was done is kept, but it could not be printed: "
+    say(f"Error: what was done is stored, but it could not be printed: "
         f"{_reason(out_stream.problem)}.", "red")  # fmt: skip
     return False
 
@@ -150,8 +150,8 @@ def _frames(error: BaseException, *, own: bool) -> list[traceback.FrameSummary]:
     frames = traceback.extract_tb(error.__traceback__)
     if not own:
         return [f for f in frames if f.filename.startswith(ours)]
-    places = ("stdlib", "platstdlib", "purelib", "platlib")
-    libraries = (ours, *map(sysconfig.get_path, places))
+    positions = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = (ours, *map(sysconfig.get_path, positions))
     # Compiled libraries name their files without a folder.
     named = [f for f in frames if os.path.isabs(f.filename)]
     return [f for f in named if not f.filename.startswith(libraries)]

@@ -26,9 +26,9 @@ MOST_BLOCKS, MOST_WARNINGS = 30, 3
 STAGES: dict[str, dict[str, int]] = {
     "Reading the data": {"embed": 1},
     "Scoring samples": {
-        "collect Jacobians": 40, "compare projections": 10, "decompose": 20,
-        "leave each sample out": 10, "judge the labels": 5, "fit another judge": 5,
-        "judge the labels again": 4, "influence on others": 4,
+        "collect Jacobians": 40, "compare projections": 10, "eigendecomposition": 20,
+        "leave each sample out": 10, "estimate label noise": 5, "fit another judge": 5,
+        "estimate label noise again": 4, "influence on others": 4,
         "information in random subsets": 1, "leave each group out": 1,
     },
     "Training networks": {
@@ -39,7 +39,7 @@ STAGES: dict[str, dict[str, int]] = {
 
 
 class ProgressDisplay:
-    """A progress callback: the present stage in a live line, or in a log a line a stage.
+    """A progress callback: the present stage in a live line, or in a log a line per stage.
 
     How far a stage is never shrinks, though its steps are taken again for each fold or seed: a step
     of an earlier stage counts for the present one, and once that is whole begins the next.
@@ -142,8 +142,8 @@ class _Table(Table):
 def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
     """A table as the terminal shows it: names to the left, figures to the right."""
     table = _Table()
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place else "left")
+    for index, name in enumerate(columns):
+        table.add_column(name, justify="right" if index else "left")
     for row in rows:
         table.add_row(plain_text(row.name), *row.cells)
     return table

@@ -60,7 +60,7 @@ def check_left_to_index(settings: Any, names: Iterable[str], option: str) -> Non
 
 def correlation(index: Index) -> str:
     """How far its effects follow those of all coordinates, with the interval."""
-    told = index.rank_correlation
-    if told is None:
+    reported = index.rank_correlation
+    if reported is None:
         return "too few samples to tell"
-    return f"{told['mean']:.3f} ({told['low']:.3f} to {told['high']:.3f})"
+    return f"{reported['mean']:.3f} ({reported['low']:.3f} to {reported['high']:.3f})"

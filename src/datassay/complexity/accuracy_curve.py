@@ -154,11 +154,11 @@ def nested_order(train: SampleSet, draw: np.random.Generator) -> Int[np.ndarray,
     order = draw.permutation(len(train))
     if not train.is_classification:
         return order
-    place = np.empty(len(train))
+    position = np.empty(len(train))
     for c in range(train.n_classes):
         own = order[train.y[order] == c]
-        place[own] = (np.arange(len(own)) + draw.random()) / max(len(own), 1)
-    return np.argsort(place, kind="stable")
+        position[own] = (np.arange(len(own)) + draw.random()) / max(len(own), 1)
+    return np.argsort(position, kind="stable")
 
 
 def _start(val: SampleSet) -> float:

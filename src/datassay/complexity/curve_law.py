@@ -149,8 +149,8 @@ def _search(
     def best_of(points: np.ndarray):
         misfit, linear = profile(np.exp(points))
         i = misfit.argmin(1)
-        place = np.broadcast_to(points, (n_curves, *points.shape[1:]))[rows, i]
-        return place, tuple(v[rows, i] for v in linear), misfit[rows, i]
+        position = np.broadcast_to(points, (n_curves, *points.shape[1:]))[rows, i]
+        return position, tuple(v[rows, i] for v in linear), misfit[rows, i]
 
     best, linear, misfit = best_of(grid[None])
     for zoom in range(ZOOMS):

@@ -66,12 +66,14 @@ def sample_sets(
     val_y = None if source.val is None else source.val.y
     task = task or source.task
     y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
-    told = target_warnings(np.asarray(source.train.y), "classification" if names else "regression")
+    reported = target_warnings(
+        np.asarray(source.train.y), "classification" if names else "regression"
+    )
     columns = tuple(
         replace(c, n_values=len(names) or None) if c.read_as == "target" else c
         for c in source.columns
     )
-    source = replace(source, columns=columns, warnings=(*source.warnings, *told))
+    source = replace(source, columns=columns, warnings=(*source.warnings, *reported))
     train, val = _samples(source, source.train, y, names), None
     if source.val is not None and y_val is not None:
         val = _samples(source, source.val, y_val, names)
@@ -109,8 +111,8 @@ def one_set(
             known = fitted.feature_names
             source = replace(source, train=part, feature_names=known, preparation=fitted)
     elif coding is not None and source.task != "regression" and is_numeric:
-        y, names, told = encode_for_outputs(source.train.y, x, source.class_names, coding)
-        source = replace(source, warnings=(*source.warnings, *told))
+        y, names, reported = encode_for_outputs(source.train.y, x, source.class_names, coding)
+        source = replace(source, warnings=(*source.warnings, *reported))
     else:
         y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
     samples = _samples(source, source.train, y, names)

@@ -317,9 +317,9 @@ def indexed(
     if n == n_outputs and (inside or numbers is None):
         return samples
     if n == n_outputs and not beside_loader:
-        told = renumbering(names)
-        known = own or told in samples.warnings
-        return samples if known else replace(samples, warnings=(*samples.warnings, told))
+        reported = renumbering(names)
+        known = own or reported in samples.warnings
+        return samples if known else replace(samples, warnings=(*samples.warnings, reported))
     if numbers is not None and inside:
         return samples.recoded(numbers, tuple(map(str, range(n_outputs))), samples.label_type)
     if own and not beside_loader:

@@ -50,20 +50,20 @@ def bm25(texts: Any, query: str) -> Float[np.ndarray, " texts"]:
     """
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise DataError("texts must be a list of strings.")
-    asked = Counter(_words(query))
+    wanted = Counter(_words(query))
     lengths = np.zeros(len(texts))
     seen: dict[str, list[tuple[int, int]]] = defaultdict(list)  # word → (text, how often)
-    for place, text in enumerate(texts):
+    for position, text in enumerate(texts):
         words = _words(text)
-        lengths[place] = len(words)
-        for word, count in Counter(w for w in words if w in asked).items():
-            seen[word].append((place, count))
+        lengths[position] = len(words)
+        for word, count in Counter(w for w in words if w in wanted).items():
+            seen[word].append((position, count))
     scores = np.zeros(len(texts))
     norm = REPEATS * (1 - LENGTH + LENGTH * lengths / max(lengths.mean(), 1e-12))
-    for word, found in seen.items():
-        at, counts = np.array(found).T
-        rarity = np.log1p((len(texts) - len(at) + 0.5) / (len(at) + 0.5))
-        scores[at] += asked[word] * rarity * counts * (REPEATS + 1) / (counts + norm[at])
+    for word, result in seen.items():
+        index, counts = np.array(result).T
+        rarity = np.log1p((len(texts) - len(index) + 0.5) / (len(index) + 0.5))
+        scores[index] += wanted[word] * rarity * counts * (REPEATS + 1) / (counts + norm[index])
     return scores
 
 
@@ -94,28 +94,28 @@ def embedding_similarity(
     Cost: a forward pass a sample.
     """
     with evaluating(model):
-        asked = _states(model, {"input_ids": torch.as_tensor(query)[None]}).mean(1)[0]
-        total = asked.new_zeros(len(samples.ids), len(asked))
+        wanted = _states(model, {"input_ids": torch.as_tensor(query)[None]}).mean(1)[0]
+        total = wanted.new_zeros(len(samples.ids), len(wanted))
         start = 0
         for _, batch in batches(samples, PASS):
             states = _states(model, batch)
             first = samples.spans[start : start + len(states)]
-            place = torch.arange(states.shape[1])
+            positions = torch.arange(states.shape[1])
             begin, end = torch.as_tensor(first[:, 1:] - first[:, :1]).T[..., None]
-            own = (place >= begin) & (place < end)
+            own = (positions >= begin) & (positions < end)
             text = torch.as_tensor(samples.text[start : start + len(states)])
             total.index_add_(0, text, (states * own[..., None]).sum(1))
             start += len(states)
             progress("embed the texts", start, len(samples))
-    cosine = torch.nn.functional.cosine_similarity(total, asked[None], dim=1)
+    cosine = torch.nn.functional.cosine_similarity(total, wanted[None], dim=1)
     return cosine.numpy()
 
 
 def _states(model: nn.Module, batch: Any) -> Float[Tensor, "b tokens width"]:
     given = {name: batch[name] for name in ("input_ids", "attention_mask") if name in batch}
     with user_code(_refused), torch.no_grad():
-        found = model(**to_model(given, model), output_hidden_states=True)
-        return found.hidden_states[-1].double().cpu()
+        result = model(**to_model(given, model), output_hidden_states=True)
+        return result.hidden_states[-1].double().cpu()
 
 
 def _refused(error: str) -> str:

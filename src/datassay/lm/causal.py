@@ -35,8 +35,8 @@ def embedding_rows(model: Any) -> int | None:
 def longest_context(model: Any, tokenizer: Any) -> int | None:
     """How many tokens the model takes at once, by itself or its tokenizer; None: not known."""
     own = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    told = getattr(tokenizer, "model_max_length", None)
-    limits = [v for v in (own, told) if isinstance(v, int) and 1 < v < NO_LIMIT]
+    reported = getattr(tokenizer, "model_max_length", None)
+    limits = [v for v in (own, reported) if isinstance(v, int) and 1 < v < NO_LIMIT]
     return limits[0] if limits else None
 
 

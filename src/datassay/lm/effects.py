@@ -70,24 +70,24 @@ class FittedModels:
         if not texts:
             return []
         each = self._networks(queries)
-        size, places = each[0].network.pass_size, self.samples.positions_of(texts)
-        some = batches(Subset(self.samples, places.tolist()), size)
+        size, positions = each[0].network.pass_size, self.samples.positions_of(texts)
+        some = batches(Subset(self.samples, positions.tolist()), size)
         slopes = position_effects(each, batches(queries, size), some, adds=self._adds)
-        found: dict[int, np.ndarray] = {}
-        for place, slope in zip(places.tolist(), slopes, strict=True):
-            text = int(self.samples.text[place])
+        results: dict[int, np.ndarray] = {}
+        for position, slope in zip(positions.tolist(), slopes, strict=True):
+            text = int(self.samples.text[position])
             start, length = self.samples.span_of(text)
-            whole = found.setdefault(text, np.zeros((length, slope.shape[1])))
-            begin, first, end = self.samples.spans[place].tolist()
+            whole = results.setdefault(text, np.zeros((length, slope.shape[1])))
+            begin, first, end = self.samples.spans[position].tolist()
             first = max(first, begin + 1)  # the token at begin has nothing before it
             whole[first - start : end - start] = slope[first - begin - 1 : end - begin - 1]
-        return [found[text] for text in texts]
+        return [results[text] for text in texts]
 
     def _of_samples(self, queries: Queries) -> Attribution:
-        asked = batches(queries, self._each[0].network.pass_size)
+        wanted = batches(queries, self._each[0].network.pass_size)
         ids = np.arange(len(self.samples))
         return attributed(
-            self._each, asked, ids, method=self._name, top=None, own=None, adds=self._adds
+            self._each, wanted, ids, method=self._name, top=None, own=None, adds=self._adds
         )
 
     def _networks(self, queries: Queries) -> list[Prepared]:
@@ -130,49 +130,49 @@ def check_same(
         )
 
 
-def asked_samples(asked: Question, *, per_token: bool) -> Queries:
+def asked_samples(question: Question, *, per_token: bool) -> Queries:
     """The answer as samples for `datassay.influence`: one a token, which ends with it, or one."""
     # Their labels are the tokens asked about.
-    ids = asked.tokens.ids
-    stops = range(asked.first + 1, len(ids) + 1) if per_token else (len(ids),)
-    found = []
+    ids = question.tokens.ids
+    stops = range(question.first + 1, len(ids) + 1) if per_token else (len(ids),)
+    results = []
     for stop in stops:
         labels = np.full(stop, IGNORED)
-        first = stop - 1 if per_token else asked.first
+        first = stop - 1 if per_token else question.first
         labels[first:] = ids[first:stop]
-        found.append({"input_ids": ids[:stop], "labels": labels})
-    return found
+        results.append({"input_ids": ids[:stop], "labels": labels})
+    return results
 
 
-def by_text(found: Attribution, samples: TokenSamples) -> Attribution:
+def by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
     """Effects of samples added up over each text, by the texts' ids."""
     # A text's effect on its own loss is no sum over its samples: None where one has several.
-    assert found.effect is not None
+    assert attribution.effect is not None
     starts = np.flatnonzero(np.diff(samples.text, prepend=-1))
-    effect = torch.from_numpy(np.add.reduceat(found.effect, starts, axis=0))
-    alone = found.self_influence if len(starts) == len(samples) else None
+    effect = torch.from_numpy(np.add.reduceat(attribution.effect, starts, axis=0))
+    alone = attribution.self_influence if len(starts) == len(samples) else None
     own = None if alone is None else torch.from_numpy(alone)
     parts = [Effects(0, effect, None, None, own)]
-    outcome = torch.from_numpy(found.outcome)
-    whole = gather(parts, outcome, "log_probability", samples.ids, found.method, None)
-    return replace(whole, warnings=(*found.warnings, *_doubts(effect.numpy(), samples)))
+    outcome = torch.from_numpy(attribution.outcome)
+    whole = gather(parts, outcome, "log_probability", samples.ids, attribution.method, None)
+    return replace(whole, warnings=(*attribution.warnings, *_doubts(effect.numpy(), samples)))
 
 
 def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
-    found = []
+    results = []
     largest = float(np.abs(effect).max())
     if largest > BELIEVED:
-        found.append(
+        results.append(
             f"single effects reach {largest:.1f} nats, further than a linear model of the network "
             "can be trusted: read them as an order, not as sizes. Several networks from other "
             "seeds, averaged, or more damping bring them nearer."
         )
     silent_ones = int((samples.counted == 0).sum())
     if silent_ones:
-        found.append(
+        results.append(
             f"{silent_ones} texts have one token alone, which nothing predicts: their effect is 0."
         )
-    return found
+    return results
 
 
 def leading(effect: Float[np.ndarray, "n m"], top: int) -> list[int]:

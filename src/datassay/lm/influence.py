@@ -121,7 +121,7 @@ def influence(
     reading = TextReading(reduction, pack, too_long, context, overlap)
     samples = token_samples(models[0], tokenizer, words, ids=ids, **asdict(reading))
     longest = longest_context(models[0], tokenizer)
-    asked = question(tokenizer, prompt, answer, longest, embedding_rows(models[0]))
+    wanted = question(tokenizer, prompt, answer, longest, embedding_rows(models[0]))
     request = Request(
         models, method, curvature, TrainedWeights.response, NEXT_TOKEN, log_probability, damping,
         weight_decay * samples.unit, parameters, None, None, precision, device, seed, progress,
@@ -132,13 +132,13 @@ def influence(
     else:
         _check_alone(request, checkpoints)
         fitted = Indexed(index, samples, progress)
-    queries = asked_samples(asked, per_token=per_token)
-    found = fitted.effects(queries)
-    assert found.effect is not None
-    chosen = leading(found.effect, top)
+    queries = asked_samples(wanted, per_token=per_token)
+    text = fitted.effects(queries)
+    assert text.effect is not None
+    chosen = leading(text.effect, top)
     split = fitted.by_token(queries, chosen)
     if index is not None:
-        check_same(found.effect, chosen, split)
+        check_same(text.effect, chosen, split)
     parts = [
         TextParts(i, words[i], tokens_of(tokenizer, words[i]), own)
         for i, own in zip(chosen, split, strict=True)
@@ -146,10 +146,10 @@ def influence(
     common = near = None
     if baselines:
         common = bm25(words, prompt + answer)
-        near = embedding_similarity(models[0], samples, asked.tokens.ids, progress)
+        near = embedding_similarity(models[0], samples, wanted.tokens.ids, progress)
     shown = {i: words[i] for i in _shown(chosen, top, common, near)}
-    found = replace(found, warnings=(*asked.doubts, *found.warnings))
-    return TextInfluence(found, asked, tuple(parts), common, near, shown, reduction, top)
+    text = replace(text, warnings=(*wanted.doubts, *text.warnings))
+    return TextInfluence(text, wanted, tuple(parts), common, near, shown, reduction, top)
 
 
 def _check_alone(request: Request, checkpoints: Any) -> None:
@@ -173,7 +173,9 @@ def _check_alone(request: Request, checkpoints: Any) -> None:
         )
 
 
-def _shown(chosen: list[int], top: int, *rivals: np.ndarray | None) -> list[int]:
+def _shown(chosen: list[int], top: int, *baselines: np.ndarray | None) -> list[int]:
     """The texts that the page shows: ours, and the first of each baseline."""
-    theirs = [np.argsort(-scores, kind="stable")[:top] for scores in rivals if scores is not None]
+    theirs = [
+        np.argsort(-scores, kind="stable")[:top] for scores in baselines if scores is not None
+    ]
     return np.unique(np.concatenate([chosen, *theirs])).astype(int).tolist()

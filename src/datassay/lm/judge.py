@@ -72,13 +72,13 @@ def judge(
     names = (*named, RANDOM)
     values = np.zeros((1 + len(names), repeats))
     draws = np.random.default_rng(seed)
-    for place in range(repeats):
+    for index in range(repeats):
         chance = draws.choice(len(texts), removed, replace=False)
         without = [np.array([], int), *named.values(), chance]
-        for row, gone in enumerate(without):
-            kept = [text for i, text in enumerate(texts) if i not in set(gone.tolist())]
-            values[row, place] = _measured(train, kept, seed + place, result.question)
-            progress("train again", place * len(without) + row + 1, repeats * len(without))
+        for row, dropped in enumerate(without):
+            kept = [text for i, text in enumerate(texts) if i not in set(dropped.tolist())]
+            values[row, index] = _measured(train, kept, seed + index, result.question)
+            progress("train again", index * len(without) + row + 1, repeats * len(without))
     return replace(result, judged=JudgedTexts(names, values[0] - values[1:], values[0], removed))
 
 
@@ -95,13 +95,13 @@ def _named(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
     }
 
 
-def _measured(train: Callable, texts: Sequence[str], seed: int, asked: Question) -> float:
+def _measured(train: Callable, texts: Sequence[str], seed: int, question: Question) -> float:
     """Log-probability of the answer in a model trained on the texts."""
     with user_code(lambda error: f"train must give a model for (texts, seed); that raised {error}"):
         model = train(list(texts), seed)
     check_causal(model)
     device = next(model.parameters()).device
-    (query,) = asked_samples(asked, per_token=False)
+    (query,) = asked_samples(question, per_token=False)
     batch = {name: torch.as_tensor(values)[None].to(device) for name, values in query.items()}
     with evaluating(model), torch.no_grad():
         value = float(log_probability(model, batch))

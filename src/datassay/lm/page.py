@@ -26,16 +26,16 @@ UNJUDGED = (
 )
 
 
-def page(found: Any) -> Page:
+def page(result: Any) -> Page:
     """Everything that a TextInfluence says."""
     baselines = {
-        name: words for name, words in BASELINES.items() if getattr(found, name) is not None
+        name: words for name, words in BASELINES.items() if getattr(result, name) is not None
     }
     shown = {
         "raised": "Texts that raised its probability",
         "lowered": "Texts that lowered it",
         "baselines": [title for _, title in baselines.values()],
-        "told": markup(script_json(_told(found, list(baselines)))),
+        "told": markup(script_json(_told(result, list(baselines)))),
     }
     text = (
         "Each effect is a log-probability with the text minus without it, in nats, to first order "
@@ -47,22 +47,22 @@ def page(found: Any) -> Page:
         "Which training texts made the model say this?",
         (Text(text), Partial("tokens.html", shown, ("elements.js", "tokens.js"))),
     )
-    trust = Section("trust", "Who is right", "Who is right", _trust(found))
+    trust = Section("trust", "Who is right", "Who is right", _trust(result))
     return Page(
         brand="datassay.lm · which training texts made a language model say this",
-        title=shortened(" ".join(found.question.answer.split()), 80) or "An answer",
-        lead=_lead(found, list(baselines)),
-        facts=_facts(found),
-        warnings=found.attribution.warnings,
+        title=shortened(" ".join(result.question.answer.split()), 80) or "An answer",
+        lead=_lead(result, list(baselines)),
+        facts=_facts(result),
+        warnings=result.attribution.warnings,
         opening=(why,),
-        sections=(trust,) if baselines or found.judged else (),
-        method=_method(found),
+        sections=(trust,) if baselines or result.judged else (),
+        method=_method(result),
         files=FILES,
     )
 
 
-def _trust(found: Any) -> tuple[Block, ...]:
-    judged = found.judged
+def _trust(result: Any) -> tuple[Block, ...]:
+    judged = result.judged
     if judged is None:
         return (Text(UNJUDGED),)
     winner, says = verdict(judged)
@@ -78,8 +78,8 @@ def _trust(found: Any) -> tuple[Block, ...]:
     )
     columns = ("method", "mean fall", "by seed")
     table = Table("Fall of the answer", columns, tuple(rows), note=note)
-    told = f"Trained again {what}, {count(repeats, 'seed')} each. {says}"
-    return (Text(told), table)
+    message = f"Trained again {what}, {count(repeats, 'seed')} each. {says}"
+    return (Text(message), table)
 
 
 def verdict(judged: Any) -> tuple[str | None, str]:
@@ -94,59 +94,60 @@ def verdict(judged: Any) -> tuple[str | None, str]:
             f"One training each: the answer fell most without the texts of {first}, and one seed "
             "cannot say how sure that is."
         )
-    found = mean_interval(ahead)
-    told = sentence(found.verdict, first, second)
-    told += f": {found.gain:.2f} ± {found.half:.2f} nats ahead, over {repeats} seeds."
-    return first if found.verdict == BETTER else None, told
+    result = mean_interval(ahead)
+    message = sentence(result.verdict, first, second)
+    message += f": {result.gain:.2f} ± {result.half:.2f} nats ahead, over {repeats} seeds."
+    return first if result.verdict == BETTER else None, message
 
 
-def _lead(found: Any, baselines: list[str]) -> str:
-    total = found.effect.sum(1)
+def _lead(result: Any, baselines: list[str]) -> str:
+    total = result.effect.sum(1)
     first = int(total.argmax())
     if total[first] <= 0:
         return "No text raised the answer's probability."
     ranks = [
-        f"{_ordinal(int(_ranks(getattr(found, n))[first]))} by {BASELINES[n][0]}" for n in baselines
+        f"{_ordinal(int(_ranks(getattr(result, n))[first]))} by {BASELINES[n][0]}"
+        for n in baselines
     ]
-    beside = f" It comes {' and '.join(ranks)}." if ranks else ""
-    return f"Text {found.ids[first]} raised it most, by {_nats(total[first])} nats.{beside}"
+    further = f" It comes {' and '.join(ranks)}." if ranks else ""
+    return f"Text {result.ids[first]} raised it most, by {_nats(total[first])} nats.{further}"
 
 
-def _facts(found: Any) -> dict[str, str]:
-    asked = len(found.question.tokens.ids) - found.question.first
+def _facts(result: Any) -> dict[str, str]:
+    wanted = len(result.question.tokens.ids) - result.question.first
     reductions = {"sum": "every token counts the same", "mean": "every text counts the same"}
     return {
-        "Training texts": f"{len(found.ids):,}",
-        "Asked about": count(asked, "token"),
-        "Log-probability of the answer": f"{_nats(found.log_probability.sum())} nats",
-        "Training loss": f"next token; {reductions[found.reduction]}",
-        "Method": found.attribution.method,
+        "Training texts": f"{len(result.ids):,}",
+        "Asked about": count(wanted, "token"),
+        "Log-probability of the answer": f"{_nats(result.log_probability.sum())} nats",
+        "Training loss": f"next token; {reductions[result.reduction]}",
+        "Method": result.attribution.method,
     }
 
 
-def _told(found: Any, baselines: list[str]) -> dict[str, Any]:
+def _told(result: Any, baselines: list[str]) -> dict[str, Any]:
     """What the page's script shows, as JSON values."""
-    places = {text: k for k, text in enumerate(sorted(found.shown))}
-    parts = {part.text: part for part in found.parts}
-    columns = _columns(found.effect)
-    ranks = {name: _ranks(getattr(found, name)) for name in baselines}
+    positions = {text: k for k, text in enumerate(sorted(result.shown))}
+    parts = {part.text: part for part in result.parts}
+    columns = _columns(result.effect)
+    ranks = {name: _ranks(getattr(result, name)) for name in baselines}
     texts = [
         {
-            "id": str(found.ids[text]),
-            "pieces": list(parts[text].tokens.pieces) if text in parts else [found.shown[text]],
+            "id": str(result.ids[text]),
+            "pieces": list(parts[text].tokens.pieces) if text in parts else [result.shown[text]],
             "effects": _rounded(columns[text]),
             "ranks": [f"{BASELINES[n][0]} {_ordinal(int(ranks[n][text]))}" for n in baselines],
         }
-        for text in places
+        for text in positions
     ]
-    first = found.question.first
-    picks = [_pick(found, k, columns[:, k], parts, places) for k in range(columns.shape[1])]
+    first = result.question.first
+    picks = [_pick(result, k, columns[:, k], parts, positions) for k in range(columns.shape[1])]
     return {
-        "context": "".join(found.question.tokens.pieces[:first]),
-        "tokens": list(found.question.tokens.pieces[first:]),
+        "context": "".join(result.question.tokens.pieces[:first]),
+        "tokens": list(result.question.tokens.pieces[first:]),
         "texts": texts,
-        "picks": picks if found.effect.shape[1] > 1 else picks[:1],
-        "baselines": [_named(getattr(found, name), found.top, places) for name in baselines],
+        "picks": picks if result.effect.shape[1] > 1 else picks[:1],
+        "baselines": [_named(getattr(result, name), result.top, positions) for name in baselines],
     }
 
 
@@ -156,18 +157,18 @@ def _columns(effect: np.ndarray) -> np.ndarray:
 
 
 def _pick(
-    found: Any, k: int, effects: np.ndarray, parts: dict[int, Any], places: dict[int, int]
+    result: Any, k: int, effects: np.ndarray, parts: dict[int, Any], positions: dict[int, int]
 ) -> dict[str, Any]:
     order = np.argsort(effects, kind="stable")
-    raised = [int(i) for i in order[::-1][: found.top] if effects[i] > 0]
-    lowered = [int(i) for i in order[: found.top] if effects[i] < 0]
-    log_probability = float(_columns(found.log_probability[None])[0, k])
-    what = "The whole answer" if k == 0 else f"Token {k}, “{found.tokens[k - 1].strip()}”"
+    raised = [int(i) for i in order[::-1][: result.top] if effects[i] > 0]
+    lowered = [int(i) for i in order[: result.top] if effects[i] < 0]
+    log_probability = float(_columns(result.log_probability[None])[0, k])
+    what = "The whole answer" if k == 0 else f"Token {k}, “{result.tokens[k - 1].strip()}”"
     chance = f", probability {number(float(np.exp(log_probability)))}" if k else ""
 
     def told(text: int) -> list[Any]:
         own = _columns(parts[text].effect)[:, k]
-        return [places[text], _rounded(own)]
+        return [positions[text], _rounded(own)]
 
     return {
         "says": f"{what}: log-probability {_nats(log_probability)}{chance}",
@@ -176,9 +177,9 @@ def _pick(
     }
 
 
-def _named(scores: np.ndarray, top: int, places: dict[int, int]) -> list[list[Any]]:
+def _named(scores: np.ndarray, top: int, positions: dict[int, int]) -> list[list[Any]]:
     order = np.argsort(-scores, kind="stable")[:top]
-    return [[places[int(i)], f"score {number(float(scores[i]))}"] for i in order]
+    return [[positions[int(i)], f"score {number(float(scores[i]))}"] for i in order]
 
 
 def _ranks(scores: np.ndarray) -> np.ndarray:
@@ -199,7 +200,7 @@ def _nats(value: float) -> str:
     return number(float(value)).replace("-", "−")
 
 
-def _method(found: Any) -> tuple[tuple[str, str], ...]:
+def _method(result: Any) -> tuple[tuple[str, str], ...]:
     terms = [
         (
             "effect of a text",
@@ -212,13 +213,13 @@ def _method(found: Any) -> tuple[tuple[str, str], ...]:
             "The same with that token's own loss. Over the text they add up to its effect.",
         ),
     ]
-    if found.bm25 is not None:
+    if result.bm25 is not None:
         terms.append((
             "BM25",
             "The score of search engines: words in common, rare ones first. It knows neither the "
             "model nor its training.",
         ))
-    if found.embedding is not None:
+    if result.embedding is not None:
         terms.append((
             "embedding",
             "The cosine between the mean last hidden states of the text and of prompt and answer.",

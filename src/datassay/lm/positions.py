@@ -43,8 +43,10 @@ def position_effects(
     for _, towards in towards_queries(each, queries):
         total: list[np.ndarray] | None = None
         for one, direction in zip(each, towards, strict=True):
-            found = [-share * one.scale * v for v in _slopes(one, direction, samples)]
-            total = found if total is None else [a + b for a, b in zip(total, found, strict=True)]
+            results = [-share * one.scale * v for v in _slopes(one, direction, samples)]
+            total = (
+                results if total is None else [a + b for a, b in zip(total, results, strict=True)]
+            )
         columns.append(total or [])
     return [np.concatenate(parts, 1) for parts in zip(*columns, strict=True)]
 
@@ -64,24 +66,24 @@ def _slopes(
         def losses(tensors: dict[str, Tensor], batch: Any = batch) -> Tensor:
             return functional_call(whole, tensors, (batch,))
 
-        found = []
+        results = []
         for k in range(len(towards.values)):
             tangent = {f"inner.{name}": v[k] for name, v in along.items()}
             with plain_attention(), torch.no_grad(), user_code(_refused):
-                found.append(jvp(losses, (given,), (tangent,))[1].double().cpu())
-        yield from torch.stack(found, 2).numpy()
+                results.append(jvp(losses, (given,), (tangent,))[1].double().cpu())
+        yield from torch.stack(results, 2).numpy()
 
 
 def _along(one: Prepared, towards: Directions) -> dict[str, Tensor]:
     """Each query's direction as tensors of the weights, [m, ...]."""
-    named, found = dict(one.network.model.named_parameters()), {}
+    named, results = dict(one.network.model.named_parameters()), {}
     for name, basis in one.bases.items():
         whole = _in_weights(basis, *towards.by_block[name])
         shapes = [named[p].shape for p in basis.block.parameters]
-        found |= dict(
+        results |= dict(
             zip(basis.block.parameters, as_tensors(basis.block, whole, shapes), strict=True)
         )
-    return found
+    return results
 
 
 def _in_weights(

@@ -67,26 +67,26 @@ class TokenSamples(Dataset):
         tokens = self.tokens[begin:end].astype(np.int64)
         labels = tokens.copy()
         labels[: max(first - begin, 1)] = IGNORED
-        found = {"input_ids": tokens, "labels": labels, "id": self._id(place)}
+        results = {"input_ids": tokens, "labels": labels, "id": self._id(place)}
         if self.reduction == "mean":
-            found[LOSS_WEIGHT] = np.float64(1 / max(1, int(self.counted[text])))
-        return found
+            results[LOSS_WEIGHT] = np.float64(1 / max(1, int(self.counted[text])))
+        return results
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(len(self)))
 
     def sample_ids(self) -> list[Any]:
         """One per sample: its text's, or of one of several of a text, with its tokens."""
-        return [self._id(place) for place in range(len(self))]
+        return [self._id(index) for index in range(len(self))]
 
-    def _id(self, place: int) -> Any:
-        text = int(self.text[place])
+    def _id(self, index: int) -> Any:
+        text = int(self.text[index])
         first, last = np.searchsorted(self.text, [text, text + 1])
         own = self.ids[text]
         if last - first == 1:
             return own
         start = self.spans[first, 1]
-        _, begin, end = self.spans[place] - start
+        _, begin, end = self.spans[index] - start
         return f"{own}[{begin}:{end}]"
 
     @property
@@ -169,36 +169,36 @@ def texts_of(texts: Any) -> list[str]:
     if isinstance(texts, str):
         raise DataError("texts must be a list of strings; got one string. Put it into a list.")
     try:
-        found = list(texts)
+        results = list(texts)
     except TypeError as error:
         raise DataError(
             f"texts must be a list of strings; got a {type(texts).__name__}."
         ) from error
-    if not found:
+    if not results:
         raise DataError("texts must hold at least 1 text; got none.")
-    for place, text in enumerate(found):
+    for index, text in enumerate(results):
         if not isinstance(text, str):
             raise DataError(
-                f"texts must be strings; text {place} is a {type(text).__name__}. Of a dataset "
+                f"texts must be strings; text {index} is a {type(text).__name__}. Of a dataset "
                 "give the column: dataset['text']."
             )
         if not text.strip():
             raise DataError(
-                f"every text must hold something; text {place} is empty. Leave it out: [t for t in "
+                f"every text must hold something; text {index} is empty. Leave it out: [t for t in "
                 "texts if t.strip()]."
             )
-    return found
+    return results
 
 
 def _ids(ids: Any, n: int) -> np.ndarray:
     if ids is None:
         return np.arange(n)
-    found = np.asarray(ids)
-    if found.shape != (n,):
-        raise DataError(f"ids must be one per text, {n:,}; got {found.size:,}.")
-    if len(np.unique(found)) < n:
+    result = np.asarray(ids)
+    if result.shape != (n,):
+        raise DataError(f"ids must be one per text, {n:,}; got {result.size:,}.")
+    if len(np.unique(result)) < n:
         raise DataError("ids must be unique; some texts share one.")
-    return found
+    return result
 
 
 def _context(given: int | None, longest: int | None) -> int | None:
@@ -232,16 +232,16 @@ def _apart(
             "'truncate', as in the training."
         )
     spans, text, start = [], [], 0
-    for place, length in enumerate(lengths):
+    for index, length in enumerate(lengths):
         first, end = start, start + min(length, context)
         spans.append((start, first, end))
-        text.append(place)
+        text.append(index)
         while too_long == "split" and end < start + length:
             first = end
             begin = first - max(1, shared)
             end = min(begin + context, start + length)
             spans.append((begin, first, end))
-            text.append(place)
+            text.append(index)
         start += length
     return np.array(spans), np.array(text)
 
@@ -249,11 +249,11 @@ def _apart(
 def _packed(lengths: list[int], context: int) -> tuple[np.ndarray, np.ndarray]:
     """Texts one after the other in sequences of one length; the last one may be shorter."""
     spans, text, start = [], [], 0
-    for place, length in enumerate(lengths):
+    for index, length in enumerate(lengths):
         end = start + length
         for block in range(start // context, (end - 1) // context + 1):
             begin = block * context
             spans.append((begin, max(start, begin), min(end, begin + context)))
-            text.append(place)
+            text.append(index)
         start = end
     return np.array(spans), np.array(text)

@@ -45,18 +45,18 @@ def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
 
 def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np.ndarray]:
     """Each text's tokens, int32, uncut, with begin and end where the tokenizer adds them."""
-    found: list[np.ndarray] = []
+    results: list[np.ndarray] = []
     for start in range(0, len(texts), AT_ONCE):
         given = tokenizer(list(texts[start : start + AT_ONCE]), verbose=False)["input_ids"]
-        found += [np.array(ids, np.int32) for ids in given]
-    for place, ids in enumerate(found):
+        results += [np.array(ids, np.int32) for ids in given]
+    for index, ids in enumerate(results):
         if not len(ids):
             raise DataError(
-                f"every text must have a token; text {place} has none: {texts[place]!r:.60}. Leave "
+                f"every text must have a token; text {index} has none: {texts[index]!r:.60}. Leave "
                 "it out."
             )
-        _check_known(ids, rows, f"text {place}")
-    return found
+        _check_known(ids, rows, f"text {index}")
+    return results
 
 
 def _check_known(ids: np.ndarray, rows: int | None, where: str) -> None:
@@ -70,10 +70,10 @@ def _check_known(ids: np.ndarray, rows: int | None, where: str) -> None:
 def tokens_of(tokenizer: Any, text: str) -> Tokens:
     """The tokens of a text, and where they stand in it."""
     fast = bool(getattr(tokenizer, "is_fast", False))
-    found = tokenizer(text, verbose=False, return_offsets_mapping=fast)
-    ids = np.array(found["input_ids"], np.int64)
+    outcome = tokenizer(text, verbose=False, return_offsets_mapping=fast)
+    ids = np.array(outcome["input_ids"], np.int64)
     if fast:
-        spans = np.array(found["offset_mapping"], np.int64).reshape(-1, 2)
+        spans = np.array(outcome["offset_mapping"], np.int64).reshape(-1, 2)
     else:
         ends = [len(tokenizer.decode(ids[: i + 1].tolist())) for i in range(len(ids))]
         spans = np.stack([[0, *ends[:-1]], ends], 1) if ends else np.zeros((0, 2), np.int64)

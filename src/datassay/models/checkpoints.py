@@ -45,7 +45,7 @@ DEEPEST = 4  # dictionaries inside each other
 NAMED = "::"
 # Words of keys that say that weights are an average over the training, not where it ended.
 AVERAGES = {"average", "averaged", "avg", "ema", "lawa", "moving", "polyak", "shadow", "swa"}
-# What torch.optim.swa_utils.AveragedModel counts beside the weights.
+# What torch.optim.swa_utils.AveragedModel counts besides the weights.
 COUNTER = "n_averaged"
 
 
@@ -69,8 +69,8 @@ class StateDict:
 
 def file_and_place(path: Path) -> tuple[Path, str]:
     """A file of weights, and the keys of the state dict that the user named, as "states.ema"."""
-    file, mark, place = str(path).rpartition(NAMED)
-    return (Path(file), place) if mark and not path.exists() else (path, "")
+    file, mark, position = str(path).rpartition(NAMED)
+    return (Path(file), position) if mark and not path.exists() else (path, "")
 
 
 def state_dicts(path: Path) -> list[StateDict]:
@@ -88,29 +88,29 @@ def state_dicts(path: Path) -> list[StateDict]:
             f"{file} must hold a state dict of tensors; got {type(held).__name__}. Save "
             "model.state_dict() alone."
         )
-    found = [
+    results = [
         StateDict(".".join(keys), "", tensors, COUNTER in tensors or any(map(_is_average, keys)))
         for keys, tensors in keyed
     ]
     if not named:
-        return found
-    chosen = [one for one in found if one.place == named]
+        return results
+    chosen = [one for one in results if one.place == named]
     if not chosen:
-        places = ", ".join(repr(one.place) for one in found if one.place)
+        positions = ", ".join(repr(one.place) for one in results if one.place)
         raise ModelError(
             f"{file} must hold the state dict {named!r}; it holds "
-            f"{printable(places) or 'one alone, without a name'}. Name one as {file}{NAMED}KEY, or "
-            f"leave {NAMED} out."
+            f"{printable(positions) or 'one alone, without a name'}. Name one as {file}{NAMED}KEY, "
+            f"or leave {NAMED} out."
         )
     return chosen
 
 
-def fitting(found: Iterable[StateDict], wanted: Iterable[set[str]]) -> StateDict:
+def fitting(results: Iterable[StateDict], wanted: Iterable[set[str]]) -> StateDict:
     """The state dict whose names are those of a network, prefixes of wrappers taken off."""
     # The one with most of the names wanted; of these none that is averaged over the training, where
     # there is another; then the one with fewest further names, and the first.
     names = list(wanted)
-    candidates = [one for each in found for one in _without_prefix(each, names)]
+    candidates = [one for each in results for one in _without_prefix(each, names)]
 
     def common(one: StateDict) -> int:
         return max(len(one.tensors.keys() & w) for w in names)
@@ -120,25 +120,25 @@ def fitting(found: Iterable[StateDict], wanted: Iterable[set[str]]) -> StateDict
         return (-common(one), one.is_average, others, bool(one.prefix))
 
     best = min(candidates, key=misfit)
-    places = dict.fromkeys(one.place for one in candidates if common(one) == common(best))
-    return replace(best, others=tuple(place for place in places if place != best.place))
+    positions = dict.fromkeys(one.place for one in candidates if common(one) == common(best))
+    return replace(best, others=tuple(position for position in positions if position != best.place))
 
 
-def _without_prefix(found: StateDict, wanted: list[set[str]]) -> Iterator[StateDict]:
+def _without_prefix(state: StateDict, wanted: list[set[str]]) -> Iterator[StateDict]:
     """The state dict as it is, and without what stands before all of its names."""
-    yield found
-    held = {name: t for name, t in found.tensors.items() if name != COUNTER}
+    yield state
+    held = {name: t for name, t in state.tensors.items() if name != COUNTER}
     if not held:
         return
     first, *others = held
-    places = [i + 1 for i, letter in enumerate(first) if letter == "."]
-    for end in places:
+    positions = [i + 1 for i, letter in enumerate(first) if letter == "."]
+    for end in positions:
         prefix = first[:end]
         if all(name.startswith(prefix) for name in others) and any(
             first[end:] in w for w in wanted
         ):
             short = {name[end:]: t for name, t in held.items()}
-            yield replace(found, prefix=prefix, tensors=short)
+            yield replace(state, prefix=prefix, tensors=short)
 
 
 def _is_average(key: str) -> bool:
@@ -178,8 +178,8 @@ def plain_values(path: Path) -> object:
         raise ModelError(f"{rule}; reading it raised {brief(error)} {REMEDY}") from error
     except Exception as error:
         # Not torch's words: they advise to unpickle.
-        found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        more = f" ({printable(found[1])})" if found else ""
+        match = re.search(r"GLOBAL ([\w.]+)", str(error))
+        more = f" ({printable(match[1])})" if match else ""
         raise ModelError(
             f"{rule}; it is damaged, or holds more than tensors{more}. {REMEDY}"
         ) from error

@@ -35,7 +35,7 @@ class Affine(nn.Module):
 class Spread:
     """Mean and standard deviation of samples, in float64; a deviation of 0 counts as 1."""
 
-    # Of a table one a column, [d]; of images one in all, [].
+    # Of a table one per column, [d]; of images one in all, [].
 
     mean: Float[Tensor, "*columns"]
     deviation: Float[Tensor, "*columns"]
@@ -61,7 +61,7 @@ def spread(x: np.ndarray, what: str = "x") -> Spread:
     each = max(1, 2**22 // max(1, x[:1].size))
     slices = [slice(start, start + each) for start in range(0, len(x), each)]
     count = x.size / max(1, math.prod(x.shape[1:])) if axes == (0,) else x.size
-    with np.errstate(over="ignore", invalid="ignore"):  # told below
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
         mean = sum(x[s].sum(axes, dtype=np.float64) for s in slices) / count
         square = sum(np.square(x[s] - mean, dtype=np.float64).sum(axes) for s in slices) / count
     constant = x.min(axes) == x.max(axes)

@@ -39,15 +39,15 @@ def imported_reference(name: str, rule: str) -> Any:
         return " ".join((f"{where}; {name!r} raised {error}", *remedies))
 
     with user_code(message):  # a script may parse arguments, and exit, on import
-        place = _place(module_name)
-        remedies += _other_file(module_name, place)
-        new = place.key not in sys.modules
-        module = _imported(module_name, place)
-        found = getattr(module, attribute)
+        position = _place(module_name)
+        remedies += _other_file(module_name, position)
+        new = position.key not in sys.modules
+        module = _imported(module_name, position)
+        result = getattr(module, attribute)
     if new or remedies:
         file = " ".join((f"{module_name} is imported from {_file(module)}.", *remedies))
         logger.info(file)
-    return found
+    return result
 
 
 def is_reference(name: str) -> bool:
@@ -90,16 +90,18 @@ def _is_installed(top: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def _imported(module_name: str, place: _Place) -> ModuleType:
-    if place.key in sys.modules:
-        return sys.modules[place.key]
-    if not place.own:
+def _imported(module_name: str, position: _Place) -> ModuleType:
+    if position.key in sys.modules:
+        return sys.modules[position.key]
+    if not position.own:
         with _search(_elsewhere()):
             return importlib.import_module(module_name)
     before = set(sys.modules)
-    folder = _here() if place.file is None else place.file.parent
+    folder = _here() if position.file is None else position.file.parent
     with _search([*_elsewhere(), str(folder)]):
-        module = importlib.import_module(module_name) if place.file is None else _loaded(place)
+        module = (
+            importlib.import_module(module_name) if position.file is None else _loaded(position)
+        )
     # Workers of an engine cannot import it: it travels with its code, and so do its neighbours.
     for name in sys.modules.keys() - before:
         if _folder(name.partition(".")[0]) == folder:
@@ -107,24 +109,24 @@ def _imported(module_name: str, place: _Place) -> ModuleType:
     return module
 
 
-def _loaded(place: _Place) -> ModuleType:
-    assert place.file is not None
-    spec = importlib.util.spec_from_file_location(place.key, place.file)
+def _loaded(position: _Place) -> ModuleType:
+    assert position.file is not None
+    spec = importlib.util.spec_from_file_location(position.key, position.file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[place.key] = module
+    sys.modules[position.key] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[place.key]
+        del sys.modules[position.key]
         raise
     return module
 
 
-def _other_file(module_name: str, place: _Place) -> list[str]:
+def _other_file(module_name: str, position: _Place) -> list[str]:
     """What to say where the current folder has a module of an installed one's name."""
     file = Path(*module_name.split(".")).with_suffix(".py")
-    if place.own or not file.is_file():
+    if position.own or not file.is_file():
         return []
     return [f"What is installed goes first; for the file of this folder write {file}:name."]
 

@@ -1,4 +1,4 @@
-"""Token ids as inputs: one array a sample, and a module from that array to logits.
+"""Token ids as inputs: one array per sample, and a module from that array to logits.
 
 What the models of Hugging Face transformers take and give, without importing the library.
 """

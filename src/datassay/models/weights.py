@@ -1,4 +1,4 @@
-"""Weights from files of tensors alone: nothing is unpickled, and what does not fit is told."""
+"""Weights from files of tensors alone: nothing is unpickled, and what does not fit is reported."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def load_weights(model: nn.Module, path: Path) -> tuple[str, ...]:
         ModelError: it cannot be read, holds no state dict (of that name), or none that fits the
             model.
     """
-    found = _chosen(model, path)
-    if found.told:
-        logger.warning("%s: %s", path, found.told)
+    result = _chosen(model, path)
+    if result.told:
+        logger.warning("%s: %s", path, result.told)
     target = model
-    if _scales(model) and "0.scale" not in found.tensors:
+    if _scales(model) and "0.scale" not in result.tensors:
         assert isinstance(model, nn.Sequential)
         target = model[1]
-    load_state(target, found.tensors, str(path))
-    return _choice(found, path)
+    load_state(target, result.tensors, str(path))
+    return _choice(result, path)
 
 
 def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
@@ -52,23 +52,23 @@ def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
     return _choice(_chosen(model, path), path)
 
 
-def _choice(found: StateDict, path: Path) -> tuple[str, ...]:
+def _choice(state: StateDict, path: Path) -> tuple[str, ...]:
     file, named = file_and_place(path)
-    if named or not (found.others or found.is_average):
+    if named or not (state.others or state.is_average):
         return ()
-    kind = "averaged over the training" if found.is_average else "as the training left them"
-    if not found.others:
+    kind = "averaged over the training" if state.is_average else "as the training left them"
+    if not state.others:
         return (
             printable(
-                f"the weights of {file} are {kind} ({found.place or 'it counts its averages'}); it "
+                f"the weights of {file} are {kind} ({state.place or 'it counts its averages'}); it "
                 "holds no others of this network. Give the trained weights where these are meant."
             ),
         )
-    others = ", ".join(repr(place) for place in found.others)
+    others = ", ".join(repr(position) for position in state.others)
     return (
         printable(
-            f"{file} holds several state dicts of this network: {found.place!r} was taken, not "
-            f"{others}. Name another as {file}{NAMED}{found.others[0]}."
+            f"{file} holds several state dicts of this network: {state.place!r} was taken, not "
+            f"{others}. Name another as {file}{NAMED}{state.others[0]}."
         ),
     )
 
@@ -100,13 +100,13 @@ def weights_source(path: Path, model: nn.Module) -> str:
     """Which weights a file holds: path, digest, state dict, and precision if not float32."""
     with file_and_place(path)[0].open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    found = _chosen(model, path)
-    kinds = {t.dtype for t in found.tensors.values() if t.is_floating_point()}
+    result = _chosen(model, path)
+    kinds = {t.dtype for t in result.tensors.values() if t.is_floating_point()}
     names = sorted(str(k).removeprefix("torch.") for k in kinds - {torch.float32})
     turned = f"{' and '.join(names)} turned into the network's precision" if names else ""
     if names:
         logger.warning("%s: %s", path, turned)
-    parts = [f"SHA-256 {digest[:16]}", *filter(None, (found.told, turned))]
+    parts = [f"SHA-256 {digest[:16]}", *filter(None, (result.told, turned))]
     return f"{path} ({', '.join(parts)})"
 
 

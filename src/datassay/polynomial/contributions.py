@@ -104,5 +104,5 @@ def _divided(monomials: Monomials) -> csr_array:
     # Sorted terms: a factor is the first of its input where it differs from the one before.
     first = np.diff(terms, axis=1, prepend=-1) != 0
     part = (first / np.maximum(first.sum(axis=1), 1)[:, None])[first]
-    place = np.broadcast_to(np.arange(p)[:, None], terms.shape)[first]
-    return csr_array((part, (terms[first], place)), shape=(monomials.n_inputs, p))
+    position = np.broadcast_to(np.arange(p)[:, None], terms.shape)[first]
+    return csr_array((part, (terms[first], position)), shape=(monomials.n_inputs, p))

@@ -71,6 +71,6 @@ def coef_maps(polynomial: Polynomial) -> CoefMaps:
     pairs = monomials.terms[degree == 2][:, -2:]  # [pairs, 2], or none in a polynomial of degree 1
     if len(pairs):
         rows, columns = (pairs // width).sum(axis=1), (pairs % width).sum(axis=1)
-        place = rows * (2 * width - 1) + columns
-        np.add.at(two.reshape(q, -1).T, place, coef[degree == 2])
+        position = rows * (2 * width - 1) + columns
+        np.add.at(two.reshape(q, -1).T, position, coef[degree == 2])
     return CoefMaps(one.reshape(q, height, width), two)

@@ -154,10 +154,10 @@ def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
     n_rows = max(len(first.rows), len(second.rows), min(len(order), ROWS))
     last = np.argsort(order)[-n_rows:]
     for part in (first, second):
-        places = np.searchsorted(live, part.live)
-        sums.gram[np.ix_(places, places)] += part.gram
-        sums.cross[places] += part.cross
-        sums.feature_sum[places] += part.feature_sum
+        positions = np.searchsorted(live, part.live)
+        sums.gram[np.ix_(positions, positions)] += part.gram
+        sums.cross[positions] += part.cross
+        sums.feature_sum[positions] += part.feature_sum
     return NormalEquations(
         first.monomials,
         live,

@@ -17,7 +17,7 @@ A template is Jinja over a few signs of Markdown, read line by line:
     ## Method                           then  Term, and on the next line  : its meaning
 
 Blocks in neighbouring lines stand side by side. `backticks` set code. `{% set name | line %}`
-collects a text in one line, to stand in several places.
+collects a text in one line, for several uses.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def compose(
         template: name in `text/` without `.md.j2`.
         blocks: name → Block, figure of plotly's, tuple of blocks, or None (left out); or a function
             that gives one, called where the template names it.
-        numbers: what the template may name, beside the functions of `wording` and `stats.sentence`.
+        numbers: what the template may name, besides the functions of `wording` and
+            `stats.sentence`.
         ids: kind of an advice → ids of the samples to start with.
         fields: further fields of Page, such as facts, files and columns; `warnings` stand before
             the template's own.
@@ -204,8 +205,8 @@ class _Reader:
             self._fields["method"] += ((self._shown(term.strip()), self._shown(text)),)
         elif group[0].startswith("[["):
             placed = [b for line in group for b in self._one(*self._parts(line.strip("[] ")))]
-            beside = tuple(b for b in placed if isinstance(b, Figure | Table))
-            self._add(*((Pair(beside),) if len(beside) == len(placed) > 1 else placed))
+            further = tuple(b for b in placed if isinstance(b, Figure | Table))
+            self._add(*((Pair(further),) if len(further) == len(placed) > 1 else placed))
         elif group[0].startswith("> "):
             *others, last = self._fields["sections"]
             line = " ".join(line.strip() for line in group).removeprefix("> ")

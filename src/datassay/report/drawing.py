@@ -21,7 +21,7 @@ MAX_SIDE = 96
 CHANNELS = {1, 2, 3, 4}
 MAX_TEXT = 200
 N_FEATURES = 6
-# Blue and orange are told apart with every kind of colour blindness; lightness is the same on
+# Blue and orange are distinguished with every kind of colour blindness; lightness is the same on
 # both sides, so that a grey print shows sizes.
 BELOW = ((255, 255, 255), (79, 159, 204), (0, 74, 119))
 ABOVE = ((255, 255, 255), (238, 154, 90), (152, 58, 0))
@@ -87,7 +87,7 @@ def drawer(samples: SampleSet) -> Draw:
     def value(i: int, j: int) -> tuple[str, str]:
         return names[j] if j < len(names) else f"x{j}", f"{x[i, j]:.4g}"
 
-    return lambda at, _: _most_unusual(np.abs(x[at] - middle) / unit, at, value)
+    return lambda index, _: _most_unusual(np.abs(x[index] - middle) / unit, index, value)
 
 
 def _most_unusual(
@@ -147,7 +147,7 @@ def _own_rows(rows: pa.Table) -> Draw:
     def value(i: int, c: int) -> tuple[str, str]:
         return coded.names[c], value_text(rows[c][i].as_py()) or "missing"
 
-    return lambda at, _: _most_unusual(unusual[at], at, value)
+    return lambda index, _: _most_unusual(unusual[index], index, value)
 
 
 def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
@@ -187,6 +187,6 @@ def heat_image(
 
 
 def _shade(share: np.ndarray, stops: tuple[tuple[int, ...], ...]) -> np.ndarray:
-    place = np.linspace(0, 1, len(stops))
-    channels = [np.interp(share, place, channel) for channel in zip(*stops, strict=True)]
+    position = np.linspace(0, 1, len(stops))
+    channels = [np.interp(share, position, channel) for channel in zip(*stops, strict=True)]
     return np.stack(channels, axis=-1)

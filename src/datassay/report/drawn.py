@@ -57,7 +57,7 @@ def _of_labels(issues: LabelIssues) -> Figure:
 
 @figure_of.register(RemovalCurve)
 def _of_removal(curve: RemovalCurve) -> Figure:
-    """Mean score over seeds against the share removed, a line a ranking."""
+    """Mean score over seeds against the share removed, a line per ranking."""
     figure = chart("training samples removed, %", f"validation {curve.metric}", showlegend=True)
     for k, name in enumerate(curve.rankings):
         colour = CLASS_COLOURS[k % len(CLASS_COLOURS)]
@@ -80,14 +80,15 @@ def _of_learning(curve: LearningCurve) -> Figure:
 @figure_of.register(ActionTable)
 def _of_actions(table: ActionTable) -> Figure:
     """What each action gains, with its 95 % interval, the best on top."""
-    acts = [act for act in table.actions if np.isfinite(act.low)][::-1]
+    actions = [action for action in table.actions if np.isfinite(action.low)][::-1]
     scale, unit = (100, "points of ") if in_points(table.metric) else (1, "")
     gain, low, high = (
-        scale * np.array([getattr(act, name) for act in acts]) for name in ("gain", "low", "high")
+        scale * np.array([getattr(act, name) for act in actions])
+        for name in ("gain", "low", "high")
     )
     figure = chart(f"gain over the samples as they are, {unit}{table.metric}", showlegend=False)
     error = {"array": high - gain, "arrayminus": gain - low}
-    names = [plain(act.words, 60) for act in acts]
+    names = [plain(act.words, 60) for act in actions]
     marks(figure, gain, names, "", BLUE, "%{y}: %{x:.2f}", size=10, error_x=error)
     level(figure, x=0)
     return figure

@@ -56,7 +56,7 @@ def line(
     limit: int = 48,
     **more: Any,
 ) -> None:
-    """A line; "%{x}" and "%{y}" in `hover` are its values, nothing said: no hover."""
+    """A line; "%{x}" and "%{y}" in `hover` are its values, nothing given: no hover."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
     _scatter(figure, x, y, name, hover, {"mode": mode, "line": stroke, **more}, limit)
 
@@ -76,7 +76,7 @@ def marks(
     limit: int = 48,
     **more: Any,
 ) -> None:
-    """One mark a value; `hover` as in `line`."""
+    """One mark per value; `hover` as in `line`."""
     look = {"color": colour, "size": size, "symbol": symbol, "opacity": opacity}
     look = {key: value for key, value in look.items() if value is not None}
     _scatter(figure, x, y, name, hover, {"mode": mode, "marker": look, **more}, limit)
@@ -111,7 +111,7 @@ def level(
     width: float = 1.5,
     **annotation: Any,
 ) -> None:
-    """A straight line across, at x or at y, with a few words beside it."""
+    """A straight line across, at x or at y, with a few words next to it."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
     words = {f"annotation_{key}": value for key, value in annotation.items()}
     words |= {"annotation_text": text} if text else {}
@@ -211,7 +211,7 @@ def equal_figure(
     texts: np.ndarray,
     hover: str,
 ) -> Figure:
-    """One mark a sample on two logarithmic axes, and the dashed line on which both are equal."""
+    """One mark per sample on two logarithmic axes, and the dashed line on which both are equal."""
     inside = np.any([group.inside for group in groups], axis=0)
     both = np.concatenate([x[inside], y[inside]])
     there = both[both > 0]

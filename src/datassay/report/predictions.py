@@ -105,12 +105,12 @@ def query_data(predictions: Predictions) -> dict[str, object]:
         for q in range(len(chosen))
     ]
     used = np.unique([p for both in pairs for side in both.values() for p, _ in side])
-    place = {int(p): k for k, p in enumerate(used.astype(np.int64))}
+    position = {int(p): k for k, p in enumerate(used.astype(np.int64))}
     drawings = draw(predictions.queries, chosen, PICTURE_SIDE)
     queries = [
         _query(predictions, int(i))
         | {"drawing": _compact(drawing)}
-        | {name: [[place[p], _effect(e)] for p, e in side] for name, side in both.items()}
+        | {name: [[position[p], _effect(e)] for p, e in side] for name, side in both.items()}
         for i, drawing, both in zip(chosen, drawings, pairs, strict=True)
     ]
     samples = _samples(predictions, used.astype(np.int64))
@@ -120,11 +120,11 @@ def query_data(predictions: Predictions) -> dict[str, object]:
 def _query(predictions: Predictions, i: int) -> dict[str, object]:
     val, outputs = predictions.queries, predictions.outputs
     names = val.class_names
-    told: dict[str, object] = {"id": str(val.ids[i]), "label": label_text(names, val.y[i])}
+    reported: dict[str, object] = {"id": str(val.ids[i]), "label": label_text(names, val.y[i])}
     if outputs is None:
-        return told | {"predicted": "", "wrong": False, "outputs": []}
+        return reported | {"predicted": "", "wrong": False, "outputs": []}
     predicted = outputs[i] if not names else predicted_class(outputs[i : i + 1])[0]
-    return told | {
+    return reported | {
         "predicted": label_text(names, predicted),
         "wrong": bool(names) and bool(predictions.margin[i] < 0),
         "outputs": _outputs(names, outputs[i]),
@@ -146,8 +146,8 @@ def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
     def text(value: float) -> str:  # of a class three decimals are enough, and no minus before 0
         return f"{round(value, 3) + 0.0:.3f}".replace("-", "−") if names else _effect(value)
 
-    told = [(labels[j], float(outputs[j])) for j in order]
-    return [[name, text(value), round(max(0.0, value) / full, 3)] for name, value in told]
+    reported = [(labels[j], float(outputs[j])) for j in order]
+    return [[name, text(value), round(max(0.0, value) / full, 3)] for name, value in reported]
 
 
 def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, object]]:

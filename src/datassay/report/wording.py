@@ -75,7 +75,7 @@ def shortened(text: str, limit: int = 28) -> str:
 
 
 def in_points(metric: str) -> bool:
-    """Whether a change of the metric is told in percentage points."""
+    """Whether a change of the metric is given in percentage points."""
     return metric.endswith("accuracy")
 
 

@@ -180,7 +180,7 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     taken = min(columns, MODE_RANK) if modes else columns
     rotated = 4.0 * p**3 if modes else 0.0  # products of the queries, into the eigenbasis
     outputs = {"float64": 2.0 * n * taken * p * queries}
-    # With several rows a sample, leverages are many b x b products, too small to be fast.
+    # With several rows per sample, leverages are many b x b products, too small to be fast.
     leverages = {"thin" if b == 1 else "small": 2.0 * n * b * p * N_NODES * (b + columns)}
     contour = {"thin": 4.0 * n * taken * p * N_NODES * b}
     work = added({fast: reading}, {"float64": rotated}, contour, leverages)

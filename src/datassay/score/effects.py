@@ -235,7 +235,7 @@ class Effects:
 
 
 def check_top(top: int | None) -> None:
-    """Refuse to keep less than one sample a query."""
+    """Refuse to keep less than one sample per query."""
     if top is not None and top < 1:
         raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
 

@@ -44,7 +44,7 @@ MOST_WEIGHT = 10.0
 # fewer rows they see no more than the network, and hide class pairs from it (Boston, 506 rows:
 # 0.80 against 0.875); boosting fits as many trees a round as there are classes.
 FEWEST_ROWS, MOST_CLASSES = 1000, 20
-# Of several targets a sample, 0 and 1 in this share of the values mean several labels.
+# Of several targets per sample, 0 and 1 in this share of the values mean several labels.
 MOSTLY = 0.9
 
 
@@ -232,14 +232,14 @@ def _of_classes(
         return _by_class(held_out)
 
     held_out = _by_class(fit.held_out)
-    found, weight = explain(held_out, judge, labels, noise), 0.0
+    outcome, weight = explain(held_out, judge, labels, noise), 0.0
     if other is not None:
         both, weight = _by_both(held_out, other, judge, labels, noise)
-        better = found.criterion - both.criterion > 2 * LEAST_NATS
-        found, weight = (both, weight) if better else (found, 0.0)
+        better = outcome.criterion - both.criterion > 2 * LEAST_NATS
+        outcome, weight = (both, weight) if better else (outcome, 0.0)
     of = {"ridge": fit.penalty, "ids": fit.lin.ids, "label_type": fit.lin.label_type}
     of |= {"class_names": fit.lin.class_names, "other_weight": weight}
-    return _explained(found, labels, fit.held_out, **of)
+    return _explained(outcome, labels, fit.held_out, **of)
 
 
 def _by_both(
@@ -260,18 +260,18 @@ def _by_both(
 
 
 def _explained(
-    found: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **of: Any
+    outcome: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **of: Any
 ) -> LabelIssues:
-    is_issue = _flagged(found.log_odds)
-    others = found.posterior.scatter(1, labels[:, None], -torch.inf)
-    suggested = torch.where(torch.as_tensor(is_issue)[:, None], others, found.posterior).argmax(1)
+    is_issue = _flagged(outcome.log_odds)
+    others = outcome.posterior.scatter(1, labels[:, None], -torch.inf)
+    suggested = torch.where(torch.as_tensor(is_issue)[:, None], others, outcome.posterior).argmax(1)
     return LabelIssues(
-        score=found.log_odds.numpy(),
-        probability=torch.sigmoid(found.log_odds).numpy(),
+        score=outcome.log_odds.numpy(),
+        probability=torch.sigmoid(outcome.log_odds).numpy(),
         suggested_label=suggested.numpy(),
         is_issue=is_issue,
-        posterior=found.posterior.exp().numpy(),
-        noise=(found.noise,),
+        posterior=outcome.posterior.exp().numpy(),
+        noise=(outcome.noise,),
         held_out=held_out.numpy(),
         given_label=labels.numpy(),
         **of,
@@ -320,7 +320,7 @@ def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
         explain(_by_class(fit.held_out[:, j : j + 1]), judge(j), labels[:, j], noise)
         for j in range(labels.shape[1])
     ]
-    log_odds = torch.stack([found.log_odds for found in each], 1)
+    log_odds = torch.stack([outcome.log_odds for outcome in each], 1)
     all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
     score = (-torch.expm1(all_right)).log() - all_right
     return LabelIssues(
@@ -328,8 +328,8 @@ def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
         probability=(-torch.expm1(all_right)).numpy(),
         suggested_label=torch.where(log_odds > 0, 1 - labels, labels).numpy(),
         is_issue=_flagged(score),
-        posterior=torch.stack([found.posterior[:, 1].exp() for found in each], 1).numpy(),
-        noise=tuple(found.noise for found in each),
+        posterior=torch.stack([results.posterior[:, 1].exp() for results in each], 1).numpy(),
+        noise=tuple(computed.noise for computed in each),
         held_out=fit.held_out.numpy(),
         ridge=fit.penalty,
         ids=fit.lin.ids,
@@ -340,13 +340,13 @@ def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
 def _of_targets(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], **of: Any
 ) -> LabelIssues:
-    found = outliers(targets, held_out)
+    outcome = outliers(targets, held_out)
     is_one = held_out.shape[1] == 1
     return LabelIssues(
-        score=found.score.numpy(),
-        probability=found.probability.numpy(),
+        score=outcome.score.numpy(),
+        probability=outcome.probability.numpy(),
         suggested_label=(held_out[:, 0] if is_one else held_out).numpy(),
-        is_issue=_flagged(found.probability - 0.5),
+        is_issue=_flagged(outcome.probability - 0.5),
         posterior=None,
         noise=(),
         held_out=held_out.numpy(),
@@ -365,7 +365,7 @@ def _by_class(held_out: Float[Tensor, "n k"]) -> Float[Tensor, "n classes"]:
 
 
 def _is_several(targets: Float[Tensor, "n k"]) -> bool:
-    """Whether the targets are several labels a sample, each 0 or 1."""
+    """Whether the targets are several labels per sample, each 0 or 1."""
     is_label = (targets == 0) | (targets == 1)
     if targets.shape[1] < 2 or is_label.double().mean() < MOSTLY:
         return False
@@ -380,7 +380,7 @@ def _is_several(targets: Float[Tensor, "n k"]) -> bool:
 
 
 def _of_run(context: Context) -> LabelIssues:
-    """By the user's model; of a table's classes with boosted trees beside the fit."""
+    """By the user's model; of a table's classes with boosted trees besides the fit."""
     train, progress = context.train, context.progress
     noise, model = context.options.get("label_noise", "auto"), context.options.get("own")
     if model is not None:

@@ -13,7 +13,7 @@ from datassay.results import Plotted, result
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.training_run import Dynamics, filter_values
 
-# Bands of modes by rank of their eigenvalue, first and last; a band is learned roughly as one.
+# Bands of modes by rank of their eigenvalue, first and last; a band is learned roughly together.
 BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))
 N_TIMES = 60
 # Neighbours closer than this share of λ_max count as one eigenvalue: rounding turns their vectors
@@ -102,6 +102,6 @@ def _shared(
     """The mean energy of each run of equal eigenvalues; of one alone its own, to the last bit."""
     starts = torch.ones(len(ell), dtype=torch.bool)
     starts[1:] = ell[:-1] - ell[1:] > tolerance * ell[:1]
-    place = starts.cumsum(0) - 1
-    total = energy.new_zeros(int(starts.sum())).index_add_(0, place, energy)
-    return (total / place.bincount())[place]
+    position = starts.cumsum(0) - 1
+    total = energy.new_zeros(int(starts.sum())).index_add_(0, position, energy)
+    return (total / position.bincount())[position]

@@ -192,7 +192,7 @@ def computed(scores: Iterable[Score], context: Context) -> dict[str, Any]:
 
     Raises:
         SettingError: a score needs one that is not there, or two need each other; or its columns
-            are not one value a sample, in the samples' order.
+            are not one value per sample, in the samples' order.
     """
     results, waiting = dict(context.results), list(scores)
     names = [score.name for score in waiting]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from datassay.train.recipe import Descent
 
-# Samples kept a query and direction, where the whole matrix of effects is not.
+# Samples stored per query and direction, where the whole matrix of effects is not.
 DEFAULT_TOP = 20
 
 
@@ -30,7 +30,7 @@ RUN = tuple(one.name for one in fields(Training))
 
 @dataclass(frozen=True)
 class Smoothing:
-    """Which information a sample is said to hold.
+    """How the information of a sample is defined.
 
     Attributes:
         smoothing: "functional", "isotropic", "fisher", "sgd" or "kl".
@@ -63,7 +63,7 @@ class Influence:
 
     Attributes:
         loss: "cross_entropy", "mse" or "auto": by the task.
-        ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
+        ridge: of the training, (ridge/2)‖θ‖² added to the mean loss.
         damping: added to the Hessian; not part of the training.
     """
 
@@ -99,7 +99,7 @@ class Indexing:
     Attributes:
         share: of the expected mean squared effect that a row's numbers hold, where the width
             allows it.
-        width: numbers a row, at most.
+        width: numbers per row, at most.
         keep: type of these numbers, "float32", "float16" or "int8".
         gradient_precision: of the gradients, "float32" or "float64".
         top: samples a query and direction that an index answers with.

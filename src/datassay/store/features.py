@@ -266,13 +266,13 @@ class FeatureStore:
     def _take(self) -> None:
         """Check that the store on this machine is one of plain files, and note that it is used."""
         if is_local(self.location):
-            place = Path(self.location)
+            path = Path(self.location)
             names = [f"{part}_{name}" for part in self.layout.sizes for name in self._names]
-            folders = [place / name for name in (*names, DIGESTS)]
+            folders = [path / name for name in (*names, DIGESTS)]
             for folder in folders:
                 with reading(self.location):
                     check_plain(folder)
-            hold(self, place, _unfinished(place, folders))
+            hold(self, path, _unfinished(path, folders))
 
 
 def features_manifest(location: str | Path) -> dict[str, Any] | None:
@@ -294,8 +294,8 @@ def _group(run: Mapping[str, object], free: Mapping[str, object]) -> bytes:
     return made[GROUP].to_bytes()
 
 
-def _unfinished(place: Path, folders: list[Path]) -> Iterator[Path]:
-    for path in place.iterdir():
+def _unfinished(location: Path, folders: list[Path]) -> Iterator[Path]:
+    for path in location.iterdir():
         if UNFINISHED.fullmatch(path.name) and path.is_file():
             yield path
     for folder in folders:

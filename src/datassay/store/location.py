@@ -27,8 +27,8 @@ FAILURES = (Exception,)
 def normal(location: str | Path) -> str:
     """A location as text, local files as plain paths; refused where it names no folder."""
     text = str(location).removeprefix("file://")
-    place = text.rpartition("://")[2]
-    if not place.strip("/").strip() or "\0" in text:
+    position = text.rpartition("://")[2]
+    if not position.strip("/").strip() or "\0" in text:
         raise SettingError(
             f"store must name a folder; got {shown(location)!r}. Give a path such as 'store', or a "
             "URL with a folder in it."
@@ -57,9 +57,9 @@ def shown_error(error: BaseException, location: str | Path) -> str:
 def _secrets(location: str) -> set[str]:
     if "://" not in location:
         return set()
-    place, *queries = re.split("[?#]", location.partition("://")[2], maxsplit=1)
+    position, *queries = re.split("[?#]", location.partition("://")[2], maxsplit=1)
     query = "".join(queries)
-    user = place.rpartition("@")[0]
+    user = position.rpartition("@")[0]
     values = [part.partition("=")[2] or part for part in re.split("[&;#?]", query)]
     parts = {user, query, *user.split(":"), *values}
     parts |= {unquote(part) for part in parts}
@@ -68,13 +68,13 @@ def _secrets(location: str) -> set[str]:
 
 def inside(location: str | Path, name: str) -> str:
     """A folder in a location; refused where it is a link to elsewhere."""
-    place = f"{normal(location)}/{name}"
-    if is_local(location) and os.path.islink(place):
+    path = f"{normal(location)}/{name}"
+    if is_local(location) and os.path.islink(path):
         raise SettingError(
-            f"store must hold its own folders; {place} is a link. Name what it links to, or remove "
+            f"store must hold its own folders; {path} is a link. Name what it links to, or remove "
             "the link."
         )
-    return place
+    return path
 
 
 def is_local(location: str | Path) -> bool:
@@ -86,18 +86,18 @@ def check_place(location: str | Path) -> None:
     """Refuse, before any work is done, what cannot hold the folders of a run."""
     if not is_local(location):
         return
-    place = Path(normal(location))
-    if place.exists() and not place.is_dir():
-        raise SettingError(f"store must be a folder; {place} is a file. Name another.")
+    path = Path(normal(location))
+    if path.exists() and not path.is_dir():
+        raise SettingError(f"store must be a folder; {path} is a file. Name another.")
     try:
-        names = os.listdir(place) if place.is_dir() else []
+        names = os.listdir(path) if path.is_dir() else []
     except OSError as error:
         raise SettingError(
-            f"store must be a folder that can be read; {place} is not: {error.strerror}."
+            f"store must be a folder that can be read; {path} is not: {error.strerror}."
         ) from None
     if names and not set(names) & set(FOLDERS):
         raise SettingError(
-            f"store must be an empty folder or one that an earlier run made; got {place}, which "
+            f"store must be an empty folder or one that an earlier run made; got {path}, which "
             f"holds {min(names)}. Name another folder."
         )
 

@@ -39,13 +39,13 @@ def opened_plain(path: Path, most: int | None = None) -> Iterator[BinaryIO]:
     """
     try:
         # Opening a pipe would wait for its other end.
-        place = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if path.is_symlink():
             raise DataError(_not_plain(path)) from None
         raise error
-    with os.fdopen(place, "rb") as file:
-        facts = os.fstat(place)
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise DataError(_not_plain(path))
         if most is not None and facts.st_size > most:
@@ -91,14 +91,14 @@ def hold(owner: object, folder: Path, unfinished: Iterable[Path]) -> None:
             with suppress(OSError):  # a folder that is only to be read
                 path.unlink()
     try:
-        place = alone if alone >= 0 else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        position = alone if alone >= 0 else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return
-    weakref.finalize(owner, os.close, place)
+    weakref.finalize(owner, os.close, position)
     give_up = time.monotonic() + PATIENCE
     while True:
         try:
-            return fcntl.flock(place, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return fcntl.flock(position, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > give_up:
                 raise DataError(

@@ -100,7 +100,7 @@ class DenseGradients:
             self._allocate(weights, batch)
         self._forward(batch)
         last = len(self.w) - 1
-        y = batch.y.mT.contiguous()  # read once a network: strided, it costs three times as much
+        y = batch.y.mT.contiguous()  # read once per network: strided, it costs three times as much
         torch.sub(self.link(self.h[last]), y, out=self.d[last])
         self.d[last].mul_(batch.weights[:, None])
         for i in range(last, -1, -1):
@@ -197,7 +197,7 @@ class FunctionSpace:
     x: Float[Tensor, "n inputs"]
 
     def coordinates(self) -> dict[str, Tensor]:
-        """The weights to descend on: C = 0 in place of the first layer's, [S, units, n]."""
+        """The weights to descend on: C = 0 instead of the first layer's, [S, units, n]."""
         weight = self.start[f"{self.layer}weight"]
         c = weight.new_zeros(*weight.shape[:2], len(self.x))
         rest = {n: w for n, w in self.start.items() if n != f"{self.layer}bias"}

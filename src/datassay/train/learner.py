@@ -77,7 +77,7 @@ class _Learner(ABC):
         *,
         first: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
-        """What each fit says of the validation samples.
+        """Predictions of each fit on the validation samples.
 
         Args:
             train: N samples.
@@ -88,7 +88,7 @@ class _Learner(ABC):
             first: number of the first fit among all, which decides the seeds.
 
         Returns:
-            One column a class or target.
+            One column per class or target.
 
         Raises:
             ModelError: the model cannot be fitted to a subset, or takes no weights.
@@ -337,7 +337,7 @@ def rows_of(samples: SampleSet, dtype: type | None = np.float64) -> Float[np.nda
 def estimator_outputs(
     one: Any, x: np.ndarray, width: int, is_classification: bool
 ) -> Float[np.ndarray, "n k"]:
-    """What a fitted estimator says of each sample."""
+    """Predictions of a fitted estimator for each sample."""
     if not is_classification:
         return np.asarray(one.predict(x), np.float64).reshape(len(x), width)
     # A class whose only samples are held out is unknown to this fit.

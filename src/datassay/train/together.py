@@ -96,11 +96,11 @@ def answers(fittings: Sequence[Fitting]) -> list[Float[np.ndarray, "_ _ _"]]:
     threads = torch.get_num_threads()
     with thread_count(1), ThreadPoolExecutor(threads) as pool:
         trained = list(pool.map(lambda one: _trained(fittings, *one), stacks))
-    said: dict[int, list[np.ndarray]] = {}
+    reported: dict[int, list[np.ndarray]] = {}
     for (_, _, members), networks in zip(stacks, trained, strict=True):
         for s, (i, _) in enumerate(members):
-            said.setdefault(i, []).append(_outputs(networks, s, fittings[i].held_out))
-    for i, each in said.items():
+            reported.setdefault(i, []).append(_outputs(networks, s, fittings[i].held_out))
+    for i, each in reported.items():
         outputs[i] = np.stack(each)
     return [
         one.learner.probabilities(out) if one.train.is_classification else out

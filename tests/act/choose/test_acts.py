@@ -1,4 +1,4 @@
-"""The table of acts: gains with wrong held-out labels, honest intervals, the right act first."""
+"""The table of actions: gains with wrong held-out labels, honest intervals, the right act first."""
 
 from dataclasses import replace
 
@@ -62,14 +62,14 @@ def test_wrong_held_out_labels_are_counted_so_that_the_mean_is_the_accuracy_on_r
     n, transition = 40_000, np.array([[0.9, 0.1, 0.0], [0.0, 0.7, 0.3], [0.05, 0.05, 0.9]])
     true = rng.integers(0, 3, n)
     given = np.array([rng.choice(3, p=transition[t]) for t in true])
-    said = np.where(rng.random(n) < 0.8, true, (true + 1) % 3)
+    predicted = np.where(rng.random(n) < 0.8, true, (true + 1) % 3)
     held_out, _ = da.load((rng.normal(size=(n, 1)), given), val_fraction=0)
     rule = yardstick(held_out, held_out, transition)
-    chance = np.eye(3)[said][None]
+    chance = np.eye(3)[predicted][None]
     assert rule.is_corrected
-    assert abs(rule.scores(chance).mean() - (said == true).mean()) < 0.01
-    assert rule.scores(chance, as_given=True).mean() == pytest.approx((said == given).mean())
-    assert abs((said == given).mean() - (said == true).mean()) > 0.05
+    assert abs(rule.scores(chance).mean() - (predicted == true).mean()) < 0.01
+    assert rule.scores(chance, as_given=True).mean() == pytest.approx((predicted == given).mean())
+    assert abs((predicted == given).mean() - (predicted == true).mean()) > 0.05
 
 
 def test_a_rare_class_and_a_noise_that_cannot_be_inverted():
@@ -93,9 +93,9 @@ def test_acts_do_to_the_samples_what_they_say():
     train, _ = one_way(40, 0)
     chosen = np.zeros(40, bool)
     chosen[:6] = True
-    gone = removal(REMOVE, "", train, chosen, 0)
-    assert gone.kept.tolist() == list(range(6, 40)) and gone.changed == 6
-    assert len(gone.control.kept) == 34 and (gone.control.kept != gone.kept).any()
+    removed = removal(REMOVE, "", train, chosen, 0)
+    assert removed.kept.tolist() == list(range(6, 40)) and removed.changed == 6
+    assert len(removed.control.kept) == 34 and (removed.control.kept != removed.kept).any()
     corrected = relabelling(train, 1 - train.y, chosen)
     assert (corrected.labels[:6] == 1 - train.y[:6]).all()
     assert (corrected.labels[6:] == train.y[6:]).all() and corrected.control is None
@@ -117,11 +117,11 @@ def test_blocks_answer_by_their_router_or_their_shares():
             return np.stack([rows[:, 2] > 0, rows[:, 2] <= 0], 1).astype(float)
 
     both = Blocks((np.arange(60), mixed), np.array([0.9, 0.1]), Router())
-    said = predictions(learner, train, train, splitting(train, both, 0))
+    predictions_ = predictions(learner, train, train, splitting(train, both, 0))
     alone = [learner.outputs(train, train, np.tile(m, (2, 1))) for m in (np.arange(60), mixed)]
     first = train.x[:, 2] > 0
-    assert (said[:, first] == alone[0][:, first]).all()
-    assert (said[:, ~first] == alone[1][:, ~first]).all()
+    assert (predictions_[:, first] == alone[0][:, first]).all()
+    assert (predictions_[:, ~first] == alone[1][:, ~first]).all()
 
 
 def test_the_screen_is_the_ridge_fit_of_the_changed_samples():
@@ -271,10 +271,10 @@ def test_blocks_are_trained_where_two_rules_are_mixed():
 def test_an_estimator_without_weights_says_so():
     train, _ = one_way(120, 0, wrong=0.3)
     part = part_of(train, train)
-    acts, left_out = proposals(train, part.issues, part.information, takes_weights=False)
-    assert not any(act.is_weighted for act in acts)
+    actions, left_out = proposals(train, part.issues, part.information, takes_weights=False)
+    assert not any(act.is_weighted for act in actions)
     assert any("takes none" in reason for reason in left_out)
-    assert {act.kind for act in acts} >= {RELABEL, DROP}
+    assert {act.kind for act in actions} >= {RELABEL, DROP}
 
 
 def test_more_samples_gain_what_they_then_do():
@@ -285,8 +285,8 @@ def test_more_samples_gain_what_they_then_do():
     row = gain_of_more(learner, train, yardstick(held_out, train, None))
     accuracy = []
     for n in (200, 400):
-        said = learner.outputs(many, held_out, np.tile(np.arange(n), (4, 1)))
-        accuracy.append((said.argmax(2) == held_out.y).mean())
+        predicted = learner.outputs(many, held_out, np.tile(np.arange(n), (4, 1)))
+        accuracy.append((predicted.argmax(2) == held_out.y).mean())
     assert row.how == "expected" and row.cost == -200
     assert row.low <= accuracy[1] - accuracy[0] <= row.high
     rule = yardstick(held_out, train, None)

@@ -61,17 +61,17 @@ def test_a_rule_that_keeps_what_is_wrong_reaches_less():
     some = candidates(n=300, noise=0.2)
     groups = np.where(np.arange(300) % 9 < 3, (some.groups + 1) % 3, some.groups)
     targets = torch.nn.functional.one_hot(torch.as_tensor(groups), 3).float() - 1 / 3
-    found = tried(replace(some, groups=groups, targets=targets), np.full(3, 10), seed=0)
-    assert set(found) == set(RULES)
-    assert found["margin"] < 0.4 < 0.55 < found["fit"] <= 1
+    result = tried(replace(some, groups=groups, targets=targets), np.full(3, 10), seed=0)
+    assert set(result) == set(RULES)
+    assert result["margin"] < 0.4 < 0.55 < result["fit"] <= 1
 
 
 def test_targets_are_tried_by_r2():
     some = candidates(n=200)
     targets = some.rows[:, :1] / some.rows[:, 0].std()
     numbers = Candidates(some.rows, targets, np.zeros(200, int), np.ones(200), False)
-    found = tried(numbers, np.array([50]), seed=0)
-    assert min(found["fit"], found["boundary"], found["random"]) > 0.99
+    result = tried(numbers, np.array([50]), seed=0)
+    assert min(result["fit"], result["boundary"], result["random"]) > 0.99
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)

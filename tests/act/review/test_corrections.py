@@ -34,11 +34,11 @@ def samples():
 
 
 def test_labels_and_samples_after_the_decisions(samples):
-    found = corrections(THREE, samples.ids, samples.y, CLASSES)
-    assert found.keep.tolist() == [True, True, False, True]
-    assert found.y.tolist() == [2, 1, 1, 0]
-    assert found.is_new.tolist() == [True, False, False, False]
-    assert found.index.tolist() == [0, 2, 1]
+    corrections_ = corrections(THREE, samples.ids, samples.y, CLASSES)
+    assert corrections_.keep.tolist() == [True, True, False, True]
+    assert corrections_.y.tolist() == [2, 1, 1, 0]
+    assert corrections_.is_new.tolist() == [True, False, False, False]
+    assert corrections_.index.tolist() == [0, 2, 1]
     assert samples.y.tolist() == [0, 1, 1, 0]
     after = corrected(samples, Decisions(THREE))
     assert after.ids.tolist() == ["a", "b", "d"] and after.y.tolist() == [2, 1, 0]
@@ -52,9 +52,9 @@ def test_labels_and_samples_after_the_decisions(samples):
 def test_targets_take_numbers():
     y = np.array([1.5, 2.0, 3.123456])
     given = (decided(0, RELABEL, "1.5", "-4e2"), decided(2, KEEP, "3.123"))
-    found = corrections(given, np.arange(3), y, ())
-    assert found.y.tolist() == [-400.0, 2.0, 3.123456]
-    assert found.is_new.tolist() == [True, False, False]
+    corrections_ = corrections(given, np.arange(3), y, ())
+    assert corrections_.y.tolist() == [-400.0, 2.0, 3.123456]
+    assert corrections_.is_new.tolist() == [True, False, False]
 
 
 NUMBERS = SampleSet(np.zeros((2, 1)), np.array([1.0, 2.0]), np.arange(2))

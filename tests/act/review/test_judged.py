@@ -37,9 +37,9 @@ def test_written_and_read_it_is_the_same(digits, tmp_path):
 
 def test_places_are_the_kernels_best_inner_products_in_one_unit(digits):
     lin, _ = digits
-    found = coordinates(lin)
-    assert found.shape == (300, COORDINATES)
-    np.testing.assert_allclose(np.square(found).sum(1), 1)
+    result = coordinates(lin)
+    assert result.shape == (300, COORDINATES)
+    np.testing.assert_allclose(np.square(result).sum(1), 1)
     averaged = replace(lin.averaged())  # another object, decomposed anew
     kernel = (
         averaged.kernel if averaged.kernel is not None else averaged.features @ averaged.features.T

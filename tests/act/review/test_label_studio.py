@@ -16,8 +16,8 @@ def choice(control, name):
     return {"from_name": control, "to_name": "sample", "type": "choices", "value": value}
 
 
-def annotation(*results, at=NOON, **rest):
-    return {"id": 7, "result": list(results), "created_at": at, "updated_at": at, **rest}
+def annotation(*results, index=NOON, **rest):
+    return {"id": 7, "result": list(results), "created_at": index, "updated_at": index, **rest}
 
 
 def task(sample, given, *annotations, digest="d1"):
@@ -44,13 +44,13 @@ def test_each_annotation_is_the_decision_that_it_shows(tmp_path):
         task(8, "1.5", annotation(number)),
         task(9, "2", annotation(number)),
     )
-    found = read_label_studio(path)
-    assert [(one.id, one.decision, one.label) for one in found.decisions] == [
+    result = read_label_studio(path)
+    assert [(one.id, one.decision, one.label) for one in result.decisions] == [
         ("a", "relabel", "dog"), ("b", "keep", ""), ("c", "remove", ""), ("d", "unsure", ""),
         ("e", "unsure", ""), (8, "relabel", "2"), (9, "keep", ""),
     ]  # fmt: skip
-    assert found.digest == "d1"
-    first = found.decisions[0]
+    assert result.digest == "d1"
+    first = result.decisions[0]
     assert (first.given, first.seen_score) == ("cat", 0.9)
     assert first.when == datetime(2026, 1, 2, 12, 0, 0, 500_000, tzinfo=UTC)
 
@@ -59,13 +59,13 @@ def test_the_latest_annotation_counts_and_decisions_stand_in_the_order_of_time(t
     early, late = "2026-01-01T00:00:00+00:00", "2026-01-03T01:00:00+02:00"
     path = write(
         tmp_path,
-        task("a", "cat", annotation(choice("label", "cat"), at=late),
-             annotation(choice("label", "dog"), at=early)),
-        task("a", "cat", annotation(choice("fate", "remove"), at=early)),
-        task("b", "cat", annotation(choice("label", "dog"), at=early)),
+        task("a", "cat", annotation(choice("label", "cat"), index=late),
+             annotation(choice("label", "dog"), index=early)),
+        task("a", "cat", annotation(choice("fate", "remove"), index=early)),
+        task("b", "cat", annotation(choice("label", "dog"), index=early)),
     )  # fmt: skip
-    found = read_label_studio(path)
-    assert [(one.id, one.decision) for one in found.decisions] == [("b", "relabel"), ("a", "keep")]
+    result = read_label_studio(path)
+    assert [(one.id, one.decision) for one in result.decisions] == [("b", "relabel"), ("a", "keep")]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_latest_annotation_counts_and_decisions_stand_in_the_order_of_time(t
             "about one data set; it has tasks of 2",
         ),
         ([task("a", "cat", annotation(choice("fate", "burn")))], "sample a has 'burn'"),
-        ([task("a", "cat", annotation(at="noon"))], "cannot be read"),
+        ([task("a", "cat", annotation(index="noon"))], "cannot be read"),
     ],
 )
 def test_what_is_no_export_of_ours_is_refused(tmp_path, tasks, words):

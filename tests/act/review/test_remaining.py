@@ -34,27 +34,27 @@ def made(n=400, k=3, seed=0, rate=0.1):
     log_posterior = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     p_given = np.exp(log_posterior[np.arange(n), labels])
     coordinates = rng.normal(size=(n, 4)) / 2
-    found = (labels, log_posterior, np.log(1 - p_given) - np.log(p_given), coordinates)
-    return Judged(*(a if a.dtype == np.int64 else a.astype(np.float32) for a in found)), truth
+    results = (labels, log_posterior, np.log(1 - p_given) - np.log(p_given), coordinates)
+    return Judged(*(a if a.dtype == np.int64 else a.astype(np.float32) for a in results)), truth
 
 
 def test_what_was_looked_at_is_known_and_out_of_the_order():
     judged, truth = made()
     first = remaining(judged, {}).order[:30].tolist()
     known = {i: int(truth[i]) for i in first[:20]}
-    found = remaining(judged, known, first[20:25])
-    assert set(found.order.tolist()) == set(range(len(judged))) - set(first[:25])
+    rest = remaining(judged, known, first[20:25])
+    assert set(rest.order.tolist()) == set(range(len(judged))) - set(first[:25])
     wrong = {i: truth[i] != judged.labels[i] for i in known}
-    assert all(found.probability[i] == float(value) for i, value in wrong.items())
-    assert [found.suggested[i] for i in known] == [truth[i] for i in known]
-    assert found.errors_found == sum(wrong.values())
+    assert all(rest.probability[i] == float(value) for i, value in wrong.items())
+    assert [rest.suggested[i] for i in known] == [truth[i] for i in known]
+    assert rest.errors_found == sum(wrong.values())
 
 
 def test_without_decisions_the_order_is_the_judges_and_numbers_keep_it():
     judged, _ = made(n=600)
-    found, fixed = remaining(judged, {}), np.argsort(-judged.log_odds, kind="stable")
-    assert (found.suggested != judged.labels).all()
-    np.testing.assert_array_equal(found.order, fixed)
+    rest, fixed = remaining(judged, {}), np.argsort(-judged.log_odds, kind="stable")
+    assert (rest.suggested != judged.labels).all()
+    np.testing.assert_array_equal(rest.order, fixed)
     numbers = Judged(
         np.full(600, -1), judged.log_posterior[:, :0], judged.log_odds, judged.coordinates
     )
@@ -78,11 +78,11 @@ def test_what_does_not_exist_is_refused(known, passed, match):
 
 def reviewed_by(judged, truth, decisions):
     """A reviewer who knows the truth looks at twenty at a time; what is said before each."""
-    known, said = {}, []
+    known, predicted = {}, []
     while len(known) < decisions:
-        said.append(remaining(judged, known))
-        known |= {int(i): int(truth[i]) for i in said[-1].order[:20]}
-    return known, [*said, remaining(judged, known)]
+        predicted.append(remaining(judged, known))
+        known |= {int(i): int(truth[i]) for i in predicted[-1].order[:20]}
+    return known, [*predicted, remaining(judged, known)]
 
 
 def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_small():
@@ -90,18 +90,18 @@ def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_sm
     for seed in range(8):
         judged, truth = made(n=800, seed=seed)
         wrong = truth != judged.labels
-        known, said = reviewed_by(judged, truth, 300)
-        left = [wrong.sum() - found.errors_found for found in said]
+        known, predicted = reviewed_by(judged, truth, 300)
+        left = [wrong.sum() - outcome.errors_found for outcome in predicted]
         inside += [
-            found.interval[0] <= true <= found.interval[1]
-            for found, true in zip(said, left, strict=True)
+            results.interval[0] <= true <= results.interval[1]
+            for results, true in zip(predicted, left, strict=True)
         ]
-        assert not said[0].can_stop and "95 %" in said[0].sentence
+        assert not predicted[0].can_stop and "95 %" in predicted[0].sentence
         assert len(known) == 300
-        for found in said:
-            next_errors = wrong[found.order[:20]].sum()
-            assert not found.can_stop or next_errors <= 3
-        assert said[-1].interval[1] - said[-1].interval[0] < said[0].interval[1]
+        for result in predicted:
+            next_errors = wrong[result.order[:20]].sum()
+            assert not result.can_stop or next_errors <= 3
+        assert predicted[-1].interval[1] - predicted[-1].interval[0] < predicted[0].interval[1]
     assert np.mean(inside) >= 0.9
 
 
@@ -132,16 +132,16 @@ def test_where_nothing_is_found_the_classes_take_turns():
     judged = Judged(labels, *(part.astype(np.float32) for part in parts))
     first = remaining(judged, {}).order[:40].tolist()
     assert set(labels[first]) == {1}
-    found = remaining(judged, {i: 1 for i in first})
-    assert (labels[found.order[:20]] == 0).all()
-    assert not found.can_stop
+    rest = remaining(judged, {i: 1 for i in first})
+    assert (labels[rest.order[:20]] == 0).all()
+    assert not rest.can_stop
 
 
 def test_when_all_are_looked_at_one_can_stop():
     judged, truth = made(n=30)
-    found = remaining(judged, {i: int(t) for i, t in enumerate(truth)})
-    assert found.can_stop and len(found.order) == 0 and found.interval == (0.0, 0.0)
-    assert np.isnan(found.expected_precision(20))
+    rest = remaining(judged, {i: int(t) for i, t in enumerate(truth)})
+    assert rest.can_stop and len(rest.order) == 0 and rest.interval == (0.0, 0.0)
+    assert np.isnan(rest.expected_precision(20))
 
 
 def judged_alike(n=300, k=3, seed=0):
@@ -165,9 +165,9 @@ def fitted(judged, reviewed, wrong):
 
 def test_before_any_decision_it_is_what_the_run_said():
     judged = judged_alike()
-    found = fitted(judged, np.zeros(0, np.int64), np.zeros(0, bool))
-    assert_allclose(found.probability, 1 / (1 + np.exp(-judged.log_odds.astype(float))))
-    assert_allclose(found.weights, PRIOR)
+    result = fitted(judged, np.zeros(0, np.int64), np.zeros(0, bool))
+    assert_allclose(result.probability, 1 / (1 + np.exp(-judged.log_odds.astype(float))))
+    assert_allclose(result.weights, PRIOR)
 
 
 def test_the_fit_of_a_hypothesis_is_the_maximum():
@@ -187,14 +187,14 @@ def test_the_fit_of_a_hypothesis_is_the_maximum():
         return (np.logaddexp(0, f) - y * f).sum() + w @ w / 2
 
     best = minimize(loss, np.zeros(2), tol=1e-12).x
-    found = fitted(numbers, reviewed, wrong)
-    assert_allclose(found.probability, 1 / (1 + np.exp(-offset - columns @ best)), atol=1e-6)
-    p = found.probability
+    result = fitted(numbers, reviewed, wrong)
+    assert_allclose(result.probability, 1 / (1 + np.exp(-offset - columns @ best)), atol=1e-6)
+    p = result.probability
     curvature = columns[reviewed].T @ ((p * (1 - p))[reviewed, None] * columns[reviewed])
     is_open = np.setdiff1d(np.arange(300), reviewed)
     change = (p * (1 - p))[is_open] @ columns[is_open]
     variance = change @ np.linalg.solve(curvature + np.eye(2), change)
-    assert_allclose(found.spread, np.sqrt(variance), rtol=1e-5)
+    assert_allclose(result.spread, np.sqrt(variance), rtol=1e-5)
     assert_allclose(covariance([shift, stretch], reviewed), columns[reviewed] @ columns[reviewed].T)
 
 
@@ -202,34 +202,34 @@ def test_an_error_raises_its_like_and_a_kept_label_lowers_its_like():
     judged = judged_alike()
     wrong = judged.labels == 0
     reviewed = np.concatenate([np.flatnonzero(judged.labels == c)[:20] for c in (0, 1)])
-    found = fitted(judged, reviewed, wrong[reviewed])
+    result = fitted(judged, reviewed, wrong[reviewed])
     before = fitted(judged, np.zeros(0, np.int64), np.zeros(0, bool)).probability
     rest = np.setdiff1d(np.arange(300), reviewed)
-    ratio = np.log(found.probability / before)[rest]
+    ratio = np.log(result.probability / before)[rest]
     of = judged.labels[rest]
     assert ratio[of == 0].min() > 0.5 and np.median(ratio[of == 1]) < -0.2
-    assert found.weights[1:].sum() > 0.9  # errors depend on the class, and that is seen
+    assert result.weights[1:].sum() > 0.9  # errors depend on the class, and that is seen
 
 
 def test_errors_in_one_place_raise_that_place():
     judged = judged_alike()
-    place = judged.coordinates.argmax(1)
+    index = judged.coordinates.argmax(1)
     reviewed = np.arange(90)
-    found = fitted(judged, reviewed, place[reviewed] == 2)
+    result = fitted(judged, reviewed, index[reviewed] == 2)
     rest = np.arange(90, 300)
-    there = place[rest] == 2
-    assert found.probability[rest][there].mean() > 5 * found.probability[rest][~there].mean()
-    assert found.weights[2] > 0.9
+    there = index[rest] == 2
+    assert result.probability[rest][there].mean() > 5 * result.probability[rest][~there].mean()
+    assert result.weights[2] > 0.9
 
 
 def test_errors_everywhere_alike_leave_the_order_to_the_run():
     judged, rng = judged_alike(), np.random.default_rng(2)
     reviewed = np.argsort(-judged.log_odds)[:100]
     p = 1 / (1 + np.exp(-judged.log_odds.astype(float)))
-    found = fitted(judged, reviewed, rng.random(100) < p[reviewed])
-    assert found.weights[0] > 0.3
+    result = fitted(judged, reviewed, rng.random(100) < p[reviewed])
+    assert result.weights[0] > 0.3
     rest = np.setdiff1d(np.arange(300), reviewed)
-    assert np.corrcoef(found.probability[rest], p[rest])[0, 1] > 0.9
+    assert np.corrcoef(result.probability[rest], p[rest])[0, 1] > 0.9
 
 
 def test_products_are_those_of_the_covariance_written_out():

@@ -34,8 +34,8 @@ class Stream(IterableDataset):
 
 
 def read(data, size=2, **given):
-    found = list(batches(data, size, **given))
-    return np.concatenate([ids for ids, _ in found]), [batch for _, batch in found]
+    results = list(batches(data, size, **given))
+    return np.concatenate([ids for ids, _ in results]), [batch for _, batch in results]
 
 
 def test_a_loaders_own_collate_function_is_used():
@@ -73,9 +73,9 @@ def test_an_iterable_set_with_ids():
     ids, parts = read(Stream())
     assert ids.tolist() == [0, 10, 20, 30, 40]
     assert all("idx" not in part for part in parts)
-    found = batches(Stream(), 2)
-    assert found.n == 5
-    part = found.subset([1, 2, 4])
+    result = batches(Stream(), 2)
+    assert result.n == 5
+    part = result.subset([1, 2, 4])
     assert np.concatenate([ids for ids, _ in part]).tolist() == [10, 20, 40]
     assert torch.cat([batch["x"] for _, batch in part]).flatten().tolist() == [1, 2, 4]
 
@@ -123,8 +123,8 @@ def test_what_is_taken_as_arrays_and_what_as_batches():
     assert isinstance(samples_or_batches((np.eye(4), np.arange(4) % 2), "train"), SampleSet)
     for data in (TEXTS, DataLoader(Squares()), [(torch.ones(2), torch.ones(2), 1)] * 3):
         assert isinstance(samples_or_batches(data, "train"), Loaded)
-    found = samples_or_batches(Stream(), "train")
-    assert isinstance(found, Streamed) and samples_or_batches(found, "train") is found
+    result = samples_or_batches(Stream(), "train")
+    assert isinstance(result, Streamed) and samples_or_batches(result, "train") is result
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,16 @@ def model():
 
 def test_a_block_is_a_layer_with_its_bias():
     net = model()
-    found = blocks_of(net, chosen_parameters(net, None))
-    assert [(b.name, b.shape) for b in found] == [("0", (4, 19)), ("1", (4, 2)), ("3", (3, 5))]
-    assert all(b.has_bias for b in found)
-    assert sum(b.size for b in found) == sum(p.numel() for p in net.parameters())
+    result = blocks_of(net, chosen_parameters(net, None))
+    assert [(b.name, b.shape) for b in result] == [("0", (4, 19)), ("1", (4, 2)), ("3", (3, 5))]
+    assert all(b.has_bias for b in result)
+    assert sum(b.size for b in result) == sum(p.numel() for p in net.parameters())
 
 
 def test_tensors_that_must_be_differentiated_directly_stand_alone():
     net = model()
-    found = blocks_of(net, chosen_parameters(net, None), frozenset({"0.weight", "3.bias"}))
-    names = {b.name: (b.shape, bool(b.layers)) for b in found}
+    result = blocks_of(net, chosen_parameters(net, None), frozenset({"0.weight", "3.bias"}))
+    names = {b.name: (b.shape, bool(b.layers)) for b in result}
     assert names == {
         "0.weight": ((4, 18), False),
         "0.bias": ((4, 1), False),

@@ -22,7 +22,7 @@ def uses(kind):
 
 
 def formed(found):
-    """By definition, a sample and a place at a time."""
+    """By definition, a sample and a position at a time."""
     total = torch.zeros(B, ROWS, COLUMNS).double()
     for use in found:
         if not isinstance(use, Factors):
@@ -47,36 +47,36 @@ def test_matrix(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sides", ["left", "right", "both", "none"])
 def test_rotated(kind, sides):
-    found = uses(kind)
+    result = uses(kind)
     left = torch.linalg.qr(torch.randn(ROWS, ROWS).double())[0]
     right = torch.linalg.qr(torch.randn(COLUMNS, COLUMNS).double())[0]
     left = left if sides in {"left", "both"} and kind != "ids" else None  # ids stay rows
     right = right if sides in {"right", "both"} else None
-    truth = formed(found)
+    truth = formed(result)
     truth = truth if left is None else left.T @ truth
     truth = truth if right is None else truth @ right
-    ours = matrix(rotated(found, left, right), ROWS)
+    ours = matrix(rotated(result, left, right), ROWS)
     torch.testing.assert_close(ours, truth, rtol=1e-12, atol=1e-12)
 
 
 def test_rows_that_are_used():
-    found = uses("ids")
-    rows = touched(found)
+    result = uses("ids")
+    rows = touched(result)
     assert rows.tolist() == [0, 1, 3]
-    assert touched(found + uses("dense")) is None
-    part = matrix(restricted(found, rows), len(rows))
-    torch.testing.assert_close(part, formed(found)[:, rows])
+    assert touched(result + uses("dense")) is None
+    part = matrix(restricted(result, rows), len(rows))
+    torch.testing.assert_close(part, formed(result)[:, rows])
 
 
 @pytest.mark.parametrize("kind", ["dense", "whole"])
 def test_second_moments(kind):
-    found = uses(kind)
-    left, right = second_moments(found, 10)
+    result = uses(kind)
+    left, right = second_moments(result, 10)
     if kind == "dense":
-        a, d = found[0].left, found[0].right
+        a, d = result[0].left, result[0].right
         truth = torch.einsum("btr,bts->rs", a, a), torch.einsum("btc,btd->cd", d, d)
     else:
-        g = found[0]
+        g = result[0]
         truth = torch.einsum("brc,bsc->rs", g, g), torch.einsum("brc,brd->cd", g, g)
     torch.testing.assert_close(left, truth[0])
     torch.testing.assert_close(right, truth[1])

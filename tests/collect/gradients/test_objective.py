@@ -113,7 +113,7 @@ def test_many_outputs_are_drawn_with_the_hessian_as_their_mean(name):
         Objective(name).roots(f, y.to(f) if y.ndim == 3 else y, torch.Generator().manual_seed(0))
     )
     assert len(each) == DRAWS
-    found = sum(root[:, 0].T @ root[:, 0] for root in each) / draws
+    result = sum(root[:, 0].T @ root[:, 0] for root in each) / draws
     p = f[0, 0].softmax(0) if name == "cross_entropy" else f[0, 0].sigmoid()
     truth = {
         "cross_entropy": p.diag() - p.outer(p),
@@ -121,7 +121,7 @@ def test_many_outputs_are_drawn_with_the_hessian_as_their_mean(name):
         "mse": torch.eye(k).double(),
     }[name]
     # The mean of so many draws, six standard errors apart at most.
-    assert float((found - truth).abs().max()) < 6 * float(truth.max()) / (draws * DRAWS) ** 0.5
+    assert float((result - truth).abs().max()) < 6 * float(truth.max()) / (draws * DRAWS) ** 0.5
 
 
 def test_labels_of_tokens_that_do_not_count():
@@ -149,17 +149,17 @@ def test_next_tokens_with_padding():
     # Labels of the user's own, as for a prompt that is not to count.
     labels = torch.tensor([[IGNORED, IGNORED, 5, 6], [7, 8, IGNORED, IGNORED]])
     own = functional.cross_entropy(logits[0, 1:3], ids[0, 2:], reduction="sum")
-    found = loss.losses(model, batch | {"labels": labels})
-    torch.testing.assert_close(found, torch.stack([own, second]))
+    result = loss.losses(model, batch | {"labels": labels})
+    torch.testing.assert_close(result, torch.stack([own, second]))
 
 
 def test_a_loss_of_the_users_own():
     def loss(model, batch):
         return (model(batch[0]) - batch[1]).abs().sum(1)
 
-    found = objective(loss, Given(), None)
-    assert found.name == "custom"
-    torch.testing.assert_close(found.losses(Given(), (VALUES, 0 * VALUES)), VALUES.abs().sum(1))
+    result = objective(loss, Given(), None)
+    assert result.name == "custom"
+    torch.testing.assert_close(result.losses(Given(), (VALUES, 0 * VALUES)), VALUES.abs().sum(1))
     with pytest.raises(SettingError, match=r"loss must give \[b\], one loss per sample; got \[\]"):
         objective(lambda m, b: m(b[0]).sum(), Given(), None).losses(Given(), (VALUES, 0))
 
@@ -184,7 +184,7 @@ BY_NAME = {"values": outputs(N, K), "labels": LABELS.double()}
         (Given(), (outputs(N, 1), torch.tensor([0.0, 1, 2, 0])), (), "mse"),
         # One-hot as far as the first samples say.
         (Given(), (outputs(2, K), torch.eye(K).double()[:2]), [LABELS.double()], "bce"),
-        # transformers takes several labels a sample as floating-point numbers.
+        # transformers takes several labels per sample as floating-point numbers.
         (named(problem_type="multi_label_classification"), BY_NAME, (), "bce"),
         (named(problem_type="regression"), BY_NAME, (), "mse"),
         (named(problem_type="single_label_classification"), BY_NAME, (), "cross_entropy"),
@@ -197,9 +197,9 @@ def test_auto_follows_the_targets_or_the_configuration(model, batch, more, name)
 
 def test_smoothing_without_a_name_yet():
     batch = (outputs(N, K), CLASSES)
-    found = objective(Objective("auto", smoothing=0.2), Given(), batch)
+    result = objective(Objective("auto", smoothing=0.2), Given(), batch)
     truth = objective(nn.CrossEntropyLoss(label_smoothing=0.2), Given(), batch)
-    torch.testing.assert_close(found.losses(Given(), batch), truth.losses(Given(), batch))
+    torch.testing.assert_close(result.losses(Given(), batch), truth.losses(Given(), batch))
     assert objective(truth, Given(), batch) == truth
 
 
@@ -238,8 +238,8 @@ PIXELS = torch.arange(N * 6).view(N, 2, 3) % K
 def test_criteria_of_torch_sample_by_sample(criterion, f, y):
     """Value, and curvature in the outputs, of each sample alone; places that count are added up."""
     batch = (f, y)
-    found = objective(criterion, Given(), batch)
-    ours = found.losses(Given(), batch)
+    result = objective(criterion, Given(), batch)
+    ours = result.losses(Given(), batch)
     plain = copy.deepcopy(criterion)
     for i in range(N):
         single = plain(f[i : i + 1], y[i : i + 1])
@@ -248,26 +248,26 @@ def test_criteria_of_torch_sample_by_sample(criterion, f, y):
             counted = int((y[i] != plain.ignore_index).sum())
             single = single if counted else torch.zeros(()).double()
         torch.testing.assert_close(ours[i], single * counted)
-    if found.name == "custom" or f.ndim > 2:
+    if result.name == "custom" or f.ndim > 2:
         return
-    places, targets = found.placed(f, y)
-    roots = list(found.roots(places, targets, torch.Generator().manual_seed(0)))
+    positions, targets = result.placed(f, y)
+    roots = list(result.roots(positions, targets, torch.Generator().manual_seed(0)))
     ours = sum(v[:, 0, :, None] * v[:, 0, None, :] for v in roots)
     for i in range(N):
         truth = torch.autograd.functional.hessian(
-            lambda one, i=i: found.losses(Given(), (one, y[i : i + 1])).sum(), f[i : i + 1]
+            lambda one, i=i: result.losses(Given(), (one, y[i : i + 1])).sum(), f[i : i + 1]
         )[0, :, 0]
         torch.testing.assert_close(ours[i], truth)
 
 
 def test_probabilities_are_no_logits():
     batch = (SOFT, CLASSES)
-    found = objective("cross_entropy", Given(), batch)
+    result = objective("cross_entropy", Given(), batch)
     with pytest.raises(SettingError, match="loss='auto' takes outputs for logits"):
-        check_logits("auto", found, Given(), batch)
-    (told,) = check_logits(nn.CrossEntropyLoss(), found, Given(), batch)
-    assert "outputs are probabilities" in told
-    assert check_logits("auto", found, Given(), (outputs(N, K), CLASSES)) == []
+        check_logits("auto", result, Given(), batch)
+    (reported,) = check_logits(nn.CrossEntropyLoss(), result, Given(), batch)
+    assert "outputs are probabilities" in reported
+    assert check_logits("auto", result, Given(), (outputs(N, K), CLASSES)) == []
 
 
 @pytest.mark.parametrize(
@@ -290,8 +290,8 @@ def losses(name, f, y):
 
 
 def logits(given):
-    found = objective(given, Given(), (VALUES, CLASSES))
-    check_logits(given, found, Given(), (VALUES, CLASSES))
+    result = objective(given, Given(), (VALUES, CLASSES))
+    check_logits(given, result, Given(), (VALUES, CLASSES))
 
 
 @pytest.mark.parametrize(

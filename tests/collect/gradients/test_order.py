@@ -52,13 +52,13 @@ class Own(Sampler):
 
 def seen(loader, size=4, **given):
     """Ids, the numbers behind them, and weights."""
-    found = samples_or_batches(loader, "train", **given).batches(size)
-    parts = list(found)
+    result = samples_or_batches(loader, "train", **given).batches(size)
+    parts = list(result)
     ids = np.concatenate([ids for ids, _ in parts]).tolist()
     values = torch.cat([x for _, (x, _) in parts])[:, 0].long().tolist()
-    assert ids == values == found.ids.tolist()
-    assert found.n == len(ids)
-    return ids, found
+    assert ids == values == result.ids.tolist()
+    assert result.n == len(ids)
+    return ids, result
 
 
 ALL = list(range(N))
@@ -93,34 +93,34 @@ def test_ids_are_those_of_the_sampler(given, ids):
 
 
 def test_what_is_left_out_or_shared_is_told():
-    _, found = seen(DataLoader(Numbers(), 4, drop_last=True))
-    assert found.warnings == (
+    _, result = seen(DataLoader(Numbers(), 4, drop_last=True))
+    assert result.warnings == (
         "train leaves out its last 2 samples: drop_last without shuffle never trains on them.",
     )
-    _, found = seen(DataLoader(Numbers(), 4, sampler=DistributedSampler(Numbers(), 2, 0)))
-    assert "one of 2 parts of a DistributedSampler: all 10 samples" in found.warnings[0]
+    _, result = seen(DataLoader(Numbers(), 4, sampler=DistributedSampler(Numbers(), 2, 0)))
+    assert "one of 2 parts of a DistributedSampler: all 10 samples" in result.warnings[0]
     assert seen(DataLoader(Numbers(), 4, shuffle=True, drop_last=True))[1].warnings == ()
 
 
 def test_weights_are_how_often_a_sample_is_drawn():
-    ids, found = seen(DataLoader(Numbers(), 4, sampler=WeightedRandomSampler(WEIGHTS, 50)))
+    ids, result = seen(DataLoader(Numbers(), 4, sampler=WeightedRandomSampler(WEIGHTS, 50)))
     given = np.array([w for w in WEIGHTS if w])
     assert ids == [i for i in ALL if i != 1]
-    np.testing.assert_allclose(found.weights, given / given.mean())
-    assert found.subset([1, 8]).weights.tolist() == found.weights[[1, 8]].tolist()
-    ids, found = seen(DataLoader(Numbers(), 4, sampler=[3, 1, 3, 0]))
+    np.testing.assert_allclose(result.weights, given / given.mean())
+    assert result.subset([1, 8]).weights.tolist() == result.weights[[1, 8]].tolist()
+    ids, result = seen(DataLoader(Numbers(), 4, sampler=[3, 1, 3, 0]))
     assert ids == [3, 1, 0]
-    np.testing.assert_allclose(found.weights, np.array([2, 1, 1]) * 3 / 4)
-    assert "drawn 4 times in a pass" in found.warnings[0]
-    ids, found = seen(DataLoader(Numbers(), 4, sampler=[3, 1, 3, 1]))  # each twice: all alike
-    assert ids == [3, 1] and found.weights is None
+    np.testing.assert_allclose(result.weights, np.array([2, 1, 1]) * 3 / 4)
+    assert "drawn 4 times in a pass" in result.warnings[0]
+    ids, result = seen(DataLoader(Numbers(), 4, sampler=[3, 1, 3, 1]))  # each twice: all alike
+    assert ids == [3, 1] and result.weights is None
     once = WeightedRandomSampler(WEIGHTS, N - 1, False)
-    ids, found = seen(DataLoader(Numbers(), 4, sampler=once))
-    assert ids == [i for i in ALL if i != 1] and found.weights is None
+    ids, result = seen(DataLoader(Numbers(), 4, sampler=once))
+    assert ids == [i for i in ALL if i != 1] and result.weights is None
     loader = DataLoader(Numbers(), 4, sampler=[3, 1, 3])  # of queries each that is drawn is one
-    found = samples_or_batches(loader, "val", queries=True).batches(2)
-    assert torch.cat([x for _, (x, _) in found])[:, 0].tolist() == [3, 1, 3]
-    assert found.weights is None
+    result = samples_or_batches(loader, "val", queries=True).batches(2)
+    assert torch.cat([x for _, (x, _) in result])[:, 0].tolist() == [3, 1, 3]
+    assert result.weights is None
     loader = DataLoader(Numbers(), 4, sampler=WeightedRandomSampler(WEIGHTS, 5))
     with pytest.raises(DataError, match="WeightedRandomSampler draws them anew"):
         samples_or_batches(loader, "val", queries=True)
@@ -187,9 +187,9 @@ def test_streams_that_change_are_refused(of, message, how):
 @pytest.mark.parametrize("how", ["bare", "loader"])
 def test_a_stream_and_parts_of_it(how):
     data = Stream(lambda p: ALL) if how == "bare" else DataLoader(Stream(lambda p: ALL), 4)
-    found = samples_or_batches(data, "train").batches(4)
-    assert torch.cat([x for _, (x, _) in found])[:, 0].tolist() == ALL
-    part = found.subset([0, 3, 4, 9]).subset([1, 3])
+    result = samples_or_batches(data, "train").batches(4)
+    assert torch.cat([x for _, (x, _) in result])[:, 0].tolist() == ALL
+    part = result.subset([0, 3, 4, 9]).subset([1, 3])
     assert np.concatenate([ids for ids, _ in part]).tolist() == [3, 9]
     assert torch.cat([x for _, (x, _) in part])[:, 0].tolist() == [3, 9]
 
@@ -207,11 +207,11 @@ def test_a_stream_and_parts_of_it(how):
 def test_one_draw_of_each_sample_in_every_pass(draw, workers):
     noisy = Numbers(lambda i: i + draw())
     loader = DataLoader(noisy, 3, shuffle=True, num_workers=workers)
-    found = samples_or_batches(loader, "train").batches(4)
-    first, second = (torch.cat([x for _, (x, _) in found])[:, 0] for _ in range(2))
+    result = samples_or_batches(loader, "train").batches(4)
+    first, second = (torch.cat([x for _, (x, _) in result])[:, 0] for _ in range(2))
     assert torch.equal(first, second) and len((first % 1).unique()) == N
-    assert torch.equal(torch.cat([x for _, (x, _) in found.subset([6, 2])])[:, 0], first[[6, 2]])
-    assert "drawn at random each time it is read" in found.warnings[0]
+    assert torch.equal(torch.cat([x for _, (x, _) in result.subset([6, 2])])[:, 0], first[[6, 2]])
+    assert "drawn at random each time it is read" in result.warnings[0]
     arrays = samples_or_batches(noisy, "train")
     np.testing.assert_allclose(arrays.x[:, 0], first)
     assert "drawn at random" in arrays.warnings[-1]
@@ -228,20 +228,20 @@ def test_a_collate_function_that_draws_is_called_once():
         x, y = torch.stack([x for x, _ in samples]), torch.tensor([y for _, y in samples])
         return {"x": x * (torch.rand(x.shape) < 0.5), "labels": y}
 
-    found = samples_or_batches(DataLoader(Numbers(), 3, collate_fn=masked), "train").batches(4)
-    first, second = (torch.cat([batch["x"] for _, batch in found]) for _ in range(2))
+    result = samples_or_batches(DataLoader(Numbers(), 3, collate_fn=masked), "train").batches(4)
+    first, second = (torch.cat([batch["x"] for _, batch in result]) for _ in range(2))
     assert torch.equal(first, second)
-    part = found.subset([2, 3, 8])
+    part = result.subset([2, 3, 8])
     assert torch.equal(torch.cat([batch["x"] for _, batch in part]), first[[2, 3, 8]])
 
 
 def test_what_a_dataset_raises_is_one_line():
     broken = Numbers(lambda i: float(i) if i != 4 else {}["no picture"])  # not read twice
-    found = batches(DataLoader(broken, 2), 2)
+    result = batches(DataLoader(broken, 2), 2)
     with pytest.raises(
         DataError, match=r"train: at batch 2 its Dataset .* raised KeyError: 'no pic"
     ):
-        list(found)
+        list(result)
 
     def collate(samples):
         raise RuntimeError("of one's own")

@@ -155,13 +155,13 @@ def test_several_values_a_sample_and_cotangents():
     x = x.double()
     engine = PerSample(model, chosen_parameters(model, None), x[:2], lambda m, b: m(b))
     vectors = torch.randn(2, N, 3).double()
-    found = list(engine.gradients(lambda m, b: m(b), x, lambda v: vectors))
-    for vector, gradients in zip(vectors, found, strict=True):
+    results = list(engine.gradients(lambda m, b: m(b), x, lambda v: vectors))
+    for vector, gradients in zip(vectors, results, strict=True):
         for i in range(N):
             value = (model(x[i : i + 1]) * vector[i]).sum()
             slope = torch.autograd.grad(value, model.body.weight)[0]
             uses = gradients["body"]
-            assert len(uses) == 2  # a place each
+            assert len(uses) == 2  # a position each
             ours = sum(u.left[i].mT @ u.right[i] for u in uses)
             # A weight that is used twice shares no column with a bias.
             torch.testing.assert_close(ours[:, :5], slope, rtol=1e-10, atol=1e-12)

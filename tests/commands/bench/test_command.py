@@ -1,4 +1,4 @@
-"""`datassay bench`: files, page, plan, one line an error."""
+"""`datassay bench`: files, page, plan, one line per error."""
 
 import pytest
 
@@ -23,14 +23,14 @@ def test_the_answer_stands_first_and_the_files_say_the_same(tmp_path):
         assert text in printed and text in page
     assert page.index("Which samples caused a prediction:") < page.index("<h2")
     assert all(f'data-figure="{name}"' in page for name in ("predictions", "samples"))
-    table, told = columns(out / "bench.parquet"), summary(out)
-    assert [row["score"] for row in told["scores"]] == table["score"]
-    assert told["halves"] == 20 and told["smoothness"]["parting"] > 0
+    table, summary_ = columns(out / "bench.parquet"), summary(out)
+    assert [row["score"] for row in summary_["scores"]] == table["score"]
+    assert summary_["halves"] == 20 and summary_["smoothness"]["parting"] > 0
     assert set(table["verdict"]) <= {"trust", "with care", "do not trust"}
     for low, value, high in zip(table["low"], table["correlation"], table["high"], strict=True):
         assert -1 <= low <= value <= high <= 1
     for text in ("adam, step size 0.01, 60 updates", "20 random halves"):
-        assert text in " ".join(told["facts"].values())
+        assert text in " ".join(summary_["facts"].values())
 
 
 def test_the_users_own_network_and_the_same_again_from_the_store(tmp_path):
@@ -55,13 +55,13 @@ def test_a_run_that_cannot_be_predicted_is_not_trusted(tmp_path):
 def test_an_estimator_is_fitted_in_the_networks_place(tmp_path):
     model = "sklearn.naive_bayes:GaussianNB"
     succeed("bench", "wine", "--model", model, "--halves", 20, "--out", tmp_path)
-    told = summary(tmp_path)
-    assert "GaussianNB, fitted anew" in told["facts"]["Model"]
-    scores = {row["score"]: row for row in told["scores"]}
+    summary_ = summary(tmp_path)
+    assert "GaussianNB, fitted anew" in summary_["facts"]["Model"]
+    scores = {row["score"]: row for row in summary_["scores"]}
     assert "influence" not in scores and {"label issue score", "final loss"} <= scores.keys()
     # Its fits to a half differ by nothing: naive Bayes draws no random numbers.
-    assert told["ceiling"]["value"] == pytest.approx(1)
-    assert told["smoothness"] is None and "default network" in told["facts"]["Scores"]
+    assert summary_["ceiling"]["value"] == pytest.approx(1)
+    assert summary_["smoothness"] is None and "default network" in summary_["facts"]["Scores"]
 
 
 def test_a_plan_runs_nothing(tmp_path):

@@ -43,12 +43,12 @@ def test_a_curve_writes_its_files_and_names_the_page_last(tmp_path):
     assert "Fit to growing parts of the data" in result.stderr
     table = columns(out / "fits.parquet")
     assert list(table) == ["samples", "repeat", "score"]
-    said = summary(out)
-    assert len(table["score"]) == 3 * len(said["sizes"])
-    assert [one["score"] for one in said["needed"]] == [0.9, 0.999]
-    assert [round(e["samples"] / 120) for e in said["expected"]] == [1, 2, 4, 8]
+    summary_ = summary(out)
+    assert len(table["score"]) == 3 * len(summary_["sizes"])
+    assert [one["score"] for one in summary_["needed"]] == [0.9, 0.999]
+    assert [round(e["samples"] / 120) for e in summary_["expected"]] == [1, 2, 4, 8]
     last = np.array(table["score"])[-3:]
-    assert said["sizes"][-1]["mean"] == pytest.approx(last.mean())
+    assert summary_["sizes"][-1]["mean"] == pytest.approx(last.mean())
     page = (out / "index.html").read_text()
     assert all(f'data-figure="{name}"' in page for name in ("score", "error"))
 
@@ -64,9 +64,9 @@ def test_teachers_write_their_files_and_go_on_where_they_stopped(tmp_path):
     table = columns(out / "trials.parquet")
     assert list(table) == ["n_inputs", "width", "teacher", "n_opt", "n_doubled"]
     assert table["n_inputs"] == [2, 2, 3, 3, 4, 4]
-    said = summary(out)
-    assert [s["n_inputs"] for s in said["sizes"]] == [2, 3, 4]
-    assert said["varied"] == "d"
+    summary_ = summary(out)
+    assert [s["n_inputs"] for s in summary_["sizes"]] == [2, 3, 4]
+    assert summary_["varied"] == "d"
     assert len(list((out.parent / "kept").glob("inputs-*.npz"))) == 3
 
 

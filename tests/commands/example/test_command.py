@@ -38,18 +38,18 @@ def test_the_truth_agrees_with_the_data(here, name):
     succeed("example", name)
     assert contents(here) == before
     samples, _ = load(path, **columns)
-    at = {one: i for i, one in enumerate(samples.ids.tolist())}
+    index = {one: i for i, one in enumerate(samples.ids.tolist())}
     given, x = [samples.class_names[y] for y in samples.y], samples.x.reshape(len(samples), -1)
-    assert list(at) == list(truth)
-    wrong = {one for one, (label, *_) in truth.items() if label != given[at[one]]}
-    copies = {one: told for one, told in truth.items() if told[2]}
+    assert list(index) == list(truth)
+    wrong = {one for one, (label, *_) in truth.items() if label != given[index[one]]}
+    copies = {one: reported for one, reported in truth.items() if reported[2]}
     assert wrong == {one for one, (_, fault, _) in truth.items() if fault} - copies.keys()
     assert abs(len(wrong) - WRONG * len(truth)) <= 1
     assert len(copies) == COPIES * {"digits": 1, "people": 2, "texts": 0}[name]
     for one, (_, fault, original) in copies.items():
-        apart = np.abs(x[at[one]] - x[at[original]]).sum()
+        apart = np.abs(x[index[one]] - x[index[original]]).sum()
         assert (apart == 0) == (fault == "exact copy") and apart < 9  # a date has parts
-        assert given[at[one]] == given[at[original]]
+        assert given[index[one]] == given[index[original]]
     with pytest.raises(DataError, match="a folder must hold data"):
         load("example")
 
@@ -75,11 +75,11 @@ def test_the_faults_are_found(here, name):
     suspect = np.array([row["is_issue"] for row in rows])
     assert roc_auc_score(wrong, [row["label_issue_score"] for row in rows]) > least
     assert (suspect & wrong).sum() > max(0.5 * wrong.sum(), 0.85 * suspect.sum())
-    found = json.loads(Path("report/summary.json").read_text())["data_issues"]["near_duplicates"]
+    result = json.loads(Path("report/summary.json").read_text())["data_issues"]["near_duplicates"]
     planted = {kind: {frozenset((one, original)) for one, (_, fault, original) in truth.items()
                       if fault == kind} for kind in ("near copy", "exact copy")}  # fmt: skip
     near, groups = planted["near copy"], {r["id"]: r.get("duplicate_group") for r in rows}
-    assert near <= {frozenset(pair["ids"]) for pair in found} and len(found) <= 1.3 * len(near)
+    assert near <= {frozenset(pair["ids"]) for pair in result} and len(result) <= 1.3 * len(near)
     together = [{groups[one] for one in pair} - {-1, None} for pair in planted["exact copy"]]
     assert all(len(group) == 1 for group in together)
     if name == "people":

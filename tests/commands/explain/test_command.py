@@ -105,12 +105,12 @@ def test_it_writes_its_files_and_finds_the_wrong_labels(here):
     first = np.array(samples["id"])[np.argsort(samples["self_influence"])[::-1]]
     assert {"r5", "r40", "r71"} <= set(first[:10])
     assert "Look at these labels first: " in result.stdout and "r40" in result.stdout
-    said = summary("deep/out")
-    assert (said["queries"], said["measure"]) == ("training", "margin")
-    assert said["counts"] | {"predicted_wrongly": 0} == {
+    summary_ = summary("deep/out")
+    assert (summary_["queries"], summary_["measure"]) == ("training", "margin")
+    assert summary_["counts"] | {"predicted_wrongly": 0} == {
         "train": 80, "queries": 80, "classes": 3, "predicted_wrongly": 0,
     }  # fmt: skip
-    assert said["largest_self_influence"] == first[:20].tolist()
+    assert summary_["largest_self_influence"] == first[:20].tolist()
 
 
 def test_effects_are_those_of_influence_averaged_over_the_weights(here):
@@ -128,9 +128,9 @@ def test_effects_are_those_of_influence_averaged_over_the_weights(here):
     assert np.allclose(table["effect"], expected["effect"])
     assert set(table["query_id"].to_pylist()) <= {f"r{i}" for i in range(80, 90)}
     assert np.allclose(columns("out/samples.parquet")["total"], effects.total)
-    said = summary()
-    assert said["queries"] == "queried"
-    assert said["facts"]["Weights"].count("SHA-256") == 2
+    summary_ = summary()
+    assert summary_["queries"] == "queried"
+    assert summary_["facts"]["Weights"].count("SHA-256") == 2
 
 
 def test_one_query_is_enough(here):
@@ -145,11 +145,11 @@ def test_which_weights_were_taken_stands_on_the_page_and_another_can_be_named(he
     model, average = (torch.load(f"own{seed}.pt") for seed in range(2))
     torch.save({"ema": average, "model": model, "args": argparse.Namespace(lr=1)}, "two.pt")
     args = ["explain", "rows.npz", "--model", "own_models:always", "--val-fraction", 0, "--weights"]
-    told = "two.pt holds several state dicts of this network: 'model' was taken, not 'ema'"
-    assert told in words(succeed(*args, "two.pt", "--out", "both"))
-    assert told in html.unescape(Path("both/index.html").read_text())
+    message = "two.pt holds several state dicts of this network: 'model' was taken, not 'ema'"
+    assert message in words(succeed(*args, "two.pt", "--out", "both"))
+    assert message in html.unescape(Path("both/index.html").read_text())
     named = succeed(*args, "two.pt::ema", "--out", "ema")
-    assert told not in words(named)
+    assert message not in words(named)
     facts = summary("ema")["facts"]["Weights"]
     assert facts.startswith("two.pt::ema (SHA-256 ") and "state dict 'ema'" in facts
     for out, own in (("both", "own0.pt"), ("ema", "own1.pt")):
@@ -173,9 +173,9 @@ def test_weights_that_do_not_belong_to_the_data_are_told(here):
     zeros = {name: torch.zeros_like(t) for name, t in torch.load("own0.pt").items()}
     torch.save(zeros, "zeros.pt")
     args = ["explain", "rows.npz", "--model", "own_models:always", "--weights", "zeros.pt"]
-    told = words(succeed(*args, "--out", "out"))
-    assert "hardly more than the most frequent class alone" in told
-    assert "Check that --model, --weights and DATA belong together" in told
+    reported = words(succeed(*args, "--out", "out"))
+    assert "hardly more than the most frequent class alone" in reported
+    assert "Check that --model, --weights and DATA belong together" in reported
 
 
 def test_what_is_split_off_is_told(here):
@@ -184,15 +184,15 @@ def test_what_is_split_off_is_told(here):
     args = ["number.npz", "--model", "linear", "--weights", "linear.safetensors", "--out", "out"]
     result = succeed("explain", *args)
     assert "18 samples were split off DATA as queries" in words(result)
-    said = summary()
-    assert (said["measure"], said["counts"]["predicted_wrongly"]) == ("output", None)
+    summary_ = summary()
+    assert (summary_["measure"], summary_["counts"]["predicted_wrongly"]) == ("output", None)
 
 
 def test_tokens_are_explained_by_the_next_ones_loss(here):
     args = ["tokens.npz", "--model", "own_models.py:Tokens", "--weights", "tokens.pt"]
     succeed("explain", *args, "--loss", "next_token", "--val-fraction", 0.1, "--out", "out")
-    said = summary()
-    assert (said["loss"], said["measure"]) == ("next_token", "loss")
+    summary_ = summary()
+    assert (summary_["loss"], summary_["measure"]) == ("next_token", "loss")
     assert len(columns("out/samples.parquet")["id"]) == 27
 
 
@@ -200,10 +200,16 @@ def test_the_plan_runs_nothing_and_needs_no_weights(here, monkeypatch):
     monkeypatch.setattr(job, "influence", None)
     plan = ["explain", *TABLE, "--curvature", "ekfac", "--plan", "--out", "out"]
     without, trained = (succeed(*plan, *args).stdout for args in ([], W))
-    for told in ("1.1", "40", "factored", "80 queries by 80 training samples", "Nothing was run."):
-        assert told in " ".join(trained.split())
-    told = "Counted at the weights as initialised, since sizes do not depend on them."
-    assert told in " ".join(without.split()) and told not in " ".join(trained.split())
+    for message in (
+        "1.1",
+        "40",
+        "factored",
+        "80 queries by 80 training samples",
+        "Nothing was run.",
+    ):
+        assert message in " ".join(trained.split())
+    message = "Counted at the weights as initialised, since sizes do not depend on them."
+    assert message in " ".join(without.split()) and message not in " ".join(trained.split())
     assert without.splitlines()[:8] == trained.splitlines()[:8]  # the table of blocks
     assert not Path("out").exists()
 

@@ -16,12 +16,12 @@ from helpers.pages import Elements
 
 
 def test_what_users_wrote_never_becomes_an_element():
-    found = explained("texts")
-    hostile = np.array([f"<img src=x onerror=alert({i})>" for i in range(len(found.samples))])
-    samples = replace(found.samples, ids=hostile, name=EVIL)
-    attribution = replace(found.attribution, ids=hostile)
-    found = replace(found, samples=samples, queries=samples, attribution=attribution)
-    page = render(page_of(found))
+    result = explained("texts")
+    hostile = np.array([f"<img src=x onerror=alert({i})>" for i in range(len(result.samples))])
+    samples = replace(result.samples, ids=hostile, name=EVIL)
+    attribution = replace(result.attribution, ids=hostile)
+    result = replace(result, samples=samples, queries=samples, attribution=attribution)
+    page = render(page_of(result))
     seen = Elements(page)
     assert all(a["src"].startswith("data:image/png") for a in seen.all("img"))
     assert len(seen.all("script")) == len(
@@ -30,48 +30,48 @@ def test_what_users_wrote_never_becomes_an_element():
     assert ("h1", EVIL) in seen.text
     (data,) = [text for tag, text in seen.text if text.startswith('{"queries"')]
     assert "<" not in data and json.loads(data)["kind"] == "validation"
-    assert ("th", hostile[found.first[0]]) in seen.text
-    (summary,) = [t for name, t in files(found, page_of(found)).items() if name == "summary.json"]
-    assert json.loads(summary)["largest_self_influence"][0] == hostile[found.first[0]]
+    assert ("th", hostile[result.first[0]]) in seen.text
+    (summary,) = [t for name, t in files(result, page_of(result)).items() if name == "summary.json"]
+    assert json.loads(summary)["largest_self_influence"][0] == hostile[result.first[0]]
 
 
 def test_the_table_is_of_largest_self_influence():
-    found = explained()
-    own = found.attribution.self_influence
-    tables = {b.name: b for b in page_of(found).blocks if isinstance(b, Table)}
+    result = explained()
+    own = result.attribution.self_influence
+    tables = {b.name: b for b in page_of(result).blocks if isinstance(b, Table)}
     rows = tables["Largest self-influence"].rows
-    assert [row.name for row in rows] == [str(i) for i in found.samples.ids[np.argsort(-own)[:20]]]
+    assert [row.name for row in rows] == [str(i) for i in result.samples.ids[np.argsort(-own)[:20]]]
     times = float(rows[0].cells[3].replace(",", ""))
     assert times == pytest.approx(own.max() / np.median(own), rel=1e-2)
-    bars = self_influence_figure(found, 20).data
+    bars = self_influence_figure(result, 20).data
     assert [int(np.sum(bar.y)) for bar in bars] == [480, 20]
 
 
 @pytest.mark.parametrize("measure, sign", [("margin", -1), ("loss", 1)])
 def test_what_harms_lowers_margins_or_raises_losses(measure, sign):
-    found = explained("rows", measure)
-    harm = sign * found.attribution.total
-    worst = harmful(found)
+    result = explained("rows", measure)
+    harm = sign * result.attribution.total
+    worst = harmful(result)
     assert worst[0] == harm.argmax() and len(worst) == (harm > 0).sum()
-    told = {one.kind: one for one in page_of(found).advice}
-    assert told["harm"].ids[0] == str(found.samples.ids[harm.argmax()])
-    shown = [card for card in gallery(found).cards if "harm" in card.views]
-    assert {card.id for card in shown} == {str(i) for i in found.samples.ids[worst[:60]]}
+    reported = {one.kind: one for one in page_of(result).advice}
+    assert reported["harm"].ids[0] == str(result.samples.ids[harm.argmax()])
+    shown = [card for card in gallery(result).cards if "harm" in card.views]
+    assert {card.id for card in shown} == {str(i) for i in result.samples.ids[worst[:60]]}
 
 
 def test_an_output_harms_nobody():
-    found = explained("rows", "output")
-    assert [one.kind for one in page_of(found).advice] == ["labels", "predictions"]
-    assert [view.value for view in gallery(found).views] == ["labels"]
+    result = explained("rows", "output")
+    assert [one.kind for one in page_of(result).advice] == ["labels", "predictions"]
+    assert [view.value for view in gallery(result).views] == ["labels"]
 
 
 def test_wrong_predictions_are_counted():
-    found = explained()
-    outputs = np.eye(10)[found.samples.y]
-    right = replace(found, predicted=outputs.copy())
+    result = explained()
+    outputs = np.eye(10)[result.samples.y]
+    right = replace(result, predicted=outputs.copy())
     assert right.n_wrong == 0
     outputs[[3, 8]] = outputs[[3, 8]][:, ::-1]
-    wrong = replace(found, predicted=outputs)
+    wrong = replace(result, predicted=outputs)
     assert wrong.n_wrong == 2
     headlines = [one.headline for one in page_of(wrong).advice]
     assert "2 predictions are wrong" in headlines
@@ -79,21 +79,21 @@ def test_wrong_predictions_are_counted():
 
 
 def test_without_self_influence_there_is_no_table_of_it():
-    found = explained()
-    found = replace(found, attribution=replace(found.attribution, self_influence=None))
-    page = page_of(found)
+    text = explained()
+    text = replace(text, attribution=replace(text.attribution, self_influence=None))
+    page = page_of(text)
     assert "labels" not in {section.anchor for section in page.sections}
-    assert files(found, page_of(found))["samples.parquet"]["self_influence"].null_count == 500
-    assert json.loads(files(found, page)["summary.json"])["median_self_influence"] is None
+    assert files(text, page_of(text))["samples.parquet"]["self_influence"].null_count == 500
+    assert json.loads(files(text, page)["summary.json"])["median_self_influence"] is None
     assert render(page)
 
 
 def test_tokens_are_explained_without_outputs():
-    found = replace(explained("regression", "loss"), fitted=None, predicted=None)
+    result = replace(explained("regression", "loss"), fitted=None, predicted=None)
     (data,) = [
-        text for _, text in Elements(render(page_of(found))).text if text.startswith('{"queries"')
+        text for _, text in Elements(render(page_of(result))).text if text.startswith('{"queries"')
     ]
     queries = json.loads(data)["queries"]
     assert {query["predicted"] for query in queries} == {""}
-    outcome = found.attribution.outcome
-    assert queries[0]["id"] == str(found.samples.ids[outcome.argmax()])  # of largest loss
+    outcome = result.attribution.outcome
+    assert queries[0]["id"] == str(result.samples.ids[outcome.argmax()])  # of largest loss

@@ -18,11 +18,11 @@ from helpers.exported import EVIL, data, export, runs, size_of
 def test_every_column_of_a_run_says_what_it_holds():
     for name in ("scores", "attribution"):
         schema = pq.read_schema(runs() / "table" / f"{name}.parquet")
-        said = {field.name: meaning_of(field) for field in schema}
-        assert [column for column, told in said.items() if not told.meaning] == []
-    said = {f.name: meaning_of(f) for f in pq.read_schema(runs() / "table" / "scores.parquet")}
-    assert said["information"].unit == "nats"
-    assert said["wrong_probability"].sign == "high: more likely wrong"
+        reported = {field.name: meaning_of(field) for field in schema}
+        assert [column for column, message in reported.items() if not message.meaning] == []
+    reported = {f.name: meaning_of(f) for f in pq.read_schema(runs() / "table" / "scores.parquet")}
+    assert reported["information"].unit == "nats"
+    assert reported["wrong_probability"].sign == "high: more likely wrong"
 
 
 def test_datalab_has_its_columns_and_low_is_bad(tmp_path):
@@ -43,19 +43,21 @@ def test_datalab_has_its_columns_and_low_is_bad(tmp_path):
     np.testing.assert_array_equal(of["is_outlier_issue"], of["outlier_score"] < 0.5)
     np.testing.assert_array_equal(of["is_near_duplicate_issue"], of["near_duplicate_score"] == 0)
     row_of = {one: row for row, one in enumerate(of["id"])}
-    twins = {row_of[one] for one in (5, 6, 7) if one in row_of}
+    duplicates = {row_of[one] for one in (5, 6, 7) if one in row_of}
     sets = {row: set(rows) for row, rows in enumerate(table["near_duplicate_sets"].to_pylist())}
-    assert len(twins) > 1
-    assert {row: rows for row, rows in sets.items() if rows} == {r: twins - {r} for r in twins}
+    assert len(duplicates) > 1
+    assert {row: rows for row, rows in sets.items() if rows} == {
+        r: duplicates - {r} for r in duplicates
+    }
 
 
 def annotated(tasks, labels):
     """What Label Studio exports of these tasks when a person has chosen labels, all at one time."""
-    at = "2026-05-01T10:00:00Z"
+    index = "2026-05-01T10:00:00Z"
     for task, label in zip(tasks, labels, strict=True):
         value = {"choices": [label]} if isinstance(label, str) else {"number": label}
         made = {"from_name": "label", "to_name": "sample", "value": value}
-        task["annotations"] = [{"result": [made], "created_at": at, "updated_at": at}]
+        task["annotations"] = [{"result": [made], "created_at": index, "updated_at": index}]
     return tasks
 
 
@@ -73,8 +75,10 @@ def test_label_studio_shows_every_kind_and_its_export_is_read_back(tmp_path, nam
     assert all(task["data"].keys() >= {shown, "given_label", "data_digest"} for task in tasks)
     if shown == "image":
         root = data() if name == "photos" else tmp_path
-        places = [unquote(t["data"]["image"].removeprefix("/data/local-files/?d=")) for t in tasks]
-        assert all(size_of(root / place) == (8, 8) for place in places)
+        positions = [
+            unquote(t["data"]["image"].removeprefix("/data/local-files/?d=")) for t in tasks
+        ]
+        assert all(size_of(root / position) == (8, 8) for position in positions)
         assert f"DOCUMENT_ROOT={root}" in printed
     results = [task["predictions"][0]["result"][0] for task in tasks]
     control = config.find(f"*[@name='{results[0]['from_name']}']")
@@ -86,13 +90,13 @@ def test_label_studio_shows_every_kind_and_its_export_is_read_back(tmp_path, nam
         assert set(suggested) <= {choice.attrib["value"] for choice in control}
     exported = tmp_path / "project.json"
     exported.write_text(json.dumps(annotated(tasks, suggested)))
-    found = read_label_studio(exported)
+    result = read_label_studio(exported)
     word = str if name != "numbers" else (lambda number: f"{number:.12g}")
-    told = json.loads((runs() / name / "summary.json").read_text())["origin"]
-    assert found.digest == told["digest"]
+    reported = json.loads((runs() / name / "summary.json").read_text())["origin"]
+    assert result.digest == reported["digest"]
     if name == "table":
-        assert (found.inputs["target"], found.inputs["ids"]) == ("kind", "key")
-    for decision, task, new in zip(found.decisions, tasks, suggested, strict=True):
+        assert (result.inputs["target"], result.inputs["ids"]) == ("kind", "key")
+    for decision, task, new in zip(result.decisions, tasks, suggested, strict=True):
         given = task["data"]["given_label"]
         assert decision.id == task["data"]["sample_id"]
         assert (decision.decision == "keep") == (word(new) == given)
@@ -149,12 +153,12 @@ def test_several_targets_go_only_where_they_fit(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("added", "said"),
+    ("added", "predicted"),
     [
         ("text", "mine of datassay.exports must name an Export; it names a str"),
         (Export("datalab", "", print), "an export must have a name of its own; .* another datalab"),
     ],
 )
-def test_an_export_of_another_package_replaces_none_of_ours(monkeypatch, added, said):
+def test_an_export_of_another_package_replaces_none_of_ours(monkeypatch, added, predicted):
     monkeypatch.setattr("datassay.plugins.plugins", lambda group: {"mine": added})
-    assert_one_error_line(invoke("export", runs() / "table", "--to", "datalab"), said)
+    assert_one_error_line(invoke("export", runs() / "table", "--to", "datalab"), predicted)

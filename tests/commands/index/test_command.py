@@ -82,10 +82,10 @@ def test_it_prints_what_it_keeps_and_how_good_that_is(here):
     assert result.stdout.splitlines()[-1] == "deep/ix"
     assert "Keep gradients" in result.stderr
     index = da.open_index("deep/ix")
-    told = told_of(index)
+    reported = told_of(index)
     for text in (
         "│ 90 │", f"│ {index.width} in float16 │", f"│ {index.bytes_per_sample:.0f} │",
-        f"{told['mean']:.3f} ({told['low']:.3f} to {told['high']:.3f})",
+        f"{reported['mean']:.3f} ({reported['low']:.3f} to {reported['high']:.3f})",
     ):  # fmt: skip
         assert text.replace("│", "").strip() in words(result), text
     assert len(index) == 90 and index.manifest["curvature"] == "auto"
@@ -94,27 +94,29 @@ def test_it_prints_what_it_keeps_and_how_good_that_is(here):
 def test_which_weights_were_taken_is_told(here):
     nets = [load_file(f"net{seed}.safetensors") for seed in range(2)]
     torch.save({"ema": nets[1], "model": nets[0]}, "two.pt")
-    told = "two.pt holds several state dicts of this network: 'model' was taken"
+    message = "two.pt holds several state dicts of this network: 'model' was taken"
     made = succeed("index", *TABLE, "--weights", "two.pt", "--out", "mine")
-    assert told in words(made)
+    assert message in words(made)
     more = ["--weights", "two.pt::model", "--append", "more.csv"]
-    assert told not in words(succeed("index", *TABLE, *more, "--out", "mine"))
+    assert message not in words(succeed("index", *TABLE, *more, "--out", "mine"))
 
 
 def test_a_plan_needs_no_weights_and_writes_nothing(here):
     plan = ["--plan", "--keep-as", "int8", "--out", "mine"]
     without, trained = (succeed("index", *args, *plan).stdout for args in (TABLE, NET))
-    told = " ".join(without.split())
-    assert "the weights as initialised, since sizes do not depend on them; the width may." in told
+    message = " ".join(without.split())
+    assert (
+        "the weights as initialised, since sizes do not depend on them; the width may." in message
+    )
     assert "initialised" not in trained
     for text in ("90 samples of", "numbers in int8", "1,000 queries", "Nothing was written."):
-        assert text in told and text in " ".join(trained.split())
+        assert text in message and text in " ".join(trained.split())
     assert without.splitlines()[:8] == trained.splitlines()[:8]  # the table of blocks
     assert not Path("mine").exists()
 
 
 def test_settings_reach_the_index(here):
-    told = succeed(
+    reported = succeed(
         "index", *NET, "--out", "mine", "--curvature", "ekfac", "--damping", "0.3", "--width", 9,
         "--keep-as", "int8", "--temperature", 1, "--weight-decay", "0.01", "--seed", 0,
     )  # fmt: skip
@@ -122,11 +124,11 @@ def test_settings_reach_the_index(here):
     assert (index.width, index.manifest["keep"], index.manifest["damping"]) == (9, "int8", 0.3)
     assert (index.manifest["curvature"], index.manifest["weight decay"]) == ("ekfac", 0.01)
     assert index.loss.temperature == 1
-    assert "a larger --width or --share holds more" in words(told)
+    assert "a larger --width or --share holds more" in words(reported)
 
 
 def test_answers_are_those_of_explain_within_the_rank_correlation(here, monkeypatch):
-    told = told_of(da.open_index("ix"))
+    reported = told_of(da.open_index("ix"))
     succeed("explain", *NET, "--queries", "new.csv", "--out", "whole")
     files = listed("whole")
     monkeypatch.setattr(explaining, "influence", None)  # nothing of the training side anew
@@ -135,7 +137,7 @@ def test_answers_are_those_of_explain_within_the_rank_correlation(here, monkeypa
     whole, kept = (columns(f"{out}/samples.parquet") for out in ("whole", "kept"))
     assert whole["id"] == kept["id"]
     assert np.allclose(whole["self_influence"], kept["self_influence"], rtol=1e-3)
-    assert ranked_alike(whole["total"], kept["total"]) > told["low"] - 0.02
+    assert ranked_alike(whole["total"], kept["total"]) > reported["low"] - 0.02
     effects = [columns(f"{out}/effects.parquet") for out in ("whole", "kept")]
     rows = [
         {(q, i): e for q, i, e in zip(one["query"], one["id"], one["effect"], strict=True)}
@@ -143,9 +145,9 @@ def test_answers_are_those_of_explain_within_the_rank_correlation(here, monkeypa
     ]
     both = sorted(set(rows[0]) & set(rows[1]))
     assert len(both) > 0.8 * len(rows[0])
-    assert ranked_alike(*([found[key] for key in both] for found in rows)) > 0.95
+    assert ranked_alike(*([outcome[key] for key in both] for outcome in rows)) > 0.95
     facts = summary("kept")["facts"]
-    assert f"rank correlation {told['mean']:.3f}" in facts["Index"]
+    assert f"rank correlation {reported['mean']:.3f}" in facts["Index"]
 
 
 def test_samples_do_not_explain_themselves(here):
@@ -163,8 +165,8 @@ def test_added_samples_answer_too_by_their_ids(here):
     assert "25%" in result.stdout
     assert "came after the curvature was fitted" in words(result)
     again = ["explain", *NET, "--index", "ix", "--queries", "new.csv", "--out"]
-    told = words(succeed(*again, "part"))
-    assert "30 samples of the index are not in DATA and shown by id alone" in told
+    reported = words(succeed(*again, "part"))
+    assert "30 samples of the index are not in DATA and shown by id alone" in reported
     part = columns("part/samples.parquet")
     assert sorted(part["id"]) == list(range(120)) and part["id"][:90] == list(range(90))
     page = Path("part/index.html").read_text()
@@ -186,16 +188,16 @@ def test_other_data_are_told(here):
 
 
 @pytest.mark.parametrize(
-    ("file", "options", "told"),
+    ("file", "options", "reported"),
     [
         ("mended.csv", (), "of 64 samples that were compared have other inputs or labels"),
         ("train.csv", ("--val-fraction", 0.2), "18 of 18 queries are in the index"),
         ("all.csv", (), "30 samples of DATA are not in the index and left out"),
     ],
 )
-def test_what_does_not_fit_between_index_and_data_is_told(here, file, options, told):
+def test_what_does_not_fit_between_index_and_data_is_told(here, file, options, reported):
     args = ["explain", file, *NET[1:], "--index", "ix", *options, "--out", "out"]
-    assert told in words(succeed(*args))
+    assert reported in words(succeed(*args))
     assert len(columns("out/samples.parquet")["id"]) == 90
 
 

@@ -69,11 +69,11 @@ def test_predictions_are_those_of_the_model_file(data, fitted):
     assert table["predicted"] == outputs.argmax(1).tolist()  # labels as they were given
     assert table["is_wrong"] == (outputs.argmax(1) != val.y).tolist()
     assert np.array_equal(np.array(table["margin"]) < 0, table["is_wrong"])
-    said = summary(out)
+    summary_ = summary(out)
     accuracy = (outputs.argmax(1) == val.y).mean()
-    assert said["models"][-1]["validation"] == pytest.approx(accuracy)
-    assert said["models"][-1]["validation"] > said["models"][-2]["validation"]
-    clean = [r for r in said["robustness"] if r["level"] == 0 and "this" in r["model"]]
+    assert summary_["models"][-1]["validation"] == pytest.approx(accuracy)
+    assert summary_["models"][-1]["validation"] > summary_["models"][-2]["validation"]
+    clean = [r for r in summary_["robustness"] if r["level"] == 0 and "this" in r["model"]]
     assert [r["accuracy"] for r in clean] == pytest.approx([accuracy] * 2)
 
 
@@ -91,24 +91,24 @@ def test_coefficients_give_the_outputs(data, fitted):
 def test_a_table_of_classes_is_standardised(here):
     args = ["--target", "answer", "--ids", "key", "--out", "out", "--degree", "3"]
     succeed("polynomial", "table.csv", *args)
-    said, page = summary(), Path("out/index.html").read_text()
-    assert said["features"]["n"] == 20
-    assert said["robustness"] == []
-    help_ = next(a for a in said["advice"] if a["kind"] == "score")
+    summary_, page = summary(), Path("out/index.html").read_text()
+    assert summary_["features"]["n"] == 20
+    assert summary_["robustness"] == []
+    help_ = next(a for a in summary_["advice"] if a["kind"] == "score")
     assert help_["severity"] == "fine"
     assert "&lt;b&gt;a · b" in page
     assert "<b>a" not in page
     assert "What it weighs where" not in page
-    assert "standard deviation" in said["facts"]["Inputs"]
+    assert "standard deviation" in summary_["facts"]["Inputs"]
     assert columns("out/coefficients.parquet")["product"][4:6] == ["<b>a²", "<b>a · b"]
 
 
 @pytest.mark.parametrize("name", ["numbers", "two"])
 def test_a_regression_finds_the_product(here, name):
     succeed("polynomial", f"{name}.npz", "--out", "out")
-    said = summary()
-    assert said["metric"] == "R²"
-    assert said["models"][-1]["validation"] > 0.99
+    summary_ = summary()
+    assert summary_["metric"] == "R²"
+    assert summary_["models"][-1]["validation"] > 0.99
     assert "class_name" not in columns("out/predictions.parquet")
     table = columns("out/coefficients.parquet")
     first = next(key for key in table if key.startswith("coef_"))
@@ -119,19 +119,19 @@ def test_a_regression_finds_the_product(here, name):
 def test_the_batched_fit_has_curves(here):
     args = ["--solver", "batched", "--n-batches", 3, "--batch-size", 100, "--window", "none"]
     succeed("polynomial", "images.npz", *args, "--out", "out")
-    said = summary()
-    assert said["features"]["n"] == 2145
-    assert len(said["fit"]["curve"]["cumulative"]) == 3
+    summary_ = summary()
+    assert summary_["features"]["n"] == 2145
+    assert len(summary_["fit"]["curve"]["cumulative"]) == 3
     assert "How the batches add up" in Path("out/index.html").read_text()
 
 
 def test_a_model_file_is_scored_without_a_fit(here, fitted):
     file = fitted[0] / "polynomial.safetensors"
     succeed("polynomial", "images.npz", "--model", file, "--out", "out")
-    said, before = summary(), summary(fitted[0])
-    assert said["fit"] is None
-    assert said["models"] == before["models"]
-    assert "read from a file" in said["warnings"][0]
+    summary_, before = summary(), summary(fitted[0])
+    assert summary_["fit"] is None
+    assert summary_["models"] == before["models"]
+    assert "read from a file" in summary_["warnings"][0]
     result = invoke("polynomial", "numbers.npz", "--model", file, "--out", "other")
     assert result.exit_code == 2
     assert re.search(r"takes 64 values and says 0, 1, 2 and 7 more; the data have 3", result.stderr)
@@ -192,7 +192,7 @@ def test_largest_coefficients_name_the_product():
     rows = table(surrogate_findings("numbers"), "Coefficients")
     assert [row.name for row in rows[:2]] == ["constant", "<b>a · c&d"]
     assert len(rows) == 21
-    first, second = maps(surrogate_findings("image"))  # one picture a class instead
+    first, second = maps(surrogate_findings("image"))  # one picture per class instead
     assert [name for name, _ in first["pictures"]] == list(NAMES[:2])
     assert len(second["pictures"]) == 2 and maps(surrogate_findings("row")) == []
     assert table(surrogate_findings("image"), "Coefficients") is None
@@ -225,12 +225,12 @@ def test_cards_take_the_predicted_and_the_given_class_apart():
     assert [c["is_wrong"] for c in cards] == sorted((c["is_wrong"] for c in cards), reverse=True)
     for e, card in enumerate(cards):
         outputs = findings.outputs[findings.explained[e]]
-        said = findings.surrogate.output_names[outputs.argmax()]
-        assert card["caption"].startswith(f"predicted {said}")
+        predicted = findings.surrogate.output_names[outputs.argmax()]
+        assert card["caption"].startswith(f"predicted {predicted}")
         assert (
             card["caption"].endswith(f", given {NAMES[1 - outputs.argmax()]}") == card["is_wrong"]
         )
-        assert card["panels"][0]["title"] == f"{said}, predicted"
+        assert card["panels"][0]["title"] == f"{predicted}, predicted"
         assert len(card["panels"]) == 2
         shown = card["panels"][0]["total"].partition(" = ")[2].replace("−", "-")
         assert float(shown) == pytest.approx(outputs.max(), rel=1e-2)

@@ -44,12 +44,12 @@ def test_the_page_says_which_encoder(photos, tmp_path):
     out, store = tmp_path / "out", tmp_path / "kept"
     for _ in range(2):
         succeed("score", photos, "--model", "features:tiny", "--out", out, "--store", store)
-    said = facts(out)["Features"]
+    predicted = facts(out)["Features"]
     assert (
-        said
+        predicted
         == "tiny, 6 numbers per sample: a tiny network. SHA-256 of its weights ab; from the store"
     )
-    assert said in (out / "index.html").read_text()
+    assert predicted in (out / "index.html").read_text()
     assert facts(out)["Model"].startswith("features:tiny+mlp, ")
     assert "data:image/png;base64," in (out / "index.html").read_text()
     assert (store / "embeddings" / "train_embedding").is_dir()

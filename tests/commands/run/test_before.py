@@ -30,7 +30,7 @@ def summary(folder):
 
 @pytest.fixture(scope="module", autouse=True)
 def without_acts():
-    """The table of acts, which costs more than all else, is tested in test_job.py."""
+    """The table of actions, which costs more than all else, is tested in test_job.py."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "act_table", lambda *_: None)
         yield
@@ -58,15 +58,18 @@ def data(tmp_path_factory):
 def test_a_table_is_judged_by_fifths(data):
     before = ("--before", data / "first", "--curve-seeds", 2)
     result = succeed("run", data / "clean", *FAST, *before, "--out", data / "second")
-    told, first = summary(data / "second")["before"], summary(data / "first")
+    reported, first = summary(data / "second")["before"], summary(data / "first")
     wrong = first["counts"]["suspected_label_errors"]
-    assert (told["n_relabelled"], told["n_removed"]) == (21, 1)
-    assert told["n"] == [150, 149]
-    assert told["suspects"] == [wrong, summary(data / "second")["counts"]["suspected_label_errors"]]
-    assert {(a, b) for a, b, _ in told["relabelled"]} == {("no", "yes"), ("yes", "no")}
-    assert sum(n for *_, n in told["relabelled"]) == 21
-    agreed, now, earlier = told["gain"]["rows"]
-    assert told["gain"]["n_parts"] == 5
+    assert (reported["n_relabelled"], reported["n_removed"]) == (21, 1)
+    assert reported["n"] == [150, 149]
+    assert reported["suspects"] == [
+        wrong,
+        summary(data / "second")["counts"]["suspected_label_errors"],
+    ]
+    assert {(a, b) for a, b, _ in reported["relabelled"]} == {("no", "yes"), ("yes", "no")}
+    assert sum(n for *_, n in reported["relabelled"]) == 21
+    agreed, now, earlier = reported["gain"]["rows"]
+    assert reported["gain"]["n_parts"] == 5
     assert (agreed["n"], now["n"], earlier["n"]) == (128, 149, 150)
     assert now["after"] > 0.9 and earlier["after"] < 0.95
     assert "Correcting 21 labels and removing 1 sample" in " ".join(result.stdout.split())
@@ -79,9 +82,9 @@ def test_the_run_can_be_read_again_and_reviewed_on(data):
         "run", data / "clean", *FAST, "--before", data / "first", "--curve-seeds", 0,
         "--out", data / "third",
     )  # fmt: skip
-    told = summary(data / "third")["before"]
-    assert told["gain"] is None and "switched off" in told["why_none"]
-    assert told["other_model"] == ""
+    reported = summary(data / "third")["before"]
+    assert reported["gain"] is None and "switched off" in reported["why_none"]
+    assert reported["other_model"] == ""
     run = finished_run(data / "third")
     train, val = sets_of(run)
     assert val is None and train.ids.tolist() == run.scores["id"].to_pylist()
@@ -112,14 +115,14 @@ def test_the_part_that_was_held_out_is_the_judge(tmp_path):
         "run", tmp_path / "clean", *FAST, "--curve-seeds", 2, "--before", first,
         "--out", tmp_path / "second",
     )  # fmt: skip
-    told = summary(tmp_path / "second")
-    assert told["counts"]["train"] == len(train) - 2
-    assert told["counts"]["validation"] == len(val) - 1
+    summary_ = summary(tmp_path / "second")
+    assert summary_["counts"]["train"] == len(train) - 2
+    assert summary_["counts"]["validation"] == len(val) - 1
     after, held_out = sets_of(finished_run(tmp_path / "second"))
     assert held_out is not None
     np.testing.assert_allclose(held_out.x, val.x[1:])  # the same samples, under other row numbers
     assert not np.isin(after.x[:, 0], val.x[:, 0]).any()
-    rows = told["before"]["gain"]["rows"]
+    rows = summary_["before"]["gain"]["rows"]
     assert [row["n"] for row in rows] == [len(val) - 1, len(val) - 1, len(val)]
     assert rows[0]["before"] == rows[1]["before"]  # no label of the judge was changed
 
@@ -148,11 +151,11 @@ def test_photographs_are_found_under_their_new_paths(tmp_path):
         "run", tmp_path / "clean", *FAST, "--curve-seeds", 2, "--before", tmp_path / "first",
         "--out", tmp_path / "second",
     )  # fmt: skip
-    told = summary(tmp_path / "second")
-    assert told["before"]["relabelled"] == [["light", "dark", len(wrong)]]
-    assert told["counts"]["validation"] == len(val)
+    summary_ = summary(tmp_path / "second")
+    assert summary_["before"]["relabelled"] == [["light", "dark", len(wrong)]]
+    assert summary_["counts"]["validation"] == len(val)
     held = sum(path in set(val.ids.tolist()) for path in paths)
-    assert told["before"]["gain"]["rows"][0]["n"] == len(val) - held
+    assert summary_["before"]["gain"]["rows"][0]["n"] == len(val) - held
     assert load(tmp_path / "clean", val_fraction=0.0)[0].ids.tolist().count("dark/dark0.png") == 1
 
 

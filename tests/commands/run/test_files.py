@@ -42,23 +42,27 @@ def strict_json(path):
 
 
 def test_table_has_a_row_a_sample_and_names_for_classes(tmp_path):
-    found = make_findings()
-    write_results(found, tmp_path)
+    result = make_findings()
+    write_results(result, tmp_path)
     table = pq.read_table(tmp_path / "scores.parquet")
     assert table.column_names == [
         "id", "label", "class_name", "suggested_label", "is_issue", "label_issue_score",
         "wrong_probability", "information", "prediction_change", "weight_change", "loss", "margin",
         "true_label",
     ]  # fmt: skip
-    samples, issues, class_names = found.samples, found.issues, np.array(found.samples.class_names)
+    samples, issues, class_names = (
+        result.samples,
+        result.issues,
+        np.array(result.samples.class_names),
+    )
     expected = {
         "id": samples.ids, "label": samples.y, "class_name": class_names[samples.y],
         "suggested_label": class_names[issues.suggested_label], "is_issue": issues.is_issue,
         "label_issue_score": issues.score, "wrong_probability": issues.probability,
-        "information": found.information.information,
-        "prediction_change": found.leave_one_out.prediction_change,
-        "weight_change": found.leave_one_out.weight_change, "loss": found.baselines.loss,
-        "margin": found.baselines.margin, "true_label": class_names[samples.true_y],
+        "information": result.information.information,
+        "prediction_change": result.leave_one_out.prediction_change,
+        "weight_change": result.leave_one_out.weight_change, "loss": result.baselines.loss,
+        "margin": result.baselines.margin, "true_label": class_names[samples.true_y],
     }  # fmt: skip
     assert {name: table[name].to_pylist() for name in expected} == {
         name: values.tolist() for name, values in expected.items()
@@ -70,9 +74,9 @@ def test_table_has_a_row_a_sample_and_names_for_classes(tmp_path):
 def test_table_of_a_regression_without_truth_or_networks(tmp_path):
     samples = regression_samples()
     samples = replace(samples, y=np.stack([samples.y, -samples.y], 1))
-    found = make_findings(regression_samples(), baselines=None)
-    found = replace(found, samples=samples)
-    write_results(found, tmp_path)
+    text = make_findings(regression_samples(), baselines=None)
+    text = replace(text, samples=samples)
+    write_results(text, tmp_path)
     table = pq.read_table(tmp_path / "scores.parquet")
     assert not {"class_name", "loss", "margin", "true_label"} & set(table.column_names)
     assert table["label"][0].as_py() == [samples.y[0, 0], -samples.y[0, 0]]
@@ -110,33 +114,33 @@ def test_table_says_where_a_sample_came_from_and_what_was_done_to_it(tmp_path):
 
 
 def test_attribution_has_both_ids_and_the_sign_of_its_direction(tmp_path):
-    found = make_findings(row_samples())
-    found = replace(found, validation=replace(found.validation, ids=1000 + np.arange(178)))
-    write_results(found, tmp_path)
+    text = make_findings(row_samples())
+    text = replace(text, validation=replace(text.validation, ids=1000 + np.arange(178)))
+    write_results(text, tmp_path)
     table = pq.read_table(tmp_path / "attribution.parquet")
     assert table.num_rows == 178 * 2 * 5
     row = table.filter((pc.field("query") == 7) & (pc.field("direction") == "lowers")).to_pylist()
     assert [r["rank"] for r in row] == [1, 2, 3, 4, 5]
-    assert {r["query_id"] for r in row} == {found.validation.ids[7]}
-    assert [r["effect"] for r in row] == found.attribution.top.lowering_effect[7].tolist()
-    lowering = found.attribution.top.lowering[7]
-    assert [r["id"] for r in row] == found.samples.ids[lowering].tolist()
+    assert {r["query_id"] for r in row} == {text.validation.ids[7]}
+    assert [r["effect"] for r in row] == text.attribution.top.lowering_effect[7].tolist()
+    lowering = text.attribution.top.lowering[7]
+    assert [r["id"] for r in row] == text.samples.ids[lowering].tolist()
 
 
 def test_summary_quotes_counts_and_curve_as_they_are(tmp_path):
-    found = make_findings()
-    write_results(found, tmp_path)
+    result = make_findings()
+    write_results(result, tmp_path)
     summary = strict_json(tmp_path / "summary.json")
     assert summary["counts"]["train"] == 500
-    assert summary["counts"]["suspected_label_errors"] == found.issues.is_issue.sum()
+    assert summary["counts"]["suspected_label_errors"] == result.issues.is_issue.sum()
     labels = summary["labels"]
-    assert labels["expected_precision"] == pytest.approx(found.issues.expected_precision())
+    assert labels["expected_precision"] == pytest.approx(result.issues.expected_precision())
     (noise,) = labels["noise"]
-    assert noise["form"] == "one rate" and noise["classes"] == list(found.samples.class_names)
-    np.testing.assert_allclose(noise["transition"], found.issues.noise[0].transition)
-    wrong = (found.samples.y != found.samples.true_y).sum()
+    assert noise["form"] == "one rate" and noise["classes"] == list(result.samples.class_names)
+    np.testing.assert_allclose(noise["transition"], result.issues.noise[0].transition)
+    wrong = (result.samples.y != result.samples.true_y).sum()
     assert summary["counts"]["known_label_errors"] == wrong
-    curve, score = summary["removal_curve"], found.removal_curve.score
+    curve, score = summary["removal_curve"], result.removal_curve.score
     assert curve["rankings"][2]["name"] == "random"
     assert curve["rankings"][2]["mean"][3] == pytest.approx(score[2, 3].mean())
     assert curve["rankings"][2]["std"][3] == pytest.approx(score[2, 3].std(ddof=1))
@@ -151,8 +155,8 @@ def test_suspects_are_a_spreadsheet_that_computes_nothing():
         rows=pa.table({"+sum": ["@x"] * 60, "price": -1.5 * np.arange(60), "plain": ["a,b"] * 60}),
     )
     score = np.where(np.isin(np.arange(60), [7, 20, 33]), np.arange(60) + 1.0, -3.0)
-    found = make_findings(samples, issues=issues_of(samples, score))
-    table = list(csv.reader(io.StringIO(suspects_file(found))))
+    result = make_findings(samples, issues=issues_of(samples, score))
+    table = list(csv.reader(io.StringIO(suspects_file(result))))
     assert table[0][:5] == ["id", "given", "suggested", "wrong_probability", "information"]
     assert sorted(table[0][5:]) == ["'+sum", "plain", "price"]
     rows = [dict(zip(table[0], row, strict=True)) for row in table[1:]]

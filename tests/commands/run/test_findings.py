@@ -13,10 +13,10 @@ from helpers.findings import digit_samples, make_findings
     "name", ["information", "issues", "leave_one_out", "baselines", "attribution"]
 )
 def test_results_in_another_order_are_refused(name):
-    found = make_findings()
-    shuffled = replace(getattr(found, name), ids=found.samples.ids[::-1].copy())
+    result = make_findings()
+    shuffled = replace(getattr(result, name), ids=result.samples.ids[::-1].copy())
     with pytest.raises(DataError, match=f"{name} must have the samples' ids"):
-        replace(found, **{name: shuffled})
+        replace(result, **{name: shuffled})
 
 
 def test_results_of_another_length_are_refused():

@@ -44,8 +44,8 @@ def test_a_score_of_one_module_is_everywhere(site, datassay, tmp_path):
     assert done.exit_code == 0, done.output
     table = pq.read_table(tmp_path / "out" / "scores.parquet")
     assert table.column_names[-1] == "rarity"
-    said = meaning_of(table.schema.field("rarity"))
-    assert said == Meaning("share of the other labels", "share", "high: a rare label")
+    predicted = meaning_of(table.schema.field("rarity"))
+    assert predicted == Meaning("share of the other labels", "share", "high: a rare label")
     labels = table["label"].to_numpy()
     expected = 1 - np.bincount(labels)[labels] / len(labels)
     np.testing.assert_array_equal(table["rarity"].to_numpy(), expected)

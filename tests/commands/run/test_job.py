@@ -1,4 +1,4 @@
-"""The main job: everything it finds is aligned, repeatable and judged beside its rivals."""
+"""The main job: everything it finds is aligned, repeatable and compared with its baselines."""
 
 import json
 import logging
@@ -47,7 +47,7 @@ def small_digits(n, m=100):
 
 @pytest.fixture(scope="module", autouse=True)
 def without_acts():
-    """The table of acts costs more than all else; one test has it."""
+    """The table of actions costs more than all else; one test has it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "act_table", lambda *_: None)
         yield
@@ -62,29 +62,29 @@ def noisy():
 @pytest.fixture(scope="module")
 def findings(noisy):
     steps = []
-    found = run(*noisy, SETTINGS, lambda step, done, total: steps.append((step, done, total)))
-    return found, steps
+    result = run(*noisy, SETTINGS, lambda step, done, total: steps.append((step, done, total)))
+    return result, steps
 
 
 def test_findings_are_in_the_order_of_the_samples(noisy, findings):
     train, val = noisy
-    found, _ = findings
-    assert found.samples is train
-    assert found.validation is val
-    for ids in (found.information.ids, found.issues.ids, found.baselines.ids):
+    result, _ = findings
+    assert result.samples is train
+    assert result.validation is val
+    for ids in (result.information.ids, result.issues.ids, result.baselines.ids):
         assert np.array_equal(ids, train.ids)
     for values in (
-        found.leave_one_out.prediction_change,
-        found.leave_one_out.weight_change,
-        found.baselines.loss,
+        result.leave_one_out.prediction_change,
+        result.leave_one_out.weight_change,
+        result.baselines.loss,
     ):
         assert values.shape == (300,)
         assert np.isfinite(values).all()
 
 
 def test_with_the_truth_known_the_label_scores_compete_in_auroc(noisy, findings):
-    found, _ = findings
-    removal, labels = found.contests
+    result, _ = findings
+    removal, labels = result.contests
     assert "after removing half" in removal.measure
     assert "AUROC" in labels.measure
     assert labels.rankings == (
@@ -93,7 +93,7 @@ def test_with_the_truth_known_the_label_scores_compete_in_auroc(noisy, findings)
     )
     assert labels.values[0] > 0.9
     assert {LOWEST_FIRST, SUSPECTS_FIRST, RANDOM} <= set(removal.rankings)
-    assert f"{45} labels were flipped" in found.facts["Label noise"]
+    assert f"{45} labels were flipped" in result.facts["Label noise"]
 
 
 def test_the_curve_holds_every_ranking_and_seed(findings):
@@ -106,18 +106,18 @@ def test_the_curve_holds_every_ranking_and_seed(findings):
 def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatch):
     monkeypatch.setattr(job, "act_table", act_table)
     train, val = noisy[0].subset(np.arange(120)), replace(noisy[1], split_off=False)
-    found = run(train, val, replace(SETTINGS, own=LogisticRegression()))
-    kinds = [act.kind for act in found.acts.actions]
+    result = run(train, val, replace(SETTINGS, own=LogisticRegression()))
+    kinds = [action.kind for action in result.acts.actions]
     assert {"relabel", "remove", "drop", "reweight", "split"} <= set(kinds)
-    assert found.acts.n_parts == 1 and found.acts.n_held_out == 100
-    mend = next(act for act in found.acts.actions if act.kind == "relabel")
-    assert mend.changed == found.issues.is_issue.sum()
+    assert result.acts.n_parts == 1 and result.acts.n_held_out == 100
+    mend = next(act for act in result.acts.actions if act.kind == "relabel")
+    assert mend.changed == result.issues.is_issue.sum()
     assert mend.low < mend.gain < mend.high and mend.how == "retrained"
-    page = run_page(found)
+    page = run_page(result)
     (section,) = (one for one in page.sections if one.anchor == "acts")
     (table,) = [b for b in section.blocks if hasattr(b, "rows")]
-    assert [row.name for row in table.rows] == [act.words for act in found.acts.actions]
-    assert contradictions(render(page), json.loads(files(found, page)["summary.json"])) == []
+    assert [row.name for row in table.rows] == [act.words for act in result.acts.actions]
+    assert contradictions(render(page), json.loads(files(result, page)["summary.json"])) == []
 
 
 def test_facts_name_what_was_run(findings):
@@ -130,16 +130,16 @@ def test_facts_name_what_was_run(findings):
 
 
 def test_each_validation_sample_is_attributed(noisy, findings):
-    found, (_, val) = findings[0], noisy
-    assert found.query_outputs.shape == (100, 10)
-    assert (found.query_outputs.argmax(1) == val.y).mean() > 0.8
-    assert found.attribution.measure == "output"
-    assert found.attribution.top.raising.shape == (100, 5)
+    result, (_, val) = findings[0], noisy
+    assert result.query_outputs.shape == (100, 10)
+    assert (result.query_outputs.argmax(1) == val.y).mean() > 0.8
+    assert result.attribution.measure == "output"
+    assert result.attribution.top.raising.shape == (100, 5)
     assert np.array_equal(
-        found.attribution.prediction_change, found.leave_one_out.prediction_change
+        result.attribution.prediction_change, result.leave_one_out.prediction_change
     )
-    assert found.groups["class"].count.sum() == 300
-    assert list(found.groups) == ["class"]
+    assert result.groups["class"].count.sum() == 300
+    assert list(result.groups) == ["class"]
 
 
 def test_classes_and_sources_are_left_out_as_one(noisy, findings):
@@ -153,9 +153,9 @@ def test_classes_and_sources_are_left_out_as_one(noisy, findings):
     np.testing.assert_allclose(whole.information, expected, rtol=1e-9)
     source = np.repeat(["b", "a", "c"], 100)
     bare = replace(SETTINGS, curve_seeds=0, attribution="none", smoothing="isotropic")
-    found = run(replace(train, source=source), val, bare)
-    assert found.whole_groups["source"].names.tolist() == ["a", "b", "c"]
-    assert found.whole_groups["source"].smoothing == "isotropic"
+    result = run(replace(train, source=source), val, bare)
+    assert result.whole_groups["source"].names.tolist() == ["a", "b", "c"]
+    assert result.whole_groups["source"].smoothing == "isotropic"
 
 
 def test_each_sample_is_asked_about_with_its_likest(noisy, findings):
@@ -171,22 +171,22 @@ def test_each_sample_is_asked_about_with_its_likest(noisy, findings):
 
 def test_groups_that_take_minutes_are_not_left_out(noisy, monkeypatch):
     monkeypatch.setattr(groups, "MOST_GROUP_WORK", 1e6)
-    found = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
-    assert not found.whole_groups
-    assert found.pairs is None
-    assert len(found.groups["class"].names) == 10
+    result = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
+    assert not result.whole_groups
+    assert result.pairs is None
+    assert len(result.groups["class"].names) == 10
 
 
 def test_trained_networks_can_be_explained_instead(noisy, findings):
     train, val = noisy
-    found = run(train, val, replace(SETTINGS, attribution_at="trained"))
-    assert (found.attribution_at, found.attribution.measure) == ("trained", "margin")
-    np.testing.assert_allclose(found.query_outputs.sum(1), 1)
+    result = run(train, val, replace(SETTINGS, attribution_at="trained"))
+    assert (result.attribution_at, result.attribution.measure) == ("trained", "margin")
+    np.testing.assert_allclose(result.query_outputs.sum(1), 1)
     assert np.array_equal(
-        found.leave_one_out.prediction_change, findings[0].leave_one_out.prediction_change
+        result.leave_one_out.prediction_change, findings[0].leave_one_out.prediction_change
     )
     # By hand: the same networks again, the effects of each, and their mean.
-    models = [starting_network(train, SETTINGS, place) for place in range(2)]
+    models = [starting_network(train, SETTINGS, index) for index in range(2)]
     networks = train_all(models, train, seed=SETTINGS.seed)
     each = [
         da.influence(taken_network(models[0], networks, s), train, val, measure="margin",
@@ -195,18 +195,18 @@ def test_trained_networks_can_be_explained_instead(noisy, findings):
     ]  # fmt: skip
     mean = np.mean(each, 0)
     np.testing.assert_allclose(
-        found.attribution.top.raising_effect[:, 0], mean.max(0), rtol=1e-6, atol=1e-9
+        result.attribution.top.raising_effect[:, 0], mean.max(0), rtol=1e-6, atol=1e-9
     )
-    assert not np.array_equal(found.attribution.top.raising, findings[0].attribution.top.raising)
+    assert not np.array_equal(result.attribution.top.raising, findings[0].attribution.top.raising)
 
 
 def test_a_check_retrains_the_real_network(noisy):
     train, val = noisy
     settings = replace(SETTINGS, curve_seeds=0, check=6, steps=50)
-    found = run(train, val, settings)
-    check = found.check
+    result = run(train, val, settings)
+    check = result.check
     assert len(set(check.removed.tolist())) == 6
-    assert np.array_equal(check.linearised, found.leave_one_out.prediction_change[check.removed])
+    assert np.array_equal(check.linearised, result.leave_one_out.prediction_change[check.removed])
     model = starting_network(train, settings)
     lin = da.collect(model, train, val, outputs="averaged")
     step = da.leave_one_out(lin, steps=50).run.step
@@ -217,22 +217,22 @@ def test_a_check_retrains_the_real_network(noisy):
     mean = run(train, val, replace(settings, lr=step * 300, reduction="mean")).check
     real = retrain(model, train, val, lr=step * 300, steps=50, loss="mse", removed=check.removed)
     np.testing.assert_allclose(mean.retrained, real.prediction_change, rtol=1e-4)
-    assert found.warnings == () or "another order" not in found.warnings[-1]
+    assert result.warnings == () or "another order" not in result.warnings[-1]
 
 
 def test_information_beside_subsets_is_the_librarys_own_and_has_columns(noisy):
     train, val = noisy
     settings = replace(SETTINGS, curve_seeds=0, subsets=8, seed=3, sigma=2.0, steps=50)
-    found = run(train, val, settings)
+    result = run(train, val, settings)
     model = starting_network(train, settings)
     lin = da.collect(model, train, val, outputs="averaged", seed=3)
     known = average_information(lin, draws=8, seed=3, sigma=2.0, steps=50)
-    np.testing.assert_allclose(found.average.information, known.information, rtol=1e-9)
-    table = score_table(found)
-    assert table["average_information"].to_pylist() == found.average.information.tolist()
-    assert table["average_information_error"].to_pylist() == found.average.standard_error.tolist()
-    page = run_page(found)
-    summary = json.loads(files(found, page)["summary.json"])["average_information"]
+    np.testing.assert_allclose(result.average.information, known.information, rtol=1e-9)
+    table = score_table(result)
+    assert table["average_information"].to_pylist() == result.average.information.tolist()
+    assert table["average_information_error"].to_pylist() == result.average.standard_error.tolist()
+    page = run_page(result)
+    summary = json.loads(files(result, page)["summary.json"])["average_information"]
     assert summary["fractions"] == [0.25, 0.5, 0.75]
     assert summary["most_draws_a_sample"] == 6
     (section,) = (s for s in page.sections if s.anchor == "pairs")
@@ -243,7 +243,7 @@ def test_information_beside_subsets_is_the_librarys_own_and_has_columns(noisy):
 def test_twins_are_told_to_stand_in_for_each_other():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 6)).astype("float32")
-    x[:4] = x[4:8]  # four pairs of twins
+    x[:4] = x[4:8]  # four pairs of near-duplicates
     train = SampleSet(x, (x[:, 0] > 0).astype(int), ids=np.arange(40), class_names=("a", "b"))
     val = SampleSet(-x[8:], train.y[8:], ids=np.arange(32), class_names=("a", "b"))
     settings = replace(SETTINGS, curve_seeds=0, subsets=40, steps=20_000)
@@ -255,9 +255,9 @@ def test_twins_are_told_to_stand_in_for_each_other():
 def test_a_check_that_fails_is_a_warning(noisy):
     train, val = noisy
     settings = replace(SETTINGS, model="mlp:width=4,depth=3", curve_seeds=0, check=8)
-    found = run(train, val, settings)
-    assert found.check.rank < 0.5
-    assert "in another order than the scores say" in found.warnings[-1]
+    result = run(train, val, settings)
+    assert result.check.rank < 0.5
+    assert "in another order than the scores say" in result.warnings[-1]
 
 
 def test_attribution_changes_no_score(noisy, findings):
@@ -282,35 +282,35 @@ def test_progress_ends_every_step(findings):
 
 def test_a_rerun_gives_the_same_bits_and_shows_the_scores_first(noisy, findings):
     early = []
-    found, again = findings[0], run(*noisy, SETTINGS, first=early.append)
+    result, again = findings[0], run(*noisy, SETTINGS, first=early.append)
     (scored,) = early
     assert (scored.removal_curve, scored.acts, again.pending) == (None, None, "")
     assert scored.pending == run_page(scored).note
     own = score_table(scored)
     assert score_table(again).select(own.column_names).equals(own)
     for a, b in (
-        (found.information.information, again.information.information),
-        (found.leave_one_out.prediction_change, again.leave_one_out.prediction_change),
-        (found.issues.score, again.issues.score),
-        (found.removal_curve.score, again.removal_curve.score),
+        (result.information.information, again.information.information),
+        (result.leave_one_out.prediction_change, again.leave_one_out.prediction_change),
+        (result.issues.score, again.issues.score),
+        (result.removal_curve.score, again.removal_curve.score),
     ):
         assert np.array_equal(a, b)
 
 
 def test_without_truth_the_suspects_are_removed_to_judge_them(noisy):
     train, val = noisy
-    found = run(replace(train, true_y=None), val, SETTINGS)
-    assert found.issues.is_issue.sum() >= FEWEST_SUSPECTS
-    measures = [c.measure for c in found.contests]
+    result = run(replace(train, true_y=None), val, SETTINGS)
+    assert result.issues.is_issue.sum() >= FEWEST_SUSPECTS
+    measures = [c.measure for c in result.contests]
     assert len(measures) == 2
-    assert f"the {found.issues.is_issue.sum()} most suspect labels" in measures[1]
-    assert found.contests[1].rankings[0] == "highest label issue score first"
+    assert f"the {result.issues.is_issue.sum()} most suspect labels" in measures[1]
+    assert result.contests[1].rankings[0] == "highest label issue score first"
 
 
 def test_without_retraining_there_is_no_curve(noisy):
-    found = run(*noisy, replace(SETTINGS, curve_seeds=0), first=pytest.fail)
-    assert (found.removal_curve, found.baselines, found.contests) == (None, None, ())
-    assert "Retraining" not in found.facts
+    result = run(*noisy, replace(SETTINGS, curve_seeds=0), first=pytest.fail)
+    assert (result.removal_curve, result.baselines, result.contests) == (None, None, ())
+    assert "Retraining" not in result.facts
 
 
 @pytest.mark.parametrize(("n", "largest", "n_contests"), [(2, 0.0, 0), (4, 0.5, 1), (8, 0.75, 1)])
@@ -318,41 +318,41 @@ def test_few_samples_are_removed_as_far_as_two_remain(n, largest, n_contests):
     x = np.arange(2.0 * (n + 2)).reshape(-1, 2) ** 0.5
     y = np.arange(n + 2) % 2
     train, val = da.load((x[:n], y[:n], x[n:], y[n:]))
-    found = run(train, val, replace(SETTINGS, curve_seeds=1))
-    assert found.removal_curve.fractions[-1] == largest
-    assert np.isfinite(found.removal_curve.score).all()
-    assert len(found.contests) == n_contests
+    result = run(train, val, replace(SETTINGS, curve_seeds=1))
+    assert result.removal_curve.fractions[-1] == largest
+    assert np.isfinite(result.removal_curve.score).all()
+    assert len(result.contests) == n_contests
 
 
 def test_one_validation_target_judges_no_regression():
     x = np.arange(10.0).reshape(-1, 2)
     train, val = da.load((x[:4], x[:4, 0], x[4:], np.ones(1)), task="regression")
-    found = run(train, val, replace(SETTINGS, curve_seeds=1))
-    assert found.removal_curve is None and found.contests == ()
-    assert found.facts["Retraining"] == "left out: R² needs validation targets that differ"
+    result = run(train, val, replace(SETTINGS, curve_seeds=1))
+    assert result.removal_curve is None and result.contests == ()
+    assert result.facts["Retraining"] == "left out: R² needs validation targets that differ"
 
 
 def test_all_samples_are_scored_where_none_is_held_out(noisy):
     train = noisy[0].subset(np.arange(200))
-    found = run(train, None, SETTINGS)
-    page = run_page(found)
-    assert found.validation is None and len(found.information.information) == 200
-    for values in (found.information.information, found.issues.score, found.baselines.loss):
+    result = run(train, None, SETTINGS)
+    page = run_page(result)
+    assert result.validation is None and len(result.information.information) == 200
+    for values in (result.information.information, result.issues.score, result.baselines.loss):
         assert np.isfinite(values).all()
-    assert "200 samples, all for training; none is held out" in found.facts["Data"]
-    assert "another fifth of the samples" in found.facts["Retraining"]
-    assert found.removal_curve.score.shape[2] == 2 and len(found.contests) == 2
-    assert found.contests[1].values[0] > 0.9  # AUROC of wrong labels
+    assert "200 samples, all for training; none is held out" in result.facts["Data"]
+    assert "another fifth of the samples" in result.facts["Retraining"]
+    assert result.removal_curve.score.shape[2] == 2 and len(result.contests) == 2
+    assert result.contests[1].values[0] > 0.9  # AUROC of wrong labels
     assert "200 training samples" in page.lead and "validation" not in page.lead
     # Each is explained by the others, never by itself.
-    own = attribution_table(found).to_pylist()
+    own = attribution_table(result).to_pylist()
     assert len({row["query"] for row in own}) == 200
     assert all(row["id"] != row["query_id"] for row in own)
     lin = da.collect(starting_network(train, SETTINGS), train, outputs="averaged")
     loo = da.leave_one_out(lin)
     assert loo.on_training_inputs
     np.testing.assert_allclose(
-        found.leave_one_out.prediction_change, loo.prediction_change, rtol=1e-9
+        result.leave_one_out.prediction_change, loo.prediction_change, rtol=1e-9
     )
     planned = plan(train, None, SETTINGS)
     assert any(step.name == "attribution" for step in planned.steps)
@@ -363,9 +363,9 @@ def test_all_samples_are_scored_where_none_is_held_out(noisy):
 def test_too_little_memory_is_logged_before_and_kept_after(caplog):
     train, val = da.load("iris")
     with caplog.at_level(logging.WARNING):
-        found = run(train, val, replace(SETTINGS, curve_seeds=0, memory=1e4))
-    assert any("GB are free" in w for w in found.warnings)
-    assert [r.getMessage() for r in caplog.records] == list(found.warnings)
+        result = run(train, val, replace(SETTINGS, curve_seeds=0, memory=1e4))
+    assert any("GB are free" in w for w in result.warnings)
+    assert [r.getMessage() for r in caplog.records] == list(result.warnings)
 
 
 def test_keep_set_says_what_it_did():

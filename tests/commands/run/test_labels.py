@@ -31,8 +31,8 @@ from helpers.findings import (
 
 
 def label_advice(findings):
-    (told,) = (one for one in run_page(findings).advice if one.kind == "label errors")
-    return told
+    (reported,) = (one for one in run_page(findings).advice if one.kind == "label errors")
+    return reported
 
 
 def noise_sentence(findings):
@@ -58,21 +58,21 @@ def several_labels(n=60, k=3, seed=0):
 
 
 def test_the_share_that_is_wrong_is_told_of_all_suspects_and_of_the_first():
-    found = of_classes(2, np.r_[np.full(50, 8.0), np.full(50, np.log(4)), np.full(100, -8.0)])
+    result = of_classes(2, np.r_[np.full(50, 8.0), np.full(50, np.log(4)), np.full(100, -8.0)])
     expected = 0.5 * 1 / (1 + np.exp(-8)) + 0.5 * 0.8
-    assert found.issues.expected_precision() == pytest.approx(expected)
+    assert result.issues.expected_precision() == pytest.approx(expected)
     expected = "Of these about 90 % are expected to be wrong, of the 50 most suspect over 99 %."
-    assert expected in label_advice(found).sentence
+    assert expected in label_advice(result).sentence
 
 
 def test_where_none_is_suspected_those_expected_and_the_first_to_look_at_are_told():
-    found = of_classes(2, np.linspace(-6, -2, 200))
-    told, n = label_advice(found), found.issues.probability.sum()
-    assert told.headline == "Check 10 likeliest labels" and told.severity == "look"
-    assert f"About {n:.0f} of 200 are expected to be wrong; these are" in told.sentence
-    assert told.ids == tuple(str(i) for i in range(199, 189, -1))
-    assert {i for i, seen in chosen(found).items() if "issues" in seen} == set(range(190, 200))
-    assert "and the 10 labels most likely wrong" in gallery(found).note
+    result = of_classes(2, np.linspace(-6, -2, 200))
+    reported, n = label_advice(result), result.issues.probability.sum()
+    assert reported.headline == "Check 10 likeliest labels" and reported.severity == "look"
+    assert f"About {n:.0f} of 200 are expected to be wrong; these are" in reported.sentence
+    assert reported.ids == tuple(str(i) for i in range(199, 189, -1))
+    assert {i for i, seen in chosen(result).items() if "issues" in seen} == set(range(190, 200))
+    assert "and the 10 labels most likely wrong" in gallery(result).note
     calm = run_page(of_classes(2, np.full(200, -9.0)))
     assert not calm.advice and not calm.button and calm.samples is None
 
@@ -82,9 +82,9 @@ def test_noise_reads_as_a_sentence():
     assert noise_sentence(of_classes(3, -3.0, (even,))) == (
         "Wrong labels are spread evenly (about 9 % of labels)."
     )
-    found = of_classes(3, -3.0, (noisy_pair(3),))
+    result = of_classes(3, -3.0, (noisy_pair(3),))
     sentence = f"Wrong labels depend on the class: “{EVIL}” is given as “c1” in about 31 % of"
-    assert noise_sentence(found) == f"{sentence} cases."
+    assert noise_sentence(result) == f"{sentence} cases."
     rates = LabelNoise("class", "one rate per class", even_noise(3, 0.2), 0.03)
     assert "“c1” is given as another class in about 20 % of cases" in noise_sentence(
         of_classes(3, -3.0, (rates,))
@@ -95,56 +95,56 @@ def test_noise_reads_as_a_sentence():
 
 @pytest.mark.parametrize("k", [2, 80])
 def test_the_noise_is_a_table_where_it_depends_on_the_class(k):
-    found = of_classes(k, -3.0, (noisy_pair(k),))
-    section = {s.anchor: s for s in run_page(found).sections}["labels"]
+    result = of_classes(k, -3.0, (noisy_pair(k),))
+    section = {s.anchor: s for s in run_page(result).sections}["labels"]
     assert section.blocks[-1].rows == (Row(EVIL, ("c1", "31 %")),)
-    assert [(c.given, c.share) for c in confusions(found)] == [("c1", 0.31)]
-    (noise,) = label_facts(found)["noise"]
+    assert [(c.given, c.share) for c in confusions(result)] == [("c1", 0.31)]
+    (noise,) = label_facts(result)["noise"]
     assert ("transition" in noise) == (k <= 50)
-    assert label_facts(found)["confusions"] == [{"true": EVIL, "given": "c1", "share": 0.31}]
-    assert EVIL not in render(run_page(found))
+    assert label_facts(result)["confusions"] == [{"true": EVIL, "given": "c1", "share": 0.31}]
+    assert EVIL not in render(run_page(result))
 
 
 def test_the_histogram_counts_what_lies_beyond_its_axis():
-    found = of_classes(2, np.r_[-np.inf, np.full(197, -2.0), 40.0, np.inf])
-    drawn = issue_figure(found)
-    assert sum(np.sum(t.y) for t in drawn.data) == 200 and beyond(found) == 3
-    assert "3 samples beyond the axis are counted" in render(run_page(found))
+    result = of_classes(2, np.r_[-np.inf, np.full(197, -2.0), 40.0, np.inf])
+    drawn = issue_figure(result)
+    assert sum(np.sum(t.y) for t in drawn.data) == 200 and beyond(result) == 3
+    assert "3 samples beyond the axis are counted" in render(run_page(result))
     samples = regression_samples()
     probability = np.where(np.arange(442) == 7, 0.9, 0.0)
     issues = issues_of(samples, np.full(442, 1.0), probability=probability)
-    found = make_findings(samples, issues=replace(issues, is_issue=probability > 0.5))
-    counts = {t.name: np.sum(t.y) for t in issue_figure(found).data}
+    result = make_findings(samples, issues=replace(issues, is_issue=probability > 0.5))
+    counts = {t.name: np.sum(t.y) for t in issue_figure(result).data}
     assert counts == {"not suspected": 441, "suspected": 1}  # though every score is above 0
-    assert noise_sentence(found) == "" and not confusions(found)
+    assert noise_sentence(result) == "" and not confusions(result)
 
 
 def test_cards_say_how_likely_the_label_is_wrong():
-    found = of_classes(2, np.r_[np.log(9), np.full(199, -9.0)])
-    texts = {card.id: card.figures[1][0] for card in gallery(found).cards}
+    result = of_classes(2, np.r_[np.log(9), np.full(199, -9.0)])
+    texts = {card.id: card.figures[1][0] for card in gallery(result).cards}
     assert texts.pop("0") == "90 % likely wrong"
     assert set(texts.values()) == {"under 1 % likely wrong"}
 
 
 def test_shares_are_rounded():
-    told = [rough_percent(p) for p in (0.0, 0.004, 0.312, 0.99, 0.9999, float("nan"))]
-    assert told == ["under 1 %", "under 1 %", "about 31 %", "about 99 %", "over 99 %", "n/a"]
+    reported = [rough_percent(p) for p in (0.0, 0.004, 0.312, 0.99, 0.9999, float("nan"))]
+    assert reported == ["under 1 %", "under 1 %", "about 31 %", "about 99 %", "over 99 %", "n/a"]
 
 
 def test_several_labels_a_sample():
     samples = several_labels()
-    found = run(samples, samples, RunSettings(model="linear", curve_seeds=0, attribution="none"))
-    assert found.has_several_labels and len(found.issues.noise) == 3
-    seen = run_page(found)
+    findings = run(samples, samples, RunSettings(model="linear", curve_seeds=0, attribution="none"))
+    assert findings.has_several_labels and len(findings.issues.noise) == 3
+    seen = run_page(findings)
     assert "3 labels each" in seen.lead and "at least one label" in render(seen)
-    for card in gallery(found).cards:
+    for card in gallery(findings).cards:
         given = np.flatnonzero(samples.y[int(card.id)])
         assert re.findall(r"\d+", card.label) == [str(j) for j in given]
         assert card.verdict or not card.suggested
-    table = score_table(found)
-    assert table["suggested_label"].to_pylist() == found.issues.suggested_label.tolist()
+    table = score_table(findings)
+    assert table["suggested_label"].to_pylist() == findings.issues.suggested_label.tolist()
     tied = LabelNoise("class", "full", np.array([[0.96, 0.04], [0.2, 0.8]]), 0.1)
-    known = replace(found, issues=replace(found.issues, noise=(tied,) * 3))
+    known = replace(findings, issues=replace(findings.issues, noise=(tied,) * 3))
     sentence = noise_sentence(known)
     assert "label 0 is missing from about 20 % of the samples with it" in sentence
     assert "given where it should not be" in render(run_page(known))

@@ -56,8 +56,8 @@ def test_the_users_model_is_retrained(iris, found):
 
 @pytest.mark.slow
 def test_the_page_tells_who_judged(found):
-    told = dict(page(found).method)["Held out"]
-    assert "KNeighborsClassifier, 5-fold cross-validation: a fit that has not seen" in told
+    reported = dict(page(found).method)["Held out"]
+    assert "KNeighborsClassifier, 5-fold cross-validation: a fit that has not seen" in reported
 
 
 def test_a_curve_of_one_fit_by_hand(iris):

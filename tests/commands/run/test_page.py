@@ -36,16 +36,16 @@ def test_plotly_shows_pseudo_html_as_text():
 
 
 def test_histograms_count_every_sample():
-    found = make_findings()
-    for figure in (information_figure(found), issue_figure(found)):
+    result = make_findings()
+    for figure in (information_figure(result), issue_figure(result)):
         assert sum(np.sum(t.y) for t in figure.data) == 500
 
 
 def test_zero_and_equal_information_is_drawn():
-    found = make_findings(row_samples())
+    result = make_findings(row_samples())
     for values in (np.zeros(178), np.ones(178), np.r_[0.0, np.ones(177)]):
-        scores = SampleInformation(values, found.samples.ids, "functional", 1.0)
-        figure = information_figure(replace(found, information=scores))
+        scores = SampleInformation(values, result.samples.ids, "functional", 1.0)
+        figure = information_figure(replace(result, information=scores))
         assert sum(np.sum(t.y) for t in figure.data) == 178
 
 
@@ -77,8 +77,8 @@ def crowd(n_classes, n):
 
 
 def test_gallery_holds_twelve_a_class_each_way_and_the_top_suspects():
-    found = crowd(3, 600)
-    views = chosen(found)
+    result = crowd(3, 600)
+    views = chosen(result)
     of = {v: [i for i, seen in views.items() if v in seen] for v in ("most", "least", "issues")}
     assert sorted(of["issues"]) == list(range(40, 100))  # the 60 highest of 100 suspects
     assert sorted(of["most"]) == list(range(600 - 36, 600))
@@ -95,13 +95,13 @@ def test_gallery_is_capped_and_fair_to_every_class(n_classes):
 
 
 def test_cards_say_what_the_scores_are():
-    found = make_findings()
-    for card in gallery(found).cards:
-        i = int(np.flatnonzero(found.samples.ids == int(card.id))[0])
-        assert card.keys["information"] == found.information.information[i]
-        assert card.keys["score"] == found.issues.score[i]
-        assert card.label == found.samples.class_names[found.samples.y[i]]
-        assert bool(card.truth) == (found.samples.y[i] != found.samples.true_y[i])
+    result = make_findings()
+    for card in gallery(result).cards:
+        i = int(np.flatnonzero(result.samples.ids == int(card.id))[0])
+        assert card.keys["information"] == result.information.information[i]
+        assert card.keys["score"] == result.issues.score[i]
+        assert card.label == result.samples.class_names[result.samples.y[i]]
+        assert bool(card.truth) == (result.samples.y[i] != result.samples.true_y[i])
         assert card.drawing.image
 
 

@@ -32,7 +32,7 @@ def test_digits():
     assert planned.peak_bytes == planned.program_bytes + most < 2e9
     assert planned.program_bytes > 2e8 and planned.fits
     assert planned.available_bytes > planned.peak_bytes
-    said = {
+    reported = {
         "collect": "exact averaged kernel, 1438 x 1438, float64",
         "eigendecomposition": "1438 x 1438 eigenproblem, dual",
         "leave one out": "1438 removals, 10 x 1 outputs",
@@ -42,7 +42,7 @@ def test_digits():
         "retrain": "300 updates of 64 samples",
         "compare actions": "held-out part",
     }
-    assert all(said.get(step.name, "") in step.detail for step in planned.steps)
+    assert all(reported.get(step.name, "") in step.detail for step in planned.steps)
 
 
 def steps(settings=SETTINGS, data=DIGITS, **changes):
@@ -153,8 +153,8 @@ def test_a_budget_trains_fewer_networks_and_says_so(monkeypatch):
         settings = RunSettings(budget=budget)
         seeds = affordable_networks(work, train, val, settings)
         counts.append(seeds)
-        told = budget_fact(work, train, val, settings, seeds).get("Retraining budget", "")
-        assert ("--budget" in told) == (seeds < settings.curve_seeds)
+        reported = budget_fact(work, train, val, settings, seeds).get("Retraining budget", "")
+        assert ("--budget" in reported) == (seeds < settings.curve_seeds)
     assert counts == sorted(counts) and counts[::3] == [0, 5]
     needed = RunSettings(budget=0, attribution_at="trained")
     assert affordable_networks(work, train, val, needed) == 1

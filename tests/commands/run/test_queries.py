@@ -26,28 +26,28 @@ def rendered(found):
 
 
 def test_tables_by_class_and_source_add_up():
-    found = make_findings(with_sources(digit_samples()))
-    by_class, by_source = (group_table(found, by) for by in ("class", "source"))
-    assert [row.name for row in by_class.rows] == list(found.samples.class_names)
+    result = make_findings(with_sources(digit_samples()))
+    by_class, by_source = (group_table(result, by) for by in ("class", "source"))
+    assert [row.name for row in by_class.rows] == list(result.samples.class_names)
     for table in (by_class, by_source):
         assert sum(int(row.cells[0]) for row in table.rows) == 500
-        assert sum(int(row.cells[-1]) for row in table.rows) == found.issues.is_issue.sum()
+        assert sum(int(row.cells[-1]) for row in table.rows) == result.issues.is_issue.sum()
         assert sum(float(row.cells[3][:-2]) for row in table.rows) == pytest.approx(100, abs=0.6)
 
 
 def test_groups_as_one_stand_beside_their_sums_and_are_explained():
-    found = make_findings(digit_samples())
-    assert {row.cells[-2] for row in group_table(found, "class").rows} == {"–"}
-    assert "Jointly: what" not in rendered(found)
-    names = found.groups["class"].names
+    text = make_findings(digit_samples())
+    assert {row.cells[-2] for row in group_table(text, "class").rows} == {"–"}
+    assert "Jointly: what" not in rendered(text)
+    names = text.groups["class"].names
     whole = GroupInformation(
         np.arange(1.0, 11), np.full(10, 50), names, smoothing="functional", sigma=1.0
     )
-    found = replace(found, whole_groups={"class": whole})
-    table = group_table(found, "class")
-    told = {row.name: float(row.cells[-2]) for row in table.rows}
-    assert told == {str(name): place + 1.0 for place, name in enumerate(names)}
-    assert "Jointly: what the network loses without the whole class." in rendered(found)
+    text = replace(text, whole_groups={"class": whole})
+    table = group_table(text, "class")
+    reported = {row.name: float(row.cells[-2]) for row in table.rows}
+    assert reported == {str(name): index + 1.0 for index, name in enumerate(names)}
+    assert "Jointly: what the network loses without the whole class." in rendered(text)
 
 
 def with_pairs(found, interaction):
@@ -63,21 +63,21 @@ def with_pairs(found, interaction):
 
 
 def test_pairs_are_shown_by_what_they_carry_together():
-    found = make_findings(digit_samples())
-    assert "They stand in for each other" not in rendered(found)
-    found = with_pairs(found, [-1.0, 0.5, -3.0, 0.0])
-    redundant, contrary = pair_cards(found)
+    result = make_findings(digit_samples())
+    assert "They stand in for each other" not in rendered(result)
+    result = with_pairs(result, [-1.0, 0.5, -3.0, 0.0])
+    redundant, contrary = pair_cards(result)
     assert [card.text.split()[3] for card in redundant] == ["2.5", "1.5"]
-    assert [side.id for side in redundant[0].sides] == [str(i) for i in found.samples.ids[4:6]]
+    assert [side.id for side in redundant[0].sides] == [str(i) for i in result.samples.ids[4:6]]
     (card,) = contrary
     assert card.text == "together 1.50 nats, 0.8 times their sum"
-    names, y = found.samples.class_names, found.samples.y
+    names, y = result.samples.class_names, result.samples.y
     assert [side.label for side in card.sides] == [names[y[2]], names[y[3]]]
-    assert [bool(side.verdict) for side in card.sides] == found.issues.is_issue[2:4].tolist()
-    page = rendered(found)
+    assert [bool(side.verdict) for side in card.sides] == result.issues.is_issue[2:4].tolist()
+    page = rendered(result)
     assert "They stand in for each other" in page and "They contradict each other" in page
     assert "together 5.00 nats, 2.5 times their sum" in page
-    pairs = json.loads(files(found, run_page(found))["summary.json"])["pairs"]
+    pairs = json.loads(files(result, run_page(result))["summary.json"])["pairs"]
     assert [row["interaction"] for row in pairs] == [-3.0, -1.0, 0.5, 0.0]
 
 
@@ -88,11 +88,11 @@ def test_the_verdict_says_who_informs_more_or_that_nobody_does():
     samples = replace(digit_samples(200), source=who)
 
     def verdict(values):
-        found = make_findings(samples, groups={"source": aggregate(values, who)})
-        return next(s for s in run_page(found).sections if s.anchor == "groups").blocks[0].text
+        result = make_findings(samples, groups={"source": aggregate(values, who)})
+        return next(s for s in run_page(result).sections if s.anchor == "groups").blocks[0].text
 
-    told = verdict(draw.exponential(1, 200) * (1 + 4 * (who == "b")))
-    assert told.startswith("They differ (Mann\u2013Whitney test by ranks, p < 0.001)")
-    assert "a random sample of source b informs more than a random one of the other in " in told
-    told = verdict(draw.exponential(1, 200))
-    assert told.startswith("The samples of one source inform no more than those of another (")
+    reported = verdict(draw.exponential(1, 200) * (1 + 4 * (who == "b")))
+    assert reported.startswith("They differ (Mann\u2013Whitney test by ranks, p < 0.001)")
+    assert "a random sample of source b informs more than a random one of the other in " in reported
+    reported = verdict(draw.exponential(1, 200))
+    assert reported.startswith("The samples of one source inform no more than those of another (")

@@ -29,8 +29,8 @@ from helpers.consistent import contradictions
 from helpers.findings import issues_of, make_findings, regression_samples, row_samples
 
 WORDS = {
-    "mend": "Mend suspected labels", "remove": "Remove suspects", "drop": "Drop half",
-    "balance": "Balance the classes by weights", "more": "Collect as many again",
+    "relabel": "Relabel suspected labels", "remove": "Remove suspects", "drop": "Drop half",
+    "balance": "Balance the classes by weights", "more": "double the data",
 }  # fmt: skip
 COST = {"drop": 250, "remove": 50, "more": -500}
 
@@ -47,13 +47,13 @@ def acts(*gains, metric="accuracy"):
     )
 
 
-MEND = ("relabel", 0.016, 0.007, 0.024, "better")
+RELABEL = ("relabel", 0.016, 0.007, 0.024, "better")
 DROP = ("drop", -0.001, -0.006, 0.004, "no difference")
 MORE = ("more", 0.0133, 0.0018, 0.0219, "")
-UNSURE = ("mend", 0.004, -0.002, 0.010, "no difference")
+UNSURE = ("relabel", 0.004, -0.002, 0.010, "no difference")
 BALANCE = ("balance", 0.021, 0.004, 0.038, "better")
 HARMLESS = ("balance", -0.01, -0.03, 0.01, "no difference")
-PERHAPS = ("mend", 0.012, 0.004, 0.028, "perhaps better")
+PERHAPS = ("relabel", 0.012, 0.004, 0.028, "perhaps better")
 
 
 def two_classes(n=400, n_flagged=0, level=-9.0):
@@ -85,7 +85,7 @@ def clean():
 
 ORIGIN = Origin({"data": "digits", "target": "y", "seed": 0, "noise": 0.0}, "")
 PAGES = {
-    "noisy digits": lambda: make_findings(acts=acts(MEND, DROP, MORE)),
+    "noisy digits": lambda: make_findings(acts=acts(RELABEL, DROP, MORE)),
     "noisy digits, unsure": lambda: make_findings(acts=acts(DROP, UNSURE)),
     "clean table": lambda: replace(clean(), acts=acts(HARMLESS)),
     "imbalanced table": lambda: replace(
@@ -135,21 +135,21 @@ def test_a_contradiction_is_noticed(planted):
 @pytest.mark.parametrize(
     ("row", "gain"),
     [
-        (MEND, "gains 1.6 points of accuracy (0.7 to 2.4)"),
+        (RELABEL, "gains 1.6 points of accuracy (0.7 to 2.4)"),
         (UNSURE, "may gain 0.4 points of accuracy (−0.2 to 1.0)"),
-        (("mend", -0.012, -0.02, -0.004, "worse"), "costs 1.2 points of accuracy (0.4 to 2.0)"),
-        (("mend", -0.003, -0.01, 0.004, "no difference"),
+        (("relabel", -0.012, -0.02, -0.004, "worse"), "costs 1.2 points of accuracy (0.4 to 2.0)"),
+        (("relabel", -0.003, -0.01, 0.004, "no difference"),
          "is not shown to help: −0.3 points of accuracy (−1.0 to 0.4)"),
     ],
 )  # fmt: skip
 def test_the_verdict_counts_states_the_gain_and_hedges(row, gain):
-    found = make_findings(acts=acts(DROP, row))
-    start = f"{found.issues.is_issue.sum()} of 500 labels are probably wrong; "
-    assert verdict(found).sentence == f"{start}correcting them {gain}."
-    pending = verdict(replace(found, acts=None, pending=PENDING))
+    result = make_findings(acts=acts(DROP, row))
+    start = f"{result.issues.is_issue.sum()} of 500 labels are probably wrong; "
+    assert verdict(result).sentence == f"{start}correcting them {gain}."
+    pending = verdict(replace(result, acts=None, pending=PENDING))
     assert pending.sentence == f"{start}what correcting them gains is being measured."
     assert pending.note == PENDING
-    assert verdict(replace(found, before=reviewed())).sentence == (
+    assert verdict(replace(result, before=reviewed())).sentence == (
         "Correcting 105 labels and removing 3 samples gained 2.4 points of accuracy (0.6 to 4.2)."
     )
     quiet = verdict(replace(clean(), acts=acts(HARMLESS, DROP))).sentence
@@ -180,8 +180,8 @@ def test_what_is_said_of_labels(labels, sentence, review):
 
 
 def test_at_most_three_cards_each_with_its_command():
-    found = make_findings(acts=acts(MEND, DROP, BALANCE, MORE), origin=ORIGIN)
-    told = verdict(found, "my report")
+    result = make_findings(acts=acts(RELABEL, DROP, BALANCE, MORE), origin=ORIGIN)
+    told = verdict(result, "my report")
     assert [card.kind for card in told.cards] == ["label errors", "action", "drop"]
     assert [card.command for card in told.cards] == [
         "datassay view 'my report'",
@@ -200,7 +200,7 @@ def test_at_most_three_cards_each_with_its_command():
 
 def test_commands_are_those_of_the_command_line():
     """Each is read by the command line itself; flipped labels are read by no other command."""
-    found = make_findings(acts=acts(MEND, BALANCE, DROP, MORE), facts={
+    result = make_findings(acts=acts(RELABEL, BALANCE, DROP, MORE), facts={
         "Command": "datassay score data.csv --out 'my scores'"})  # fmt: skip
     inputs = {
         "data": str(Path.cwd() / "my data.csv"),
@@ -211,7 +211,7 @@ def test_commands_are_those_of_the_command_line():
     lines = []
     for noise in (0.0, 0.1):
         origin = Origin(inputs | {"noise": noise}, "", noise)
-        told = verdict(replace(found, origin=origin))
+        told = verdict(replace(result, origin=origin))
         lines += [*told.commands, *(card.command for card in told.cards)]
         assert ("apply" in " ".join(told.commands)) == (not noise)
     assert any("'my data.csv' --drop a,b --log-target" in line for line in lines)
@@ -227,20 +227,20 @@ def test_reasons_to_doubt_stand_with_the_labels():
     score = np.r_[np.full(7, 3.0), np.full(193, -3.0)]
     y = (np.arange(200) < 20).astype(np.int64)
     samples = SampleSet(np.zeros((200, 1)), y, np.arange(200), ("no", "yes"))
-    found = make_findings(samples, issues=issues_of(samples, score), contests=())
-    (card,) = verdict(found).cards
+    result = make_findings(samples, issues=issues_of(samples, score), contests=())
+    (card,) = verdict(result).cards
     assert card.severity == "look" and "class “yes” more than a third (7 of 20)" in card.sentence
-    few = replace(found, issues=issues_of(samples, np.where(np.arange(200) < 6, 3.0, -3.0)))
+    few = replace(result, issues=issues_of(samples, np.where(np.arange(200) < 6, 3.0, -3.0)))
     assert verdict(few).cards[0].severity == "act"
 
 
 def test_an_interval_that_is_far_wider_does_not_flatten_the_others():
     wide = ("balance", -0.038, -0.145, 0.069, "no difference")
-    figure = acts_figure(acts(MEND, DROP, UNSURE, wide))
+    figure = acts_figure(acts(RELABEL, DROP, UNSURE, wide))
     least, most = figure.layout.xaxis.range
     assert least < -3.8 and -5 < least and 2.4 < most < 4
     assert "the longest intervals go on" in figure.layout.xaxis.title.text
-    assert "go on" not in acts_figure(acts(MEND, DROP, UNSURE)).layout.xaxis.title.text
+    assert "go on" not in acts_figure(acts(RELABEL, DROP, UNSURE)).layout.xaxis.title.text
 
 
 def test_numbers_read_well():

@@ -60,11 +60,11 @@ def test_sample_writes_its_files_which_can_be_loaded_again(tmp_path):
         assert word in words(result)
     for step in ("Label points", "Derivatives", "Sample again", "Training networks"):
         assert step in result.stderr
-    said = summary(out)
-    assert said["comparison"]["designs"] == ["uniform", "Taylor-based"]
-    assert np.shape(said["comparison"]["largest"]) == (2, 2)
-    assert said["bounds"][0]["lipschitz"] == 0
-    assert said["acceptance"] <= 1
+    summary_ = summary(out)
+    assert summary_["comparison"]["designs"] == ["uniform", "Taylor-based"]
+    assert np.shape(summary_["comparison"]["largest"]) == (2, 2)
+    assert summary_["bounds"][0]["lipschitz"] == 0
+    assert summary_["acceptance"] <= 1
     table = columns(out / "samples.parquet")
     assert list(table) == ["x", "f", "is_new", "taylor_index"]
     assert sum(table["is_new"]) == 6
@@ -82,9 +82,9 @@ def test_a_function_of_ones_own(here):
     assert "finite derivatives" in words(result)
     table = columns(here / "mine/samples.parquet")
     assert list(table) == ["x0", "x1", "f0", "f1", "is_new", "taylor_index"]
-    said = summary("mine")
-    assert said["comparison"] is None
-    assert said["bounds"] is None
+    summary_ = summary("mine")
+    assert summary_["comparison"] is None
+    assert summary_["bounds"] is None
     page = (here / "mine/index.html").read_text()
     assert 'data-figure="index"' in page
     assert "Does it help here" not in page

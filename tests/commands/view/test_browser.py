@@ -38,15 +38,15 @@ def wide(browser):
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
-    place = tmp_path_factory.mktemp("digits")
-    return scored(place / "run", blobs(place, 600, "digits"))
+    path = tmp_path_factory.mktemp("digits")
+    return scored(path / "run", blobs(path, 600, "digits"))
 
 
 @pytest.fixture(params=["npz", "table", "numbers"], scope="module")
 def each_kind(request, tmp_path_factory):
-    place, kind = tmp_path_factory.mktemp(request.param), request.param
+    path, kind = tmp_path_factory.mktemp(request.param), request.param
     inputs = {"table": {"ids": "key", "source": "shop"}}.get(kind, {})
-    return scored(place / "run", blobs(place, 90, kind), **inputs)
+    return scored(path / "run", blobs(path, 90, kind), **inputs)
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def test_thirty_by_keys_then_killed_then_back(browser, digits, tmp_path):
     with viewing(digits) as (process, url):
         ready(browser, url)
         expected = review(browser)
-        counted, place = part(browser, "count"), shown_id(browser)
+        counted, position = part(browser, "count"), shown_id(browser)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         held = in_file(digits)
@@ -113,22 +113,22 @@ def test_thirty_by_keys_then_killed_then_back(browser, digits, tmp_path):
     with viewing(digits) as (process, url):
         ready(browser, url)
         until(browser, LEARNED)
-        assert part(browser, "count") == counted and shown_id(browser) == place
+        assert part(browser, "count") == counted and shown_id(browser) == position
         focus(browser)
         press(browser, "z")  # what was decided together is taken back together
         until(browser, SAVED)
         assert in_file(digits) == expected
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=30)[0]
+        message = process.communicate(timeout=30)[0]
         assert process.returncode == 0
-        assert f"28 decisions lie in {digits / 'decisions.parquet'}." in said
-        assert "Next: datassay apply " in said
+        assert f"28 decisions lie in {digits / 'decisions.parquet'}." in message
+        assert "Next: datassay apply " in message
     data = digits.parent / "digits.npz"
     succeed("apply", data, digits / "decisions.parquet", "--out", tmp_path / "clean")
     assert_carried_out(data, expected, tmp_path / "clean")
     again = ("--before", digits, "--model", "linear", "--budget", 8, "--out", tmp_path / "after")
-    said = succeed("run", tmp_path / "clean", *again).stdout
-    assert "points" in said and "held-out" in said
+    message = succeed("run", tmp_path / "clean", *again).stdout
+    assert "points" in message and "held-out" in message
     page = (tmp_path / "after" / "index.html").read_text(encoding="utf-8")
     assert 'id="before"' in page
     assert severe(browser) == []

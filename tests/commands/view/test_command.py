@@ -16,8 +16,8 @@ from helpers.reviews import blobs, scored, session_of, viewing
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    place = tmp_path_factory.mktemp("view")
-    return scored(place / "run", blobs(place))
+    path = tmp_path_factory.mktemp("view")
+    return scored(path / "run", blobs(path))
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def test_a_read_only_folder_leaves_decisions_to_the_browser(run, monkeypatch):
     monkeypatch.setattr(module, "_unwritable", lambda folder: "Read-only file system")
     session = session_of(run)
     assert not session.samples()["writable"]
-    said = " ".join(_beginning(session))
-    assert "cannot be written (Read-only file system): the browser keeps the decisions" in said
+    message = " ".join(_beginning(session))
+    assert "cannot be written (Read-only file system): the browser keeps the decisions" in message
 
 
 def test_scoring_again_into_the_folder_keeps_the_decisions(run, made):

@@ -16,8 +16,8 @@ KEEP = {"row": 3, "decision": "keep", "when": WHEN, "seen": 0.5}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("served")
-    return scored(place / "run", blobs(place))
+    path = tmp_path_factory.mktemp("served")
+    return scored(path / "run", blobs(path))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_every_answer_says_what_a_browser_may_not_do(server, path):
 
 def test_only_this_machine_can_connect(server):
     assert server.server_address[0] == "127.0.0.1"
-    others = {found[4][0] for found in socket.getaddrinfo(socket.gethostname(), 0)}
+    others = {result[4][0] for result in socket.getaddrinfo(socket.gethostname(), 0)}
     for address in others - {"127.0.0.1", "::1"}:
         with pytest.raises(OSError), socket.create_connection((address, server.server_port), 1):
             pass
@@ -97,14 +97,14 @@ def test_a_post_from_another_site_is_refused(server):
      "/api/details?at=../../etc/passwd", "/api/pictures?at=/etc/passwd", "/.datassay.json"],
 )  # fmt: skip
 def test_no_path_of_the_disk_can_be_asked_for(server, path):
-    status, said, _ = ask(server, path)
-    assert status == 404 and set(said) == {"error"}
+    status, predicted, _ = ask(server, path)
+    assert status == 404 and set(predicted) == {"error"}
 
 
-@pytest.mark.parametrize("at", ["90", "999999999", "-1", "", "1,", "a", "1e3", "0x1", "٣", "1 "])
-def test_an_unknown_sample_is_not_found(server, at):
-    assert ask(server, f"/api/details?at={quote(at)}")[0] == 404
-    assert ask(server, f"/api/pictures?at={quote(at)}")[0] == 404
+@pytest.mark.parametrize("index", ["90", "999999999", "-1", "", "1,", "a", "1e3", "0x1", "٣", "1 "])
+def test_an_unknown_sample_is_not_found(server, index):
+    assert ask(server, f"/api/details?at={quote(index)}")[0] == 404
+    assert ask(server, f"/api/pictures?at={quote(index)}")[0] == 404
 
 
 def test_not_too_many_samples_at_once(server):
@@ -123,8 +123,8 @@ def test_a_huge_message_is_refused_unread(server):
         raw.sendall(head.encode())
         assert raw.recv(1000).startswith(b"HTTP/1.1 413 ")
     for length in ("-1", "1e9", "x", ""):
-        said = ask(server, "/api/decisions", b"{}", Content_Length=length)
-        assert said[0] == 411
+        predicted = ask(server, "/api/decisions", b"{}", Content_Length=length)
+        assert predicted[0] == 411
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_a_huge_message_is_refused_unread(server):
      b'{"changes": [{"row": NaN, "decision": "keep"}]}'],
 )  # fmt: skip
 def test_what_is_no_message_is_refused(server, body):
-    status, said, _ = ask(server, "/api/decisions", body)
-    assert status in {400, 404} and said["error"]
+    status, predicted, _ = ask(server, "/api/decisions", body)
+    assert status in {400, 404} and predicted["error"]
     assert decided(server) == 0
 
 

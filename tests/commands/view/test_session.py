@@ -17,8 +17,8 @@ WHEN = "2026-11-23T09:00:00+00:00"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("session")
-    return scored(place / "run", blobs(place))
+    path = tmp_path_factory.mktemp("session")
+    return scored(path / "run", blobs(path))
 
 
 @pytest.fixture

@@ -78,12 +78,12 @@ def test_it_writes_its_files_and_names_the_page_last(written):
     for word in ("no weights", "local variance", "class-balanced", "95 % interval", "heaviest"):
         assert word in result.stdout
     assert "Train with and without weights" in result.stderr
-    said = summary(out)
-    names = [row["weighting"] for row in said["gain"]]
+    summary_ = summary(out)
+    names = [row["weighting"] for row in summary_["gain"]]
     assert names == ["no weights", "local variance", "class-balanced"]
-    assert said["seeds"] == 2
-    assert said["neighbors"]["space"] == "the standardised inputs, 2 columns"
-    kinds = [told["kind"] for told in said["advice"]]
+    assert summary_["seeds"] == 2
+    assert summary_["neighbors"]["space"] == "the standardised inputs, 2 columns"
+    kinds = [reported["kind"] for reported in summary_["advice"]]
     assert kinds == ["weights", "does it help", "labels", "contest"]
 
 
@@ -103,12 +103,12 @@ def test_weights_join_back_by_id_and_have_mean_one(data, written):
     assert weight == pytest.approx(expected / expected.mean())
     agree = np.array(table["neighbor_agreement"])
     assert (agree[variance == 0] == 1).all()
-    said = summary(out)
-    assert said["concentration"]["constant"] == (variance == 0).sum()
+    summary_ = summary(out)
+    assert summary_["concentration"]["constant"] == (variance == 0).sum()
     effective = weight.sum() ** 2 / (weight**2).sum()
-    assert said["concentration"]["effective"] == pytest.approx(effective)
-    heaviest = np.sort(weight)[::-1][: said["counts"]["heaviest"]].sum() / weight.sum()
-    assert said["concentration"]["heaviest_share"] == pytest.approx(heaviest)
+    assert summary_["concentration"]["effective"] == pytest.approx(effective)
+    heaviest = np.sort(weight)[::-1][: summary_["counts"]["heaviest"]].sum() / weight.sum()
+    assert summary_["concentration"]["heaviest_share"] == pytest.approx(heaviest)
 
 
 def test_the_same_seed_gives_the_same_table(here, written):
@@ -119,11 +119,11 @@ def test_the_same_seed_gives_the_same_table(here, written):
 def test_features_of_a_network_and_a_search(here):
     args = [*QUICK, "--features", "model", "--tune", 2, "--out", "out"]
     succeed("weigh", "classes.npz", *args)
-    said = summary()
-    assert said["neighbors"]["space"] == "what enters the network's last layer, 8 features"
-    assert len(said["search"]["trials"]) == 2
-    assert said["neighbors"]["k"] == said["search"]["n_neighbors"]
-    assert said["settings"]["max_ratio"] == said["search"]["max_ratio"]
+    summary_ = summary()
+    assert summary_["neighbors"]["space"] == "what enters the network's last layer, 8 features"
+    assert len(summary_["search"]["trials"]) == 2
+    assert summary_["neighbors"]["k"] == summary_["search"]["n_neighbors"]
+    assert summary_["settings"]["max_ratio"] == summary_["search"]["max_ratio"]
     assert "last layer is trained afresh" in Path("out/index.html").read_text()
 
 
@@ -135,19 +135,19 @@ OTHERS = {method: ["classes.npz", "--method", method] for method in METHODS} | {
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_other_weightings(here, name):
     succeed("weigh", *OTHERS[name], *QUICK, "--seeds", 0, "--out", "out")
-    said, table = summary(), columns("out/weights.parquet")
-    assert said["gain"] is None and np.mean(table["sample_weight"]) == pytest.approx(1)
-    assert said["method"] == ("local_variance" if name == "density" else name)
+    summary_, table = summary(), columns("out/weights.parquet")
+    assert summary_["gain"] is None and np.mean(table["sample_weight"]) == pytest.approx(1)
+    assert summary_["method"] == ("local_variance" if name == "density" else name)
     assert ("neighbor_mean" in table) != ("class_name" in table)
-    assert said["settings"].get("density_clip") == (10 if name == "density" else None)
+    assert summary_["settings"].get("density_clip") == (10 if name == "density" else None)
 
 
 def test_noise_is_told_and_its_weight_known(here):
     args = [*QUICK, "--neighbors", 20, "--noise", 0.1, "--seeds", 0, "--out", "out"]
     succeed("weigh", "classes.npz", *args)
-    said = summary()
-    assert said["counts"]["known_label_errors"] == 10
-    labels = next(a for a in said["advice"] if a["kind"] == "labels")
+    summary_ = summary()
+    assert summary_["counts"]["known_label_errors"] == 10
+    labels = next(a for a in summary_["advice"] if a["kind"] == "labels")
     assert labels["severity"] in {"look", "act"}
     assert "The truth is known here" in labels["sentence"]
     assert "datassay run" in labels["sentence"]
@@ -169,10 +169,10 @@ def test_given_weights_are_not_trained_again(here):
     assert re.search(r"weights of net\.pt, SHA-256 [0-9a-f]{16}$", model)
     one, other = torch.load("net.pt"), build_model("mlp:width=8", train, seed=6).state_dict()
     torch.save({"model": one, "ema": other}, "two.pt")
-    told = "two.pt holds several state dicts of this network: 'model' was taken, not 'ema'"
+    message = "two.pt holds several state dicts of this network: 'model' was taken, not 'ema'"
     for name, is_told in (("two.pt", True), ("two.pt::ema", False)):
         result = succeed("weigh", "classes.npz", *QUICK, "--weights", name, "--out", name[-3:])
-        assert (told in words(result)) == is_told
+        assert (message in words(result)) == is_told
 
 
 @pytest.mark.parametrize("task", ["classes", "numbers"])
@@ -216,30 +216,30 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
 
 
 def test_agreement_and_doubt_by_hand():
-    found = weighed()
-    y = found.samples.y
-    x = found.samples.x
+    result = weighed()
+    y = result.samples.y
+    x = result.samples.x
     distance = ((x[:, None] - x[None]) ** 2).sum(2)
     near = np.argsort(distance, 1, kind="stable")[:, 1:K]
     share = (y[near] == y[:, None]).mean(1)
-    assert found.near.agreement == pytest.approx(share)
-    assert found.near.counts.sum(1).tolist() == [K - 1] * 160
-    assert (found.near.is_doubtful == (share < 0.2)).all()
-    theirs = found.samples.source != "<u>ours"
-    assert found.near.is_doubtful[theirs].mean() > 0.6
-    labels = next(a for a in page_of(found).advice if a.kind == "labels")
-    order = [i for i in found.order if found.near.is_doubtful[i]]
-    assert labels.ids == tuple(found.samples.ids[order[:10]])
+    assert result.near.agreement == pytest.approx(share)
+    assert result.near.counts.sum(1).tolist() == [K - 1] * 160
+    assert (result.near.is_doubtful == (share < 0.2)).all()
+    theirs = result.samples.source != "<u>ours"
+    assert result.near.is_doubtful[theirs].mean() > 0.6
+    labels = next(a for a in page_of(result).advice if a.kind == "labels")
+    order = [i for i in result.order if result.near.is_doubtful[i]]
+    assert labels.ids == tuple(result.samples.ids[order[:10]])
     assert labels.severity == "act"
 
 
 def test_targets_far_from_their_neighbours_are_doubtful():
-    found = weighed(regression=True)
-    y = found.samples.y.copy()
-    i = int(np.abs(found.samples.x[:, 0] - 1).argmin())
+    result = weighed(regression=True)
+    y = result.samples.y.copy()
+    i = int(np.abs(result.samples.x[:, 0] - 1).argmin())
     y[i] += 1000
-    train = replace(found.samples, y=y)
-    other = replace(found, samples=train, local=local_variance(train.x, y, K))
+    train = replace(result.samples, y=y)
+    other = replace(result, samples=train, local=local_variance(train.x, y, K))
     assert other.near.is_doubtful[i]
     assert other.near.mean[i, 0] < 200
     assert other.near.is_doubtful.sum() < 8
@@ -254,50 +254,50 @@ def test_targets_far_from_their_neighbours_are_doubtful():
     ],
 )
 def test_it_says_whether_the_weights_help(change, severity, words):
-    found = replace(weighed(), gain=gain((0.0, change)))
-    told = next(a for a in page_of(found).advice if a.kind == "does it help")
-    assert told.severity == severity
-    assert told.headline.startswith(words)
-    shown = found.gain.difference(1)
-    assert interval_text(*shown, "accuracy") in told.sentence
-    page = page_of(found)
+    text = replace(weighed(), gain=gain((0.0, change)))
+    reported = next(a for a in page_of(text).advice if a.kind == "does it help")
+    assert reported.severity == severity
+    assert reported.headline.startswith(words)
+    shown = text.gain.difference(1)
+    assert interval_text(*shown, "accuracy") in reported.sentence
+    page = page_of(text)
     assert "class-balanced weights, is left out" in render(page)
     assert {f.name for f in page.figures} == {"weights", "share", "gain", "boundary"}
-    without = page_of(replace(found, gain=None, boundary=None))
+    without = page_of(replace(text, gain=None, boundary=None))
     assert {f.name for f in without.figures} == {"weights", "share"}
 
 
 def test_the_baseline_is_told_honestly():
-    found = replace(weighed(), gain=gain((0.0, 0.01, 0.05)))
-    contest = page_of(found).advice[-1]
+    text = replace(weighed(), gain=gain((0.0, 0.01, 0.05)))
+    contest = page_of(text).advice[-1]
     assert (contest.kind, contest.severity) == ("contest", "look")
     assert "local variance does worse" in contest.sentence
-    rows = next(b for b in page_of(found).blocks if isinstance(b, Table)).rows
+    rows = next(b for b in page_of(text).blocks if isinstance(b, Table)).rows
     assert [row.name for row in rows] == ["no weights", "local variance", "class-balanced"]
     assert rows[2].cells[-1] == "better"
 
 
 def test_the_heaviest_and_the_lightest_are_shown():
-    found = weighed()
-    shown = gallery(found).cards
+    result = weighed()
+    shown = gallery(result).cards
     heaviest = [c.id for c in shown if "heaviest" in c.views]
-    assert heaviest == [str(i) for i in found.samples.ids[found.order[:80]]]
+    assert heaviest == [str(i) for i in result.samples.ids[result.order[:80]]]
     lightest = {c.id for c in shown if "lightest" in c.views}
-    assert lightest == {str(i) for i in found.samples.ids[found.order[::-1][:48]]}
+    assert lightest == {str(i) for i in result.samples.ids[result.order[::-1][:48]]}
     assert not lightest & set(heaviest)
     first = shown[0]
-    counts = found.near.counts[found.order[0]]
+    counts = result.near.counts[result.order[0]]
     assert all(f"{NAMES[c]} (×{counts[c]})" in first.figures[1][0] for c in range(2) if counts[c])
 
 
 def test_equal_weights_are_called_so():
-    found = weighed()
-    n = len(found.samples)
-    even = SampleWeights(np.full(n, 1 / n), found.samples.ids, "class_balanced")
-    found = replace(found, weights=even, gain=None, method="class-balanced")
-    assert page_of(found).advice[0].headline == "All weights are equal"
-    assert concentration(found)["effective"] == pytest.approx(n)
-    assert "mean 1" in render(page_of(found))
+    text = weighed()
+    n = len(text.samples)
+    even = SampleWeights(np.full(n, 1 / n), text.samples.ids, "class_balanced")
+    text = replace(text, weights=even, gain=None, method="class-balanced")
+    assert page_of(text).advice[0].headline == "All weights are equal"
+    assert concentration(text)["effective"] == pytest.approx(n)
+    assert "mean 1" in render(page_of(text))
 
 
 def test_other_samples_than_those_weighed_are_refused():

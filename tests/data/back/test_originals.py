@@ -28,8 +28,8 @@ def given_back(data, out, *, relabel=(), remove=(), chosen=Choices(), link=True)
     of = original(data, chosen, link=link)
     keep, y = np.ones(len(of.ids), dtype=bool), of.y.copy()
     keep[list(remove)] = False
-    for place, label in dict(relabel).items():
-        y[place] = of.class_names.index(label) if of.class_names else label
+    for position, label in dict(relabel).items():
+        y[position] = of.class_names.index(label) if of.class_names else label
     out.mkdir(exist_ok=True)
     ids = of.write(out, keep, y)
     return out / of.file if of.file else out, ids.tolist()

@@ -49,8 +49,8 @@ def kind(values, **options):
     ],
 )
 def test_rules(values, read_as, note):
-    found = kind(list(values))
-    assert found.read_as == read_as and note in found.note
+    result = kind(list(values))
+    assert result.read_as == read_as and note in result.note
 
 
 def test_the_rules_do_not_depend_on_the_order_of_the_rows():

@@ -50,7 +50,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def lost(before: dict[str, bytes], folder: Path) -> str | None:
-    """The first of these files of the user's that is gone or changed."""
+    """The first of these files of the user's that is removed or changed."""
     after = contents(folder)
     return next((f"lost: {f}" for f, content in before.items() if after.get(f) != content), None)
 
@@ -101,7 +101,7 @@ def write_csv(path: Path, lines: list[list[str]]) -> Path:
     return path
 
 
-def loading(path: str, kept: Path, **settings: Any) -> Callable[[], object]:
+def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
     """The work of loading data; what was read is kept, what is refused ends as a command does."""
 
     def work() -> None:
@@ -124,6 +124,6 @@ def loading(path: str, kept: Path, **settings: Any) -> Callable[[], object]:
             }
             for s in sets
         ]
-        kept.write_bytes(pickle.dumps(facts))
+        stored.write_bytes(pickle.dumps(facts))
 
     return work

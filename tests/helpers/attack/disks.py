@@ -28,12 +28,12 @@ def case(draw: random.Random, folder: Path) -> Case:
     name = draw.choice(["score", "score", "partition", "polynomial"])
     kind = draw.choice([_full, _full, _stream, _stream, _other_user, _not_ours, _not_ours, _inputs])
     arguments = [*PLAIN[name], "--out", "out"]
-    before, said = kind(draw, folder, name, arguments)
+    before, predicted = kind(draw, folder, name, arguments)
     mine = contents(folder)
 
     def judge(ended: Attempt) -> str | None:
-        if gone := lost(mine, folder):
-            return gone
+        if removed := lost(mine, folder):
+            return removed
         new = [f for f in contents(folder) if f not in mine]
         whole = (folder / arguments[-1] / "index.html").exists()
         if ended.status and not whole and any(not f.startswith("store") for f in new):
@@ -44,7 +44,7 @@ def case(draw: random.Random, folder: Path) -> Case:
 
     statuses = frozenset({1, 120, -signal.SIGPIPE}) if kind is _stream else frozenset()
     work = executed(arguments) if kind is _stream else command(arguments)
-    return Case(f"{name} {said}", work, judge, statuses, before=before)
+    return Case(f"{name} {predicted}", work, judge, statuses, before=before)
 
 
 def _full(draw, folder, name, arguments):
@@ -122,15 +122,15 @@ def _not_ours(draw, folder, name, arguments):
 def _inputs(draw, folder, name, arguments):
     """The user's table has the name of a result, and lies where the results would go."""
     (folder / "out").mkdir()
-    place = (
+    path = (
         folder / "out" / draw.choice(["scores.parquet", "summary.json", "index.html", "data.csv"])
     )
-    (folder / "data.csv").rename(place)
-    if place.suffix == ".parquet":
+    (folder / "data.csv").rename(path)
+    if path.suffix == ".parquet":
         import pyarrow.csv
         import pyarrow.parquet as pq
 
-        pq.write_table(pyarrow.csv.read_csv(place), place)
+        pq.write_table(pyarrow.csv.read_csv(path), path)
     how = draw.choice(["out", "./out/../out", str(folder / "out")])
-    arguments[1] = os.path.join(how, place.name)
-    return (lambda: None), f"reading {place.name} from the folder of the results"
+    arguments[1] = os.path.join(how, path.name)
+    return (lambda: None), f"reading {path.name} from the folder of the results"

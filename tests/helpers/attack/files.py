@@ -21,15 +21,15 @@ def case(draw: random.Random, folder: Path) -> Case:
     """One file or folder that is to be loaded."""
     kind = draw.choice([_archive, _archive, _idx, _images, _images, _places])
     name, path = kind(draw, folder)
-    kept = folder.parent / "loaded.pickle"
-    kept.unlink(missing_ok=True)
-    return Case(name, loading(path, kept), lambda ended: _judged(ended, kept, folder / path))
+    stored = folder.parent / "loaded.pickle"
+    stored.unlink(missing_ok=True)
+    return Case(name, loading(path, stored), lambda ended: _judged(ended, stored, folder / path))
 
 
-def _judged(ended: Attempt, kept: Path, path: Path) -> str | None:
+def _judged(ended: Attempt, stored: Path, path: Path) -> str | None:
     if ended.status:
         return None
-    sets = pickle.loads(kept.read_bytes())  # our own, of a moment ago
+    sets = pickle.loads(stored.read_bytes())  # our own, of a moment ago
     n = sum(len(s["x"]) for s in sets)
     if path.is_dir() and not list(path.glob("*idx*")):
         images = [f for f in path.rglob("*") if f.suffix in {".png", ".jpg", ".bmp", ".ppm"}]
@@ -172,11 +172,11 @@ def _circle(draw, root, one):
 
 
 def _deep(draw, root, one):
-    place = one.parent
+    path = one.parent
     for k in range(60):
-        place = place / f"d{k}"
-    place.mkdir(parents=True)
-    one.rename(place / one.name)
+        path = path / f"d{k}"
+    path.mkdir(parents=True)
+    one.rename(path / one.name)
 
 
 def _other_size(draw, root, one):
@@ -194,8 +194,8 @@ def _deep_colour(draw, root, one):
 
 def _odd_name(draw, root, one):
     names = [b"\xff\xfe", b"a\nb", b"\x1b[31m", b"<img src=x onerror=alert(1)>", b"x" * 240, b" "]
-    place = os.fsencode(one.parent)
-    os.rename(os.fsencode(one), place + b"/" + draw.choice(names) + os.fsencode(one.suffix))
+    position = os.fsencode(one.parent)
+    os.rename(os.fsencode(one), position + b"/" + draw.choice(names) + os.fsencode(one.suffix))
 
 
 def _odd_class(draw, root, one):
@@ -226,12 +226,12 @@ def _places(draw: random.Random, folder: Path) -> tuple[str, str]:
         os.mkfifo(path)
     elif name == "socket":
         listening = socket.socket(socket.AF_UNIX)
-        place = os.getcwd()
+        position = os.getcwd()
         os.chdir(folder)  # a socket's path is short
         try:
             listening.bind(path.name)
         finally:
-            os.chdir(place)
+            os.chdir(position)
             listening.close()
     elif name == "folder":
         path.mkdir()

@@ -156,14 +156,14 @@ def case(draw: random.Random, folder: Path) -> Case:
 
 def _plain(folder: Path) -> Path:
     """Scores of the network that computes as `SAME`, made once."""
-    kept = folder.parent / "plain"
-    if not kept.exists():
+    stored = folder.parent / "plain"
+    if not stored.exists():
         text = HEAD.format(forward=SAME[0], make="return Own()")
         (folder / "plain_network.py").write_text(text)
-        arguments = ["score", "data.csv", "--model", "plain_network:make", "--out", str(kept)]
+        arguments = ["score", "data.csv", "--model", "plain_network:make", "--out", str(stored)]
         ended = attempt(command(arguments), folder)
         assert ended.status == 0, ended.err
-    return kept
+    return stored
 
 
 def _own(draw: random.Random, folder: Path, planted: Path) -> tuple[str, list[str]]:

@@ -79,12 +79,12 @@ def case(draw: random.Random, folder: Path) -> Case:
     before = contents(folder)
 
     def judge(ended: Attempt) -> str | None:
-        if gone := lost(before, folder):
-            return gone
+        if removed := lost(before, folder):
+            return removed
         texts = [ended.out, ended.err]
         texts += [text.decode("utf-8", "replace") for text in contents(folder).values()]
-        places = {"--store", "--out", "--data", "--model", "--weights", "--index"} & {*arguments}
-        if places and any(secret in text for secret in SECRETS for text in texts):
+        positions = {"--store", "--out", "--data", "--model", "--weights", "--index"} & {*arguments}
+        if positions and any(secret in text for secret in SECRETS for text in texts):
             return "secret shown"
         return _strict_json(folder)
 

@@ -66,13 +66,13 @@ const done = arguments[0];
 def case(draw: random.Random, folder: Path) -> Case:
     """A table with payloads for names, texts and values, through one command to its page."""
     lines = table(draw)
-    places = draw.sample(["ids", "label", "column", "category", "text", "file", "source"], 3)
-    words = {place: draw.choice(PAYLOADS) for place in places}
+    positions = draw.sample(["ids", "label", "column", "category", "text", "file", "source"], 3)
+    words = {index: draw.choice(PAYLOADS) for index in positions}
     columns = {"ids": 0, "category": 4, "text": 5, "label": 6}
-    for place, word in words.items():
-        if place in columns:
+    for position, word in words.items():
+        if position in columns:
             for k, row in enumerate(lines[1:]):
-                row[columns[place]] += word if place != "ids" or k % 2 else ""
+                row[columns[position]] += word if position != "ids" or k % 2 else ""
     lines[0][1] = words.get("column", "age")
     name = words.get("file", "data").replace("/", "\u2215")[:60] + ".csv"
     write_csv(folder / name, lines)
@@ -96,12 +96,12 @@ def _opened(page: Path) -> str | None:
     browser = _browser()
     browser.get(page.resolve().as_uri())
     seen = browser.execute_async_script(HOVER)
-    told = [entry["message"] for entry in severe(browser)]
+    reported = [entry["message"] for entry in severe(browser)]
     if seen["ran"]:
         return "a script ran"
     if seen["foreign"]:
         return "an element of the user's is in the page"
-    return f"console: {told[0][:200]}" if told else None
+    return f"console: {reported[0][:200]}" if reported else None
 
 
 @functools.cache

@@ -19,8 +19,8 @@ PLAIN = [
 
 def case(draw: random.Random, folder: Path) -> Case:
     """A run whose store was finished, and then damaged."""
-    kept = _finished(folder.parent / "finished")
-    shutil.copytree(kept / "store", folder / "store", symlinks=True)
+    stored = _finished(folder.parent / "finished")
+    shutil.copytree(stored / "store", folder / "store", symlinks=True)
     victim = folder / "mine.txt"
     victim.write_text("a file of the user")
     files = sorted(f for f in (folder / "store").rglob("*") if f.is_file())
@@ -36,7 +36,7 @@ def case(draw: random.Random, folder: Path) -> Case:
             return "lost: a file of the user"
         if arguments[3] != PLAIN[3]:
             return None if ended.status == 2 else "a store of another model was taken"
-        return None if ended.status else different(kept / "report", folder / "report")
+        return None if ended.status else different(stored / "report", folder / "report")
 
     name = f"{damage.__name__.strip('_')} {file.relative_to(folder)}"
     return Case(name, command(arguments), judge)

@@ -39,17 +39,17 @@ def case(draw: random.Random, folder: Path) -> Case:
             lines = change(draw, lines)
         path = _written(draw, folder, lines)
     name = " and ".join(change.__name__.strip("_") for change in changes)
-    kept = folder.parent / "loaded.pickle"
-    kept.unlink(missing_ok=True)
-    work = loading(path.name, kept, target=target, ids=ids)
-    return Case(f"{path.suffix} {name}", work, lambda ended: _judged(ended, kept, path))
+    stored = folder.parent / "loaded.pickle"
+    stored.unlink(missing_ok=True)
+    work = loading(path.name, stored, target=target, ids=ids)
+    return Case(f"{path.suffix} {name}", work, lambda ended: _judged(ended, stored, path))
 
 
-def _judged(ended: Attempt, kept: Path, path: Path) -> str | None:
+def _judged(ended: Attempt, stored: Path, path: Path) -> str | None:
     """Every number of the file that loaded is the number that loaded, and none was left out."""
     if ended.status or path.suffix != ".csv":
         return None
-    sets = pickle.loads(kept.read_bytes())  # our own, of a moment ago
+    sets = pickle.loads(stored.read_bytes())  # our own, of a moment ago
     text = path.read_bytes()
     try:
         text = text.decode("utf-16" if text[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
@@ -66,8 +66,8 @@ def _judged(ended: Attempt, kept: Path, path: Path) -> str | None:
         return f"silent: {len(ids)} of {len(rows)} rows"
     keys = [row[0] for row in rows]
     rows = [rows[int(i) if ids.dtype.kind == "i" else keys.index(str(i))] for i in ids]
-    for place, name in enumerate(header):
-        values = [_number(row[place]) if place < len(row) else None for row in rows]
+    for index, name in enumerate(header):
+        values = [_number(row[index]) if index < len(row) else None for row in rows]
         kind, missing = read[name]
         numeric = sum(v is not None and np.isfinite(v) for v in values)
         if name in names:
@@ -102,7 +102,7 @@ def _written(draw: random.Random, folder: Path, lines: list[list[str]]) -> Path:
         return write_csv(folder / "table.csv", lines)
     width = len(lines[0])
     rows = [[*line, *[None] * width][:width] for line in lines[1:]]
-    columns = [_typed([row[place] for row in rows]) for place in range(width)]
+    columns = [_typed([row[index] for row in rows]) for index in range(width)]
     path = folder / "table.parquet"
     pq.write_table(pa.table(dict(zip(lines[0], columns, strict=True))), path)
     if draw.random() < 0.3:
@@ -133,9 +133,9 @@ def _nasty_cell(draw, lines):
 
 
 def _nasty_column(draw, lines):
-    place, word = draw.randrange(7), draw.choice(NASTY[:9])
+    position, word = draw.randrange(7), draw.choice(NASTY[:9])
     for k, row in enumerate(lines[1:]):
-        row[place] = f"{word}{k % 3}"
+        row[position] = f"{word}{k % 3}"
     return lines
 
 
@@ -146,23 +146,23 @@ def _missing(draw, lines):
 
 
 def _constant(draw, lines):
-    place = draw.randrange(7)
+    position = draw.randrange(7)
     for row in lines[2:]:
-        row[place] = lines[1][place]
+        row[position] = lines[1][position]
     return lines
 
 
 def _scaled(draw, lines):
-    scale, place = draw.choice([1e-150, 1e-40, 1e30, 1e38, 1e300]), draw.choice(NUMBERS)
+    scale, position = draw.choice([1e-150, 1e-40, 1e30, 1e38, 1e300]), draw.choice(NUMBERS)
     for row in lines[1:]:
-        row[place] = repr(scale * (_number(row[place]) or 0.0))
+        row[position] = repr(scale * (_number(row[position]) or 0.0))
     return lines
 
 
 def _offset(draw, lines):
-    place = draw.choice(NUMBERS)
+    position = draw.choice(NUMBERS)
     for row in lines[1:]:
-        row[place] = str(1_700_000_000_000_000_000 + draw.randrange(100))
+        row[position] = str(1_700_000_000_000_000_000 + draw.randrange(100))
     return lines
 
 
@@ -249,9 +249,9 @@ def _damaged(draw, content):
 
 
 def _inserted(draw, content):
-    place = draw.randrange(len(content))
+    position = draw.randrange(len(content))
     more = draw.choice([b"\x00", b"\xff", b'"', b"\r", b"\xed\xa0\x80", b"\xef\xbb\xbf", b",,,,"])
-    return content[:place] + more + content[place:]
+    return content[:position] + more + content[position:]
 
 
 def _other_lines(draw, content):

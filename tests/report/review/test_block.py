@@ -33,9 +33,9 @@ def data_of(page):
 def test_the_page_holds_the_most_suspect_and_no_more():
     samples = digit_samples(600)
     score = np.linspace(-1, 2, 600)
-    found = make_findings(samples, issues=issues_of(samples, score))
-    assert found.issues.is_issue.sum() > MOST_IN_PAGE
-    data = data_of(render(run_page(found)))
+    result = make_findings(samples, issues=issues_of(samples, score))
+    assert result.issues.is_issue.sum() > MOST_IN_PAGE
+    data = data_of(render(run_page(result)))
     most = np.argsort(-score)[:MOST_IN_PAGE]
     assert data["id"] == [str(i) for i in samples.ids[most]]
     assert data["order"] == list(range(MOST_IN_PAGE)) == list(range(len(data["details"])))
@@ -44,8 +44,8 @@ def test_the_page_holds_the_most_suspect_and_no_more():
 
 def test_a_page_without_suspects_says_so():
     samples = digit_samples(60)
-    found = make_findings(samples, issues=issues_of(samples, np.full(60, -30.0)))
-    page = render(run_page(found))
+    result = make_findings(samples, issues=issues_of(samples, np.full(60, -30.0)))
+    page = render(run_page(result))
     assert "No label stands out as wrong. <code>datassay view</code>" in page
     assert data_of(page)["id"] == []
 
@@ -53,8 +53,8 @@ def test_a_page_without_suspects_says_so():
 @pytest.mark.parametrize("make", [digit_samples, text_samples, row_samples, regression_samples])
 def test_every_kind_is_listed_as_plain_values(make):
     samples = make()
-    found = make_findings(samples)
-    shown = reviewed(found)
+    result = make_findings(samples)
+    shown = reviewed(result)
     rows = shown.order[:7]
     listed = listing(shown, rows)
     assert json.loads(json.dumps(listed, allow_nan=False)) == listed
@@ -81,19 +81,19 @@ def test_sources_are_named_once():
 def test_equal_samples_and_near_ones_are_twins():
     ids = np.array(["a", "b", "c", "d", "e"])
     group = np.array([-1, 4, -1, 4, -1])
-    found = near_duplicates_of(ids, group, [("a", "e"), ("e", "b"), ("a", "nobody")])
-    assert found == {0: (4,), 1: (3, 4), 3: (1,), 4: (0, 1)}
+    result = near_duplicates_of(ids, group, [("a", "e"), ("e", "b"), ("a", "nobody")])
+    assert result == {0: (4,), 1: (3, 4), 3: (1,), 4: (0, 1)}
 
 
 def test_many_equal_samples_are_not_all_shown():
-    found = near_duplicates_of(np.arange(9), np.zeros(9, int), [])
-    assert {len(others) for others in found.values()} == {4}
-    assert all(i not in others for i, others in found.items())
+    result = near_duplicates_of(np.arange(9), np.zeros(9, int), [])
+    assert {len(others) for others in result.values()} == {4}
+    assert all(i not in others for i, others in result.items())
 
 
 def test_what_a_browser_keeps_is_of_these_labels_only():
-    found = make_findings(digit_samples(40))
-    shown = reviewed(found)
+    result = make_findings(digit_samples(40))
+    shown = reviewed(result)
     keys = {listing(shown, np.arange(3))["key"], listing(shown, np.arange(40))["key"]}
     assert len(keys) == 1
     y = shown.samples.y.copy()

@@ -52,33 +52,33 @@ def test_all_coordinates_give_the_effects_of_influence(tmp_path, by):
     model, train, new = trained()
     ix = da.index(model, train, tmp_path / "ix", curvature=by, **WHOLE)
     truth = da.influence(model, train, new, curvature=by, measure="margin")
-    found = ix.query(new, top=None, measure="margin")
-    np.testing.assert_allclose(found.effect, truth.effect, rtol=2e-3, atol=2e-5)
+    effects = ix.query(new, top=None, measure="margin")
+    np.testing.assert_allclose(effects.effect, truth.effect, rtol=2e-3, atol=2e-5)
     np.testing.assert_allclose(ix.self_influence(), truth.self_influence, rtol=1e-4)
-    np.testing.assert_allclose(found.outcome, truth.outcome, rtol=1e-6)
+    np.testing.assert_allclose(effects.outcome, truth.outcome, rtol=1e-6)
     few = ix.query(new, top=4, measure="margin")
-    best = np.sort(found.effect, 0)
+    best = np.sort(effects.effect, 0)
     np.testing.assert_allclose(few.top.raising_effect, best[::-1][:4].T, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(few.top.lowering_effect, best[:4].T, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(few.total, found.effect.sum(1), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(few.total, effects.effect.sum(1), rtol=1e-3, atol=1e-4)
 
 
 def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch):
     _, train, new, ix = made
-    plain, found = ix.query(new), ix.query(new, top=3)
+    plain, effects = ix.query(new), ix.query(new, top=3)
     assert plain.effect.shape == (len(train), len(new)) and plain.top.raising.shape[1] == 20
-    np.testing.assert_array_equal(found.effect, plain.effect)
-    np.testing.assert_array_equal(found.total, plain.total)
+    np.testing.assert_array_equal(effects.effect, plain.effect)
+    np.testing.assert_array_equal(effects.total, plain.total)
     for side in ("raising", "lowering"):
-        named = getattr(found.top, side)
+        named = getattr(effects.top, side)
         assert named.shape == (len(new), 3)
         np.testing.assert_array_equal(named, getattr(plain.top, side)[:, :3])
-        values = np.take_along_axis(found.effect.T, named, 1)
-        np.testing.assert_array_equal(getattr(found.top, f"{side}_effect"), values)
+        values = np.take_along_axis(effects.effect.T, named, 1)
+        np.testing.assert_array_equal(getattr(effects.top, f"{side}_effect"), values)
     monkeypatch.setattr(opened, "LARGEST_MATRIX", len(train) * len(new) - 1)
     few = ix.query(new, top=3)
     assert few.effect is None and ix.query(new, top=None).effect is None
-    np.testing.assert_array_equal(few.top.raising, found.top.raising)
+    np.testing.assert_array_equal(few.top.raising, effects.top.raising)
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -90,15 +90,15 @@ def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch
     monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
     model, train, new = trained()
     ix = da.index(model, train, tmp_path / "ix")
-    found = ix.query(new, top=6)
+    effects = ix.query(new, top=6)
     monkeypatch.undo()
     effect = ix.query(new, top=None).effect
     best = np.argsort(-effect, 0)[:6].T
-    shared = [len(set(a) & set(b)) for a, b in zip(best, found.top.raising, strict=True)]
+    shared = [len(set(a) & set(b)) for a, b in zip(best, effects.top.raising, strict=True)]
     assert np.mean(shared) > 5.9
     for side in ("raising", "lowering"):
-        values = np.take_along_axis(effect.T, getattr(found.top, side), 1)
-        np.testing.assert_allclose(getattr(found.top, f"{side}_effect"), values, rtol=1e-4)
+        values = np.take_along_axis(effect.T, getattr(effects.top, side), 1)
+        np.testing.assert_allclose(getattr(effects.top, f"{side}_effect"), values, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("keep", "apart"), [("float16", 1e-3), ("int8", 2e-2)])
@@ -106,8 +106,8 @@ def test_fewer_bytes_move_effects_little(tmp_path, keep, apart):
     model, train, new = trained()
     whole = da.index(model, train, tmp_path / "whole", **WHOLE).query(new, top=None).effect
     ix = da.index(model, train, tmp_path / keep, **{**WHOLE, "keep": keep})
-    found = ix.query(new, top=None).effect
-    assert 0 < np.abs(found - whole).max() < apart * np.abs(whole).max()
+    result = ix.query(new, top=None).effect
+    assert 0 < np.abs(result - whole).max() < apart * np.abs(whole).max()
     assert ix.rank_correlation["mean"] > 0.99
     size = {"float16": 2, "int8": 1}[keep]
     assert ix.bytes_per_sample == size * ix.width + 4
@@ -167,10 +167,10 @@ def test_appended_samples_are_as_if_they_had_been_there(tmp_path):
 def test_groups_are_the_sums_of_their_samples(made):
     _, train, new, ix = made
     alone = ix.query(new, top=None).effect
-    found = ix.groups({"first": range(10), "others": train.ids[10:]}, new)
+    groups = ix.groups({"first": range(10), "others": train.ids[10:]}, new)
     for row, part in enumerate((alone[:10], alone[10:])):
-        np.testing.assert_allclose(found.effect[row], part.sum(0), rtol=1e-4, atol=1e-6)
-    assert found.ids.tolist() == ["first", "others"]
+        np.testing.assert_allclose(groups.effect[row], part.sum(0), rtol=1e-4, atol=1e-6)
+    assert groups.ids.tolist() == ["first", "others"]
     with pytest.raises(DataError, match="'first' has 99"):
         ix.groups({"first": [1, 99]}, new)
     with pytest.raises(DataError, match="'none' is empty"):
@@ -234,21 +234,21 @@ class Halved(nn.Module):
 
 def test_what_changed_is_told_by_name(tmp_path):
     model, train, new = trained()
-    network, place = Halved(model), tmp_path / "ix"
-    da.index(network, train, place)
+    network, path = Halved(model), tmp_path / "ix"
+    da.index(network, train, path)
     for other, message in (
         (Halved(trained(1)[0]), "differs in: weights"),
         (Halved(model, 3.0), r"code \(attributes of Halved"),
         (model, r"differs in: .*model"),
     ):
         with pytest.raises(ModelError, match=message):
-            da.open_index(place, other)
+            da.open_index(path, other)
     with pytest.raises(SettingError, match="differs in: loss"):
-        da.index(network, train, place, loss="mse")
+        da.index(network, train, path, loss="mse")
     with pytest.raises(SettingError, match="training samples"):
-        da.index(network, train.subset(np.arange(50)), place)
+        da.index(network, train.subset(np.arange(50)), path)
     with pytest.raises(SettingError, match="model must be given"):
-        da.open_index(place).query(new)
+        da.open_index(path).query(new)
 
 
 def own_loss(model, batch):
@@ -318,11 +318,14 @@ def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path)
     torch.manual_seed(0)
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
     samples = [{"input_ids": torch.randint(0, 20, (9,))} for _ in range(24)]
-    ix, asked = da.index(model, samples, tmp_path / "ix", **WHOLE), {"top": None, "measure": "loss"}
-    found = da.open_index(tmp_path / "ix").query(samples[:3], **asked)
-    same = ix.query(samples[:3], **asked)
-    assert found.effect.shape == (24, 3)
-    np.testing.assert_array_equal(found.effect, same.effect)
+    ix, wanted = (
+        da.index(model, samples, tmp_path / "ix", **WHOLE),
+        {"top": None, "measure": "loss"},
+    )
+    effects = da.open_index(tmp_path / "ix").query(samples[:3], **wanted)
+    same = ix.query(samples[:3], **wanted)
+    assert effects.effect.shape == (24, 3)
+    np.testing.assert_array_equal(effects.effect, same.effect)
     nested = {"attn_implementation": "evil/kernel"}
     config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
     assert opening.without_fetched(config) == {"n_embd": 8, "text_config": {}}

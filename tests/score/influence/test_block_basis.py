@@ -24,27 +24,27 @@ def network():
     x = torch.randn(N, 4).double()
     samples = SampleSet(x.numpy(), np.arange(N) % 3, np.arange(N), ("a", "b", "c"))
     given = {"parameters": None, "precision": "float64", "device": None}
-    found = trained_network(model, samples, loss="auto", progress=lambda *_: None, **given)
-    return model, x, found
+    result = trained_network(model, samples, loss="auto", progress=lambda *_: None, **given)
+    return model, x, result
 
 
 def in_our_order(hessian, block):
     """[weight, bias] → the block's rows with the bias as their last column."""
     rows, columns = block.shape
-    place = torch.cat([
+    position = torch.cat([
         torch.arange(rows * (columns - 1)).view(rows, -1),
         rows * (columns - 1) + torch.arange(rows)[:, None],
     ], 1).flatten()  # fmt: skip
-    return hessian[place][:, place]
+    return hessian[position][:, position]
 
 
 def test_exact_blocks_are_the_definition():
-    model, x, found = network()
+    model, x, result = network()
     given = {"exact": lambda b: True, "damping": lambda _: DAMPING, "dtype": torch.float64}
-    roots = lambda: found.roots(0, "fit")  # noqa: E731
-    bases = block_bases(found.per_sample.blocks, roots, N, weight_decay=DECAY, **given)
+    roots = lambda: result.roots(0, "fit")  # noqa: E731
+    bases = block_bases(result.per_sample.blocks, roots, N, weight_decay=DECAY, **given)
     assert list(bases) == list(NAMES)
-    (_, gradients), *_ = found.loss_gradients()
+    (_, gradients), *_ = result.loss_gradients()
     for name, basis in bases.items():
         block = basis.block
         hessian = in_our_order(gauss_newton(model, x, torch.arange(N) % 3, NAMES[name]), block)

@@ -66,8 +66,8 @@ def test_every_form_is_the_network_itself(kind, tmp_path):
     model, other = network(), network(1)
     given = written(other, tmp_path, kind)
     truth = run(other)
-    found = run(model, checkpoints=[given])
-    np.testing.assert_array_equal(found.effect, truth.effect)
+    findings = run(model, checkpoints=[given])
+    np.testing.assert_array_equal(findings.effect, truth.effect)
     np.testing.assert_array_equal(run([model, given]).effect, run([model, other]).effect)
     torch.testing.assert_close(model.state_dict(), network().state_dict())  # left as it was
 
@@ -78,16 +78,16 @@ def test_which_state_dict_was_taken_stands_in_the_result(given, curvature, tmp_p
     model, average = network(1), network(2)
     held = {"ema": average.state_dict(), "model": model.state_dict()}
     torch.save(held, path := tmp_path / "pytorch_model.bin")
-    found, told = None, f"{path} holds several state dicts of this network: 'model' was taken"
+    findings, message = None, f"{path} holds several state dicts of this network: 'model' was taken"
     if given == "models":
-        found = run([network(), path], curvature=curvature)
+        findings = run([network(), path], curvature=curvature)
         truth = run([network(), model], curvature=curvature)
     else:
         method = {"method": "tracin"} if given == "tracin" else {"curvature": curvature}
-        found = run(network(), checkpoints=tmp_path if given == "folder" else path, **method)
+        findings = run(network(), checkpoints=tmp_path if given == "folder" else path, **method)
         truth = run(model, **method)
-    np.testing.assert_array_equal(found.effect, truth.effect)
-    assert sum(one.startswith(told) for one in found.warnings) == 1
+    np.testing.assert_array_equal(findings.effect, truth.effect)
+    assert sum(one.startswith(message) for one in findings.warnings) == 1
     named = run(network(), checkpoints=f"{path}::ema", curvature=curvature)
     np.testing.assert_array_equal(named.effect, run(average, curvature=curvature).effect)
     assert not any("state dict" in one for one in named.warnings)
@@ -106,13 +106,13 @@ def test_checkpoints_are_averaged_and_added(curvature):
 
 def keep(folder, step, model, history):
     """A checkpoint as a Trainer writes it, with what was logged until then."""
-    place = folder / f"checkpoint-{step}"
-    place.mkdir(parents=True)
-    save_model(model, place / "model.safetensors")
+    path = folder / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    save_model(model, path / "model.safetensors")
     held = [e for e in history if e["step"] <= step]
     state = {"global_step": step, "log_history": held}
-    (place / "trainer_state.json").write_text(json.dumps(state))
-    return place
+    (path / "trainer_state.json").write_text(json.dumps(state))
+    return path
 
 
 def trained(folder, rates=(0.3, 0.2, 0.1), logged=(2, 10, 12)):
@@ -127,10 +127,10 @@ def trained(folder, rates=(0.3, 0.2, 0.1), logged=(2, 10, 12)):
 
 def test_a_runs_folder_is_its_checkpoints_in_order(tmp_path):
     models = trained(tmp_path)
-    found = run(network(), checkpoints=tmp_path, method="tracin", lr="trainer")
+    findings = run(network(), checkpoints=tmp_path, method="tracin", lr="trainer")
     steps = zip(models.values(), (0.3, 0.2, 0.1), strict=True)
     each = [run(m, method="tracin", lr=lr).effect for m, lr in steps]
-    np.testing.assert_allclose(found.effect, sum(each), rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(findings.effect, sum(each), rtol=1e-5, atol=1e-8)
     averaged = run(network(), checkpoints=str(tmp_path))
     mean = np.mean([run(m).effect for m in models.values()], 0)
     np.testing.assert_allclose(averaged.effect, mean, rtol=1e-5, atol=1e-8)
@@ -149,7 +149,7 @@ def test_the_rate_is_the_last_that_was_logged_until_then(tmp_path):
 
 
 def steps_of(folder, rates, norms=(None,) * 4, optimizer=torch.optim.AdamW):
-    """A run of one update a rate, logged each, with checkpoints after the second and the last."""
+    """A run of one update per rate, logged each, with checkpoints after the second and the last."""
     model, x, y = network(), torch.tensor(TRAIN[0]).float(), torch.tensor(TRAIN[1])
     made = optimizer(model.parameters(), lr=rates[0])
     history, models = [], []
@@ -160,8 +160,8 @@ def steps_of(folder, rates, norms=(None,) * 4, optimizer=torch.optim.AdamW):
         made.step()
         history.append({"step": step, "learning_rate": rate, "grad_norm": norm})
         if step in (2, len(rates)):
-            place = keep(folder, step, model, history)
-            torch.save(made.state_dict(), place / "optimizer.pt")
+            path = keep(folder, step, model, history)
+            torch.save(made.state_dict(), path / "optimizer.pt")
             models.append(copy.deepcopy(model))
     return models
 
@@ -172,22 +172,22 @@ RATES = [0.01, 0.02, 0.03, 0.02]
 def test_segments_of_a_runs_folder_are_its_optimisers(tmp_path):
     models = steps_of(tmp_path, RATES)
     folders = [tmp_path / "checkpoint-2", tmp_path / "checkpoint-4"]
-    found = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
+    findings = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
     given = {"checkpoints": models, "method": "segments", "lr": [0.015, 0.025], "steps": [2, 4]}
     by_hand = run(models[1], optimizer=folders, **given)
-    np.testing.assert_allclose(found.effect, by_hand.effect, rtol=1e-5)
+    np.testing.assert_allclose(findings.effect, by_hand.effect, rtol=1e-5)
     words = "temperature 2 (1 of self-influence)"
-    assert found.method == by_hand.method == f"segments of Adam's run, {words}"
-    assert not found.warnings
+    assert findings.method == by_hand.method == f"segments of Adam's run, {words}"
+    assert not findings.warnings
     plain = run(models[1], **given)
     assert plain.method == f"segments, {words}"
-    assert not np.allclose(found.effect, plain.effect, rtol=0.1)
+    assert not np.allclose(findings.effect, plain.effect, rtol=0.1)
 
 
 def test_clipping_shortens_segments_and_is_told(tmp_path):
     steps_of(tmp_path, RATES, norms=[0.5, 2.0, 4.0, 1.0])
-    found = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
-    assert "clipped at a norm of 1" in found.warnings[0]
+    findings = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
+    assert "clipped at a norm of 1" in findings.warnings[0]
     read, notes = trainer_run(tmp_path, [network()] * 2, None)
     np.testing.assert_allclose(read["lr"], [(0.01 + 0.02 / 2) / 2, (0.03 / 4 + 0.02) / 2])
     read, notes = trainer_run(tmp_path, [network()] * 2, 0.0)  # the Trainer says that it did not
@@ -201,12 +201,12 @@ def test_without_a_known_optimiser_it_is_descent_and_told(tmp_path, lost):
     models = steps_of(tmp_path, RATES, optimizer=made)
     if lost == "the state":
         (tmp_path / "checkpoint-2" / "optimizer.pt").unlink()
-    found = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
+    findings = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
     given = {"lr": [0.015, 0.025], "steps": [2, 4]}
     plain = run(models[1], checkpoints=models, method="segments", **given)
-    np.testing.assert_allclose(found.effect, plain.effect, rtol=1e-5)
+    np.testing.assert_allclose(findings.effect, plain.effect, rtol=1e-5)
     why = "checkpoint-2 has no optimizer.pt" if lost == "the state" else "must be Adam, AdamW or"
-    assert "taken as plain gradient descent" in found.warnings[0] and why in found.warnings[0]
+    assert "taken as plain gradient descent" in findings.warnings[0] and why in findings.warnings[0]
 
 
 def test_runs_that_cannot_be_read(tmp_path):

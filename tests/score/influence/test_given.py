@@ -55,9 +55,9 @@ def test_scores_of_networks_with_more_outputs_than_classes(digits):
     some, labels = x[:N][chosen].numpy(), y[:N][chosen].numpy()
     named = da.SampleSet(some, labels, np.arange(len(some)), tuple(map(str, range(10))))
     for score in (da.influence_moments, da.removal_effects):
-        found, truth = score(net, (some, labels)), score(net, named)
-        for name in found.__dataclass_fields__:
-            one, other = getattr(found, name), getattr(truth, name)
+        result, truth = score(net, (some, labels)), score(net, named)
+        for name in result.__dataclass_fields__:
+            one, other = getattr(result, name), getattr(truth, name)
             if isinstance(one, float | np.ndarray) and np.asarray(one).dtype.kind == "f":
                 np.testing.assert_array_equal(one, other)
     lin = da.collect(net, (some, labels), allow_trained=True)
@@ -102,5 +102,5 @@ def test_asking_the_network_holds_no_stream(digits):
     network = trained_network(
         net, given, loss="auto", parameters=None, precision="float64", device=None, progress=silent
     )
-    (told,) = label_doubts(network)
-    assert "no more than by chance" in told and given._held is None
+    (reported,) = label_doubts(network)
+    assert "no more than by chance" in reported and given._held is None

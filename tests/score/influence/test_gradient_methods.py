@@ -92,25 +92,27 @@ def test_effects_are_the_definition_by_blocks(measure, settings, definition, fir
     # Batches of another size than the passes, and arrays.
     loaders = (DataLoader(TensorDataset(*p), 7, shuffle=True) for p in (train, queries))
     for pair in ((arrays(train), arrays(queries)), loaders):
-        found = run(model, *pair, measure=measure, **settings)
-        assert_close(found.effect, truth)
-        assert_close(found.self_influence, own)
-        assert_close(found.outcome, function(model(queries[0])))
-        np.testing.assert_allclose(found.total, found.effect.sum(1), rtol=1e-12)
-        assert found.method == f"gauss_newton by blocks{words}"
+        findings = run(model, *pair, measure=measure, **settings)
+        assert_close(findings.effect, truth)
+        assert_close(findings.self_influence, own)
+        assert_close(findings.outcome, function(model(queries[0])))
+        np.testing.assert_allclose(findings.total, findings.effect.sum(1), rtol=1e-12)
+        assert findings.method == f"gauss_newton by blocks{words}"
 
 
 @pytest.mark.parametrize("temperature", [1.0, "auto"])
 def test_a_tensor_without_a_layer_is_a_block(temperature):
     train, queries, soft = data(N), data(M, 1), temperature == "auto"
-    found = run(Scaled(), arrays(train), arrays(queries), measure="margin", temperature=temperature)
+    findings = run(
+        Scaled(), arrays(train), arrays(queries), measure="margin", temperature=temperature
+    )
     blocks = [["scale"], *[[f"inner.{name}" for name in names] for names in LAYERS]]
     truth, own = effects(
         Scaled(), blocks, train, queries, measured("margin", queries[1], None),
         temperature=2.0 if soft else 1.0, own_temperature=1.0,
     )  # fmt: skip
-    assert_close(found.effect, truth)
-    assert_close(found.self_influence, own)
+    assert_close(findings.effect, truth)
+    assert_close(findings.self_influence, own)
 
 
 def of_first(model, batch):
@@ -125,7 +127,7 @@ several = data(N)[0], (data(N, 3)[0][:, :K] > 0).double()
 
 
 @pytest.mark.parametrize(
-    ("train", "settings", "words", "told"),
+    ("train", "settings", "words", "reported"),
     [
         (data(N), {}, SOFT, False),
         (data(N), {"temperature": 3.0}, ", temperature 3", False),
@@ -139,15 +141,15 @@ several = data(N)[0], (data(N, 3)[0][:, :K] > 0).double()
         (several, {"loss": nn.BCEWithLogitsLoss(), "temperature": 3.0}, ", temperature 3", False),
     ],
 )
-def test_a_temperature_is_named_where_it_was_applied(train, settings, words, told):
+def test_a_temperature_is_named_where_it_was_applied(train, settings, words, reported):
     settings = {"temperature": "auto", "measure": "loss", "curvature": "blocks", **settings}
-    found = run(network(), arrays(train), None, **settings)
-    assert found.method == f"gauss_newton by blocks, damping 0.1{words}"
+    findings = run(network(), arrays(train), None, **settings)
+    assert findings.method == f"gauss_newton by blocks, damping 0.1{words}"
     plain = run(network(), arrays(train), None, **{**settings, "temperature": 1.0})
-    changed = np.abs(found.effect - plain.effect).max() > 1e-3 * np.abs(plain.effect).max()
+    changed = np.abs(findings.effect - plain.effect).max() > 1e-3 * np.abs(plain.effect).max()
     assert changed == bool(words)
-    assert told == any("was not applied" in w for w in found.warnings)
-    own = found.self_influence != pytest.approx(plain.self_influence, rel=1e-6)
+    assert reported == any("was not applied" in w for w in findings.warnings)
+    own = findings.self_influence != pytest.approx(plain.self_influence, rel=1e-6)
     assert own == bool(words)  # the Hessian is softened too
 
 
@@ -176,12 +178,12 @@ def test_units(u, t):
 @pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
 def test_tokens_are_columns_of_their_own(curvature):
     given = (network(), arrays(data(N)), arrays(data(M, 1)))
-    found = run(*given, measure=lambda m, b: m(b[0]).square()[:, :2], curvature=curvature)
-    assert found.effect.shape == (N, 2 * M)
+    findings = run(*given, measure=lambda m, b: m(b[0]).square()[:, :2], curvature=curvature)
+    assert findings.effect.shape == (N, 2 * M)
     for t in range(2):
         one = run(*given, measure=lambda m, b, t=t: m(b[0]).square()[:, t], curvature=curvature)
-        np.testing.assert_allclose(found.effect[:, t::2], one.effect, rtol=1e-12, atol=1e-16)
-        np.testing.assert_allclose(found.outcome[t::2], one.outcome)
+        np.testing.assert_allclose(findings.effect[:, t::2], one.effect, rtol=1e-12, atol=1e-16)
+        np.testing.assert_allclose(findings.outcome[t::2], one.outcome)
 
 
 def test_several_models_are_averaged():
@@ -282,8 +284,8 @@ def test_a_network_that_fits_perfectly_is_no_mixture():
     x = data(N)[0].float()
     train = TensorDataset(x, model(x).detach() + 1e-7 * torch.randn(N, K))
     for loss in ("mse", lambda m, batch: (m(batch[0]) - batch[1]).square().mean(1)):
-        found = da.influence(model, train, train, loss=loss, measure="loss")
-        assert np.isfinite(found.effect).all()
+        attribution = da.influence(model, train, train, loss=loss, measure="loss")
+        assert np.isfinite(attribution.effect).all()
 
 
 class Centred(nn.Module):
@@ -307,7 +309,7 @@ class Last(nn.Module):
 
 @pytest.mark.parametrize("loss", ["auto", nn.CrossEntropyLoss()])
 def test_segmentation_and_tagging_by_place(loss):
-    """Classes at the second axis, as torch has them, or at the last: each place counts."""
+    """Classes at the second axis, as torch has them, or at the last: each position counts."""
     torch.manual_seed(0)
     inner, x = nn.Conv2d(1, K, 1).double(), torch.randn(12, 1, 2, 2).double()
     y = torch.randint(0, K, (12, 2, 2))
@@ -320,9 +322,9 @@ def test_segmentation_and_tagging_by_place(loss):
         (inner, y, loss),
         (nn.Sequential(Last(inner)), y.flatten(1), "auto"),
     ):
-        found = run(model, (x.numpy(), labels.numpy()), None, loss=chosen, measure="loss")
-        np.testing.assert_allclose(found.outcome, own.outcome, rtol=1e-12)
-        assert found.effect.shape == (12, 12)
+        findings = run(model, (x.numpy(), labels.numpy()), None, loss=chosen, measure="loss")
+        np.testing.assert_allclose(findings.outcome, own.outcome, rtol=1e-12)
+        assert findings.effect.shape == (12, 12)
 
 
 def test_what_a_dataset_raises_as_arrays_are_read():

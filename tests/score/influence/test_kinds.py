@@ -73,12 +73,12 @@ def test_an_index_is_refused_where_influence_is(tmp_path):
 @pytest.mark.slow
 def test_appended_samples_that_lack_classes_keep_theirs(tmp_path):
     failures = {}
-    for number, (kind, asked, cell) in enumerate(
-        (kind, asked, cell)
-        for kind, asked, cell in product(indexes.MORE, ("some", "unknown"), indexes.ADDED_TO)
-        if asked == "some" or kind == "arrays"
+    for number, (kind, wanted, cell) in enumerate(
+        (kind, requested, cell)
+        for kind, requested, cell in product(indexes.MORE, ("some", "unknown"), indexes.ADDED_TO)
+        if requested == "some" or kind == "arrays"
     ):
-        asking = replace(cell, asked=asked)
+        asking = replace(cell, asked=wanted)
         if why := indexes.append_failure(asking, kind, tmp_path / str(number)):
             failures[replace(asking, queries=f"appended: {kind}")] = why
     assert not failures, told(failures)
@@ -94,7 +94,7 @@ def test_samples_without_labels_have_an_own_loss(how):
     loss = truth.Loss(lambda f, t: f.square().square().sum(), is_own=True)
     own = lambda model, batch: model(batch[0]).square().square().sum(1)  # noqa: E731
     network = truth.network(rules.K, "outputs")
-    found = da.influence(
+    attribution = da.influence(
         network, train, queries, loss=own, measure="loss", curvature="blocks",
         damping=judge.DAMPING, precision="float64",
     )  # fmt: skip
@@ -103,8 +103,8 @@ def test_samples_without_labels_have_an_own_loss(how):
         of[0], of[0].f, torch.full((judge.N,), 1 / judge.N).double(), of[1], of[1].f,
         loss=loss, measure="loss", temperature=1.0, damping=judge.DAMPING,
     )  # fmt: skip
-    assert sorted(found.ids.tolist()) == list(range(judge.N))
-    assert not judge.unequal(found.effect[np.argsort(found.ids)], right)
+    assert sorted(attribution.ids.tolist()) == list(range(judge.N))
+    assert not judge.unequal(attribution.effect[np.argsort(attribution.ids)], right)
 
 
 @pytest.mark.parametrize("by", ["torch", "numpy", "random"])
@@ -126,14 +126,14 @@ def noisy(by, how):
         drawn.append(data.drawn)
     # The same draws in all passes, so that one pass of them explains the effects exactly.
     network, wrong = truth.network(rules.K, "outputs"), []
-    for found, each in zip(answers, drawn, strict=True):
-        effect = found.effect[np.argsort(found.ids)]
+    for result, each in zip(answers, drawn, strict=True):
+        effect = result.effect[np.argsort(result.ids)]
         fewest = min(map(len, each.values()))
         passes = [np.array([d[k] for d in each.values()]) for k in range(-fewest, fewest)]
         derivatives = [truth.derivatives(network, x) for x in passes]
         wrong.append([judge.unequal(effect, judge.definition(cell, train=d)) for d in derivatives])
-        if not re.search("draw|random|augment", " ".join(found.warnings), re.IGNORECASE):
-            return f"said nothing of the draws: {found.warnings}"
+        if not re.search("draw|random|augment", " ".join(result.warnings), re.IGNORECASE):
+            return f"said nothing of the draws: {result.warnings}"
     if all(wrong[0]) or all(wrong[1]):
         return f"no pass explains the effects: {wrong}"
     same = np.array_equal(answers[0].effect, answers[1].effect)
@@ -165,14 +165,14 @@ def _with_a_label_shifted(cell, work):
 
 
 def _with_ids_permuted(cell, work):
-    found = judge.answer(cell, [])
-    return replace(found, ids=found.ids[[1, 0, *range(2, judge.N)]])
+    result = judge.answer(cell, [])
+    return replace(result, ids=result.ids[[1, 0, *range(2, judge.N)]])
 
 
 def _with_a_sample_twice(cell, work):
     twice = [*range(judge.N), 0]
-    found = judge.answer_of(cell, tuple(values[twice] for values in _train(cell)))
-    return SimpleNamespace(effect=found.effect[:-1], ids=found.ids[:-1], warnings=())
+    result = judge.answer_of(cell, tuple(values[twice] for values in _train(cell)))
+    return SimpleNamespace(effect=result.effect[:-1], ids=result.ids[:-1], warnings=())
 
 
 def _with_queries_renumbered(cell, work):
@@ -194,7 +194,7 @@ def _refusing_after_work(cell, work):
         (PLAIN[0], _with_a_sample_twice, "wrong"),
         (replace(PLAIN[1], asked="some"), _with_queries_renumbered, "wrong"),
         (PLAIN[0], lambda cell, work: replace(
-            (found := judge.answer(cell, [])), effect=found.effect * 1.00001), "wrong"),
+            (result := judge.answer(cell, [])), effect=result.effect * 1.00001), "wrong"),
         (replace(PLAIN[0], asked="unknown"), _refusing_after_work, "after work"),
         (replace(PLAIN[0], asked="unknown"), lambda cell, work: judge.answer(PLAIN[0], []),
          "must refuse"),
@@ -212,7 +212,7 @@ def test_the_judge_notices(cell, mutant, noticed):
 def test_brute_force_is_what_a_fit_does_when_a_sample_goes(name, targets):
     """Of the linearised network, block by block: weigh a sample less, and the minimum moves so."""
     cell = Cell("arrays", "", name, targets)
-    asked = judge.derivatives(rules.K, "outputs", 0, "queries")
+    wanted = judge.derivatives(rules.K, "outputs", 0, "queries")
     t = judge.coded(cell, judge.labels_of(cell, "queries"), smoothed=True)
     removed, step, total = 2, 1e-4, 0.0
     for block in (0, 1):
@@ -220,7 +220,7 @@ def test_brute_force_is_what_a_fit_does_when_a_sample_goes(name, targets):
         for sign in (1, -1):
             shares = torch.full((judge.N,), 1 / judge.N).double()
             shares[removed] *= 1 + sign * step
-            f = asked.f + asked.blocks[block] @ _minimum(cell, block, shares)
+            f = wanted.f + wanted.blocks[block] @ _minimum(cell, block, shares)
             measured.append(losses_of(cell, f, t))
         total = total + (measured[0] - measured[1]) / (2 * step)
     right = judge.definition(cell)[removed]

@@ -55,20 +55,20 @@ def test_the_update_is_the_step_that_was_made(kind, tmp_path):
     optimizer = ADAM[kind](model)
     taken = trained(model, optimizer)
     torch.save(optimizer.state_dict(), tmp_path / "optimizer.pt")
-    found = update_of(tmp_path, model)
+    result = update_of(tmp_path, model)
     for name, (gradient, before, after) in taken.items():
-        step = found.step_sizes[name] * gradient + found.decay[name] * before
-        torch.testing.assert_close(before - found.lr * step, after, rtol=1e-5, atol=1e-8)
-    assert found.name == ("gradient descent" if kind in {"SGD", "rates"} else "Adam")
+        step = result.step_sizes[name] * gradient + result.decay[name] * before
+        torch.testing.assert_close(before - result.lr * step, after, rtol=1e-5, atol=1e-8)
+    assert result.name == ("gradient descent" if kind in {"SGD", "rates"} else "Adam")
 
 
 def test_momentum_adds_up_and_weights_without_a_gradient_do_not_move():
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.8, weight_decay=0.01)
     trained(model, optimizer)
-    found = update_of(optimizer, model)
-    torch.testing.assert_close(found.step_sizes["0.weight"], torch.full((5, 4), 5.0))
-    torch.testing.assert_close(found.decay["0.bias"], torch.full((5,), 0.05))
+    result = update_of(optimizer, model)
+    torch.testing.assert_close(result.step_sizes["0.weight"], torch.full((5, 4), 5.0))
+    torch.testing.assert_close(result.decay["0.bias"], torch.full((5,), 0.05))
     model.unused = nn.Linear(2, 2)
     optimizer = torch.optim.AdamW(model.parameters())
     trained(nn.Sequential(*model[:4]), optimizer)
@@ -81,14 +81,14 @@ def test_a_state_inside_a_checkpoint_and_of_some_weights(tmp_path):
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
     trained(model, optimizer)
     torch.save({"model": {}, "optimizer": optimizer.state_dict()}, tmp_path / "all.pt")
-    found = update_of(tmp_path / "all.pt", model)
-    assert set(found.step_sizes) == {"1.weight", "1.bias", "3.weight", "3.bias"}
+    result = update_of(tmp_path / "all.pt", model)
+    assert set(result.step_sizes) == {"1.weight", "1.bias", "3.weight", "3.bias"}
     first, _, last = blocks_of(model, chosen_parameters(model, "*"))
-    metric = found.of_block(last, penalty=2.0)
-    torch.testing.assert_close(metric.steps[:, -1], found.step_sizes["3.bias"].double())
+    metric = result.of_block(last, penalty=2.0)
+    torch.testing.assert_close(metric.steps[:, -1], result.step_sizes["3.bias"].double())
     torch.testing.assert_close(metric.decay, 0.01 + 2 * metric.steps)
     with pytest.raises(SettingError, match=r"0\.weight is not among those that it trained"):
-        found.of_block(first)
+        result.of_block(first)
 
 
 def two_groups_alike():

@@ -43,12 +43,12 @@ def test_effects_are_the_definition():
             gradients = slopes(model, x, lambda f: losses(f, y), names)
             truth = truth - gradients @ response @ query.T / len(x)
             query = query @ decay
-    found = da.influence(
+    attribution = da.influence(
         each[1], (x.numpy(), y.numpy()), (u.numpy(), v.numpy()), method="segments", measure="loss",
         checkpoints=each, lr=LR, steps=STEPS, precision="float64", temperature=1.0,
     )  # fmt: skip
-    np.testing.assert_allclose(found.effect, truth.detach().numpy(), rtol=1e-5, atol=1e-8)
-    assert found.method == "segments"
+    np.testing.assert_allclose(attribution.effect, truth.detach().numpy(), rtol=1e-5, atol=1e-8)
+    assert attribution.method == "segments"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_removal_from_preconditioned_descent(curvature, parts):
     with torch.no_grad():
         model.weight.copy_(start)
     u = torch.randn(3, 4).double()
-    found = da.influence(
+    attribution = da.influence(
         model, (x.numpy(), y.numpy()), (u.numpy(), np.zeros((3, 2))), method="segments",
         measure=lambda m, batch: m(batch[0]).sum(1), checkpoints=[model] * len(segments),
         lr=[p[2] for p in segments], steps=np.cumsum([p[3] for p in segments]).tolist(),
@@ -141,5 +141,5 @@ def test_removal_from_preconditioned_descent(curvature, parts):
     truth = removed(start, x, y, u, segments)
     # But for what a step is longer than a flow.
     largest = float(truth.abs().max())
-    np.testing.assert_allclose(found.effect, truth, rtol=2e-3, atol=1e-3 * largest)
-    assert found.method == "segments of Adam's run"
+    np.testing.assert_allclose(attribution.effect, truth, rtol=2e-3, atol=1e-3 * largest)
+    assert attribution.method == "segments of Adam's run"

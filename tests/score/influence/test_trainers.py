@@ -66,13 +66,15 @@ def test_a_trainer_is_its_model_samples_and_loss(tf, tmp_path, smoothing):
     one, queries = trainer(tf, tmp_path, label_smoothing_factor=smoothing), texts(M, 1)
     one.train()
     given = {"measure": "loss", "precision": "float64"}
-    found = da.influence(one, queries, **given)
+    attribution = da.influence(one, queries, **given)
     loss = torch.nn.CrossEntropyLoss(label_smoothing=smoothing)
     truth = da.influence(one.model, plain(texts()), plain(queries), loss=loss, **given)
-    np.testing.assert_allclose(found.effect, truth.effect, rtol=1e-8, atol=1e-14)
-    assert found.ids.tolist() == [f"s{i}" for i in range(N)]
-    assert found.warnings == truth.warnings
-    np.testing.assert_array_equal(da.influence(one, val=queries, **given).effect, found.effect)
+    np.testing.assert_allclose(attribution.effect, truth.effect, rtol=1e-8, atol=1e-14)
+    assert attribution.ids.tolist() == [f"s{i}" for i in range(N)]
+    assert attribution.warnings == truth.warnings
+    np.testing.assert_array_equal(
+        da.influence(one, val=queries, **given).effect, attribution.effect
+    )
     # Means over a batch of our losses are what the Trainer descends.
     batch = padded([{k: s[k] for k in ("input_ids", "label")} for s in texts()])
     theirs = float(one.model.eval() and one.compute_loss(one.model, dict(batch)).detach())
@@ -84,13 +86,15 @@ def test_checkpoints_of_a_run_with_their_rates(tf, tmp_path):
     one, queries = trainer(tf, tmp_path), texts(M, 1)
     one.train()
     given = {"method": "tracin", "measure": "loss"}
-    found = da.influence(one, queries, checkpoints=tmp_path, lr="trainer", **given)
+    attribution = da.influence(one, queries, checkpoints=tmp_path, lr="trainer", **given)
     rates = {e["step"]: e["learning_rate"] for e in one.state.log_history if "learning_rate" in e}
     each = [
         da.influence(one, queries, checkpoints=tmp_path / f"checkpoint-{s}", lr=rates[s], **given)
         for s in (2, 4)
     ]
-    np.testing.assert_allclose(found.effect, sum(e.effect for e in each), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(
+        attribution.effect, sum(e.effect for e in each), rtol=1e-5, atol=1e-9
+    )
     # The last checkpoint is the network as it is.
     last = da.influence(one, queries, lr=rates[4], **given)
     np.testing.assert_array_equal(last.effect, each[1].effect)
@@ -99,9 +103,13 @@ def test_checkpoints_of_a_run_with_their_rates(tf, tmp_path):
 def test_segments_of_a_run_with_its_optimiser(tf, tmp_path):
     one = trainer(tf, tmp_path, weight_decay=0.1, max_grad_norm=0.1)
     one.train()
-    found = da.influence(one, texts(M, 1), method="segments", checkpoints=tmp_path, lr="trainer")
-    assert found.method == "segments of Adam's run, temperature 2 (1 of self-influence)"
-    assert not any("weight decay" in told or "clipped" in told for told in found.warnings)
+    attribution = da.influence(
+        one, texts(M, 1), method="segments", checkpoints=tmp_path, lr="trainer"
+    )
+    assert attribution.method == "segments of Adam's run, temperature 2 (1 of self-influence)"
+    assert not any(
+        "weight decay" in reported or "clipped" in reported for reported in attribution.warnings
+    )
     update = update_of(tmp_path / "checkpoint-4", one.model)
     for name, weight in one.model.named_parameters():
         root = (one.optimizer.state[weight]["exp_avg_sq"] / (1 - 0.999**4)).sqrt()
@@ -126,8 +134,8 @@ def test_a_language_model_whose_head_is_its_embedding(tf, tmp_path):
     one = trainer(tf, tmp_path, tiny.gpt2(tf), from_texts, collator=collator)
     one.train()
     truth, last = da.influence(one, from_texts[:M], measure="loss"), tmp_path / "checkpoint-4"
-    found = da.influence(one, from_texts[:M], measure="loss", checkpoints=last)
-    np.testing.assert_array_equal(found.effect, truth.effect)
+    attribution = da.influence(one, from_texts[:M], measure="loss", checkpoints=last)
+    np.testing.assert_array_equal(attribution.effect, truth.effect)
 
 
 def test_each_token_of_a_language_model(tf):
@@ -164,10 +172,10 @@ def test_an_adapter_and_its_checkpoints(tf, tmp_path):
         one.train()
     last, queries, chosen = tmp_path / "checkpoint-4", texts(M, 1), {"parameters": "lora_"}
     assert (last / "adapter_model.safetensors").is_file()
-    found = da.influence(one, queries, **chosen)
+    attribution = da.influence(one, queries, **chosen)
     loaded = da.influence(fresh, plain(texts()), plain(queries), checkpoints=last, **chosen)
-    np.testing.assert_allclose(loaded.effect, found.effect, rtol=1e-4, atol=1e-8)
-    assert np.abs(found.effect).max() > 0
+    np.testing.assert_allclose(loaded.effect, attribution.effect, rtol=1e-4, atol=1e-8)
+    assert np.abs(attribution.effect).max() > 0
 
 
 def test_mixed_precision_is_taken_off_a_copy(tf, tmp_path):
@@ -175,11 +183,11 @@ def test_mixed_precision_is_taken_off_a_copy(tf, tmp_path):
     one.train()
     assert "_original_forward" in vars(one.model)  # what accelerate put there
     before = dict(vars(one.model))
-    found = da.influence(one, texts(M, 1), precision="float64")
+    attribution = da.influence(one, texts(M, 1), precision="float64")
     clean = tiny.bert(tf)
     clean.load_state_dict(one.model.state_dict())
     truth = da.influence(clean, plain(texts()), plain(texts(M, 1)), precision="float64")
-    np.testing.assert_allclose(found.effect, truth.effect, rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(attribution.effect, truth.effect, rtol=1e-8, atol=1e-14)
     assert vars(one.model).keys() == before.keys()
 
 
@@ -188,9 +196,9 @@ def test_what_is_no_part_of_the_loss_is_said(tf, tmp_path):
         def compute_loss(self, *args, **kwargs):
             return super().compute_loss(*args, **kwargs)
 
-    found = da.influence(trainer(tf, tmp_path, kind=Own, weight_decay=0.01), texts(M, 1))
-    said = " ".join(found.warnings)
-    assert "weight decay of 0.01" in said and "compute_loss" in said
+    attribution = da.influence(trainer(tf, tmp_path, kind=Own, weight_decay=0.01), texts(M, 1))
+    message = " ".join(attribution.warnings)
+    assert "weight decay of 0.01" in message and "compute_loss" in message
 
 
 class Looks:
@@ -204,8 +212,8 @@ class Looks:
 def test_without_transformers():
     pairs = [(torch.tensor([float(i), 1.0]), i % 2) for i in range(6)]
     assert is_trainer(Looks(pairs)) and not is_trainer(torch.nn.Linear(2, 2))
-    found = da.influence(Looks(pairs), pairs[:2])
-    assert found.effect.shape == (6, 2)
+    attribution = da.influence(Looks(pairs), pairs[:2])
+    assert attribution.effect.shape == (6, 2)
 
 
 def test_what_is_refused():

@@ -25,8 +25,8 @@ def test_no_sample_judges_itself():
 
 def test_row_order_does_not_matter_and_what_cannot_be_folded_is_told():
     given, order = samples(), np.random.default_rng(1).permutation(120)
-    found = held_out_probabilities(given)[order]
-    np.testing.assert_array_equal(found, held_out_probabilities(given.subset(order)))
+    result = held_out_probabilities(given)[order]
+    np.testing.assert_array_equal(result, held_out_probabilities(given.subset(order)))
     with pytest.raises(DataError, match=r"one of them with 5 samples"):
         held_out_probabilities(given.subset(np.arange(6)))
 
@@ -64,8 +64,8 @@ def three(n=120):
 def test_columns_are_read_by_classes_(columns):
     truth = held_out_probabilities(three(), Own())
     np.testing.assert_allclose(held_out_probabilities(three(), Own(columns)), truth)
-    found, issues = label_issues(three(), model=Own(columns)), label_issues(three(), model=Own())
-    np.testing.assert_allclose(found.score, issues.score)
+    result, issues = label_issues(three(), model=Own(columns)), label_issues(three(), model=Own())
+    np.testing.assert_allclose(result.score, issues.score)
 
 
 NO_PROBABILITIES = {
@@ -86,8 +86,8 @@ NO_PROBABILITIES = {
 @pytest.mark.parametrize("name", NO_PROBABILITIES)
 @pytest.mark.parametrize("judge", [held_out_probabilities, label_issues, "trust"])
 def test_what_is_no_probability_of_a_class_is_refused_in_one_line(name, judge):
-    model, told = NO_PROBABILITIES[name]
-    with pytest.raises(ModelError, match=told) as error:
+    model, reported = NO_PROBABILITIES[name]
+    with pytest.raises(ModelError, match=reported) as error:
         if judge == "trust":
             fitted_outputs(model.fit(three().x, three().y), three())
         else:
@@ -109,5 +109,5 @@ def test_values_of_the_decision_function_are_placed_by_classes_too():
 
     with pytest.raises(ModelError, match=r"Decides has \[0, 1, 1\]"):
         label_issues(three(), model=Decides(named=[0, 1, 1]))
-    found, issues = (label_issues(three(), model=Decides(c)) for c in ([2, 0, 1], None))
-    np.testing.assert_allclose(found.score, issues.score)
+    result, issues = (label_issues(three(), model=Decides(c)) for c in ([2, 0, 1], None))
+    np.testing.assert_allclose(result.score, issues.score)

@@ -44,11 +44,11 @@ def test_gradient_and_hessian():
 
     log_p, log_q = torch.log_softmax(inputs @ mixing, 1), torch.log_softmax(joint(mixing, odds), 1)
     both = torch.cat([mixing.flatten(), odds.flatten()])
-    for found, function, x in (
+    for result, function, x in (
         (derivatives(inputs, labels, log_p, log_q, odds.softmax(1)), likelihood, both),
         (prior_derivatives(odds.softmax(1), 0.5, 2.0), prior, odds.flatten()),
     ):
-        for ours, oracle in zip(found, ("jacobian", "hessian"), strict=True):
+        for ours, oracle in zip(result, ("jacobian", "hessian"), strict=True):
             truth = getattr(torch.autograd.functional, oracle)(function, x)
             torch.testing.assert_close(ours, truth)
 

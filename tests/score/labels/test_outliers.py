@@ -21,10 +21,10 @@ def skewed(n=2000, seed=0):
 def test_gross_errors_in_a_skewed_target_are_found():
     target, output, wrong = skewed()
     plain = (target - output).abs()[:, 0].numpy()
-    found = outliers(target, output)
+    result = outliers(target, output)
     assert roc_auc_score(wrong, plain) < 0.92  # sizes alone point at the largest targets
-    assert roc_auc_score(wrong, found.score.numpy()) > 0.99
-    flagged = (found.probability > 0.5).numpy()
+    assert roc_auc_score(wrong, result.score.numpy()) > 0.99
+    flagged = (result.probability > 0.5).numpy()
     assert wrong[flagged].mean() >= 0.8 and flagged.any()
 
 

@@ -53,18 +53,18 @@ def test_a_column_of_a_frame_and_its_index_come_back(wine):
         target = pd.Series(labels, rows.index)
         samples, _ = da.load((rows, target), task="classification")
         issues = da.label_issues(samples, model=forest())
-        found, table = issues.to_pandas(), issues.to_table()
-        assert (found["given_label"] == target[found.index]).all()
-        assert set(found["suggested_label"].tolist()) <= set(target.tolist())
-        assert type(found["given_label"].tolist()[0]) is type(target.tolist()[0])
+        result, table = issues.to_pandas(), issues.to_table()
+        assert (result["given_label"] == target[result.index]).all()
+        assert set(result["suggested_label"].tolist()) <= set(target.tolist())
+        assert type(result["given_label"].tolist()[0]) is type(target.tolist()[0])
         for name in ("given_label", "suggested_label"):
             assert (table[name].type == pa.bool_()) == (labels.dtype == bool)
 
 
 @pytest.mark.parametrize("model", [RidgeClassifier(), make_pipeline(StandardScaler(), forest())])
 def test_any_classifier_judges(wine, model):
-    found = da.label_issues(wine, model=model)
-    assert roc_auc_score(wrong_labels(wine), found.score) > 0.9
+    issues = da.label_issues(wine, model=model)
+    assert roc_auc_score(wrong_labels(wine), issues.score) > 0.9
 
 
 def test_a_class_that_a_fit_never_saw_has_no_probability(wine):
@@ -78,9 +78,9 @@ def test_a_regressor_finds_wrong_numbers():
     train, _ = da.load("diabetes")
     y = train.y.copy()
     y[:5] += 1500
-    found = da.label_issues((train.x, y), model=RandomForestRegressor(20, random_state=0))
-    assert set(found.suspects[:5]) == set(range(5)) and found.posterior is None
-    assert found.given_label[0] == y[0] and abs(found.suggested_label[0] - train.y[0]) < 600
+    issues = da.label_issues((train.x, y), model=RandomForestRegressor(20, random_state=0))
+    assert set(issues.suspects[:5]) == set(range(5)) and issues.posterior is None
+    assert issues.given_label[0] == y[0] and abs(issues.suggested_label[0] - train.y[0]) < 600
     two = da.label_issues((train.x, np.stack([y, y], 1)), model=Ridge())
     assert two.to_table()["given_label"].to_pylist()[0] == [y[0], y[0]]
 
@@ -157,7 +157,7 @@ def test_what_is_no_probability_is_one_line(wine, by_forest, change, message):
 
 def test_probabilities_of_the_training_samples_are_suspected(wine):
     fitted = RandomForestClassifier(100, random_state=0).fit(wine.x, wine.y)
-    told = da.label_issues(wine, pred_probs=fitted.predict_proba(wine.x)).warnings[-1]
-    assert "these very samples" in told
+    reported = da.label_issues(wine, pred_probs=fitted.predict_proba(wine.x)).warnings[-1]
+    assert "these very samples" in reported
     held_out = cross_val_predict(forest(), wine.x, wine.y, method="predict_proba")
     assert "agree with" not in "".join(da.label_issues(wine, pred_probs=held_out).warnings)

@@ -106,8 +106,8 @@ def _record_set(path: Path, text: str) -> dict[str, Any]:
 
 
 def _field(path: Path, named: pa.Field) -> dict[str, Any]:
-    said = meaning_of(named)
-    parts = [said.meaning, said.unit and f"unit: {said.unit}", said.sign]
+    predicted = meaning_of(named)
+    parts = [predicted.meaning, predicted.unit and f"unit: {predicted.unit}", predicted.sign]
     of = named.type.value_type if pa.types.is_list(named.type) else named.type
     kind = next((name for is_it, name in _TYPES if is_it(of)), "sc:Text")
     repeated = {"isArray": True, "arrayShape": "-1"} if of is not named.type else {}

@@ -1,4 +1,4 @@
-"""Embedding Atlas: a point a sample, its neighbours the samples that speak for or against it."""
+"""Embedding Atlas: a point per sample, its neighbours the samples that support or oppose it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Effects = dict[int, list[tuple[int, float]]]  # row → (other row, effect), the
 
 
 def export(material: Material) -> Exported:
-    """One row a sample: the training samples with their scores, then the validation samples."""
+    """One row per sample: the training samples with their scores, then the validation samples."""
     train, val = material.embedded
     sets = [("training", train)] + ([] if val is None else [("validation", val)])
     x = np.concatenate([samples.x for _, samples in sets])
-    places, how = flat_map(embedding(x, are_columns=train.kind == "row"))
+    positions, how = flat_map(embedding(x, are_columns=train.kind == "row"))
     parts = [_rows(material, samples, part) for part, samples in sets]
     if len({part.schema.field("id").type for part in parts}) > 1:  # names here, row numbers there
         parts = [part.set_column(0, "id", part["id"].cast(pa.string())) for part in parts]
@@ -34,8 +34,8 @@ def export(material: Material) -> Exported:
     effects = _effects(material, train, val)
     strongest = max((abs(e) for row in effects.values() for _, e in row), default=0.0)
     columns = {
-        "x": pa.array(places[:, 0].astype(float)),
-        "y": pa.array(places[:, 1].astype(float)),
+        "x": pa.array(positions[:, 0].astype(float)),
+        "y": pa.array(positions[:, 1].astype(float)),
         **_neighbors(effects, len(x), len(sets[-1][1]), strongest),
     }
     for name, values in columns.items():
@@ -65,19 +65,19 @@ def _rows(material: Material, samples: SampleSet, part: str) -> pa.Table:
 
 
 def _effects(material: Material, train: SampleSet, val: SampleSet | None) -> Effects:
-    """Of a query the training samples that speak for and against it; of those the queries."""
+    """Of a query the training samples that support and oppose it; of those the queries."""
     path = material.run.folder / EFFECTS
     if not path.is_file():
         return {}
     with reading(path), pq.ParquetFile(path) as file:
-        told = file.read(["query", "query_id", "id", "effect"]).to_pylist()
+        reported = file.read(["query", "query_id", "id", "effect"]).to_pylist()
     ids = (train if val is None else val).ids.tolist()
-    if any(ids[one["query"]] != one["query_id"] for one in told if one["query"] < len(ids)):
+    if any(ids[one["query"]] != one["query_id"] for one in reported if one["query"] < len(ids)):
         return {}  # of held-out samples that are not read again
     rows = {one: row for row, one in enumerate(train.ids.tolist())}
     first = 0 if val is None else len(train)
     effects: Effects = defaultdict(list)
-    for one in told:
+    for one in reported:
         query, row = first + one["query"], rows[one["id"]]
         effects[query].append((row, one["effect"]))
         if val is not None:
@@ -107,8 +107,8 @@ def _neighbors(effects: Effects, n: int, n_queries: int, strongest: float) -> di
 def _meanings(how: str, strongest: float) -> dict[str, Meaning]:
     return {
         "split": Meaning("training or validation; scores are of training samples"),
-        "x": Meaning(f"place on the map: {how}"),
-        "y": Meaning(f"place on the map: {how}"),
+        "x": Meaning(f"map coordinate: {how}"),
+        "y": Meaning(f"map coordinate: {how}"),
         "neighbors": Meaning(
             "attribution: of a query the training samples that raise and lower its measure most, "
             "of a training sample the queries that it does that to; ids are rows of this table, "

@@ -44,7 +44,7 @@ LABELS = ("id", "label", "class_name", "suggested_label")
 
 
 def export(material: Material) -> Exported:
-    """A row an image: its file, both labels, every score; images of arrays become files."""
+    """A row per image: its file, both labels, every score; images of arrays become files."""
     single_labels(material, "fiftyone")
     samples = material.samples
     files: Parts = {}

@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from sklearn.preprocessing import StandardScaler
 
-WIDTH = 50  # numbers a sample that similarity is judged by
+WIDTH = 50  # numbers per sample that similarity is judged by
 MOST_TSNE = 3000  # samples; of more it takes minutes
 PERPLEXITY = 30.0
 
@@ -16,7 +16,7 @@ def embedding(x: np.ndarray, *, are_columns: bool) -> np.ndarray:
     """Principal components of the inputs.
 
     Args:
-        x: [n, ...], p numbers a sample.
+        x: [n, ...], p numbers per sample.
         are_columns: whether they are a table's columns, of units of their own: standardised first.
 
     Returns:
@@ -31,7 +31,7 @@ def embedding(x: np.ndarray, *, are_columns: bool) -> np.ndarray:
 
 
 def flat_map(embedded: np.ndarray) -> tuple[np.ndarray, str]:
-    """Two coordinates a sample.
+    """Two coordinates per sample.
 
     Args:
         embedded: [n, p], from `embedding`.

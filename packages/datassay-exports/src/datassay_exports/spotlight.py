@@ -28,7 +28,7 @@ spotlight.show(frame, dtype=types, issues=issues)
 
 
 def export(material: Material) -> Exported:
-    """One row a training sample, in the order of the scores."""
+    """One row per training sample, in the order of the scores."""
     train, _ = material.embedded
     numbers = embedding(train.x, are_columns=train.kind == "row")
     width = numbers.shape[1]

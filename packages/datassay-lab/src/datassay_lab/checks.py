@@ -36,13 +36,13 @@ class Agreement:
 def checked(run: Callable[P, R]) -> Callable[P, R]:
     """A function of keywords that refuses values that break the rules in their annotations."""
     hints = get_type_hints(run, include_extras=True)
-    asked = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    wanted = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     defaults = {name: p.default for name, p in inspect.signature(run).parameters.items()}
 
     @functools.wraps(run)
     def function(*args: P.args, **given: P.kwargs) -> R:
         for name, value in (defaults | given).items():
-            for rule in asked.get(name, ()):
+            for rule in wanted.get(name, ()):
                 rule(name, value)
         return run(*args, **given)
 
@@ -66,8 +66,8 @@ def rising(least: float, count: int = 2) -> Rule:
 
     def rule(name: str, values: Sequence[float]) -> None:
         holds = all(a < b for a, b in pairwise(values)) and len(values) >= count
-        said = f"be {count} or more increasing numbers >= {least:g}"
-        rules.require(holds and values[0] >= least, name, said, tuple(values))
+        message = f"be {count} or more increasing numbers >= {least:g}"
+        rules.require(holds and values[0] >= least, name, message, tuple(values))
 
     return rule
 

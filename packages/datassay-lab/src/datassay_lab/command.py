@@ -107,7 +107,7 @@ COMMAND = Lab(
     name="lab",
     help="""Run the course's experiments: each plots a statement and checks it by one number.
 
-    Without a name it lists them. Finished experiments are kept in the folder, so a stopped run
+    Without a name it lists them. Finished experiments are stored in the folder, so a stopped run
     goes on where it was. Ends with status 1 where a statement did not hold.
 
     Examples:

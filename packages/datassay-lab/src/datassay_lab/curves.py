@@ -129,7 +129,7 @@ def pictures(
         rows=rows, cols=columns, subplot_titles=list(titles),
         horizontal_spacing=0.02, vertical_spacing=0.16 / rows,
     )  # fmt: skip
-    for place, image in enumerate(np.asarray(images, float)):
+    for index, image in enumerate(np.asarray(images, float)):
         among = images if shared else image
         high = float(np.abs(among).max()) or 1.0
         low = -high if signed else float(np.min(among))
@@ -139,14 +139,14 @@ def pictures(
                 colorscale=SIGNED if signed else GREY_SCALE,
                 hovertemplate="row %{y}, column %{x}: %{z:.3g}<extra></extra>",
             ),
-            row=place // columns + 1,
-            col=place % columns + 1,
+            row=index // columns + 1,
+            col=index % columns + 1,
         )  # fmt: skip
     style(figure, "", "")
     figure.update_xaxes(visible=False, constrain="domain")
     figure.update_yaxes(visible=False, autorange="reversed", scaleanchor=None, constrain="domain")
-    for place in range(len(images)):
-        axis = "" if place == 0 else str(place + 1)
+    for index in range(len(images)):
+        axis = "" if index == 0 else str(index + 1)
         figure.layout[f"yaxis{axis}"].update(scaleanchor=f"x{axis}", scaleratio=1)
     figure.update_annotations(font_size=12)
     margin = {"l": 8, "r": 8, "t": 36, "b": 8}

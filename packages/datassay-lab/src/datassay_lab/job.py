@@ -28,9 +28,9 @@ class LabFindings:
 
 def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
     """Run experiments; finished ones are kept in `settings.out` and reused."""
-    asked = chosen(settings.names, settings.parameters, settings.seed)
+    wanted = chosen(settings.names, settings.parameters, settings.seed)
     how = {"fresh": settings.fresh, "overwrite": settings.overwrite}
-    records = tuple(run_lab(asked, settings.out, **how, progress=progress))
+    records = tuple(run_lab(wanted, settings.out, **how, progress=progress))
     facts = {
         "Experiments": f"{len(records):,}",
         "Seconds": f"{sum(r.seconds for r in records):.0f}",
@@ -77,12 +77,12 @@ def run_lab(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> Iterator[Record]:
-    """Run experiments; reuse kept results.
+    """Run experiments; reuse stored results.
 
     Args:
         asked: from `chosen`.
         out: folder; each experiment writes its result to a folder of its name when it ends.
-        fresh: if True, run again what is kept.
+        fresh: if True, run again what is stored.
         overwrite: whether files that we did not write, or that were changed, may be replaced.
         progress: called by the experiments, with "name: step".
 
@@ -94,9 +94,9 @@ def run_lab(
         SettingError: a parameter is out of range, a single experiment cannot run, or a file in the
             way is not ours.
     """
-    for place, (e, parameters) in enumerate(asked):
+    for index, (e, parameters) in enumerate(asked):
         if len(asked) > 1:
-            progress("experiments", place, len(asked))
+            progress("experiments", index, len(asked))
         heal(out / e.name)
         record = None if fresh else kept(e, parameters, out)
         if record is None:

@@ -52,7 +52,7 @@ def page(findings: LabFindings) -> Page:
 
 
 def files(findings: LabFindings, page: Page) -> dict[str, str]:
-    """What stands beside the page; every experiment keeps its own in a folder of its name."""
+    """The files written with the page; every experiment keeps its own in a folder of its name."""
     experiments = [summary(record) for record in findings.records]
     return {"summary.json": standard_json({**page.head, "experiments": experiments})}
 
@@ -83,8 +83,8 @@ def _chapters(records: Sequence[Record]) -> list[Section]:
             article = _article(experiment, by_name[experiment.name])
             chapters.setdefault(chapter, []).append(article)
     return [
-        Section(f"chapter-{place}", chapter, chapter, tuple(articles))
-        for place, (chapter, articles) in enumerate(chapters.items())
+        Section(f"chapter-{index}", chapter, chapter, tuple(articles))
+        for index, (chapter, articles) in enumerate(chapters.items())
     ]
 
 
@@ -102,8 +102,8 @@ def _article(experiment: Experiment, record: Record) -> Partial:
         "texts": {n: v for n, v in record.values.items() if isinstance(v, str) and "\n" in v},
     }
     figures = tuple(
-        Figure(f"{record.name}-{place}", plot.figure, plot.text)
-        for place, plot in enumerate(record.plots)
+        Figure(f"{record.name}-{index}", plot.figure, plot.text)
+        for index, plot in enumerate(record.plots)
     )
     return Partial("experiment.html", context, figures=figures)
 

@@ -1,1 +1,1 @@
-"""What can be done to training samples: one action a module, each registered as ACTION."""
+"""What can be done to training samples: one action per module, each registered as ACTION."""

@@ -19,13 +19,13 @@ def propose(train: SampleSet, scores: ProposalScores) -> Iterator[Action]:
     order = suspects_first(scores.information, scores.issues)
     for fraction in FRACTIONS:
         n = round(fraction * len(train))
-        gone = np.zeros(len(train), bool)
-        gone[order[:n]] = True
-        stays = np.unique(train.y[~gone]) if train.is_classification else np.arange(2)
+        removed = np.zeros(len(train), bool)
+        removed[order[:n]] = True
+        stays = np.unique(train.y[~removed]) if train.is_classification else np.arange(2)
         if not 0 < n <= len(train) - 8 or len(stays) < 2:
             return
         words = f"Drop {100 * fraction:.0f} % of the samples"
-        yield replace(removal(DROP, words, train, gone, scores.seed), fraction=fraction)
+        yield replace(removal(DROP, words, train, removed, scores.seed), fraction=fraction)
 
 
 ACTION = ActionKind(

@@ -32,11 +32,11 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
         purified = purify(model, train, order="fixed", step=step, seed=seed)
     except DatassayError as error:
         return f"Purifying: {error}"
-    gone = np.ones(len(train), bool)
-    gone[purified.keep] = False
-    if not gone.any():
+    removed = np.ones(len(train), bool)
+    removed[purified.keep] = False
+    if not removed.any():
         return "Purifying: the samples agree; none is to be removed."
-    return removal(PURIFY, "Purify", train, gone, seed)
+    return removal(PURIFY, "Purify", train, removed, seed)
 
 
 ACTION = ActionKind(

@@ -1,1 +1,1 @@
-"""Which act would help most: each is retrained beside the samples as they are, and compared."""
+"""Which action would help most: each is retrained and compared with the samples as they are."""

@@ -296,7 +296,7 @@ def action_kinds() -> dict[str, ActionKind]:
 
 
 def most_fits() -> int:
-    """Models a seed and part that all actions and their controls take together."""
+    """Models per seed and part that all actions and their controls take together."""
     return sum(kind.fits for kind in action_kinds().values())
 
 

@@ -129,12 +129,14 @@ class ActionTable(Tabular):
     @property
     def best(self) -> ActionGain | None:
         """The action to do: the first that is better; None: nothing to do."""
-        return next((act for act in self.actions if act.verdict == BETTER), None)
+        return next((action for action in self.actions if action.verdict == BETTER), None)
 
     def to_table(self) -> pa.Table:
         """One row per action: the fields of ActionGain."""
         names = field_names(ActionGain)
-        return pa.table({name: [getattr(act, name) for act in self.actions] for name in names})
+        return pa.table({
+            name: [getattr(action, name) for action in self.actions] for name in names
+        })
 
 
 def compare_actions(
@@ -173,18 +175,18 @@ def compare_actions(
     kinds = action_kinds()
     hopeless = {key for key, one in screened.items() if _is_hopeless(kinds[key[0]], one)}
     useless = {name for name, _ in hopeless if kinds[name].is_searched}
-    found = {name for name, _ in first} - useless
-    useless = {name for name, one in kinds.items() if one.is_searched and name not in found}
+    outcome = {name for name, _ in first} - useless
+    useless = {name for name, one in kinds.items() if one.is_searched and name not in outcome}
     proposed = [first, *(_proposed(part, seed, useless)[0] for part in parts[1:])]
-    acts = {act.key: act for each in reversed(proposed) for act in each.values()}
+    actions = {action.key: action for each in reversed(proposed) for action in each.values()}
     comparison = Comparison(parts, proposed)
     comparison.train_base()
     per_fit = comparison.seconds if per_fit is None else per_fit
-    promising = {key: act for key, act in acts.items() if key not in hopeless}
+    promising = {key: act for key, act in actions.items() if key not in hopeless}
     chosen = _affordable(promising, screened, budget - per_fit, per_fit)
     job = _Job(comparison, screened, kinds, comparison.right(), progress)
-    rows = [job.blank(act, key in hopeless) for key, act in acts.items() if key not in chosen]
-    rows += job.rows([acts[key] for key in acts if key in chosen])
+    rows = [job.blank(act, key in hopeless) for key, act in actions.items() if key not in chosen]
+    rows += job.rows([actions[key] for key in actions if key in chosen])
     if any(row.kind == DROP and row.how == RETRAINED for row in rows):
         rows = [row for row in rows if row.kind != DROP or row.how == RETRAINED]
     return ActionTable(
@@ -212,11 +214,13 @@ class _Job:
     right: list[np.ndarray]  # [m] bool, which held-out labels are not suspected
     progress: Progress
 
-    def rows(self, acts: Sequence[Action]) -> list[ActionGain]:
+    def rows(self, actions: Sequence[Action]) -> list[ActionGain]:
         """What the actions gain; of several drops the row of one."""
-        drops = sorted((act for act in acts if act.kind == DROP), key=lambda act: act.fraction)
+        drops = sorted(
+            (action for action in actions if action.kind == DROP), key=lambda act: act.fraction
+        )
         near = self._near(drops)
-        others = [act for act in acts if act.kind != DROP]
+        others = [act for act in actions if act.kind != DROP]
         going = [*others, *(drops[i] for i in near)]
         every = looks(self.comparison.parts)
         for number, look in enumerate(every):
@@ -236,32 +240,32 @@ class _Job:
         self.progress(STEP, len(every) + 1, len(every) + 1)
         return [*rows, *self._largest_drop(drops, near)]
 
-    def _of_drops(self, acts: Sequence[Action]) -> list[Action]:
+    def _of_drops(self, actions: Sequence[Action]) -> list[Action]:
         """The actions, of two drops only the larger that does not seem to cost."""
-        drops = [act for act in acts if act.kind == DROP]
+        drops = [action for action in actions if action.kind == DROP]
         fine = [act for act in drops if not costs(self.gain(act).gain)]
         return [
-            act for act in acts if act.kind != DROP or act is (fine or drops)[-1 if fine else 0]
+            act for act in actions if act.kind != DROP or act is (fine or drops)[-1 if fine else 0]
         ]
 
-    def _goes_on(self, act: Action) -> bool:
+    def _goes_on(self, action: Action) -> bool:
         """Whether the verdict is open after a look: what has not gained is looked at no more."""
-        found = self.gain(act)
-        if act.kind == DROP:
-            return not (found.gain < -TOLERATED and found.high <= 0)
-        return found.gain > found.half * LEAST_SIGN and found.high > TOLERATED
+        outcome = self.gain(action)
+        if action.kind == DROP:
+            return not (outcome.gain < -TOLERATED and outcome.high <= 0)
+        return outcome.gain > outcome.half * LEAST_SIGN and outcome.high > TOLERATED
 
     def gain(self, act: Action) -> Interval:
         """As far as it was retrained."""
         return self.comparison.gain(act.key, is_searched=self.kinds[act.kind].is_searched)
 
     def blank(self, act: Action, is_hopeless: bool = False) -> ActionGain:
-        """What is known of an act before it is retrained."""
-        found, note = self.screened.get(act.key), ""
-        if found is not None and is_hopeless:
-            gain, low, high = (f"{100 * x:+.1f}" for x in (found.gain, found.low, found.high))
+        """What is known of an action before it is retrained."""
+        outcome, note = self.screened.get(act.key), ""
+        if outcome is not None and is_hopeless:
+            gain, low, high = (f"{100 * x:+.1f}" for x in (outcome.gain, outcome.low, outcome.high))
             note = f"not retrained: in closed form it gains {gain} points ({low} to {high})"
-        gain = np.nan if found is None else found.gain
+        gain = np.nan if outcome is None else outcome.gain
         return ActionGain(
             kind=act.kind, words=act.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
             p=1.0, verdict="", screened=gain, changed=act.changed,
@@ -269,28 +273,28 @@ class _Job:
         )  # fmt: skip
 
     def row(self, act: Action) -> ActionGain:
-        """What an act gained, still without a verdict and a control."""
-        found, each = self.gain(act), self.comparison.differences(act.key)
+        """What an action gained, still without a verdict and a control."""
+        outcome, each = self.gain(act), self.comparison.differences(act.key)
         trusted = np.concatenate([d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)])
         note = ""
         if not self.comparison.is_complete(act.key):
             gained = "costs" if act.kind == DROP else "had gained nothing that would show"
             note = f"ended at the first look: it {gained}"
         return replace(
-            self.blank(act), how=RETRAINED, gain=found.gain, low=found.low, high=found.high,
-            p=found.p, given=mean(self.comparison.differences(act.key, as_given=True)),
+            self.blank(act), how=RETRAINED, gain=outcome.gain, low=outcome.low, high=outcome.high,
+            p=outcome.p, given=mean(self.comparison.differences(act.key, as_given=True)),
             unsuspected=float(trusted.mean()) if len(trusted) else np.nan,
             control_words=act.control_words, seconds=self.comparison.seconds_of(act.key), note=note,
         )  # fmt: skip
 
     def controlled(self, row: ActionGain, act: Action) -> ActionGain:
-        """The row with the gain of the act's control."""
+        """The row with the gain of the action's control."""
         control = mean(self.comparison.differences(act.key, control=True))
         return replace(row, control=control, seconds=self.comparison.seconds_of(act.key))
 
     def _near(self, drops: Sequence[Action]) -> list[int]:
         """Of rising fractions the largest that costs nothing in closed form, and the next."""
-        fine = [i for i, act in enumerate(drops) if not costs(self.blank(act).gain)]
+        fine = [i for i, action in enumerate(drops) if not costs(self.blank(action).gain)]
         return list(range(len(drops)))[fine[-1] : fine[-1] + 2] if fine else [0]
 
     def _largest_drop(self, drops: Sequence[Action], near: Sequence[int]) -> list[ActionGain]:
@@ -325,22 +329,22 @@ def _proposed(
     part: Part, seed: int, without: Collection[str] = ()
 ) -> tuple[dict[Key, Action], tuple[str, ...]]:
     """The actions of a part by key, and why others are not tried."""
-    acts, left_out = proposals(
+    actions, left_out = proposals(
         part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
         seed=seed, without=without,
     )  # fmt: skip
-    return {act.key: act for act in acts}, left_out
+    return {action.key: action for action in actions}, left_out
 
 
-def _is_hopeless(kind: ActionKind, found: Interval) -> bool:
-    """Whether an act cannot gain by its closed form; a drop need not gain, and is never."""
+def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
+    """Whether an action cannot gain by its closed form; a drop need not gain, and is never."""
     # What a search found on one part is only searched for on the others where it gains here.
     if kind.name == DROP:
         return False
-    return found.gain <= 0 if kind.is_searched else found.high + BEYOND <= 0
+    return outcome.gain <= 0 if kind.is_searched else outcome.high + BEYOND <= 0
 
 
-def _screened(part: Part, acts: dict[Key, Action], seed: int) -> dict[Key, Interval]:
+def _screened(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
     """Gains in closed form, on the first part, and what other held-out samples would make of it."""
     if part.lin is None:
         return {}
@@ -348,30 +352,32 @@ def _screened(part: Part, acts: dict[Key, Action], seed: int) -> dict[Key, Inter
     try:
         base = closed.scores(as_it_is(part.train), part.train)
         return {
-            key: mean_interval(closed.scores(act, part.train) - base, part.yardstick.unit)
-            for key, act in acts.items()
+            key: mean_interval(closed.scores(action, part.train) - base, part.yardstick.unit)
+            for key, action in actions.items()
         }
     except DataError:
         return {}
 
 
 def _affordable(
-    acts: dict[Key, Action], screened: dict[Key, Interval], budget: float, per_fit: float
+    actions: dict[Key, Action], screened: dict[Key, Interval], budget: float, per_fit: float
 ) -> set[Key]:
-    """Which acts are retrained: the most promising first, while the budget lasts; at least one."""
-    order = sorted(acts, key=lambda key: -screened[key].gain if key in screened else 0.0)
+    """Actions to retrain: the most promising first, while the budget lasts; at least one."""
+    order = sorted(actions, key=lambda key: -screened[key].gain if key in screened else 0.0)
     chosen, spent = set(order[:1]), 0.0
     for key in order:
-        spent += per_fit * acts[key].fits
+        spent += per_fit * actions[key].fits
         if spent <= budget:
             chosen.add(key)
     return chosen
 
 
 def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
-    """With verdicts; better acts first, then by gain, then those that were only screened."""
+    """With verdicts; better actions first, then by gain, then those that were only screened."""
     retrained = [row for row in rows if row.how == RETRAINED]
-    told = [replace(row, verdict=v) for row, v in zip(retrained, verdicts(retrained), strict=True)]
-    told.sort(key=lambda row: (ORDER[row.verdict], -row.gain))
+    reported = [
+        replace(row, verdict=v) for row, v in zip(retrained, verdicts(retrained), strict=True)
+    ]
+    reported.sort(key=lambda row: (ORDER[row.verdict], -row.gain))
     rest = [row for row in rows if row.how != RETRAINED]
-    return (*told, *sorted(rest, key=lambda row: -row.gain))
+    return (*reported, *sorted(rest, key=lambda row: -row.gain))

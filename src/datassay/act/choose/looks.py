@@ -81,33 +81,33 @@ class Comparison:
         Where a part does not propose an action nothing changes there.
         """
         before = time.perf_counter()
-        asked = [(key, p, some) for key in keys for p, some in look]
-        acts = [self._act(key, p, control) for key, p, _ in asked]
+        wanted = [(key, p, some) for key in keys for p, some in look]
+        actions = [self._action(key, p, control) for key, p, _ in wanted]
         fittings = [
             ()
             if act is None
             else fittings_of(
                 self.parts[p].learner, self.parts[p].train, self.parts[p].held_out, act, some
             )
-            for act, (_, p, some) in zip(acts, asked, strict=True)
+            for act, (_, p, some) in zip(actions, wanted, strict=True)
         ]
         each = iter(answers([one for some in fittings for one in some]))
         self.seconds = time.perf_counter() - before
         n_fits = sum(len(one.seeds) for some in fittings for one in some)
-        for act, own, (key, p, some) in zip(acts, fittings, asked, strict=True):
+        for action, own, (key, p, some) in zip(actions, fittings, wanted, strict=True):
             done = self._done.setdefault((key, control), Retrained([[] for _ in self.parts]))
             predicted = [next(each) for _ in own]
-            if act is None:
+            if action is None:
                 done.each[p].append(self.base[p][some.start : some.stop])
                 continue
-            done.each[p].append(routed(act, self.parts[p].held_out, predicted))
+            done.each[p].append(routed(action, self.parts[p].held_out, predicted))
             fits = sum(len(one.seeds) for one in own)
             done.fits += fits
             done.seconds += self.seconds * fits / n_fits
 
-    def _act(self, key: Key, p: int, control: bool) -> Action | None:
-        act = self.proposed[p].get(key)
-        return act.control if control and act is not None else act
+    def _action(self, key: Key, p: int, control: bool) -> Action | None:
+        action = self.proposed[p].get(key)
+        return action.control if control and action is not None else action
 
     def seconds_of(self, key: Key) -> float:
         """That retraining an action and its control took."""
@@ -118,15 +118,15 @@ class Comparison:
         self, key: Key, *, control: bool = False, as_given: bool = False
     ) -> list[Float[np.ndarray, "_ _"]]:
         """Scores less those of the samples as they are, [R, m] for each part looked at."""
-        found = []
+        results = []
         for part, base, looked in zip(
             self.parts, self.base, self._done[key, control].each, strict=True
         ):
             if looked:
-                said = np.concatenate(looked)
-                of_base = part.yardstick.scores(base[: len(said)], as_given=as_given)
-                found.append(part.yardstick.scores(said, as_given=as_given) - of_base)
-        return found
+                predicted = np.concatenate(looked)
+                of_base = part.yardstick.scores(base[: len(predicted)], as_given=as_given)
+                results.append(part.yardstick.scores(predicted, as_given=as_given) - of_base)
+        return results
 
     def gain(self, key: Key, *, is_searched: bool) -> Interval:
         """What an action gained where it was retrained."""
@@ -137,8 +137,8 @@ class Comparison:
             if not self.is_complete(key):
                 pairs = zip(self.parts, self.base, strict=True)
                 base = [part.yardstick.scores(predicted) for part, predicted in pairs]
-        found = self.differences(key)
-        return paired(found, unit, is_searched=is_searched, level=level, base=base)
+        result = self.differences(key)
+        return paired(result, unit, is_searched=is_searched, level=level, base=base)
 
     def is_complete(self, key: Key) -> bool:
         """Whether it was looked at in all parts, by all models."""
@@ -148,7 +148,9 @@ class Comparison:
     def score(self, *, as_given: bool = False) -> float:
         """Of the samples as they are, mean over models and held-out samples."""
         pairs = zip(self.parts, self.base, strict=True)
-        return mean([part.yardstick.scores(said, as_given=as_given) for part, said in pairs])
+        return mean([
+            part.yardstick.scores(predicted, as_given=as_given) for part, predicted in pairs
+        ])
 
     def right(self) -> list[Bool[np.ndarray, " m"]]:
         """Which held-out labels are not suspected; of numbers all."""
@@ -160,8 +162,8 @@ def mean(each: Sequence[Float[np.ndarray, "_ _"]]) -> float:
     return float(np.concatenate([d.mean(0) for d in each]).mean())
 
 
-def _unsuspected(part: Part, said: Predictions) -> Bool[np.ndarray, " m"]:
+def _unsuspected(part: Part, predicted: Predictions) -> Bool[np.ndarray, " m"]:
     if not part.train.is_classification:
         return np.ones(len(part.held_out), bool)
     noise = np.eye(part.train.n_classes) if part.noise is None else part.noise
-    return unsuspected(said, part.held_out.y, noise)
+    return unsuspected(predicted, part.held_out.y, noise)

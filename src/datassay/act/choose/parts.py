@@ -6,8 +6,8 @@ Let T[t, g] be the probability that a sample of class t is given the label g. Pr
 a sample of given label g counts as (T⁻¹)[g, c]. Over the given labels of a class t its mean is
 Σ_g T[t, g] (T⁻¹)[g, c] = 1 where c = t and 0 elsewhere: the mean over samples is an unbiased
 estimate of the accuracy on right labels, whatever the predictions are. No suspect is looked at, so
-no act is favoured because it agrees with the model that named the suspects. What it rests on is T,
-and that noise depends on the class alone.
+no action is favoured because it agrees with the model that named the suspects. What it rests on is
+T, and that noise depends on the class alone.
 
 Source: backward correction of losses, Natarajan et al. (2013), Patrini et al. (2017, Theorem 1);
 here of the accuracy.

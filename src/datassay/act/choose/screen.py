@@ -1,8 +1,8 @@
-"""What acts would gain in closed form: kernel ridge regression, other targets, weights, samples.
+"""What actions would gain in closed form: kernel ridge regression, other targets, weights, samples.
 
 f(X') = K(X', S) (K(S, S) + λ diag(w)⁻¹)⁻¹ y(S),  S the samples kept, w their weights, mean 1
 
-λ is the penalty that judged the labels. It takes a factorisation an act and no training.
+λ is the penalty of the label scores. It takes a factorisation per action and no training.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Screen:
     yardstick: Yardstick
 
     def score(self, act: Action, train: SampleSet) -> float:
-        """The score after an act, in closed form."""
+        """The score after an action, in closed form."""
         return float(self.scores(act, train).mean())
 
     def scores(self, act: Action, train: SampleSet) -> Float[np.ndarray, " m"]:
@@ -77,14 +77,14 @@ class Screen:
         else:
             targets = given.double().reshape(len(given), -1)
             center = targets.mean(0)
-        at = torch.from_numpy(kept)
-        gram = self.kernel[at][:, at].clone()
+        index = torch.from_numpy(kept)
+        gram = self.kernel[index][:, index].clone()
         gram.diagonal().add_(self.penalty / w)
         factor, failed = torch.linalg.cholesky_ex(gram)
         if int(failed):
             raise DataError("the kernel is singular to rounding; no closed form can be computed.")
         solved = torch.cholesky_solve(targets - center, factor)
-        return self.across[:, at] @ solved + center
+        return self.across[:, index] @ solved + center
 
 
 def screen(
@@ -114,9 +114,9 @@ def most_wanted(closed: Screen, train: SampleSet, seed: int) -> tuple[str, float
             members = closed.chosen[group[closed.chosen] == g]
             if not FEWEST <= len(members) < len(closed.chosen):
                 continue
-            gone = np.zeros(len(train), bool)
-            gone[rng.permutation(members)[: len(members) // 2]] = True
-            if (cost := base - closed.without(gone, train)) > lost:
+            removed = np.zeros(len(train), bool)
+            removed[rng.permutation(members)[: len(members) // 2]] = True
+            if (cost := base - closed.without(removed, train)) > lost:
                 worst, lost = f"{kind} {names[g]}", cost
     return (worst, lost) if worst else None
 

@@ -31,9 +31,9 @@ from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.train.convex import fit_convex
 
-# A block more must raise the held-out log-likelihood by this, nats a sample, whatever its error: in
-# draws other than those reported a true block gained 0.1 or more, a spurious one up to 0.011, with
-# a gate up to 0.033.
+# A block more must raise the held-out log-likelihood by this, nats per sample, whatever its error:
+# in draws other than those reported a true block gained 0.1 or more, a spurious one up to 0.011,
+# with a gate up to 0.033.
 LEAST_GAIN = 0.05
 # A block of fewer samples is no block: its own model and its variance mean nothing.
 LEAST_IN_BLOCK = 20

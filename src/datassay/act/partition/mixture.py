@@ -30,7 +30,7 @@ SURVEY = 20
 FINALISTS = 4
 # Newton steps that fit the models to given responsibilities; fewer, and the start is forgotten.
 FITTING_STEPS = 10
-# Of the mean log-likelihood between two iterations, nats a sample.
+# Of the mean log-likelihood between two iterations, nats per sample.
 TOLERANCE = 1e-5
 # Weight of all samples together in every block beside those it explains, in samples: a block can
 # neither die nor shrink to a noise of 0.

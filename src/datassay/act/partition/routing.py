@@ -1,4 +1,4 @@
-"""One model a block, and a router that chooses the model from the input."""
+"""One model per block, and a router that chooses the model from the input."""
 
 from __future__ import annotations
 
@@ -203,8 +203,8 @@ def router_check(
         estimator_outputs(expert, x_val, width, train.is_classification)
         for expert in routed.experts
     ])  # [K, m, width]
-    said = np.einsum("mk,kmw->mw", routed.weights(x_val, "soft"), each)
-    score = float(sample_scores(torch.from_numpy(said), val).mean())
+    predicted = np.einsum("mk,kmw->mw", routed.weights(x_val, "soft"), each)
+    score = float(sample_scores(torch.from_numpy(predicted), val).mean())
     single = float(one.fit(x, train.y).score(x_val, val.y))
-    found = (routed.gain, routed.gain_error, routed.router is not None, single, score)
-    return dict(zip(names, found, strict=True))
+    results = (routed.gain, routed.gain_error, routed.router is not None, single, score)
+    return dict(zip(names, results, strict=True))

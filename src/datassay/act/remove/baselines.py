@@ -1,4 +1,4 @@
-"""Compare a ranking with trivial rivals on the same measure."""
+"""Compare a ranking with trivial baselines on the same measure."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> floa
 
 
 def _leaders(means: Float[np.ndarray, " r"], n_ours: int) -> tuple[int, int]:
-    """The best of ours and the best of the rivals behind them."""
+    """The best of ours and the best of the baselines behind them."""
     return int(means[:n_ours].argmax()), n_ours + int(means[n_ours:].argmax())
 
 
@@ -112,11 +112,11 @@ def _contest(
 ) -> Contest:
     many = repeats.shape[1] > 1
     spreads = repeats.std(1, ddof=1) if many else np.zeros(len(names))
-    told = sentence(lead.verdict, names[best], f"{names[baseline]}, the best baseline")
-    told += f": {means[best]:.3f} against {means[baseline]:.3f}."
+    message = sentence(lead.verdict, names[best], f"{names[baseline]}, the best baseline")
+    message += f": {means[best]:.3f} against {means[baseline]:.3f}."
     if baseline != names.index(RANDOM):
-        told += f" Random has {means[names.index(RANDOM)]:.3f}."
+        message += f" Random has {means[names.index(RANDOM)]:.3f}."
     outcome = OUTCOMES[lead.verdict]
     return Contest(
-        measure, tuple(names), tuple(means.tolist()), tuple(spreads.tolist()), outcome, told
+        measure, tuple(names), tuple(means.tolist()), tuple(spreads.tolist()), outcome, message
     )

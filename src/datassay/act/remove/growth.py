@@ -130,9 +130,9 @@ def grow(
         group = int(np.argmax((quota - got) / np.maximum(quota, 1)))
         open_ones = left[group]
         drawn = rng.choice(len(open_ones), min(pool, len(open_ones)), replace=False)
-        place = int(drawn[int(fit.gains(open_ones[drawn]).argmax())])
-        chosen.append(int(open_ones[place]))
-        open_ones[place], left[group] = open_ones[-1], open_ones[:-1]
+        index = int(drawn[int(fit.gains(open_ones[drawn]).argmax())])
+        chosen.append(int(open_ones[index]))
+        open_ones[index], left[group] = open_ones[-1], open_ones[:-1]
         fit.add(chosen[-1])
         got[group] += 1
         progress("choose what stays", step + 1, total)
@@ -148,7 +148,7 @@ def grow(
 def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
     """The samples in the leading directions of the averaged kernel, scaled to length 1."""
     # Lengths are left out because outliers, whose rows are long, would otherwise be kept first.
-    # Cost: features of one row a sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
+    # Cost: features of one row per sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
     # rows: 1024 n b p. A kernel: 1024³ + 1024 n q.
     # Source: Williams and Seeger (2001) for the kernel.
     n, whole = len(lin), lin.features is not None and lin.rows_per_sample == 1
@@ -176,8 +176,8 @@ def _products(lin: Linearization, seen: np.ndarray) -> Float[Tensor, "n s"]:
         rows = features[a * b : min(a + PANEL, n) * b].double()
         return rows.reshape(-1, b * rows.shape[1])
 
-    places = [torch.as_tensor(seen[(seen >= a) & (seen < a + PANEL)] - a) for a in parts]
-    some = torch.cat([read(a)[here] for a, here in zip(parts, places, strict=True)])
+    positions = [torch.as_tensor(seen[(seen >= a) & (seen < a + PANEL)] - a) for a in parts]
+    some = torch.cat([read(a)[here] for a, here in zip(parts, positions, strict=True)])
     return torch.cat([read(a) @ some.T / b for a in parts])
 
 

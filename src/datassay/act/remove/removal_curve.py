@@ -131,7 +131,7 @@ def removal_curve(
         for f in fractions[1:]
     ]
     if isinstance(models, Estimators):
-        found = _refitted(models, train, parts, kept, progress)
+        results = _refitted(models, train, parts, kept, progress)
     else:
         cause = {"val": None if val is None else digest({"x": val.x, "y": val.y})}
         recipe = with_loss(recipe or Recipe(), train)
@@ -141,9 +141,9 @@ def removal_curve(
             models, train, parts, kept[1:], recipe, seed, store or ResultStore(None, {}), cause,
             progress,
         )  # fmt: skip
-        found = [parts.score(trained)[None], *retrained]
+        results = [parts.score(trained)[None], *retrained]
     score = np.empty((len(orders), len(fractions), n_seeds))
-    for f, one in enumerate(found):
+    for f, one in enumerate(results):
         score[:, f] = one
     metric = "accuracy" if train.is_classification else "R²"
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)

@@ -57,8 +57,8 @@ class Candidates:
 Rule = Callable[[Candidates, Int[np.ndarray, " g"], int, Progress], Int[np.ndarray, " n"]]
 
 
-def _grown(aim: Aim, of: Candidates, quota: np.ndarray, seed: int, told: Progress) -> np.ndarray:
-    return grow(of.rows, of.targets, of.groups, quota, aim, seed=seed, progress=told)
+def _grown(aim: Aim, of: Candidates, quota: np.ndarray, seed: int, report: Progress) -> np.ndarray:
+    return grow(of.rows, of.targets, of.groups, quota, aim, seed=seed, progress=report)
 
 
 def _by_margin(of: Candidates, quota: np.ndarray, seed: int, progress: Progress) -> np.ndarray:
@@ -83,17 +83,17 @@ def within_quota(
     order: Int[np.ndarray, " n"], groups: Int[np.ndarray, " n"], quota: Int[np.ndarray, " g"]
 ) -> Int[np.ndarray, " n"]:
     """The same order, with the first of every group up to its quota in front of all others."""
-    place = places_in_group(groups[order])
-    return order[np.argsort(place >= quota[groups[order]], kind="stable")]
+    position = places_in_group(groups[order])
+    return order[np.argsort(position >= quota[groups[order]], kind="stable")]
 
 
 def places_in_group(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
     """How many of its group stand before each sample."""
-    place = np.zeros(len(groups), np.int64)
+    position = np.zeros(len(groups), np.int64)
     for g in np.unique(groups):
         own = groups == g
-        place[own] = np.arange(own.sum())
-    return place
+        position[own] = np.arange(own.sum())
+    return position
 
 
 def held_out_margin(of: Candidates) -> Float[np.ndarray, " n"]:
@@ -139,7 +139,7 @@ def tried(
     n = len(of.groups)
     order = np.random.default_rng((seed, 4)).permutation(n)
     share = quota / np.maximum(np.bincount(of.groups, minlength=len(quota)), 1)
-    found = {name: 0.0 for name in RULES}
+    results = {name: 0.0 for name in RULES}
     for fold in range(FOLDS):
         held, rest = np.sort(order[fold::PARTS]), np.setdiff1d(np.arange(n), order[fold::PARTS])
         part = of.subset(rest)
@@ -147,10 +147,10 @@ def tried(
         wanted = np.minimum(np.maximum(np.round(share * counts).astype(int), quota > 0), counts)
         for i, (name, rule) in enumerate(RULES.items()):
             kept = rest[rule(part, wanted, seed + fold, silent)[: wanted.sum()]]
-            found[name] += _reached(of.subset(kept), of.subset(held)) / FOLDS
+            results[name] += _reached(of.subset(kept), of.subset(held)) / FOLDS
             done = fold * len(RULES) + i + 1
             progress("try rules on held-out samples", done, FOLDS * len(RULES))
-    return found
+    return results
 
 
 def _reached(kept: Candidates, held: Candidates) -> float:

@@ -178,15 +178,15 @@ def summarize(
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
     classes = np.zeros(n, int) if lin.labels is None else np.asarray(lin.labels)
     suspects = np.empty(0, int) if issues is None else issues.suspects
-    gone = _spared(suspects, classes, target, suspects[:0], n - target)
-    found: dict[str, float] = {}
+    dropped = _spared(suspects, classes, target, suspects[:0], n - target)
+    results: dict[str, float] = {}
     if iterative or rule == INFORMATION:
         rule = INFORMATION
         scored = partial(sample_information, smoothing=smoothing, **run)  # pyright: ignore[reportCallIssue]
         size = step if iterative else 1.0
-        order = _by_information(lin, classes, target, gone, size, scored, progress)
+        order = _by_information(lin, classes, target, dropped, size, scored, progress)
     else:
-        stay = np.setdiff1d(np.arange(n), gone)
+        stay = np.setdiff1d(np.arange(n), dropped)
         weight = np.ones(n) if issues is None else 1 - issues.probability
         some = Candidates(
             unit_rows(lin, seed)[stay], _targets(lin)[stay], classes[stay], weight[stay],
@@ -195,13 +195,13 @@ def summarize(
         least = least_of_each(classes, target)
         quota = quota_of(np.bincount(some.groups, minlength=len(least)), least, target)
         if rule == AUTO:
-            found = tried(some, quota, seed, progress)
-            rule = max(found, key=lambda name: found[name])
-        order = np.concatenate([gone, stay[RULES[rule](some, quota, seed, progress)[::-1]]])
+            results = tried(some, quota, seed, progress)
+            rule = max(results, key=lambda name: results[name])
+        order = np.concatenate([dropped, stay[RULES[rule](some, quota, seed, progress)[::-1]]])
     removed, kept = order[: n - target], order[n - target :]
     keep = np.sort(kept)
-    values = np.array(list(found.values()))
-    return KeepSet(keep, removed, lin.ids[keep], iterative, rule, kept, tuple(found), values)
+    values = np.array(list(results.values()))
+    return KeepSet(keep, removed, lin.ids[keep], iterative, rule, kept, tuple(results), values)
 
 
 def _targets(lin: Linearization) -> Float[torch.Tensor, "n k"]:
@@ -217,13 +217,13 @@ def _by_information(
     lin: Linearization,
     classes: Int[np.ndarray, " n"],
     target: int,
-    gone: Int[np.ndarray, " gone"],
+    dropped: Int[np.ndarray, " gone"],
     step: float,
     scored: Callable[[Linearization], SampleInformation],
     progress: Progress,
 ) -> Int[np.ndarray, " n"]:
     """All positions in the order of removal; a step of 1 scores once."""
-    removed = gone
+    removed = dropped
     keep = np.setdiff1d(np.arange(len(lin)), removed)
     going = len(lin) - target
     while len(keep) > target:

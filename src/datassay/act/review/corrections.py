@@ -43,14 +43,14 @@ def corrections(
 ) -> Corrections:
     """What decisions make of labels."""
     # "relabel" gives the new label, "remove" drops the sample, "keep" and "unsure" change nothing.
-    places = {str(name): i for i, name in enumerate(ids.tolist())}
-    if unknown := [str(d.id) for d in decisions if str(d.id) not in places]:
+    indices = {str(name): i for i, name in enumerate(ids.tolist())}
+    if unknown := [str(d.id) for d in decisions if str(d.id) not in indices]:
         raise DataError(
             f"decisions must be about samples of the data; they have no id {_some(unknown)}. Name "
             "the data that were reviewed, and the id column with --ids."
         )
     relabels = [d for d in decisions if d.decision == RELABEL]
-    positions = np.array([places[str(d.id)] for d in decisions], dtype=np.int64)
+    positions = np.array([indices[str(d.id)] for d in decisions], dtype=np.int64)
     index = {name: i for i, name in enumerate(class_names)}
     unknown = sorted({d.label for d in relabels if d.label not in index})
     if class_names and unknown:
@@ -63,15 +63,15 @@ def corrections(
             f"decisions name one label per sample; these have {y.shape[1]}, so that none can be "
             "given another. Remove such samples, or correct the data by hand."
         )
-    for at, decision in zip(positions, decisions, strict=True):
+    for position, decision in zip(positions, decisions, strict=True):
         if decision.given and y.ndim == 1:
-            _check_given(decision, y[at].item(), class_names)
+            _check_given(decision, y[position].item(), class_names)
     keep, new = np.ones(len(ids), dtype=bool), y.copy()
-    for at, decision in zip(positions, decisions, strict=True):
+    for position, decision in zip(positions, decisions, strict=True):
         if decision.decision == REMOVE:
-            keep[at] = False
+            keep[position] = False
         elif decision.decision == RELABEL:
-            new[at] = index[decision.label] if class_names else _target(decision)
+            new[position] = index[decision.label] if class_names else _target(decision)
     return Corrections(keep, new, (new != y).reshape(len(y), -1).any(axis=1), positions)
 
 
@@ -88,8 +88,8 @@ def corrected(samples: SampleSet, decisions: Decisions) -> SampleSet:
     Raises:
         DataError: as `mending`.
     """
-    found = corrections(decisions.decisions, samples.ids, samples.y, samples.class_names)
-    return replace(samples, y=found.y).subset(found.keep)
+    corrections_ = corrections(decisions.decisions, samples.ids, samples.y, samples.class_names)
+    return replace(samples, y=corrections_.y).subset(corrections_.keep)
 
 
 def _some(names: Sequence[str]) -> str:

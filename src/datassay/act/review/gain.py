@@ -148,40 +148,40 @@ class BeforeAfter:
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
     """Train the same model on the samples before and after a review, and ask both the same."""
     # Source: ours; the interval is that of `stats.paired`, over seeds and held-out samples.
-    said: list[tuple[np.ndarray, np.ndarray]] = []
+    predicted: list[tuple[np.ndarray, np.ndarray]] = []
     for trial in trials:
         train = trial.train
         after = Action("review", "As reviewed", train.y, train.keep.astype(float), 0)
         sides = []
-        for act in (as_it_is(train.samples), after):
-            progress(STEP, 2 * len(said) + len(sides), 2 * len(trials))
-            sides.append(predictions(trial.learner, train.samples, trial.held_out.samples, act))
-        said.append((sides[0], sides[1]))
+        for action in (as_it_is(train.samples), after):
+            progress(STEP, 2 * len(predicted) + len(sides), 2 * len(trials))
+            sides.append(predictions(trial.learner, train.samples, trial.held_out.samples, action))
+        predicted.append((sides[0], sides[1]))
     progress(STEP, 2 * len(trials), 2 * len(trials))
     every = [np.ones(len(t.held_out.keep), dtype=bool) for t in trials]
     kept = [t.held_out.keep for t in trials]
     agreed = [t.held_out.keep & ~t.held_out.is_new for t in trials]
     if sum(int(one.sum()) for one in agreed) < 2:
         return None
-    rows = [_row(AGREED, trials, said, agreed, is_now=False)]
+    rows = [_row(AGREED, trials, predicted, agreed, is_now=False)]
     if not all(one.all() for one in agreed):
-        rows += [_row(NOW, trials, said, kept, is_now=True)]
-        rows += [_row(EARLIER, trials, said, every, is_now=False)]
-    found = tuple(row for row, _ in rows)
-    return ReviewGain(found, rows[0][1], trials[0].learner.repeats, len(trials))
+        rows += [_row(NOW, trials, predicted, kept, is_now=True)]
+        rows += [_row(EARLIER, trials, predicted, every, is_now=False)]
+    results = tuple(row for row, _ in rows)
+    return ReviewGain(results, rows[0][1], trials[0].learner.repeats, len(trials))
 
 
 def _row(
     by: str,
     trials: Sequence[Trial],
-    said: Sequence[tuple[Float[np.ndarray, "_ _ _"], Float[np.ndarray, "_ _ _"]]],
+    predicted: Sequence[tuple[Float[np.ndarray, "_ _ _"], Float[np.ndarray, "_ _ _"]]],
     chosen: Sequence[Bool[np.ndarray, " _"]],
     *,
     is_now: bool,
 ) -> tuple[GainRow, str]:
     """Scores of both sides on chosen held-out samples, and the metric."""
     each, units, metric = [], [], ""
-    for trial, sides, rows in zip(trials, said, chosen, strict=True):
+    for trial, sides, rows in zip(trials, predicted, chosen, strict=True):
         held_out, train = trial.held_out, trial.train.samples
         samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
         if not rows.any():
@@ -191,6 +191,6 @@ def _row(
         units.append(rule.unit)
         metric = rule.metric
     before, after = (float(np.concatenate([one[s].mean(0) for one in each]).mean()) for s in (0, 1))
-    found = paired([b - a for a, b in each], float(np.mean(units)))
+    outcome = paired([b - a for a, b in each], float(np.mean(units)))
     n = sum(int(rows.sum()) for rows in chosen)
-    return GainRow(by, n, before, after, found.low, found.high, found.verdict), metric
+    return GainRow(by, n, before, after, outcome.low, outcome.high, outcome.verdict), metric

@@ -99,9 +99,9 @@ def read_judged(path: str | Path) -> Judged:
         raise DataError(f"{path} must be a file of a run; there is none. Run again to get it.")
     with reading(path), np.load(path, allow_pickle=False) as file:
         named = {EARLIER.get(name, name): name for name in file.files}
-        found = {name: file[named[name]] for name in FIELDS if name in named}
-    shapes = {name: array.shape for name, array in found.items()}
-    n = len(found["labels"]) if found.get("labels", np.empty(())).ndim == 1 else -1
+        results = {name: file[named[name]] for name in FIELDS if name in named}
+    shapes = {name: array.shape for name, array in results.items()}
+    n = len(results["labels"]) if results.get("labels", np.empty(())).ndim == 1 else -1
     whole = shapes.keys() == set(FIELDS) and all(
         shape[:1] == (n,) and len(shape) == 1 + (name in ("log_posterior", "coordinates"))
         for name, shape in shapes.items()
@@ -111,7 +111,7 @@ def read_judged(path: str | Path) -> Judged:
             f"{path} must hold {', '.join(FIELDS)}, one row per sample; got {shapes}. "
             "Take the file that datassay run wrote."
         )
-    return Judged(**found)
+    return Judged(**results)
 
 
 def coordinates(lin: Linearization) -> Float[np.ndarray, "n r"]:

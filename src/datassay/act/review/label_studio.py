@@ -47,9 +47,9 @@ def read_label_studio(path: str | Path) -> Decisions:
     if len(digests) > 1:
         raise DataError(f"{path} must be about one data set; it has tasks of {len(digests)}.")
     inputs = tasks[0]["data"].get(INPUTS) or {} if tasks else {}
-    found = sorted((one for one in made if one is not None), key=lambda one: one.when)
-    latest = {one.id: one for one in found}  # a project may hold a sample twice
-    decisions = [one for one in found if latest[one.id] is one]
+    results = sorted((one for one in made if one is not None), key=lambda one: one.when)
+    latest = {one.id: one for one in results}  # a project may hold a sample twice
+    decisions = [one for one in results if latest[one.id] is one]
     return Decisions(tuple(decisions), digest=next(iter(digests), ""), inputs=inputs)
 
 

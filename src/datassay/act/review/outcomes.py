@@ -83,8 +83,8 @@ def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequen
         return [calibration]
     codes = (given, suggested, given * k + suggested)
     classes = [*calibration, *(Term(CLASS, code, one) for code in codes)]
-    by_place = [*classes, Term(PLACE, everyone, coordinates), Term(PLACE, given, coordinates)]
-    return [calibration, classes, by_place]
+    by_position = [*classes, Term(PLACE, everyone, coordinates), Term(PLACE, given, coordinates)]
+    return [calibration, classes, by_position]
 
 
 def _fit(

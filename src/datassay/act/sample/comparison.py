@@ -47,8 +47,8 @@ class SamplingComparison:
 
     def outputs(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "D S m q"]:
         """Outputs of every network at some points, in units of f."""
-        said = _outputs(self.networks, x) * self.scale + self.shift
-        return said.reshape(len(self.names), -1, *said.shape[1:])
+        predicted = _outputs(self.networks, x) * self.scale + self.shift
+        return predicted.reshape(len(self.names), -1, *predicted.shape[1:])
 
 
 def compare_designs(

@@ -71,8 +71,8 @@ class WeightGain(Tabular):
 
     def difference(self, weighting: int, against: int = 0) -> tuple[float, float]:
         """The gain and the half-width of its `interval`; that of a weighting to itself is 0."""
-        found = self.interval(weighting, against)
-        return found.gain, found.half if weighting != against else 0.0
+        outcome = self.interval(weighting, against)
+        return outcome.gain, outcome.half if weighting != against else 0.0
 
     def verdict(self, weighting: int, against: int = 0) -> str:
         """By `stats.verdicts`: over no weights, with all other weightings, else of two alone."""

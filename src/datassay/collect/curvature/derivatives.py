@@ -130,8 +130,8 @@ def _finite(
             reach = k * step / 2
             centre = np.clip(x, bounds[:, 0] + reach, bounds[:, 1] - reach)
             value = _difference(f, centre, k, step)
-            for place in set(permutations(axes)):
-                tensor[(slice(None), slice(None), *place)] = value
+            for position in set(permutations(axes)):
+                tensor[(slice(None), slice(None), *position)] = value
         tensors.append(tensor)
     return tuple(tensors)
 

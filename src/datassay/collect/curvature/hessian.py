@@ -133,7 +133,7 @@ def outputs_at(objective: LossAt, x: Num[Tensor, "m ..."]) -> Float[Tensor, "m k
 
 
 def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "chunk d"]:
-    """Gradients ∇ℓ_i of the samples from start to stop, [chunk, d]; two passes a sample."""
+    """Gradients ∇ℓ_i of the samples from start to stop, [chunk, d]; two passes per sample."""
     each = vmap(grad(partial(_mean_loss, objective)), in_dims=(None, 0, 0))
     with _vectorized():
         gradients = each(

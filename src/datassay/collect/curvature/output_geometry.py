@@ -216,7 +216,7 @@ class DenseFeatures:
 
     @property
     def n_outputs(self) -> int:
-        """Outputs a sample, k."""
+        """Outputs per sample, k."""
         return self.jacobian.shape[1]
 
     @property

@@ -27,7 +27,7 @@ def task_loss(samples: SampleSet, loss: str = "auto") -> str:
 
 
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
-    """Refuse k that is neither one a class (or 1 for two classes) nor one a target."""
+    """Refuse k that is neither one per class (or 1 for two classes) nor one a target."""
     if samples.is_classification:
         allowed = {samples.n_classes} | ({1} if samples.n_classes == 2 else set())
         rule = f"{samples.n_classes} outputs, one per class" + " (or 1 for two classes)" * (

@@ -1,4 +1,4 @@
-"""Batches of samples that can be gone through again and again, and what a model gives for one."""
+"""Batches of samples that can be read again and again, and what a model gives for one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PADDING = {"labels": -100}
 
 @result
 class Batches:
-    """Samples in batches, which can be gone through again and again."""
+    """Samples in batches, which can be read again and again."""
 
     # Called for a new pass over (ids or None, batch).
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
@@ -39,8 +39,8 @@ class Batches:
         for ids, batch in self.parts():
             size = batch_size(batch)
             if ids is None:
-                places = np.arange(start, start + size)
-                ids = places if self.ids is None else self.ids[places]
+                positions = np.arange(start, start + size)
+                ids = positions if self.ids is None else self.ids[positions]
             start += size
             yield ids, batch
 
@@ -82,7 +82,7 @@ def mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def rows(batch: Any, chosen: slice | list[int]) -> Any:
-    """Some samples of a batch; tensors that do not have one row a sample stay."""
+    """Some samples of a batch; tensors that do not have one row per sample stay."""
     size = batch_size(batch)
     return mapped(batch, lambda t: t[chosen] if t.ndim and len(t) == size else t)
 
@@ -173,21 +173,21 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
         shifted = getattr(model, "prepare_decoder_input_ids_from_labels", None)
         if shifted is not None and "decoder_input_ids" not in given:  # an encoder and a decoder
             given["decoder_input_ids"] = shifted(labels=targets_of(batch))
-        found = model(**given)
+        outcome = model(**given)
     else:
         parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
-        found = model(*(parts[:-1] if len(parts) > 1 else parts))
-    found = getattr(found, "logits", found)
-    if isinstance(found, Mapping):  # "out" of torchvision's segmentation
-        found = found.get("logits", found.get("out"))
-    if isinstance(found, tuple | list):
-        found = found[0]
-    if not isinstance(found, Tensor):
+        outcome = model(*(parts[:-1] if len(parts) > 1 else parts))
+    outcome = getattr(outcome, "logits", outcome)
+    if isinstance(outcome, Mapping):  # "out" of torchvision's segmentation
+        outcome = outcome.get("logits", outcome.get("out"))
+    if isinstance(outcome, tuple | list):
+        outcome = outcome[0]
+    if not isinstance(outcome, Tensor):
         raise ModelError(
-            f"the model must give a tensor, or logits; got {type(found).__name__}. Pass loss= and "
-            "measure= as functions of the model and a batch."
+            f"the model must give a tensor, or logits; got {type(outcome).__name__}. Pass loss= "
+            "and measure= as functions of the model and a batch."
         )
-    return found[:, None] if found.ndim == 1 else found
+    return outcome[:, None] if outcome.ndim == 1 else outcome
 
 
 def targets_of(batch: Any) -> Tensor | None:

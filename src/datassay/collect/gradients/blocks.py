@@ -18,7 +18,7 @@ from datassay.errors import ModelError, SettingError
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Weights whose gradients are one matrix a sample."""
+    """Weights whose gradients are one matrix per sample."""
 
     name: str  # of the layer, or of the tensor
     shape: tuple[int, int]  # rows and columns of the gradients
@@ -43,22 +43,22 @@ def chosen_parameters(
     """Name → tensor, each once: all that train, or those whose names hold or match a pattern."""
     named = dict(model.named_parameters())
     if pattern is None:
-        found = {n: p for n, p in named.items() if p.requires_grad}
-        if not found:
+        results = {n: p for n, p in named.items() if p.requires_grad}
+        if not results:
             raise ModelError(
                 "the model must have a trainable parameter; every one is frozen, or there is none. "
                 "Set requires_grad on those to attribute to, or name them: parameters='classifier'."
             )
-        return found
+        return results
     patterns = [pattern] if isinstance(pattern, str) else list(pattern)
     patterns = [one if set(one) & set("*?[") else f"*{escape(one)}*" for one in patterns]
-    found = {n: p for n, p in named.items() if any(fnmatchcase(n, one) for one in patterns)}
-    if not found:
+    results = {n: p for n, p in named.items() if any(fnmatchcase(n, one) for one in patterns)}
+    if not results:
         raise SettingError(
             f"parameters must be part of a parameter's name; none has {pattern!r}. The model has "
             f"{', '.join(list(named)[:3])}, ... ({len(named)} in all)."
         )
-    return found
+    return results
 
 
 def blocks_of(
@@ -67,21 +67,21 @@ def blocks_of(
     """Blocks by layer in the parameters' order; tensors in `direct` are differentiated directly."""
     names = {id(p): n for n, p in chosen.items()}
     owners: dict[str, list[str]] = {}  # weight → layers
-    for place, layer in model.named_modules():
+    for position, layer in model.named_modules():
         own = {n: names.get(id(p)) for n, p in layer.named_parameters(recurse=False)}
         weight = own.get("weight")
         if kind_of(layer) and weight and weight not in direct:
-            owners.setdefault(weight, []).append(place)
-    found: dict[str, Block] = {}
+            owners.setdefault(weight, []).append(position)
+    results: dict[str, Block] = {}
     for weight, layers in owners.items():
-        found |= _of_layer(model, chosen, names, weight, layers, direct)
-    covered = {p for block in found.values() for p in block.parameters}
+        results |= _of_layer(model, chosen, names, weight, layers, direct)
+    covered = {p for block in results.values() for p in block.parameters}
     for name, tensor in chosen.items():
         if name not in covered:
             shape = [s for s in tensor.shape if s > 1] or [1]
-            found[name] = Block(name, (shape[0], prod(shape[1:])), (name,))
+            results[name] = Block(name, (shape[0], prod(shape[1:])), (name,))
     order = {n: i for i, n in enumerate(chosen)}
-    return sorted(found.values(), key=lambda block: order[block.parameters[0]])
+    return sorted(results.values(), key=lambda block: order[block.parameters[0]])
 
 
 def _of_layer(model, chosen, names, weight, layers, direct) -> dict[str, Block]:

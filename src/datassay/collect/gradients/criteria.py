@@ -102,7 +102,7 @@ def _criterion(loss: Any) -> Any:
 class OfCriterion:
     """A sample's loss by a criterion of torch that has no curvature of its own here."""
 
-    criterion: nn.Module  # gives one value an output
+    criterion: nn.Module  # gives one value per output
     averaged: bool  # or added up
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
@@ -115,8 +115,8 @@ class OfCriterion:
             )
         if targets.is_floating_point() and targets.numel() == outputs.numel():
             targets = targets.view_as(outputs)  # [b] beside [b, 1] would be compared crosswise
-        found = self.criterion(outputs, targets).reshape(len(outputs), -1)
-        return found.mean(1) if self.averaged else found.sum(1)
+        result = self.criterion(outputs, targets).reshape(len(outputs), -1)
+        return result.mean(1) if self.averaged else result.sum(1)
 
 
 def of_criterion(loss: nn.Module) -> Objective:
@@ -153,18 +153,18 @@ def of_criterion(loss: nn.Module) -> Objective:
 
 
 def _with_axis(
-    found: Objective, model: nn.Module, batch: Any, *, as_torch: bool = False
+    result: Objective, model: nn.Module, batch: Any, *, as_torch: bool = False
 ) -> Objective:
     """The loss, with the axis of the classes where a sample has several places."""
     targets = targets_of(batch)
-    if found.name != "cross_entropy" or found.classes_second is not None or targets is None:
-        return found
+    if result.name != "cross_entropy" or result.classes_second is not None or targets is None:
+        return result
     outputs = _outputs(model, batch)
     if outputs.ndim < 3:
-        return found
+        return result
     second = targets.shape[1:] == outputs.shape[2:]
     last = targets.shape[1:] == outputs.shape[1:-1]
-    return replace(found, classes_second=second and (as_torch or not last))
+    return replace(result, classes_second=second and (as_torch or not last))
 
 
 def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> list[str]:
@@ -251,7 +251,7 @@ def _by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> str:
         return _of_several(every) if several and is_binary else "cross_entropy"
     if every.shape[1] > 1:
         return _of_several(every) if bool((every >= 0).all()) else "mse"
-    # One a sample: two labels, labels of several classes, or values.
+    # One per sample: two labels, labels of several classes, or values.
     if outputs.ndim != 2 or outputs.shape[1] == 1:
         return "bce" if is_binary else "mse"
     y = every[:, 0]

@@ -20,8 +20,8 @@ from datassay.errors import ModelError, SettingError
 
 # Of classes, whose outputs are logits; of values.
 OF_CLASSES, OF_VALUES = ("cross_entropy", "next_token"), ("mse", "huber")
-# Up to this many outputs a sample, the curvature sums over all of them; beyond, so many vectors are
-# drawn, or one where a sample has several places.
+# Up to this many outputs per sample, the curvature sums over all of them; beyond, so many vectors
+# are drawn, or one where a sample has several places.
 MOST_SUMMED, DRAWS = 16, 8
 
 
@@ -57,18 +57,18 @@ class Objective:
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
         """Each sample's loss, in nats or half squared output unit, times its own weight."""
         if self.function is not None:
-            found = self.function(model, batch)
-            if not isinstance(found, Tensor) or found.ndim != 1:
-                got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            result = self.function(model, batch)
+            if not isinstance(result, Tensor) or result.ndim != 1:
+                got = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
                 raise SettingError(
                     f"loss must give [b], one loss per sample; got {got}. Take reduction='none'."
                 )
-            return found
+            return result
         outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
         return self.of_outputs(outputs, targets).sum(1) * weights_of(batch, outputs)
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
-        """Each sample's loss at each place; of next tokens, that of token t + 1 stands at t."""
+        """Each sample's loss at each position; of next tokens, that of token t + 1 stands at t."""
         if self.function is not None:
             raise SettingError("a loss of your own has no positions; take a loss by name.")
         outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
@@ -103,14 +103,14 @@ class Objective:
             targets = targets.reshape(-1, 1)
         if targets.is_floating_point() and targets.shape == outputs.shape:
             return self.by_place(outputs, None), self.by_place(targets, None).to(outputs)
-        places = self.by_place(outputs, targets.shape[1:])
+        positions = self.by_place(outputs, targets.shape[1:])
         classes = targets.long().reshape(len(outputs), -1)
-        if classes.shape[1] != places.shape[1]:
+        if classes.shape[1] != positions.shape[1]:
             raise ModelError(
                 f"cross_entropy needs a class for each position; outputs are "
                 f"{list(outputs.shape)}, targets {list(targets.shape)}."
             )
-        return places, classes.masked_fill(classes == self.ignored, IGNORED)
+        return positions, classes.masked_fill(classes == self.ignored, IGNORED)
 
     def by_place(
         self, outputs: Tensor, places: tuple[int, ...] | None
@@ -124,7 +124,7 @@ class Objective:
         return (outputs.movedim(1, -1) if second else outputs).flatten(1, -2)
 
     def of_outputs(self, f: Float[Tensor, "b places k"], y: Tensor) -> Float[Tensor, "b places"]:
-        """The loss at each place; 0 where the label is one that does not count."""
+        """The loss at each position; 0 where the label is one that does not count."""
         weight = None if self.class_weight is None else self.class_weight.to(f)
         scale = self._factor(f.shape[-1])
         if self.name == "mse":
@@ -204,7 +204,7 @@ class Objective:
         return self.scale / k if self.averaged else self.scale
 
     def _weights(self, f: Tensor, y: Tensor) -> Tensor:
-        """Factor of the Hessian at each place."""
+        """Factor of the Hessian at each position."""
         one, scale = torch.ones(*f.shape[:2], 1).to(f), self._factor(f.shape[-1])
         weight = None if self.class_weight is None else self.class_weight.to(f)
         if self.name in OF_VALUES:

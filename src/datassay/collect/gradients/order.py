@@ -56,20 +56,20 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
     else:
         sampler, size, drop = batches, getattr(batches, "batch_size", None), False
         size = size if isinstance(size, int) else None
-    found = _known(sampler, name, queries=queries)
-    if found is None:
+    outcome = _known(sampler, name, queries=queries)
+    if outcome is None:
         indices, is_fixed = _asked(sampler, len(loader.dataset), name)  # pyright: ignore[reportArgumentType]
         left = len(indices) % size if drop and is_fixed and size else 0
-        told = (
+        message = (
             f"{name} leaves out its last {left} sample{'s' * (left > 1)}: drop_last without "
             "shuffle never trains on them."
         )
-        found = Order(indices[: len(indices) - left], warnings=(told,) if left else ())
-    if not len(found.indices):
+        outcome = Order(indices[: len(indices) - left], warnings=(message,) if left else ())
+    if not len(outcome.indices):
         raise DataError(f"{name} must hold at least 1 sample; got none.")
-    if not queries and found.weights is None:
-        found = _counted(found)
-    return replace(found, size=size)
+    if not queries and outcome.weights is None:
+        outcome = _counted(outcome)
+    return replace(outcome, size=size)
 
 
 def _is(sampler: Any, *kinds: type) -> bool:
@@ -90,8 +90,8 @@ def _known(sampler: Any, name: str, *, queries: bool) -> Order | None:
         return Order(np.asarray(list(sampler.indices)))
     if _is(sampler, DistributedSampler) and (sampler.num_replicas > 1 or sampler.shuffle):
         n, of = len(sampler.dataset), sampler.num_replicas
-        told = f"{name} is one of {of} parts of a DistributedSampler: all {n} samples are taken."
-        return Order(np.arange(n), warnings=(told,) if of > 1 else ())
+        message = f"{name} is one of {of} parts of a DistributedSampler: all {n} samples are taken."
+        return Order(np.arange(n), warnings=(message,) if of > 1 else ())
     if not _is(sampler, WeightedRandomSampler):
         return None
     weights = sampler.weights.double().numpy()
@@ -100,11 +100,11 @@ def _known(sampler: Any, name: str, *, queries: bool) -> Order | None:
         return Order(drawn)
     if queries or not sampler.replacement:
         raise _drawn_anew(sampler, name)
-    told = (
+    message = (
         f"{name} is drawn by a WeightedRandomSampler: a sample weighs in the mean loss as often as "
         "it is drawn."
     )
-    return Order(drawn, weights[drawn] / weights[drawn].mean(), warnings=(told,))
+    return Order(drawn, weights[drawn] / weights[drawn].mean(), warnings=(message,))
 
 
 def _drawn_anew(sampler: Any, name: str) -> DataError:
@@ -183,19 +183,21 @@ def _putting_back(generator: Any) -> Callable[[], object]:
     return partial(generator.set_state, generator.get_state())
 
 
-def _counted(found: Order) -> Order:
+def _counted(outcome: Order) -> Order:
     """Each training sample once, with its weight where some are drawn more often than others."""
-    values, places, counts = np.unique(found.indices, return_index=True, return_counts=True)
+    values, positions, counts = np.unique(outcome.indices, return_index=True, return_counts=True)
     if (counts == 1).all():
-        return found
-    order = np.argsort(places)
+        return outcome
+    order = np.argsort(positions)
     if (counts == counts[0]).all():
-        return Order(values[order], warnings=found.warnings)
-    told = (
-        f"{len(values)} samples are drawn {len(found.indices)} times in a pass: one that is drawn "
-        "twice weighs two."
+        return Order(values[order], warnings=outcome.warnings)
+    message = (
+        f"{len(values)} samples are drawn {len(outcome.indices)} times in a pass: one that is "
+        "drawn twice weighs two."
     )
-    return Order(values[order], counts[order] / counts.mean(), warnings=(*found.warnings, told))
+    return Order(
+        values[order], counts[order] / counts.mean(), warnings=(*outcome.warnings, message)
+    )
 
 
 # Samples that are read twice, to see whether they are drawn anew.
@@ -243,8 +245,8 @@ def fixed_draws(*seeds: Any) -> Iterator[None]:
 
 def settled(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tuple[str, ...]]:
     """A Dataset that gives the same samples each time, or one draw of each, and a warning then."""
-    places = np.linspace(0, len(indices) - 1, min(LOOKED_AT, len(indices))).astype(int)
-    few = [indices[place] for place in places.tolist()]
+    positions = np.linspace(0, len(indices) - 1, min(LOOKED_AT, len(indices))).astype(int)
+    few = [indices[position] for position in positions.tolist()]
     if not _differ(lambda i: dataset[i], few, name):
         return dataset, ()
     drawn = Drawn(dataset)
@@ -268,12 +270,12 @@ def collates_alike(
     return not _differ(lambda some: collate([dataset[i] for i in some]), [few], name)
 
 
-def _differ(read: Callable[[Any], Any], asked: Sequence[Any], name: str) -> bool:
+def _differ(read: Callable[[Any], Any], wanted: Sequence[Any], name: str) -> bool:
     def refused(error: str) -> str:
         return (
             f"{name}: its Dataset or collate function raised {error} Fix it; nothing was computed."
         )
 
     with user_code(refused, DataError), generators_kept():
-        first = [digest_of(read(one)) for one in asked]
-        return first != [digest_of(read(one)) for one in asked]
+        first = [digest_of(read(one)) for one in wanted]
+        return first != [digest_of(read(one)) for one in wanted]

@@ -70,16 +70,16 @@ class PerSample:
         held = []
         with self._frozen(), _Recording(self.model, self.blocks, size) as record:
             with user_code(ran_not), torch.enable_grad():
-                found = values(self.model, batch)
-            if not torch.isfinite(found).all():
+                result = values(self.model, batch)
+            if not torch.isfinite(result).all():
                 raise ModelError(
                     "the network's losses and measures must be finite; got NaN or infinity. Check "
                     "the weights and the scale of the inputs."
                 )
-            weights = [w.to(found) for w in cotangents(found.detach())]
-            for place, weight in enumerate(weights):
-                last = place == len(weights) - 1
-                held.append(record.back(found, weight, keep=not last))
+            weights = [w.to(result) for w in cotangents(result.detach())]
+            for index, weight in enumerate(weights):
+                last = index == len(weights) - 1
+                held.append(record.back(result, weight, keep=not last))
         for weight, gradients in zip(weights, held, strict=True):
             with self._frozen():
                 direct = self._direct(values, batch, weight)
@@ -115,7 +115,7 @@ class PerSample:
             except _UnfitError as error:  # this layer directly, and again
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
                 wrong += error.block.parameters
-        uses = [use for found in gradients.values() for use in found]
+        uses = [use for result in gradients.values() for use in result]
         self.values_held += sum(t.numel() for use in uses for t in tensors_of(use)) // batch_size(
             few
         )
@@ -235,7 +235,7 @@ class _Recording:
         if not torch.is_grad_enabled():  # no part of what is differentiated
             return output
         x = args[0] if args else next(iter(kwargs.values()))
-        place = len(self._calls)
+        index = len(self._calls)
         kind = kind_of(layer)
         assert kind is not None
         if isinstance(layer, nn.Embedding) and len(x) == 1 < self._size:  # positions, say
@@ -248,7 +248,7 @@ class _Recording:
             self._leaves.append(leaf)
             output = leaf.clone()
         # On this tensor, so that what changes it in place later counts as after it.
-        output.register_hook(partial(self._gradients.__setitem__, place))
+        output.register_hook(partial(self._gradients.__setitem__, index))
         return output
 
     def back(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
@@ -257,12 +257,12 @@ class _Recording:
         if not values.requires_grad or not self._leaves:
             return {}
         torch.autograd.grad(values, self._leaves, weight, retain_graph=keep, allow_unused=True)
-        found: Gradients = {}
-        for place, (block, given) in enumerate(self._calls):
-            if place in self._gradients:
-                use = _fitting(block, given, self._gradients[place])
-                found.setdefault(block.name, []).append(use)
-        return found
+        results: Gradients = {}
+        for index, (block, given) in enumerate(self._calls):
+            if index in self._gradients:
+                use = _fitting(block, given, self._gradients[index])
+                results.setdefault(block.name, []).append(use)
+        return results
 
 
 def _fitting(block: Block, call: Callable[..., Any], *given: Any) -> Any:
@@ -297,7 +297,7 @@ def _many(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tens
 
 
 def _each(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
-    found = []
+    results = []
     for i in range(len(weight)):
         given = {name: t.clone().requires_grad_() for name, t in tensors.items()}
         with torch.enable_grad():
@@ -305,8 +305,8 @@ def _each(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tens
         slopes = torch.autograd.grad(
             value, list(given.values()), allow_unused=True, materialize_grads=True
         )
-        found.append(dict(zip(given, slopes, strict=True)))
-    return {name: torch.stack([one[name] for one in found]) for name in tensors}
+        results.append(dict(zip(given, slopes, strict=True)))
+    return {name: torch.stack([one[name] for one in results]) for name in tensors}
 
 
 def _one(batch: Any, i: int) -> Any:

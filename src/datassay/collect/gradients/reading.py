@@ -154,20 +154,20 @@ class Streamed:
         """By position: the samples are held in memory from the first time on."""
         if self._held is None:
             self._held = list(self._in_batches(size, hashlib.sha256()))
-        held, asked = self._held, np.asarray(places, dtype=np.int64)
+        held, wanted = self._held, np.asarray(places, dtype=np.int64)
         ends = np.cumsum([batch_size(batch) for batch in held])
-        at = np.searchsorted(ends, asked, side="right")
+        indices = np.searchsorted(ends, wanted, side="right")
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
-            for run in np.split(np.arange(len(asked)), np.flatnonzero(np.diff(at)) + 1):
-                batch = held[at[run[0]]]
-                start = ends[at[run[0]]] - batch_size(batch)
+            for run in np.split(np.arange(len(wanted)), np.flatnonzero(np.diff(indices)) + 1):
+                batch = held[indices[run[0]]]
+                start = ends[indices[run[0]]] - batch_size(batch)
                 ids, some = with_ids(batch)
-                chosen = (asked[run] - start).tolist()
-                yield asked[run] if ids is None else ids[chosen], rows(some, chosen)
+                chosen = (wanted[run] - start).tolist()
+                yield wanted[run] if ids is None else ids[chosen], rows(some, chosen)
 
         return Batches(
-            parts, None, len(asked), lambda few: self._subset(size, asked[list(few)].tolist())
+            parts, None, len(wanted), lambda few: self._subset(size, wanted[list(few)].tolist())
         )
 
 
@@ -209,16 +209,16 @@ def samples_or_batches(
         return _opened(data, name, queries=queries)
     if isinstance(data, list | Dataset) and _is_batchlike(data, name):
         return _opened(data, name, queries=queries)
-    if queries and (found := unlabelled(data, name, like)) is not None:
-        return Unlabelled(found)
-    told: tuple[str, ...] = ()
+    if queries and (outcome := unlabelled(data, name, like)) is not None:
+        return Unlabelled(outcome)
+    messages: tuple[str, ...] = ()
     if isinstance(data, Dataset) and len(data):  # pyright: ignore[reportArgumentType]
-        data, told = settled(data, range(len(data)), name)  # pyright: ignore[reportArgumentType]
+        data, messages = settled(data, range(len(data)), name)  # pyright: ignore[reportArgumentType]
     samples = as_samples(data, name, like, coding)
     if samples is None:
         check_kind(name, data, SampleSet)
     assert samples is not None
-    return replace(samples, warnings=(*samples.warnings, *told)) if told else samples
+    return replace(samples, warnings=(*samples.warnings, *messages)) if messages else samples
 
 
 def _is_batchlike(data: Any, name: str) -> bool:
@@ -275,21 +275,21 @@ def _loaded(
     settings: Mapping[str, Any] = NO_SETTINGS,
 ) -> Loaded | Streamed:
     indices = order.indices.tolist()
-    dataset, told = settled(dataset, indices, name)
+    dataset, reported = settled(dataset, indices, name)
     first = dataset[indices[0]]
     has_ids = isinstance(first, Mapping) and any(field in first for field in ID_FIELDS)
-    found = Loaded(dataset, order, collate, name, has_ids, settings, (*order.warnings, *told))
+    outcome = Loaded(dataset, order, collate, name, has_ids, settings, (*order.warnings, *reported))
     if collates_alike(collate, dataset, indices, name):
-        return found
+        return outcome
     if order.weights is not None:
         raise DataError(
             f"{name} must give the same batch of the same samples; its collate function draws at "
             "random, and its sampler weighs samples. Collate once, into a list of samples."
         )
-    held = [batch for _, batch in found.batches(order.size or 32).parts()]  # drawn once
+    held = [batch for _, batch in outcome.batches(order.size or 32).parts()]  # drawn once
     stream = Streamed(lambda: held, name, batched=True)
     stream.warnings = (
-        *found.warnings,
+        *outcome.warnings,
         f"{name}'s collate function draws at random, as masking does: one draw of each batch is "
         "taken, the same in every pass, and held in memory.",
     )

@@ -57,7 +57,11 @@ def kernel(
         for start in range(0, n, panel):
             rows = slice(start, start + panel)
             _add_panel(
-                result[rows], mapped(block, lambda t, at=rows: t[at]), inputs, gradients, common
+                result[rows],
+                mapped(block, lambda t, index=rows: t[index]),
+                inputs,
+                gradients,
+                common,
             )
     return result.reshape(n * width, m * width)
 
@@ -130,10 +134,10 @@ class Landmarks:
     def features(self, blocks: Mapping[str, Block]) -> Float[Tensor, "rows m"]:
         """Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn, [rows, m] float64; a kernel and rows m² operations."""
         columns = kernel(dict(blocks), dict(self.blocks), "averaged", device=self.device)
-        found = torch.zeros_like(columns)  # without a feature of what the pivots lack
+        result = torch.zeros_like(columns)  # without a feature of what the pivots lack
         chosen, rank = columns[:, self.pivots], len(self.pivots)
-        found[:, :rank] = torch.linalg.solve_triangular(self.root, chosen, upper=True, left=False)
-        return found
+        result[:, :rank] = torch.linalg.solve_triangular(self.root, chosen, upper=True, left=False)
+        return result
 
 
 def landmarks(blocks: Mapping[str, Block], *, device: str = "cpu") -> Landmarks:

@@ -82,7 +82,7 @@ def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
 
 
 def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor) -> None:
-    """A layer's input shape, its output and what that came of, where its input has a place."""
+    """A layer's input shape, its output and what that came of, where its input has a position."""
     if args:  # an operation in place on the output would change what it came of
         calls[name] = (args[0].shape, output, output.grad_fn)
 
@@ -95,7 +95,7 @@ def _split_parameters(model, calls, output) -> Layers:
         m = model.get_submodule(name)
         own = {parameter_name(name, n): p for n, p in m.named_parameters()}
         # Used a second time (the layer itself, tied weights, a functional call), or on several
-        # vectors a sample, the Jacobian is a sum of products and no longer factors.
+        # vectors per sample, the Jacobian is a sum of products and no longer factors.
         if not own.keys() <= trains.keys() or any(uses[id(p)] != 1 for p in own.values()):
             continue
         if isinstance(m, nn.Linear) and shape == (1, m.in_features):

@@ -66,7 +66,7 @@ class Projector:
         kind: "coordinates" or "sparse_sign".
         tensors: tensor name → its projection; a dense layer has "name.weight" and "name.bias".
         mixing: tensor name → ±1, [k, p of it]: the signs by which the k outputs are added up into
-            one row a sample; None keeps a row an output.
+            one row per sample; None keeps a row per output.
     """
 
     n_features: int | None
@@ -169,10 +169,10 @@ def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, T
     """The columns wanted of each row of a weight, and each coordinate's place in that table."""
     # Rows of which fewer are wanted are filled up with column 0, whose products nobody reads.
     count = row.bincount(minlength=n_rows)
-    place = torch.arange(len(row)) - (count.cumsum(0) - count)[row]  # rows come sorted
+    position = torch.arange(len(row)) - (count.cumsum(0) - count)[row]  # rows come sorted
     table = column.new_zeros(n_rows, int(count.max()))
-    table[row, place] = column
-    return table, row * table.shape[1] + place
+    table[row, position] = column
+    return table, row * table.shape[1] + position
 
 
 def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projector) -> Tensor:

@@ -56,16 +56,16 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     given = original(settings.data, chosen, link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)
-    found = corrections(decisions.decisions, given.ids, given.y, given.class_names)
-    if not found.keep.any():
+    corrections_ = corrections(decisions.decisions, given.ids, given.y, given.class_names)
+    if not corrections_.keep.any():
         raise DataError("decisions must leave some samples; these remove all of them.")
     with placed(out) as folder:
-        after = given.write(folder, found.keep, found.y)
-        check_written(folder, given, found, after, chosen)
-        log = changelog(decisions, given, found, after, (digest, source_digest(folder)))
+        after = given.write(folder, corrections_.keep, corrections_.y)
+        check_written(folder, given, corrections_, after, chosen)
+        log = changelog(decisions, given, corrections_, after, (digest, source_digest(folder)))
         for name, text in log.texts().items():
             (folder / name).write_text(text, encoding="utf-8")
-    return summary(given, found, out, settings)
+    return summary(given, corrections_, out, settings)
 
 
 def decided(settings: ApplySettings) -> Decisions:
@@ -145,7 +145,7 @@ def without_targets(decisions: Decisions) -> Decisions:
 
 
 def check_written(
-    folder: Path, given: Original, found: Corrections, ids: np.ndarray, chosen: Choices
+    folder: Path, given: Original, changes: Corrections, ids: np.ndarray, chosen: Choices
 ) -> None:
     """Read what was written again: it must be what was decided."""
     task = "classification" if given.class_names else "regression"
@@ -153,7 +153,7 @@ def check_written(
         again = original(folder / given.file if given.file else folder, replace(chosen, task=task))
     except DataError as error:
         raise DataError(f"what the decisions leave must be readable again; {error}") from error
-    before = dict(zip(map(str, ids.tolist()), words(found.y[found.keep], given), strict=True))
+    before = dict(zip(map(str, ids.tolist()), words(changes.y[changes.keep], given), strict=True))
     after = dict(zip(map(str, again.ids.tolist()), words(again.y, again), strict=True))
     if before != after:
         wrong = sorted(before.items() ^ after.items())[:3]
@@ -173,38 +173,38 @@ def words(y: np.ndarray, of: Original) -> list[str]:
 def changelog(
     decisions: Decisions,
     given: Original,
-    found: Corrections,
+    changes: Corrections,
     ids: np.ndarray,
     digests: tuple[str, str],
 ) -> Changelog:
     """What was decided, with the ids before and after."""
     after = np.full(len(given.ids), "", dtype=object)
-    after[found.keep] = [str(name) for name in ids.tolist()]
+    after[changes.keep] = [str(name) for name in ids.tolist()]
     rows = tuple(
         {
-            "id": str(given.ids[at]),
+            "id": str(given.ids[index]),
             "decision": d.decision,
-            "given": d.given or words(given.y[[at]], given)[0],
+            "given": d.given or words(given.y[[index]], given)[0],
             "label": d.label,
             "when": d.when.isoformat(),
-            "new_id": after[at],
+            "new_id": after[index],
         }
-        for at, d in zip(found.index.tolist(), decisions.decisions, strict=True)
+        for index, d in zip(changes.index.tolist(), decisions.decisions, strict=True)
     )
     return Changelog(rows, *digests, given.is_numbered)
 
 
-def summary(given: Original, found: Corrections, out: Path, settings: ApplySettings) -> list[str]:
+def summary(given: Original, changes: Corrections, out: Path, settings: ApplySettings) -> list[str]:
     """What was done, in lines."""
-    changed, n_removed = np.flatnonzero(found.is_new & found.keep), int((~found.keep).sum())
+    changed, n_removed = np.flatnonzero(changes.is_new & changes.keep), int((~changes.keep).sum())
     lines = [f"{count(len(changed), 'label')} changed"]
     if given.class_names:
-        old, new = words(given.y[changed], given), words(found.y[changed], given)
+        old, new = words(given.y[changed], given), words(changes.y[changed], given)
         pairs = Counter(zip(old, new, strict=True)).most_common()
         lines += [f"  {n:,}  {shortened(a)} → {shortened(b)}" for (a, b), n in pairs[:MOST_PAIRS]]
         lines += [f"  and {len(pairs) - MOST_PAIRS:,} more pairs"] * (len(pairs) > MOST_PAIRS)
-    stay = int(found.keep.sum())
-    lines += [f"{count(n_removed, 'sample')} removed, {stay:,} of {len(found.keep):,} stay"]
+    stay = int(changes.keep.sum())
+    lines += [f"{count(n_removed, 'sample')} removed, {stay:,} of {len(changes.keep):,} stay"]
     if given.is_numbered and n_removed:
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]
     lines += [f"with the same rows: {note}" for note in given.notes if n_removed]

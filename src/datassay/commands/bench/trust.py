@@ -203,10 +203,10 @@ def answer(check: TrustCheck, question: str) -> str:
     rows = [row for row in check.to_table().to_pylist() if row["question"] == question]
     best = max((row for row in rows if not row["trivial"]), key=lambda row: row["correlation"])
     free = sorted((row for row in rows if row["trivial"]), key=lambda row: -row["correlation"])
-    beside = ", ".join(f"{row['score']} {_interval(row)}" for row in free)
+    further = ", ".join(f"{row['score']} {_interval(row)}" for row in free)
     text = (
         f"{ASKED[question][1]}: {best['verdict']}. {best['score'].capitalize()} predicts "
-        f"retraining with correlation {_interval(best)}; free scores: {beside}"
+        f"retraining with correlation {_interval(best)}; free scores: {further}"
     )
     if question == PREDICTIONS:
         ceiling = check.ceiling

@@ -76,10 +76,10 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
         seed=settings.seed,
     )
     sizes = product(settings.inputs, settings.width)
-    found = complexity_table(sizes, search, store=settings.store, progress=progress)
+    outcome = complexity_table(sizes, search, store=settings.store, progress=progress)
     both = len(settings.inputs) > 1 and len(settings.width) > 1
     varied = "d·log m" if both else "m" if len(settings.width) > 1 else "d"
-    laws = _laws(found, varied, settings.seed)
+    laws = _laws(outcome, varied, settings.seed)
     facts = {
         "Inputs d": ", ".join(map(str, settings.inputs)),
         "Width m": ", ".join(map(str, settings.width)),
@@ -90,7 +90,7 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
         "Recovered": "R² of at least 0.95 on fresh samples, by half of the students",
         **closing_facts(started, settings.seed, settings.command),
     }
-    return TeacherFindings(found, varied, laws, facts=facts)
+    return TeacherFindings(outcome, varied, laws, facts=facts)
 
 
 def check_settings(settings: TeacherSettings, *, only_plan: bool = False) -> None:
@@ -100,16 +100,16 @@ def check_settings(settings: TeacherSettings, *, only_plan: bool = False) -> Non
     at_least("depth", settings.depth, 0)
 
 
-def _laws(found: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
-    usable = np.isfinite([s.median for s in found.sizes])
-    least = {"d": found.n_inputs, "m": found.width, "d·log m": found.width}[varied].min()
+def _laws(outcome: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
+    usable = np.isfinite([s.median for s in outcome.sizes])
+    least = {"d": outcome.n_inputs, "m": outcome.width, "d·log m": outcome.width}[varied].min()
     if usable.sum() < FEWEST_SIZES or least < 2:
         return ()
-    d, m = found.n_inputs.astype(np.float64), found.width.astype(np.float64)
+    d, m = outcome.n_inputs.astype(np.float64), outcome.width.astype(np.float64)
     if varied == "d·log m":
-        return (fit_joint_law(d, m, found.n_opt, seed=seed),)
+        return (fit_joint_law(d, m, outcome.n_opt, seed=seed),)
     x = d if varied == "d" else m
-    return fit_laws(x, found.n_opt, name=varied, seed=seed)
+    return fit_laws(x, outcome.n_opt, name=varied, seed=seed)
 
 
 def page(findings: TeacherFindings) -> Page:

@@ -56,7 +56,7 @@ class _Example(Command):
 
 COMMAND = _Example(
     name="example",
-    help="""Write a small data set with planted faults, and the truth about them beside it.
+    help="""Write a small data set with planted faults, and a file with the truth about them.
 
     digits: images, wrong labels of two kinds, near copies. people: a table with wrong labels,
     copies, a column that gives the label away, missing values. texts: messages with wrong labels.

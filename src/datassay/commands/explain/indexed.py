@@ -38,12 +38,12 @@ class Opened:
     @property
     def facts(self) -> dict[str, str]:
         """What the page says of the index."""
-        index, told = self.index, self.index.rank_correlation
+        index, reported = self.index, self.index.rank_correlation
         text = (
             f"{shown(index.location)}: {count(len(index), 'sample')}, {index.width:,} numbers "
             f"each, which hold {percent(round(index.share, 3))} of the effects"
         )
-        if told is not None:
+        if reported is not None:
             text += f"; rank correlation {correlation(index)} with the effects of all coordinates"
         return {"Index": text}
 
@@ -51,23 +51,23 @@ class Opened:
         self, queries: SampleSet | None, measure: str, top: int, progress: Progress
     ) -> Attribution:
         """Effects on queries, in this order."""
-        asked = self.samples if queries is None else queries
+        wanted = self.samples if queries is None else queries
         most = top + (queries is None)
-        found = self.index.query(asked, top=most, measure=measure, progress=progress)
-        place = np.empty(len(self.order), int)
-        place[self.order] = np.arange(len(self.order))
+        effects = self.index.query(wanted, top=most, measure=measure, progress=progress)
+        position = np.empty(len(self.order), int)
+        position[self.order] = np.arange(len(self.order))
         best = TopEffects(
-            place[found.top.raising], found.top.raising_effect,
-            place[found.top.lowering], found.top.lowering_effect,
+            position[effects.top.raising], effects.top.raising_effect,
+            position[effects.top.lowering], effects.top.lowering_effect,
         )  # fmt: skip
-        assert found.self_influence is not None
+        assert effects.self_influence is not None
         return replace(
-            found,
-            effect=None if found.effect is None else found.effect[self.order],
+            effects,
+            effect=None if effects.effect is None else effects.effect[self.order],
             top=best if queries is not None else _of_others(best, top),
-            total=found.total[self.order],
-            self_influence=found.self_influence[self.order],
-            ids=found.ids[self.order],
+            total=effects.total[self.order],
+            self_influence=effects.self_influence[self.order],
+            ids=effects.ids[self.order],
         )
 
 
@@ -89,16 +89,16 @@ def opened(
     index = open_index(settings.index or "", model, device=settings.device)
     ids = index.ids
     known = {str(one): i for i, one in enumerate(ids.tolist())}
-    places = np.array([known.get(str(one), -1) for one in train.ids.tolist()])
-    is_here = places >= 0
+    positions = np.array([known.get(str(one), -1) for one in train.ids.tolist()])
+    is_here = positions >= 0
     require(
         is_here.any(), "DATA", "hold samples of the index",
         f"ids of which none is in {shown(index.location)}, where they are {ids[0]!s}, ...",
         remedy="Name the data that it was made of, and --ids as then.", error=DataError,
     )  # fmt: skip
     samples = train if is_here.all() else train.subset(np.flatnonzero(is_here))
-    places = places[is_here]
-    rest = np.setdiff1d(np.arange(len(ids)), places)
+    positions = positions[is_here]
+    rest = np.setdiff1d(np.arange(len(ids)), positions)
     warnings = []
     split = val.ids.tolist() if val is not None and val.split_off else []
     if n_seen := sum(str(one) in known for one in split):
@@ -117,17 +117,17 @@ def opened(
             f"{count(len(rest), 'sample')} of the index {_is_or_are(len(rest))} not in DATA and "
             "shown by id alone."
         )
-    warnings += _changed(index, samples, places)
-    return Opened(index, samples, np.concatenate([places, rest]), tuple(warnings))
+    warnings += _changed(index, samples, positions)
+    return Opened(index, samples, np.concatenate([positions, rest]), tuple(warnings))
 
 
 def _is_or_are(n: int) -> str:
     return "is" if n == 1 else "are"
 
 
-def _changed(index: Index, samples: SampleSet, places: Int[np.ndarray, " s"]) -> list[str]:
+def _changed(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]) -> list[str]:
     """Whether samples are those that the index knows by their ids, checked by some gradients."""
-    own = index.self_influence()[places]
+    own = index.self_influence()[positions]
     # Of samples that are learned well hardly anything is left to compare.
     most = np.argsort(-own, kind="stable")[: max(N_COMPARED, len(own) // 2)]
     some = np.sort(np.random.default_rng(0).permutation(most)[:N_COMPARED])

@@ -84,8 +84,8 @@ class ExplainFindings:
     @property
     def self_influence(self) -> Float[np.ndarray, " n"]:
         """How much each sample's presence lowers its own loss; NaN where that is not known."""
-        found = self.attribution.self_influence
-        return np.full(len(self.ids), np.nan) if found is None else found
+        outcome = self.attribution.self_influence
+        return np.full(len(self.ids), np.nan) if outcome is None else outcome
 
     @property
     def first(self) -> Int[np.ndarray, " n"]:
@@ -130,40 +130,40 @@ def run(
         predicted = predictions(models, val, loss)
     if kept is None:
         _tell_long(models, train, val, settings)
-        found = influence(
+        attribution = influence(
             models, train, val, loss=loss, measure=measure, damping=settings.damping,
             progress=progress, **_options(settings),
         )  # fmt: skip
     else:
-        found = kept.answer(val, measure, settings.top, progress)
+        attribution = kept.answer(val, measure, settings.top, progress)
     sizes = sum(p.numel() for p in models[0].parameters())
     some = f", those with {settings.parameters} explained" if settings.parameters else ""
     files = "; ".join(weights_source(path, models[0]) for path in settings.weights)
     facts |= model_facts(settings.model, f"{settings.model}, {sizes:,} weights{some}")
     facts |= {"Weights": files} | ({} if kept is None else kept.facts)
-    facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": found.method}
+    facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": attribution.method}
     if fitted is not None:
         fit = _fit(fitted, train)
         right = f"{percent(round(fit, 3))} of the training samples right"
-        told = right if train.is_classification else f"R² {number(fit)} on the training samples"
-        facts["Fit"] = told
+        message = right if train.is_classification else f"R² {number(fit)} on the training samples"
+        facts["Fit"] = message
     facts |= closing_facts(started, settings.seed, settings.command)
-    beside = () if kept is None else kept.warnings
+    further = () if kept is None else kept.warnings
     own = _warnings(fitted, train, val)
     # The page says of all samples what that warning says of a few.
-    doubted = any(BELONG in told for told in own)
-    heard = [w for w in found.warnings if not (doubted and w.startswith(DOUBT))]
+    doubted = any(BELONG in reported for reported in own)
+    heard = [w for w in attribution.warnings if not (doubted and w.startswith(DOUBT))]
     choices = [told for path in settings.weights for told in weights_choice(path, models[0])]
     return ExplainFindings(
         samples=train,
         queries=train if val is None else val,
         kind="training" if val is None else "queried" if settings.queries else "validation",
-        attribution=found,
+        attribution=attribution,
         loss=loss,
         fitted=fitted,
         predicted=predicted,
         facts=facts,
-        warnings=(*choices, *beside, *heard, *own),
+        warnings=(*choices, *further, *heard, *own),
     )
 
 
@@ -260,13 +260,13 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
         x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=integers)
         with user_code(refused.format), torch.no_grad():
             parts.append(outputs_of(model, x))
-    found = torch.cat(parts).double().cpu()
-    if found.ndim != 2:
+    outcome = torch.cat(parts).double().cpu()
+    if outcome.ndim != 2:
         raise ModelError(
-            f"the model must give [n, k], one row per sample; got {list(found.shape)}. Of tokens "
+            f"the model must give [n, k], one row per sample; got {list(outcome.shape)}. Of tokens "
             "only --loss next_token is explained."
         )
-    return found
+    return outcome
 
 
 def _tell_long(
@@ -297,23 +297,23 @@ def _fit(fitted: np.ndarray, samples: SampleSet) -> float:
 def _warnings(
     fitted: np.ndarray | None, train: SampleSet, val: SampleSet | None
 ) -> tuple[str, ...]:
-    told = []
+    reported = []
     fit = None if fitted is None else _fit(fitted, train)
     if fit is not None and train.is_classification:
         most = float(np.bincount(train.y).max() / len(train))
         if fit <= most + 2 * (most * (1 - most) / len(train)) ** 0.5:
-            told.append(
+            reported.append(
                 f"the network gets {percent(round(fit, 3))} of its training samples right, hardly "
                 f"more than the most frequent class alone ({percent(round(most, 3))}). {BELONG}"
             )
     elif fit is not None and fit <= 0:
-        told.append(
+        reported.append(
             f"the network predicts its training samples no better than their mean (R² "
             f"{number(fit)}). {BELONG}"
         )
     if val is not None and val.split_off:
-        told.append(
+        reported.append(
             f"{count(len(val), 'sample')} were split off DATA as queries. If the network was "
             "trained on them too, give --val-fraction 0, or queries of their own by --queries."
         )
-    return tuple(told)
+    return tuple(reported)

@@ -96,7 +96,7 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
 def gallery(findings: ExplainFindings) -> Gallery:
     """The first sixty of each view."""
     f, n = findings, len(findings.samples)  # of an index: those that can be drawn
-    first, harm = (found[found < n][:N_CARDS].tolist() for found in (f.first, harmful(f)))
+    first, harm = (result[result < n][:N_CARDS].tolist() for result in (f.first, harmful(f)))
     views = {i: ["labels"] for i in first}
     shown, sorts = [FIRST], [("own", "self-influence"), ("id", "id")]
     if f.harm is not None:

@@ -74,8 +74,8 @@ def _near_duplicates(scores: pa.Table) -> dict[str, pa.Array]:
         if group is not None:
             groups.setdefault(group, []).append(row)
     same = [[r for r in groups.get(g, ()) if r != row] for row, g in enumerate(of)]
-    found = scores["nearest_distance"].to_numpy()  # nan where it was not looked for
-    distance = np.where([bool(rows) for rows in same], 0.0, found)
+    result = scores["nearest_distance"].to_numpy()  # nan where it was not looked for
+    distance = np.where([bool(rows) for rows in same], 0.0, result)
     equal = distance == 0  # also to a validation sample
     usual = np.median(distance[distance > 0]) if (distance > 0).any() else 1.0
     score = np.where(np.isnan(distance), 1.0, 1 - np.exp(-distance / usual))

@@ -55,7 +55,7 @@ def export(material: Material) -> Exported:
         kind = "choices" if samples.is_classification else "number"
         value = {kind: [label] if kind == "choices" else label}
         # Which sample, and which data it is of and how they were read; not where they are.
-        told = {
+        reported = {
             ID: score["id"],
             GIVEN: label_word(samples.class_names, samples.y[row]),
             SEEN: wrong,
@@ -68,7 +68,7 @@ def export(material: Material) -> Exported:
             "score": wrong if is_issue else 1 - wrong,  # that the suggested label is right
             "result": [{"from_name": LABEL, "to_name": SAMPLE, "type": kind, "value": value}],
         }
-        tasks.append({"data": {key: sample, **told}, "predictions": [prediction]})
+        tasks.append({"data": {key: sample, **reported}, "predictions": [prediction]})
     parts: Parts = {TASKS: standard_json(tasks), CONFIG: _config(key, samples.class_names)}
     return Exported({**parts, **files}, _opening(root))
 
@@ -114,8 +114,8 @@ def _shown(material: Material, rows: list[int]) -> tuple[str, list[Any], Parts, 
 
 def _url(path: Path, folder: Path) -> str:
     """Where Label Studio serves a file, its root one above the folder."""
-    place = Path(os.path.abspath(path)).relative_to(folder.parent)
-    return SERVED + quote(place.as_posix(), errors="surrogateescape")
+    position = Path(os.path.abspath(path)).relative_to(folder.parent)
+    return SERVED + quote(position.as_posix(), errors="surrogateescape")
 
 
 _OBJECTS = {"image": "Image", "text": "Text", "row": "Table"}

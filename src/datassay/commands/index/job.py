@@ -71,13 +71,13 @@ def run(
     by = engine_named(settings.engine, workers=settings.workers, address=settings.address)
     if settings.append is not None:
         assert other is not None, "what is to be appended was read"
-        found = open_index(settings.location, model, device=settings.device)
-        found.append(other, engine=by, progress=progress)
-        return Built(found, len(other), time.perf_counter() - started, 0, choice)
+        result = open_index(settings.location, model, device=settings.device)
+        result.append(other, engine=by, progress=progress)
+        return Built(result, len(other), time.perf_counter() - started, 0, choice)
     options = _options(settings, train)
-    found = index(model, train, settings.location, engine=by, progress=progress, **options)
+    result = index(model, train, settings.location, engine=by, progress=progress, **options)
     left_out = len(other) if other is not None and other.split_off else 0
-    return Built(found, 0, time.perf_counter() - started, left_out, choice)
+    return Built(result, 0, time.perf_counter() - started, left_out, choice)
 
 
 def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
@@ -126,37 +126,37 @@ def check_settings(settings: IndexSettings, *, only_plan: bool = False) -> None:
 
 def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
     files = () if settings.weights is None else (settings.weights,)
-    (found,) = networks(full_name(settings.model, train), files, train, settings.seed)
-    return found
+    (result,) = networks(full_name(settings.model, train), files, train, settings.seed)
+    return result
 
 
 def answer_lines(built: Built) -> list[RenderableType]:
     """The index as a table of two columns, and sentences, for the terminal."""
-    found, told = built.index, built.index.rank_correlation
-    rows = {"samples": f"{len(found):,}"}
+    result, reported = built.index, built.index.rank_correlation
+    rows = {"samples": f"{len(result):,}"}
     if built.added:
         rows["appended now"] = f"{built.added:,}"
-    if found.appended:
-        rows["came after the curvature was fitted"] = percent(round(found.appended, 3))
+    if result.appended:
+        rows["came after the curvature was fitted"] = percent(round(result.appended, 3))
     rows |= {
-        "numbers per sample": f"{found.width:,} in {found.manifest['keep']}",
-        "bytes per sample": f"{found.bytes_per_sample:,.0f}",
-        "share of the effects": f"{found.share:.1%}",
-        "rank correlation with all coordinates": correlation(found),
+        "numbers per sample": f"{result.width:,} in {result.manifest['keep']}",
+        "bytes per sample": f"{result.bytes_per_sample:,.0f}",
+        "share of the effects": f"{result.share:.1%}",
+        "rank correlation with all coordinates": correlation(result),
         "seconds": f"{built.seconds:.1f}",
     }
     table = Table("what", Column("how much", justify="right"), show_header=False)
     for what, figure in rows.items():
         table.add_row(what, figure)
-    said = (
+    message = (
         f"Without {count(built.left_out, 'sample')} split off DATA, which datassay explain asks "
         "about; --val-fraction 0 keeps them in."
     )
     warnings = list(built.warnings)
-    if told is not None and told["high"] < GOOD:
+    if reported is not None and reported["high"] < GOOD:
         warnings.append(
-            f"its effects follow those of all coordinates at {told['mean']:.2f} only; a larger "
+            f"its effects follow those of all coordinates at {reported['mean']:.2f} only; a larger "
             "--width or --share holds more, in more bytes."
         )
-    said = [plain_text(said)] * bool(built.left_out)
-    return [table, *said, *warned([*warnings, *found.warnings]), shown(found.location)]
+    message = [plain_text(message)] * bool(built.left_out)
+    return [table, *message, *warned([*warnings, *result.warnings]), shown(result.location)]

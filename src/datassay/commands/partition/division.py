@@ -84,9 +84,9 @@ def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
     source, partition = findings.samples.source, findings.partition
     if source is None:
         return [], np.zeros((partition.n_blocks, 0), int)
-    names, place = np.unique(source, return_inverse=True)
+    names, position = np.unique(source, return_inverse=True)
     counts = np.zeros((partition.n_blocks, len(names)), int)
-    np.add.at(counts, (partition.block, place), 1)
+    np.add.at(counts, (partition.block, position), 1)
     return [str(name) for name in names], counts
 
 
@@ -102,10 +102,10 @@ def run(
         model, train, n_blocks=settings.blocks, loss=loss, progress=progress, **arguments
     )
     progress("compare", 0, 1)
-    gated, found = partition.is_gated, {}
+    gated, results = partition.is_gated, {}
     if train.source is not None and len(np.unique(train.source)) > 1:
-        found["agreement"] = agreement(partition, train)
-        found["oracle"] = oracle_agreement(
+        results["agreement"] = agreement(partition, train)
+        results["oracle"] = oracle_agreement(
             model, train, loss=loss, ridge=settings.ridge, is_gated=gated, seed=seed
         )
     may_route = gated or settings.gate == "off"
@@ -120,18 +120,18 @@ def run(
         "Start": f"{partition.start}, {'hard' if partition.is_hard else 'soft'} assignment",
         **closing_facts(started, seed, settings.command),
     }
-    return PartitionFindings(train, val, partition, router, facts=facts, **found)
+    return PartitionFindings(train, val, partition, router, facts=facts, **results)
 
 
 def page(findings: PartitionFindings) -> Page:
     """Everything on the page."""
     samples, partition, names = findings.samples, findings.partition, findings.block_names
-    places, explained = _places(findings)
+    positions, explained = _places(findings)
     blocks = {
         "table": _block_table(findings),
         "held_out": _held_out_figure(findings) if len(partition.held_out) > 1 else None,
         "variance": _variance_figure(findings),
-        "map": _map_figure(places, partition.block, names, explained),
+        "map": _map_figure(positions, partition.block, names, explained),
         "targets": _target_figure(findings),
         "figures": _figures(findings),
         "gallery": gallery(findings),
@@ -140,7 +140,7 @@ def page(findings: PartitionFindings) -> Page:
     if samples.source is not None:
         known, of_source = np.unique(samples.source, return_inverse=True)
     if has_sources := 1 < len(known) <= len(BLOCK_COLOURS):
-        blocks["sources"] = _map_figure(places, of_source, list(map(str, known)), explained)
+        blocks["sources"] = _map_figure(positions, of_source, list(map(str, known)), explained)
     numbers = {
         "tried": max(partition.held_out, default=1),
         "sizes": _listed([f"{size:,}" for size in partition.sizes]),
@@ -216,9 +216,9 @@ def gallery(findings: PartitionFindings) -> Gallery:
         {
             "figures": ((f"{names[block[i]]}, {own[i]:.3f}", ""),),
             "views": (str(block[i]),),
-            "keys": {"rank": place, "responsibility": float(own[i])},
+            "keys": {"rank": index, "responsibility": float(own[i])},
         }
-        for place, i in enumerate(shown, 1)
+        for index, i in enumerate(shown, 1)
     )
     return sample_gallery(
         findings.samples, shown, more,
@@ -279,16 +279,16 @@ def _variance_figure(findings: PartitionFindings) -> Figure:
 
 
 def _map_figure(
-    places: np.ndarray, group: np.ndarray, names: list[str], explained: float
+    positions: np.ndarray, group: np.ndarray, names: list[str], explained: float
 ) -> Figure:
     """Samples in a plane, coloured by group; of more than 2000 evenly spaced ones."""
-    n = len(places)
+    n = len(positions)
     drawn = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
     title = f"first principal component ({100 * explained:.0f} % of the variance in both)"
     figure = chart(title, "second component", showlegend=True, height=420)
     looks = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
     for g, (name, colour, symbol) in enumerate(looks):
-        x, y = places[drawn[group[drawn] == g]].round(3).T
+        x, y = positions[drawn[group[drawn] == g]].round(3).T
         marks(figure, x, y, name, colour, size=5.5, symbol=symbol, opacity=0.65, hoverinfo="name")
     return figure
 

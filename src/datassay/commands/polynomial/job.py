@@ -100,17 +100,17 @@ def run(
         simple = fit_polynomial(x, y, linear.polynomial.monomials, seed=seed)
         progress(LINEAR_STEP, 1, 1)
         models = {LINEAR: replace(linear, polynomial=simple.polynomial), OURS: surrogate}
-    said = {name: model.outputs(val.x) for name, model in models.items()}
+    reported = {name: model.outputs(val.x) for name, model in models.items()}
     most = min(N_WRONG + N_RIGHT, max(1, MOST_PARTS // polynomial.coef.size))
-    margin, classes = margins(said[OURS], val), val.is_classification
+    margin, classes = margins(reported[OURS], val), val.is_classification
     explained = chosen_samples(margin, classes, val.y, most, seed)
     findings = PolynomialFindings(
         samples=train,
         validation=val,
         surrogate=surrogate,
-        outputs=said[OURS],
+        outputs=reported[OURS],
         degree_spread=surrogate.degree_spread(val.x[:N_CORRUPTED]),
-        scores=surrogate_scores(models, said, train, val, seed=seed),
+        scores=surrogate_scores(models, reported, train, val, seed=seed),
         explained=explained,
         parts=contributions(polynomial, surrogate.inputs(val.x[explained])),
         fit=fit,
@@ -225,19 +225,19 @@ def _robustness(
         name: lambda x, model=model: model.outputs(x).argmax(axis=1)
         for name, model in models.items()
     }
-    found = []
+    results = []
     for corruption, levels in (("noise", SIGMAS), ("patches", areas)):
 
         def report(_: str, done: int, total: int, step: str = f"images with {corruption}") -> None:
             progress(step, done, total)
 
-        found.append(
+        results.append(
             robustness(
                 predictors, x, some.y, corruption=corruption, levels=levels.tolist(), draws=1,
                 seed=seed, progress=report,
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(results)
 
 
 def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[str, str]:

@@ -124,13 +124,13 @@ def run(
         def report(step: str, done: int, total: int) -> None:
             progress(name if step == STEP else f"{name}, {step}", done, total)
 
-        found = remove(
+        outcome = remove(
             model, train, val, test=alone, order=order, stop=stop, progress=report, **arguments
         )
-        n_removed = int(found.trace.removed[-1])
+        n_removed = int(outcome.trace.removed[-1])
         if n_removed:
             progress(name, n_removed, n_removed)  # the bar is full where removal stopped early, too
-        return found
+        return outcome
 
     ours = purified(settings.order, settings.rule, STEP)
     with_baseline = settings.baseline and ours.order != "loss"

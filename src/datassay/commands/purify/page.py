@@ -289,9 +289,9 @@ def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
 
 def purified_table(findings: PurifyFindings) -> pa.Table:
     """Every sample's verdict: one row per sample; step 0 is kept."""
-    told = findings.purification.to_table()
+    reported = findings.purification.to_table()
     suggested = labels(findings.samples, findings.predicted)
-    first = {name: told[name] for name in ("removed", "step")}
+    first = {name: reported[name] for name in ("removed", "step")}
     return sample_table(findings.samples, first, {"suggested_label": suggested})
 
 

@@ -96,11 +96,11 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
     ]
     joined = consensus(dict(zip(names, scores, strict=True)))
     placed = list(zip(tables, joined.positions, strict=True))
-    labels = np.stack([_labels(table)[places] for table, places in placed])
-    suggested = np.stack([_shown(table["suggested_label"])[places] for table, places in placed])
+    labels = np.stack([_labels(table)[positions] for table, positions in placed])
+    suggested = np.stack([_shown(table["suggested_label"])[indices] for table, indices in placed])
     # What most of the runs that suspect a label suggest instead, the first of several.
     each = (suggested[joined.is_issue[:, c], c].tolist() for c in range(len(joined.ids)))
-    most = [Counter(said).most_common(1)[0][0] if said else "" for said in each]
+    most = [Counter(predicted).most_common(1)[0][0] if predicted else "" for predicted in each]
     first, wrong = tables[0], None
     if {"true_label", "class_name"} <= set(first.column_names):
         wrong = np.array(first["true_label"].to_pylist()) != _labels(first)
@@ -110,7 +110,7 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         f"{percent(round(share, 3))} of the shared samples have different labels in different "
         "runs: their ids may name different samples."
     )
-    found = ConsensusFindings(
+    outcome = ConsensusFindings(
         consensus=joined,
         runs=tuple(
             ComparedRun(name, len(one.ids), int(one.is_issue.sum()), _facts(folder))
@@ -122,10 +122,12 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         wrong=None if wrong is None else wrong[joined.positions[0]],
         warnings=(unlike,) if share > UNLIKE else (),
     )
-    facts = found.runs[0].facts
-    shared = {n: facts[n] for n in RUN_FACTS if n in facts and n not in found.unlike}
+    facts = outcome.runs[0].facts
+    shared = {n: facts[n] for n in RUN_FACTS if n in facts and n not in outcome.unlike}
     closing = {"Version": version("datassay"), "Command": settings.command}
-    return replace(found, facts={"Samples": f"{len(joined.ids):,} in common", **shared, **closing})
+    return replace(
+        outcome, facts={"Samples": f"{len(joined.ids):,} in common", **shared, **closing}
+    )
 
 
 def _scores(folder: Path) -> pa.Table:

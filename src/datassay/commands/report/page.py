@@ -146,11 +146,11 @@ def _sample_table(
 
 def agreement_figure(agreement: Stability) -> Figure:
     """Rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
-    names, places = agreement.names, list(range(len(agreement.names)))
+    names, positions = agreement.names, list(range(len(agreement.names)))
     figure = chart(height=160 + 36 * len(names), showlegend=False)
     shown = [plain(name, 22) for name in names]
     figure.add_heatmap(
-        x=places, y=places, z=agreement.spearman, zmin=-1, zmax=1, xgap=2, ygap=2,
+        x=positions, y=positions, z=agreement.spearman, zmin=-1, zmax=1, xgap=2, ygap=2,
         colorscale=AGREEMENT_COLOURS,
         texttemplate="%{z:.2f}" if len(names) <= MOST_NUMBERS else None,
         customdata=[[f"{a}, {b}" for b in shown] for a in shown],

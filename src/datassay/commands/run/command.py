@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Run(Command):
-    """A run: inputs can be adversarial, and it may stand beside the run before a review."""
+    """A run: inputs can be adversarial, and it may be compared with the run before a review."""
 
     def epilog(self) -> str:
         """The scores, with their columns, and the actions that other packages add."""
@@ -90,7 +90,7 @@ class _Run(Command):
         return {"first": first}
 
     def _beside(
-        self, given: Mapping[str, Any], asked: DataInputs
+        self, given: Mapping[str, Any], wanted: DataInputs
     ) -> tuple[dict[str, Any], DataInputs]:
         """The samples after a review, those held out that the run before it had held out."""
         from datassay.commands.run.steps.before import earlier_run, inputs_like
@@ -103,8 +103,8 @@ class _Run(Command):
             )
         with ProgressDisplay(err_console) as progress:
             encode = asked_backbone(given, given.get("store"), progress)
-            earlier = earlier_run(given["before"], asked.named, encode)
-            inputs = inputs_like(earlier, asked)
+            earlier = earlier_run(given["before"], wanted.named, encode)
+            inputs = inputs_like(earlier, wanted)
             train, val = load_sets(inputs, encode, given.get("queries"))
         return {"train": train, "val": val, "earlier": earlier}, inputs
 
@@ -135,12 +135,12 @@ RUN = _Run(
     common="target ids val_fraction noise model seed budget before plan",
     help="""Score every training sample, compare what could be done, and write one page.
 
-    Beside the page: scores.parquet, attribution.parquet, suspects.csv and summary.json.
+    Files: scores.parquet, attribution.parquet, suspects.csv and summary.json.
 
     Examples:
       datassay run digits --noise 0.08
       datassay run table.csv --target label --ids id --out report
-      datassay run photos/ --model cnn --store kept --plan
+      datassay run photos/ --model cnn --store store --plan
       datassay run clean --before report --out after
     """,
     settings=RunSettings,
@@ -179,7 +179,7 @@ SUMMARIZE = _Summarize(
     boundary what that fit still gets wrong, everywhere; margin the hardest; random; information
     what changes the network most.
 
-    Writes keep.parquet, one row a sample to keep, and keep.json.
+    Writes keep.parquet, one row per sample to keep, and keep.json.
 
     Examples:
       datassay summarize digits --fraction 0.5 --out half

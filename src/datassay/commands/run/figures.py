@@ -39,18 +39,18 @@ VERDICT_COLOURS = {
 
 def acts_figure(table: ActionTable) -> Figure:
     """Per action its gain and interval, its name above; the widest intervals leave the axis."""
-    acts = [act for act in table.actions if np.isfinite(act.low)][::-1]
-    scale, height = 100 if in_points(table.metric) else 1, 174 + 44 * len(acts)
-    least, most = (scale * end for end in _span(acts))
+    actions = [act for act in table.actions if np.isfinite(act.low)][::-1]
+    scale, height = 100 if in_points(table.metric) else 1, 174 + 44 * len(actions)
+    least, most = (scale * end for end in _span(actions))
     unit = f"points of {table.metric}" if in_points(table.metric) else table.metric
-    if any(act.low * scale < least or act.high * scale > most for act in acts):
+    if any(act.low * scale < least or act.high * scale > most for act in actions):
         unit += "<br>the longest intervals go on"
     figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},
                    legend={"y": -80 / (height - 144)})  # fmt: skip
-    verdicts = [EXPECTED_ONLY if act.how == EXPECTED else act.verdict for act in acts]
+    verdicts = [EXPECTED_ONLY if act.how == EXPECTED else act.verdict for act in actions]
     for name, colour in VERDICT_COLOURS.items():
         rows = [k for k, verdict in enumerate(verdicts) if verdict == name]
-        gain, low, high = (scale * np.array([getattr(acts[k], n) for k in rows])
+        gain, low, high = (scale * np.array([getattr(actions[k], n) for k in rows])
                            for n in ("gain", "low", "high"))  # fmt: skip
         error = {"type": "data", "array": high - gain, "arrayminus": gain - low}
         error |= {"thickness": 2, "color": colour}
@@ -61,20 +61,20 @@ def acts_figure(table: ActionTable) -> Figure:
                 figure, gain, rows, name, colour, hover, size=10, error_x=error, customdata=ends
             )
     level(figure, x=0, colour=GREY, width=1, dash=None)
-    for k, act in enumerate(acts):
+    for k, action in enumerate(actions):
         look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
-        figure.add_annotation(x=0, y=k, text=plain(act.words, 60), **look)
+        figure.add_annotation(x=0, y=k, text=plain(action.words, 60), **look)
     figure.update_xaxes(range=[least, most])
-    figure.update_yaxes(tickvals=list(range(len(acts))), showticklabels=False, ticks="",
-                        range=[-0.5, len(acts) - 0.25], showgrid=True)  # fmt: skip
+    figure.update_yaxes(tickvals=list(range(len(actions))), showticklabels=False, ticks="",
+                        range=[-0.5, len(actions) - 0.25], showgrid=True)  # fmt: skip
     return figure
 
 
-def _span(acts: Sequence[ActionGain]) -> tuple[float, float]:
+def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
     """Both ends of an axis that holds 0, all gains and all intervals but the widest."""
-    width = np.array([act.high - act.low for act in acts])
-    plain_ones = [act for act, w in zip(acts, width, strict=True) if w <= 3 * np.median(width)]
-    ends = [0.0, *(act.gain for act in acts)]
+    width = np.array([action.high - action.low for action in actions])
+    plain_ones = [act for act, w in zip(actions, width, strict=True) if w <= 3 * np.median(width)]
+    ends = [0.0, *(act.gain for act in actions)]
     ends += [end for act in plain_ones for end in (act.low, act.high)]
     pad = 0.06 * (max(ends) - min(ends)) or 0.01
     return min(ends) - pad, max(ends) + pad
@@ -140,11 +140,11 @@ def removal_figure(curve: RemovalCurve) -> Figure:
     )
     ours = {rankings.LOWEST_FIRST: BLUE, rankings.HIGHEST_FIRST: VERMILION}
     ours |= {rankings.SUSPECTS_FIRST: SKY}
-    rivals = [r for r in curve.rankings if r not in {*ours, RANDOM}]
+    baselines = [r for r in curve.rankings if r not in {*ours, RANDOM}]
     for name, score in zip(curve.rankings, curve.score, strict=True):  # [fractions, seeds]
         colour, width = ours.get(name, INK), 3.0 if name in ours else 2.0
-        if name in rivals:
-            colour, width = BASELINE_COLOURS[rivals.index(name) % len(BASELINE_COLOURS)], 1.5
+        if name in baselines:
+            colour, width = BASELINE_COLOURS[baselines.index(name) % len(BASELINE_COLOURS)], 1.5
         spread = score.std(axis=1, ddof=1) if score.shape[1] > 1 else None
         line(
             figure, 100 * curve.fractions, score.mean(axis=1), name, colour,

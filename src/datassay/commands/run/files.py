@@ -32,7 +32,7 @@ CHECKED = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "wei
 
 
 def files(findings: Findings, page: Page) -> dict[str, Part]:
-    """What stands beside the page."""
+    """The files written with the page."""
     judged = findings.judged
     kept = {} if judged is None else {REVIEW: judged.write}
     return {
@@ -45,9 +45,9 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
 
 
 def _summary(findings: Findings, page: Page) -> str:
-    f, found, pairs = findings, findings.data_issues, findings.pairs
+    f, result, pairs = findings, findings.data_issues, findings.pairs
     further = {name: score_summary(one) for name, one in f.scores.items() if one is not None}
-    near = [] if found is None else [asdict(pair) for pair in found.pairs[:MOST_PAIRS]]
+    near = [] if result is None else [asdict(pair) for pair in result.pairs[:MOST_PAIRS]]
     if pairs is not None:  # the largest interactions either way
         order = np.argsort(-np.abs(pairs.interaction), kind="stable")[:MOST_PAIRS]
     return standard_json({
@@ -58,8 +58,8 @@ def _summary(findings: Findings, page: Page) -> str:
         "labels": label_facts(f),
         "actions": f.acts and asdict(f.acts),
         "before": f.before and asdict(f.before),
-        "data_issues": found
-        and {"issues": [asdict(one) for one in found.issues], "near_duplicates": near},
+        "data_issues": result
+        and {"issues": [asdict(one) for one in result.issues], "near_duplicates": near},
         "contests": [asdict(c) for c in f.contests],
         "groups": {by: totals.to_table().to_pylist() for by, totals in f.groups.items()},
         "whole_groups": {by: g.to_table().to_pylist() for by, g in f.whole_groups.items()},
@@ -80,16 +80,16 @@ def _summary(findings: Findings, page: Page) -> str:
 def _counts(findings: Findings) -> dict[str, object]:
     wrong, n = wrong_labels(findings.samples), len(findings.samples)
     adversarial = findings.adversarial
-    said = verdict(findings)
+    predicted = verdict(findings)
     return {
         "train": n,
         "validation": 0 if findings.validation is None else len(findings.validation),
         "classes": findings.samples.n_classes,
-        "suspected_label_errors": said.labels.n_flagged,
-        "to_review": said.labels.n_review,
+        "suspected_label_errors": predicted.labels.n_flagged,
+        "to_review": predicted.labels.n_review,
         "known_label_errors": None if wrong is None else int(wrong.sum()),
         "adversarial": None if adversarial is None else int(adversarial.sum()),
-        "redundant": said.n_droppable,
+        "redundant": predicted.n_droppable,
     }
 
 

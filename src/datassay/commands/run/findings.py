@@ -38,7 +38,7 @@ SUSPECTS_FIRST = "suspects, then lowest information first"
 ISSUES_FIRST = "highest label issue score first"
 RANDOM = "random"
 PENDING = "Actions were not yet measured when this page was written: reload it after the run."
-# Results with a row a sample, in the samples' order.
+# Results with a row per sample, in the samples' order.
 ALIGNED = (
     "information", "issues", "leave_one_out", "attribution", "influence", "baselines", "average",
     "data_issues",
@@ -52,9 +52,9 @@ class Findings:
     Attributes:
         samples: the n training samples, with the labels that were scored.
         validation: the samples on which changes and accuracies were measured; None where nothing
-            was held out: the training inputs stood in for changes, another fifth of the samples a
+            was held out: the training inputs stood in for changes, another fifth of the samples per
             network for accuracies.
-        information: nats, one value a sample.
+        information: nats, one value per sample.
         leave_one_out: what removing each sample changes in predictions and weights.
         issues: how likely each given label is wrong.
         learning_curve: the kernel's spectrum and which modes are learned when.
@@ -65,10 +65,10 @@ class Findings:
             linearised one in its output unit; of the trained ones probabilities of classes, or
             targets. None as attribution.
         influence: moments of each sample's influence on the others; None where it says nothing.
-        average: information beside random subsets; None where none were asked for.
-        data_issues: what is wrong beside the labels; None where that was not looked for.
+        average: information given random subsets; None where none were asked for.
+        data_issues: what is wrong besides the labels; None where that was not looked for.
         groups: "class" and "source" → information summed up by it, where there are two or more.
-        whole_groups: the same → information of each group as one, in the same order; without those
+        whole_groups: the same → information of each group jointly, in the same order; without those
             whose removal takes too long.
         adversarial: [n], which inputs were replaced on purpose; None where none were.
         projection_quality: rank correlations with exact scores by number of features; None where
@@ -78,10 +78,10 @@ class Findings:
             none was asked for.
         baselines: loss and margin of trained networks; None where none was trained.
         removal_curve: what removing samples costs; None where it was not measured.
-        contests: our rankings beside their trivial rivals.
+        contests: our rankings compared with their trivial baselines.
         facts: what was run and on what, name to value, in the order to show.
         warnings: what the reader must know before trusting the figures.
-        acts: what each act gains; None where nothing was retrained.
+        acts: what each action gains; None where nothing was retrained.
         before: what changed since an earlier run; None of a run without one.
         origin: how the samples were read; None of samples that came as arrays.
         judged: what a review of the labels goes on from; None where it was not gathered.
@@ -133,7 +133,7 @@ class Findings:
                 )
         if replaced is not None and len(replaced) != len(ids):
             raise DataError(
-                f"adversarial must have one value a sample; got {len(replaced)} for {len(ids)}. "
+                f"adversarial must have one value per sample; got {len(replaced)} for {len(ids)}. "
                 "Score the same SampleSet that the report shows."
             )
 

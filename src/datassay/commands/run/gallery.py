@@ -179,10 +179,10 @@ def predictions(findings: Findings) -> Predictions:
 def reviewed(findings: Findings) -> Reviewed:
     """The labels as they are reviewed."""
     samples, issues, origin = findings.samples, findings.issues, findings.origin
-    found, near_duplicates = findings.data_issues, {}
-    if found is not None:
-        pairs = [pair.ids for pair in found.pairs if not any(pair.in_validation)]
-        near_duplicates = near_duplicates_of(samples.ids, found.duplicate_group, pairs)
+    result, near_duplicates = findings.data_issues, {}
+    if result is not None:
+        pairs = [pair.ids for pair in result.pairs if not any(pair.in_validation)]
+        near_duplicates = near_duplicates_of(samples.ids, result.duplicate_group, pairs)
     return Reviewed(
         samples=samples,
         suggested=issues.suggested_label,

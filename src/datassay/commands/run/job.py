@@ -184,12 +184,12 @@ def _retrained(
     left_out = budget_fact(work, train, context.val, settings, seeds)
     if not seeds:
         return RetrainedNetworks(facts=left_out)
-    place, store = settings.store, None
-    if place is not None and is_local(place):  # beside the features, on a local path only
-        store = ResultStore(inside(place, RETRAINED), {"holds": "retrained networks"})
-    models = [model, *(starting_network(train, settings, place) for place in range(1, seeds))]
-    found = retrain_and_compare(models, context, replaced, store, settings.own)
-    return replace(found, facts=found.facts | left_out)
+    position, store = settings.store, None
+    if position is not None and is_local(position):  # beside the features, on a local path only
+        store = ResultStore(inside(position, RETRAINED), {"holds": "retrained networks"})
+    models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
+    result = retrain_and_compare(models, context, replaced, store, settings.own)
+    return replace(result, facts=result.facts | left_out)
 
 
 def with_adversarial(
@@ -224,9 +224,9 @@ def collected(
     )
 
 
-def starting_network(train: SampleSet, settings: RunSettings, place: int = 0) -> nn.Module:
+def starting_network(train: SampleSet, settings: RunSettings, index: int = 0) -> nn.Module:
     """One of the networks of a run, which differ in their seed; the first is linearised."""
-    seed = settings.seed + place
+    seed = settings.seed + index
     if settings.given is not None:
         return given_network(settings.given, seed)
     return build_model(settings.model, train, weights=settings.weights, seed=seed)
@@ -248,7 +248,7 @@ def _facts(
         approximated = {APPROXIMATED: f"{form.summary}, instead of {form.instead_of}"}
     if settings.own is not None:
         own["Your model"] = (
-            f"{type(settings.own).__name__}: it judges the labels and is retrained on what is "
+            f"{type(settings.own).__name__}: it scores the labels and is retrained on what is "
             f"kept; scores that need gradients (information, effects) are of {settings.model}"
         )
     start = "initial weights" if settings.weights is None else "weights from "

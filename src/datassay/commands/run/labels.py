@@ -62,8 +62,8 @@ def confusions(findings: Findings) -> list[Confusion]:
         else:
             pairs = np.argwhere(~np.eye(len(names), dtype=bool))
             confused += [(names[c], names[g], share[c, g]) for c, g in pairs]
-    told = [Confusion(a, b, float(share)) for a, b, share in confused if share >= LEAST_SHARE]
-    return sorted(told, key=lambda c: -c.share)
+    reported = [Confusion(a, b, float(share)) for a, b, share in confused if share >= LEAST_SHARE]
+    return sorted(reported, key=lambda c: -c.share)
 
 
 def noise_share(findings: Findings) -> float:

@@ -32,11 +32,11 @@ MAX_P = 0.01  # from which groups do not differ in information
 
 def page(findings: Findings, out: str = "") -> Page:
     """Everything that `datassay run` and `datassay score` say; `out` is the folder of its files."""
-    samples, first, said = findings.samples, to_check(findings), verdict(findings, out)
+    samples, first, predicted = findings.samples, to_check(findings), verdict(findings, out)
     page = compose(
         "run",
         _blocks(findings, first),
-        _numbers(findings, said),
+        _numbers(findings, predicted),
         facts=findings.facts,
         warnings=samples.warnings + findings.warnings,
         files=FILES if findings.attribution is not None else FILES | NO_EFFECTS,
@@ -50,12 +50,12 @@ def page(findings: Findings, out: str = "") -> Page:
     return replace(
         page,
         sections=(*page.sections, *sections),
-        verdict=said.sentence,
-        advice=said.cards,
-        commands=said.commands,
-        note=said.note,
-        button=f"Review {said.labels.named}" if said.labels.n_review else "",
-        samples=gallery.first_samples(findings, first) if said.labels.n_review else None,
+        verdict=predicted.sentence,
+        advice=predicted.cards,
+        commands=predicted.commands,
+        note=predicted.note,
+        button=f"Review {predicted.labels.named}" if predicted.labels.n_review else "",
+        samples=gallery.first_samples(findings, first) if predicted.labels.n_review else None,
     )
 
 
@@ -88,7 +88,7 @@ def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _numbers(findings: Findings, said: Verdict) -> dict[str, Any]:
+def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
     """What the template names beside the findings themselves."""
     f, curve, samples = findings, findings.removal_curve, findings.samples
     explained = None if f.attribution is None else gallery.predictions(f)
@@ -98,10 +98,10 @@ def _numbers(findings: Findings, said: Verdict) -> dict[str, Any]:
     top = np.argsort(-f.information.information, kind="stable")[:n_top]
     noise, wrong = f.issues.noise, wrong_labels(samples)
     left_out = () if f.acts is None else f.acts.left_out
-    is_corrected = any(act.kind == RELABEL for act in said.tried)
+    is_corrected = any(action.kind == RELABEL for action in predicted.tried)
     return {
         "f": f,
-        "v": said,
+        "v": predicted,
         "n": len(samples),
         "metric": curve.metric if curve else "accuracy" if samples.is_classification else "R²",
         "curve": curve,

@@ -1,4 +1,4 @@
-"""What `datassay run`, `score` and `summarize` can be told."""
+"""What `datassay run`, `score` and `summarize` takes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from datassay.setting import setting
 
 LOO, COLLECT = "datassay.score.leave_one_out:leave_one_out.", "datassay.collect.collection:collect."
 OWN_HELP = (
-    "Also a scikit-learn estimator, as sklearn.ensemble:HistGradientBoostingClassifier: it judges "
+    "Also a scikit-learn estimator, as sklearn.ensemble:HistGradientBoostingClassifier: it scores "
     "the labels and is retrained in the comparisons; other scores are those of the auto network."
 )
 
@@ -53,7 +53,7 @@ class TrainingSettings:
     )
     seed: int = setting(Collection.seed, SEED_HELP)
     command: str = ""
-    own: Any = None  # the scikit-learn model that `model` named; a network then stands beside it
+    own: Any = None  # the scikit-learn model that `model` named; a network then stands with it
     given: Any = None  # the user's network, or what makes one; `model` is then only its name
 
     @property
@@ -65,7 +65,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class RunSettings(TrainingSettings):
-    """What the main job can be told; every default is what `datassay run DATA` does."""
+    """Settings of the main job; the defaults are those of `datassay run DATA`."""
 
     smoothing: str = setting(
         Smoothing.smoothing,

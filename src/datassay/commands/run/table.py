@@ -34,7 +34,7 @@ def score_table(findings: Findings) -> pa.Table:
     """Every sample's labels and scores.
 
     Returns:
-        One row a sample, in the samples' order: `id`, `label` (index of the class, or target) and
+        One row per sample, in the samples' order: `id`, `label` (index of the class, or target) and
         `class_name`; the columns that each result declares; `source`, `is_adversarial` and
         `true_label` where they are known. Labels are names where there are classes, lists where
         there are several targets. What each column holds, its unit and its sign stand in the

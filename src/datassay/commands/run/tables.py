@@ -35,23 +35,23 @@ def acts_table(table: ActionTable) -> Table:
     """Per action its gain, interval and verdict, best first."""
     unit = "points" if in_points(table.metric) else table.metric
     columns = ("action", f"gain, {unit}", "95 % interval", "verdict")
-    rows = tuple(_act_row(act, table) for act in table.actions)
+    rows = tuple(_action_row(action, table) for action in table.actions)
     return Table("What each action gains", columns, rows, in_terminal=True)
 
 
-def _act_row(act: ActionGain, table: ActionTable) -> Row:
-    is_open = not np.isfinite(act.low)
-    ends = (act.gain, act.gain) if is_open else (act.low, act.high)
-    gain, low, high = gain_numbers(act.gain, *ends, table.metric)
+def _action_row(action: ActionGain, table: ActionTable) -> Row:
+    is_open = not np.isfinite(action.low)
+    ends = (action.gain, action.gain) if is_open else (action.low, action.high)
+    gain, low, high = gain_numbers(action.gain, *ends, table.metric)
     cells = (
-        "" if np.isnan(act.gain) else gain,
+        "" if np.isnan(action.gain) else gain,
         "" if is_open else f"{low} to {high}",
-        act.verdict or ("expected" if act.how == EXPECTED else "only screened"),
+        action.verdict or ("expected" if action.how == EXPECTED else "only screened"),
     )
     # More samples are no action that retraining measures.
-    kind = action_kinds().get(act.kind)
-    evidence = kind.evidence if kind else "modes" if act.kind == MORE else ""
-    return Row(act.words, cells, act is table.best, evidence)
+    kind = action_kinds().get(action.kind)
+    evidence = kind.evidence if kind else "modes" if action.kind == MORE else ""
+    return Row(action.words, cells, action is table.best, evidence)
 
 
 def acts_details(table: ActionTable) -> Details:
@@ -61,12 +61,18 @@ def acts_details(table: ActionTable) -> Details:
         return "" if np.isnan(gain) else gain_numbers(gain, gain, gain, table.metric)[0]
 
     rows = []
-    for act in table.actions:
-        removed = f"{act.cost:,} removed" if act.cost > 0 else f"{act.changed:,} changed"
-        samples = removed if act.cost >= 0 else f"{-act.cost:,} more"
-        seconds = f"{act.seconds:.1f}" if act.seconds else ""
-        cells = (samples, told(act.control), told(act.given), told(act.unsuspected), seconds)
-        rows += [Row(act.words, (*cells, act.note))]
+    for action in table.actions:
+        removed = f"{action.cost:,} removed" if action.cost > 0 else f"{action.changed:,} changed"
+        samples = removed if action.cost >= 0 else f"{-action.cost:,} more"
+        seconds = f"{action.seconds:.1f}" if action.seconds else ""
+        cells = (
+            samples,
+            told(action.control),
+            told(action.given),
+            told(action.unsuspected),
+            seconds,
+        )
+        rows += [Row(action.words, (*cells, action.note))]
     columns = (
         "action", "samples", "gain of its control", "by labels as given", "by unsuspected labels",
         "seconds", "note",
@@ -122,22 +128,22 @@ def relabelled_table(before: BeforeAfter) -> Details | None:
     )
 
 
-def issues_table(found: DataIssues) -> Table:
+def issues_table(issues: DataIssues) -> Table:
     """What is wrong with the data apart from their labels, worst first."""
     rows = []
-    for one in found.issues:
+    for one in issues.issues:
         single = {"classes": "class"}.get(one.unit, one.unit.removesuffix("s"))
         rows.append(Row(one.kind, (count(one.count, single, one.unit), one.sentence)))
     columns = ("issue", "count", "what")
     return Table("Issues of the data", columns, tuple(rows), prose=True, in_terminal=True)
 
 
-def near_table(found: DataIssues) -> Table | None:
+def near_table(issues: DataIssues) -> Table | None:
     """Near duplicates with the columns that differ; None where there are none."""
-    shown = found.pairs[:MOST_NEAR]
+    shown = issues.pairs[:MOST_NEAR]
     if not shown:
         return None
-    note = f"The first {len(shown)} of {count(len(found.pairs), 'pair')}."
+    note = f"The first {len(shown)} of {count(len(issues.pairs), 'pair')}."
     rows = []
     for pair in shown:
         both = zip(pair.ids, pair.in_validation, strict=True)
@@ -147,12 +153,12 @@ def near_table(found: DataIssues) -> Table | None:
         rows += [Row(names, (", ".join([*differ[:MOST_COLUMNS], *more]),))]
     return Table(
         "Near duplicates", ("near duplicates", "columns that differ"), tuple(rows),
-        caption="Near duplicates", prose=True, note=note if len(shown) < len(found.pairs) else "",
+        caption="Near duplicates", prose=True, note=note if len(shown) < len(issues.pairs) else "",
     )  # fmt: skip
 
 
 def group_table(findings: Findings, by: str) -> Table:
-    """A row a group: classes in their order, sources by name."""
+    """A row per group: classes in their order, sources by name."""
     samples, totals, whole = findings.samples, findings.groups[by], findings.whole_groups.get(by)
     labels = samples.source if by == "source" else np.array(samples.class_names)[samples.y]
     assert labels is not None

@@ -87,10 +87,14 @@ class Verdict:
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
     """What to say first of a run; `out` is the folder of its files, else as the command has it."""
-    labels, typed, acts = label_verdict(findings), Typed(findings, out), findings.acts
-    tried = () if acts is None else tuple(act for act in acts.actions if act.how == RETRAINED)
+    labels, typed, actions = label_verdict(findings), Typed(findings, out), findings.acts
+    tried = (
+        ()
+        if actions is None
+        else tuple(action for action in actions.actions if action.how == RETRAINED)
+    )
     cards = _cards(findings, labels, typed, tried)
-    is_unmeasured = acts is None and findings.before is None
+    is_unmeasured = actions is None and findings.before is None
     commands = [card.command for card in cards]
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
@@ -143,7 +147,7 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
             return f"{what}: what that gained was not measured, {before.why_none}."
         return f"{_stated(what, gain.rows[0], gain.gain, gain.metric, THEN)}."
     # A sure action, else the correction, else a perhaps.
-    led = [act for act in tried if act.verdict == BETTER]
+    led = [action for action in tried if action.verdict == BETTER]
     led += [act for act in tried if act.kind == RELABEL and labels.n_flagged]
     led += [act for act in tried if act.verdict == PERHAPS]
     more = ""
@@ -166,7 +170,7 @@ def _cards(
     findings: Findings, labels: Labels, typed: Typed, tried: tuple[ActionGain, ...]
 ) -> tuple[Advice, ...]:
     """What to do, best first."""
-    acts, metric = (
+    actions, metric = (
         ((), "") if findings.acts is None else (findings.acts.actions, findings.acts.metric)
     )
     others = [act for act in tried if act.kind not in {RELABEL, REMOVE, DROP}]
@@ -181,21 +185,24 @@ def _cards(
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
         cards += [Advice("drop", "look", headline, text, command=command)]
-    for act in acts:
+    for action in actions:
         command = typed.line("complexity", out="curve")
-        if act.kind == MORE and act.low > 0 and (command or not typed.is_known):
-            text = gain_text(act.gain, act.low, act.high, metric)
+        if action.kind == MORE and action.low > 0 and (command or not typed.is_known):
+            text = gain_text(action.gain, action.low, action.high, metric)
             text = f"Doubling the data is expected to gain {text}, by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
     return tuple(cards[:MOST_CARDS])
 
 
-def _action(act: ActionGain, metric: str, typed: Typed) -> Advice:
-    text, is_sure = f"{_capital(clause(act, metric))} on held-out samples.", act.verdict == BETTER
+def _action(action: ActionGain, metric: str, typed: Typed) -> Advice:
+    text, is_sure = (
+        f"{_capital(clause(action, metric))} on held-out samples.",
+        action.verdict == BETTER,
+    )
     text += "" if is_sure else " Of several actions tried one may look so by chance."
-    kind = action_kinds().get(act.kind)
+    kind = action_kinds().get(action.kind)
     command = typed.line(kind.command, out=kind.command) if kind and kind.command else ""
-    return Advice("action", "act" if is_sure else "look", act.words, text, command=command)
+    return Advice("action", "act" if is_sure else "look", action.words, text, command=command)
 
 
 def _label_card(
@@ -210,11 +217,11 @@ def _label_card(
         if labels.n_flagged > 50:
             right += f", of the 50 most suspect {rough_percent(issues.expected_precision(50))}"
         # Correcting them first; removing them only where that helps.
-        told = [act for act in tried if act.kind == RELABEL]
-        told += [a for a in tried if a.kind == REMOVE and a.verdict in {BETTER, PERHAPS}]
+        reported = [action for action in tried if action.kind == RELABEL]
+        reported += [a for a in tried if a.kind == REMOVE and a.verdict in {BETTER, PERHAPS}]
         which = "Of these" if labels.n_flagged > 1 else "Of such labels"
-        text = [f"{which} {right}.", *(f"{_capital(clause(act, metric))}." for act in told)]
-        is_sure = not any(act.gain <= 0 for act in told[:1])
+        text = [f"{which} {right}.", *(f"{_capital(clause(act, metric))}." for act in reported)]
+        is_sure = not any(act.gain <= 0 for act in reported[:1])
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:
         own, is_sure = samples.y == c, False

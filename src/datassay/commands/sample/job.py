@@ -193,15 +193,15 @@ def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[dict[str, Any], ...
     x, slope = x[:, 0], slope[:, 0, 0]
     kinds = {"taylor": np.arange(n + n_new), "uniform": np.r_[:n, n + n_new : n + 2 * n_new]}
     first, ends = (x[:n], slope[:n]), (float(sample.domain[0, 0]), float(sample.domain[0, 1]))
-    found = []
+    results = []
     for k in (0.0, float(np.abs(slope).max())):
         one: dict[str, Any] = {"initial": generalization_bound(*first, ends, lipschitz=k)}
-        for name, at in kinds.items():
-            one[name] = generalization_bound(x[at], slope[at], ends, lipschitz=k)
-            new = (x[at][n:], slope[at][n:])
+        for name, index in kinds.items():
+            one[name] = generalization_bound(x[index], slope[index], ends, lipschitz=k)
+            new = (x[index][n:], slope[index][n:])
             one[f"gain_{name}"] = bound_reductions(*first, *new, ends, lipschitz=k)
-        found.append(one | {"uniform_x": x[kinds["uniform"]]})
-    return tuple(found)
+        results.append(one | {"uniform_x": x[kinds["uniform"]]})
+    return tuple(results)
 
 
 def _facts(

@@ -66,7 +66,7 @@ def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
         Mean and half interval of each, and of the `difference`, Taylor-based minus uniform run by
         run as a share of the uniform mean; `outcome`: where its interval lies.
     """
-    found = []
+    results = []
     for name in ("root_mean_square", "largest"):
         uniform, taylor = getattr(comparison, name)
         change = (taylor - uniform) / (uniform.mean() or 1.0)
@@ -75,8 +75,8 @@ def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
         for key, interval in ((key, mean_interval(values)) for key, values in means.items()):
             one[key] = (interval.gain, interval.half)
         verdict = mean_interval(-change).verdict
-        found.append(one | {"verdict": verdict, "outcome": OUTCOMES[verdict]})
-    return found
+        results.append(one | {"verdict": verdict, "outcome": OUTCOMES[verdict]})
+    return results
 
 
 def _interval(pair: tuple[float, float]) -> str:
@@ -93,10 +93,10 @@ def _error_row(verdict: dict[str, Any]) -> tuple[str, ...]:
 def _mixture(findings: SamplingFindings) -> Table:
     """The components of the density, largest first: share, mean ± standard deviation."""
     density, rows = findings.sample.density, []
-    for place, k in enumerate(np.argsort(-density.weight, kind="stable"), 1):
+    for index, k in enumerate(np.argsort(-density.weight, kind="stable"), 1):
         deviation = np.sqrt(np.diag(density.covariance[k]))
         cells = map(_interval, zip(density.mean[k], deviation, strict=True))
-        rows.append((str(place), f"{100 * density.weight[k]:.1f} %", *cells))
+        rows.append((str(index), f"{100 * density.weight[k]:.1f} %", *cells))
     return table("Density", ("component", "share", *findings.inputs), rows)
 
 
@@ -180,8 +180,8 @@ def _function_figure(findings: SamplingFindings) -> Figure:
     for inside, name, colour, symbol in (
         (first, "initial points", GREY, "circle"), (new, "new points", VERMILION, "diamond"),
     ):  # fmt: skip
-        place = sample.x[inside, 0], sample.y[inside, 0]
-        marks(figure, *place, name, colour, values, symbol=symbol, opacity=0.8)
+        position = sample.x[inside, 0], sample.y[inside, 0]
+        marks(figure, *position, name, colour, values, symbol=symbol, opacity=0.8)
     strokes = np.full(int(new.sum()), floor)
     look = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
     marks(figure, sample.x[new, 0], strokes, "", VERMILION, **look)
@@ -242,8 +242,8 @@ def _error_figure(comparison: SamplingComparison, which: str) -> Figure:
             "%{y:.3g}", width=1, mode="lines+markers", marker={"color": GREY, "size": 7},
         )  # fmt: skip
     for d, (name, colour) in enumerate(zip(comparison.names, (BLUE, VERMILION), strict=True)):
-        found = mean_interval(values[d])
-        mean, half = found.gain, found.half
+        result = mean_interval(values[d])
+        mean, half = result.gain, result.half
         bar = {"array": [half if np.isfinite(half) else 0.0], "thickness": 2, "width": 7}
         marks(
             figure, [d + (0.2 if d else -0.2)], [mean], name, colour,

@@ -43,14 +43,14 @@ class ServedPage:
     """The page of a run that a server serves."""
 
     def __init__(self, text: str, name: str):
-        found = POLICY.search(text)
-        if found is None or text.count(MODE) != 1:
+        match = POLICY.search(text)
+        if match is None or text.count(MODE) != 1:
             raise DataError(f"{name} must be a page with a review; it has none. Run again.")
-        own = f"{html.unescape(found[2])}; connect-src 'self'"
+        own = f"{html.unescape(match[2])}; connect-src 'self'"
         self.policy = f"{own}; frame-ancestors 'none'"
         text = text.replace(MODE, MODE.replace("page", "server"))
-        head = f"{found[1]}{html.escape(own)}{found[3]}"
-        self.body = text.replace(found[0], head, 1).encode()
+        head = f"{match[1]}{html.escape(own)}{match[3]}"
+        self.body = text.replace(match[0], head, 1).encode()
 
 
 class ReviewServer(ThreadingHTTPServer):
@@ -111,14 +111,14 @@ class Handler(BaseHTTPRequestHandler):
             self._check_sender()
             path = urlsplit(self.path).path
             require(path in routes, 404, "There is no such address.")
-            found = routes[path]()
+            result = routes[path]()
         except Refused as refused:
             return self._refuse(refused.status, str(refused))
         except DatassayError as error:  # a file of an image is gone
             return self._refuse(500, str(error))
-        if isinstance(found, ServedPage):
-            return self._send(200, found.body, "text/html; charset=utf-8", found.policy)
-        self._send_json(200, found)
+        if isinstance(result, ServedPage):
+            return self._send(200, result.body, "text/html; charset=utf-8", result.policy)
+        self._send_json(200, result)
 
     def _check_sender(self) -> None:
         """Whether the request is for us, from our page, from who knows the token."""
@@ -138,10 +138,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _query(self, name: str) -> str:
         try:
-            found = parse_qs(urlsplit(self.path).query, max_num_fields=10).get(name, [""])
+            result = parse_qs(urlsplit(self.path).query, max_num_fields=10).get(name, [""])
         except ValueError:
             return ""
-        return found[0] if len(found) == 1 else ""
+        return result[0] if len(result) == 1 else ""
 
     def _rows(self) -> list[int]:
         text = self._query("at")

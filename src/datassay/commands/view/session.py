@@ -122,26 +122,26 @@ class Session:
                 known[row] = int(samples.y[row]) if classes else 0
             elif times[one.when] == 1 and one.decision == RELABEL:
                 known[row] = samples.class_names.index(one.label) if classes else 1
-        found = remaining(self._judged, known, [row for row in decided if row not in known])
-        chance = found.probability
+        rest = remaining(self._judged, known, [row for row in decided if row not in known])
+        chance = rest.probability
         is_open = np.ones(len(chance), bool)
         is_open[list(decided)] = False
         suggested, suspect = reviewed.suggested, reviewed.is_issue
-        if found.learns and classes:
+        if rest.learns and classes:
             likely = is_open & (chance > 0.5)
-            suggested = np.where(likely, found.suggested, np.where(is_open, samples.y, suggested))
+            suggested = np.where(likely, rest.suggested, np.where(is_open, samples.y, suggested))
             suspect = np.where(is_open, likely, suspect)
         now = replace(
             reviewed,
             suggested=suggested,
-            probability=np.where(is_open & found.learns, chance, reviewed.probability),
+            probability=np.where(is_open & rest.learns, chance, reviewed.probability),
             is_issue=suspect,
         )
         self._showcase = self._showcase.beside(now)
         listed = listing(now, np.arange(len(chance)))
-        order = [*found.order.tolist(), *decided]
+        order = [*rest.order.tolist(), *decided]
         columns = {name: listed[name] for name in ("wrong", "suggested", "suspect")}
-        return columns | {"order": order, "sentence": found.sentence, "enough": found.can_stop}
+        return columns | {"order": order, "sentence": rest.sentence, "enough": rest.can_stop}
 
     def finish(self) -> int:
         """Wait for what is being saved; the number of decisions."""
@@ -198,15 +198,15 @@ class Session:
                 f"{f', {decisions.name}' if decisions.name else ''}. Move it to another folder."
             )
         ids = self.reviewed.samples.ids.tolist()
-        place = {one: row for row, one in enumerate(ids)}
+        position = {one: row for row, one in enumerate(ids)}
         for one in decisions.decisions:
-            if one.id not in place or one.given != self._word(place[one.id]):
-                what = "has another label" if one.id in place else "is not among its samples"
+            if one.id not in position or one.given != self._word(position[one.id]):
+                what = "has another label" if one.id in position else "is not among its samples"
                 raise DataError(
                     f"{self.path} must be about the labels of this run; its id {one.id} {what}. "
                     "Move it to another folder."
                 )
-        return {place[one.id]: one for one in decisions.decisions}
+        return {position[one.id]: one for one in decisions.decisions}
 
     def _save(self) -> None:
         """Write the whole file beside itself, then let it replace that."""
@@ -231,8 +231,8 @@ class Session:
 
 def _state(path: Path) -> tuple[int, int, int]:
     """What changes when another program writes a file."""
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    result = path.stat()
+    return result.st_ino, result.st_size, result.st_mtime_ns
 
 
 def _unwritable(folder: Path) -> str:

@@ -112,8 +112,8 @@ def run(
     check_against_samples(settings, train)
     settings = replace(settings, model=full_name(settings.model, train))
     space = _space(train, val, settings, progress)
-    if (found := space.search) is not None:
-        settings = replace(settings, n_neighbors=found.n_neighbors, max_ratio=found.max_ratio)
+    if (outcome := space.search) is not None:
+        settings = replace(settings, n_neighbors=outcome.n_neighbors, max_ratio=outcome.max_ratio)
     progress("find neighbours", 0, 1)
     local = local_variance(space.features, train.y, settings.n_neighbors, search=settings.search)
     progress("find neighbours", 1, 1)
@@ -141,7 +141,7 @@ def run(
         gain=gain,
         method=METHODS[settings.method],
         boundary=boundary,
-        search=found,
+        search=outcome,
         warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
     )
     closing = closing_facts(started, settings.seed, settings.command)

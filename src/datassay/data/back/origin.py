@@ -58,8 +58,8 @@ def keep(
     if (table := frame_table(data)) is not None:
         return _table(table, folder / TABLE, Choices(target, ids, source))
     is_pair = isinstance(data, tuple | list) and len(data) == 2
-    if is_pair and isinstance(found := frame_with_targets(data[0], data[1], ids, source), tuple):
-        return _table(found[0], folder / TABLE, found[2])
+    if is_pair and isinstance(result := frame_with_targets(data[0], data[1], ids, source), tuple):
+        return _table(result[0], folder / TABLE, result[2])
     read = read_in_memory(data, ids, source)
     if read is None:
         raise DataError(

@@ -92,7 +92,7 @@ def original_table(
     if chosen.ids is not None:
         ids = plain(column(chosen.ids))[rows]
     y, _, classes = encode_targets(plain(target), None, (), chosen.task)
-    is_numbered, place = chosen.ids is None, table.column_names.index(name)
+    is_numbered, index = chosen.ids is None, table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 
     def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ def original_table(
             donor = {int(rows[i]): int(rows[j]) for i, j in donors(y, new, classes).items()}
         else:
             number = {int(rows[i]): float(new[i]) for i in np.flatnonzero(new != y)}
-        give_back(path, folder / file, Change(name, place, stays, donor, number))
+        give_back(path, folder / file, Change(name, index, stays, donor, number))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
     return Original(ids, y, classes, is_numbered, file, write)
@@ -124,7 +124,9 @@ def donors(
 ) -> dict[int, int]:
     """For each sample with another class a sample that has that class already."""
     # How the class is written there is how it is written: quotes, decimals, type and all.
-    first = {int(c): int(place) for c, place in zip(*np.unique(y, return_index=True), strict=True)}
+    first = {
+        int(c): int(position) for c, position in zip(*np.unique(y, return_index=True), strict=True)
+    }
     changed = np.flatnonzero(new != y)
     if absent := sorted({class_names[int(c)] for c in new[changed] if int(c) not in first}):
         raise DataError(
@@ -170,12 +172,12 @@ def hand_on(source: Path, target: Path, *, link: bool) -> None:
 def files_in(folder: Path) -> Iterator[str]:
     """Paths of all files within a folder, by name, without hidden ones and our changelog."""
     seen = set()  # a link can lead back to a folder above it
-    for place, folders, names in os.walk(folder, followlinks=True):
-        seen.add(os.path.realpath(place))
+    for position, folders, names in os.walk(folder, followlinks=True):
+        seen.add(os.path.realpath(position))
         shown = sorted(name for name in folders if not name.startswith("."))
-        folders[:] = [n for n in shown if os.path.realpath(os.path.join(place, n)) not in seen]
+        folders[:] = [n for n in shown if os.path.realpath(os.path.join(position, n)) not in seen]
         for name in sorted(names):
-            path = Path(place, name).relative_to(folder).as_posix()
+            path = Path(position, name).relative_to(folder).as_posix()
             if not name.startswith(".") and path not in FILES:
                 yield path
 
@@ -187,9 +189,9 @@ def without_range(table: pa.Table) -> pa.Table:
     """The table with row labels of pandas that are a range other than 0, 1, ... as a column."""
     # Without some rows they are no range any more; pandas, too, then writes a column. A range from
     # 0 only counts the rows, and still does so.
-    if (found := described_range(table)) is None:
+    if (outcome := described_range(table)) is None:
         return table
-    labels, own = found
+    labels, own = outcome
     about = json.loads(table.schema.metadata[b"pandas"])
     if (labels.start, labels.step) == (0, 1):
         about["index_columns"] = []
@@ -205,7 +207,7 @@ def without_range(table: pa.Table) -> pa.Table:
 
 def with_rows(table: pa.Table, change: Change) -> pa.Table:
     """The table without some rows, and with other values in one column of others."""
-    place, values = change.index, table[change.column]
+    position, values = change.index, table[change.column]
     donor, number, keep = change.donor, change.number, change.keep
     if donor:
         rows = np.arange(table.num_rows)
@@ -222,7 +224,7 @@ def with_rows(table: pa.Table, change: Change) -> pa.Table:
                 f"column {change.column!r} must hold its new targets as {values.type}; "
                 f"{' '.join(str(error).split())}. Decide on numbers of that kind."
             ) from error
-    table = table.set_column(place, table.schema.field(place), values)
+    table = table.set_column(position, table.schema.field(position), values)
     return table if keep.all() else without_range(table).filter(pa.array(keep))
 
 
@@ -240,11 +242,11 @@ class Changelog:
         known = {row["id"]: row["new_id"] for row in self.rows}
         if not self.is_numbered:
             return [known.get(str(name), str(name)) for name in ids.tolist()]
-        gone = np.sort([int(name) for name, new in known.items() if not new])
-        places = ids - np.searchsorted(gone, ids)
+        removed = np.sort([int(name) for name, new in known.items() if not new])
+        positions = ids - np.searchsorted(removed, ids)
         return [
-            "" if known.get(str(name)) == "" else str(place)
-            for name, place in zip(ids.tolist(), places.tolist(), strict=True)
+            "" if known.get(str(name)) == "" else str(position)
+            for name, position in zip(ids.tolist(), positions.tolist(), strict=True)
         ]
 
     def texts(self) -> dict[str, str]:

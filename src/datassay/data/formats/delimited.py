@@ -140,8 +140,8 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     if table.column_names.count(ids) == 1:
         is_whole = pc.match_substring_regex(table[ids].drop_null(), _INTEGER)  # type: ignore[attr-defined]
         if pc.all(is_whole, min_count=0).as_py():  # type: ignore[attr-defined]
-            place = table.column_names.index(ids)
-            table = table.set_column(place, ids, table[ids].cast(pa.int64()))
+            index = table.column_names.index(ids)
+            table = table.set_column(index, ids, table[ids].cast(pa.int64()))
     return table.replace_schema_metadata({NOTE: text.note}) if text.note else table
 
 
@@ -155,8 +155,8 @@ def _typed(text: _Text, ids: str | None) -> pa.Table:
     numbers = [name for name, kind in columns if types.is_integer(kind) or types.is_floating(kind)]
     if numbers and _LEADING_ZERO.search(memoryview(text.content)):
         words = _parsed(text, as_words | dict.fromkeys(numbers, pa.string()))
-        found = {n: pc.match_substring_regex(words[n], CODE) for n in numbers}  # type: ignore[attr-defined]
-        codes = [n for n in numbers if pc.any(found[n]).as_py()]  # type: ignore[attr-defined]
+        results = {n: pc.match_substring_regex(words[n], CODE) for n in numbers}  # type: ignore[attr-defined]
+        codes = [n for n in numbers if pc.any(results[n]).as_py()]  # type: ignore[attr-defined]
         table = _parsed(text, as_words | dict.fromkeys(codes, pa.string())) if codes else table
     return table
 
@@ -228,11 +228,11 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         )
 
     def cell(row: int) -> tuple[int, int]:
-        place = rows[row][0]
+        position = rows[row][0]
         for column in range(change.index + 1):
-            match = field.match(text, place + len(separator) * (column > 0))
+            match = field.match(text, position + len(separator) * (column > 0))
             assert match is not None
-            place = match.end()
+            position = match.end()
         return match.span()
 
     def number(word: bytes, value: float) -> bytes:

@@ -131,39 +131,39 @@ def _give_back(folder: Path, task: str | None, link: bool) -> Original:
     depth = 1 if (folder / "train").is_dir() else 0
 
     def write(target: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
-        places = _new_places(ids.tolist(), keep, [encoded[2][c] for c in new], depth)
+        positions = _new_positions(ids.tolist(), keep, [encoded[2][c] for c in new], depth)
         for file in files_in(folder):
-            if (place := places.get(file, file)) is not None:
+            if (place := positions.get(file, file)) is not None:
                 hand_on(folder / file, target / place, link=link)
-        return compact(as_arrow(np.array([places[i] for i in ids[keep]], object), "ids"))
+        return compact(as_arrow(np.array([positions[i] for i in ids[keep]], object), "ids"))
 
     return Original(ids, y, encoded[2], False, "", write)
 
 
-def _new_places(
+def _new_positions(
     ids: list[str], keep: np.ndarray, labels: list[str], depth: int
 ) -> dict[str, str | None]:
     """Path → path in the folder of its class, None where it is removed; no name occurs twice."""
     # ids: paths within the folder; labels: of the class folders; depth: how many folders stand
     # above those. Of names that are taken the stem gets -2, -3, ...
-    places: dict[str, str | None] = {}
+    positions: dict[str, str | None] = {}
     moved: list[tuple[str, PurePosixPath]] = []
     for name, stays, label in zip(ids, keep.tolist(), labels, strict=True):
         parts = PurePosixPath(name).parts
         is_moved = stays and parts[depth] != label
         if is_moved:
             moved.append((name, PurePosixPath(*parts[:depth], label, *parts[depth + 1 :])))
-        places[name] = name if stays and not is_moved else None
+        positions[name] = name if stays and not is_moved else None
     # Without regard to case, as some disks keep names.
-    taken = {place.casefold() for place in places.values() if place is not None}
+    taken = {place.casefold() for place in positions.values() if place is not None}
     for name, place in moved:
         free, number = place, 2
         while str(free).casefold() in taken:
             free = place.with_name(f"{place.stem}-{number}{place.suffix}")
             number += 1
         taken.add(str(free).casefold())
-        places[name] = str(free)
-    return places
+        positions[name] = str(free)
+    return positions
 
 
 FORMAT = Format(

@@ -55,10 +55,10 @@ def _span(line: str, key: str) -> tuple[int, int]:
     """Where the value of a key of the outermost object starts and ends."""
     place = line.index("{") + 1
 
-    def past(place: int, passed: str) -> int:
-        while line[place] in passed:
-            place += 1
-        return place
+    def past(index: int, passed: str) -> int:
+        while line[index] in passed:
+            index += 1
+        return index
 
     while True:
         name, place = _DECODER.raw_decode(line, past(place, _SPACE + ","))

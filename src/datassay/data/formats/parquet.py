@@ -28,10 +28,10 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     # What repeats is stored once, and may fill memory when it is taken apart: that is checked.
     with pq.ParquetFile(path, buffer_size=2**20, read_dictionary=words) as file:
         table = file.read()
-    for place, field in enumerate(fields):
-        if field.name in words and pt.is_dictionary(table.field(place).type):
-            column = decoded(table.column(place), field.name)
-            table = table.set_column(place, field.name, column.cast(field.type))
+    for index, field in enumerate(fields):
+        if field.name in words and pt.is_dictionary(table.field(index).type):
+            column = decoded(table.column(index), field.name)
+            table = table.set_column(index, field.name, column.cast(field.type))
     pa.default_memory_pool().release_unused()
     return table
 

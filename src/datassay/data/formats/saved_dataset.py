@@ -54,11 +54,11 @@ def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
         files = [folder / Path(part["filename"]).name for part in state.get("_data_files", ())]
         if not files or state.get("_indices_data_files"):
             raise ValueError("it names no files of data, or rows that are chosen by indices")
-    found = []
+    results = []
     for file in files:
         with reading(file):
-            found.append((file, read_arrow(file)))
-    return found
+            results.append((file, read_arrow(file)))
+    return results
 
 
 def _give_back(source: Path, target: Path, change: Change) -> None:

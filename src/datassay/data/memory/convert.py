@@ -26,8 +26,8 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
     if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
         return read_datasets(*parts, ids=ids, source=source)
     if isinstance(data, tuple) and len(parts) == 2 and hasattr(parts[0], "columns"):
-        found = frame_with_targets(parts[0], parts[1], ids, source)
-        return table_source(*found) if isinstance(found, tuple) else found
+        result = frame_with_targets(parts[0], parts[1], ids, source)
+        return table_source(*result) if isinstance(result, tuple) else result
     if isinstance(data, tuple) or any(hasattr(p, "dtype") for p in parts):
         return read_arrays(parts, ids, source)
     if isinstance(data, list) or is_dataset(data):
@@ -190,10 +190,10 @@ def _item(dataset: Any, i: int) -> Any:
     except DatassayError:
         raise
     except Exception as error:
-        told = str(error).splitlines()[0][:200] if str(error) else "no message"
+        message = str(error).splitlines()[0][:200] if str(error) else "no message"
         raise DataError(
             f"the Dataset must give each of its samples; item {i} raised {type(error).__name__}: "
-            f"{told}. Correct it, or leave that sample out."
+            f"{message}. Correct it, or leave that sample out."
         ) from error
 
 

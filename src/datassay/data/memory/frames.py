@@ -26,9 +26,9 @@ def frame_table(data: Any) -> pa.Table | None:
     # A Dataset of Hugging Face's datasets: its labels, which are codes, by their names.
     if hasattr(data, "with_format") and hasattr(data, "features"):
         features, data = data.features, data.with_format("arrow")[:]
-        for place, name in enumerate(data.column_names):
+        for position, name in enumerate(data.column_names):
             if isinstance(names := getattr(features[name], "names", None), list):
-                data = data.set_column(place, name, named_labels(data[name], names))
+                data = data.set_column(position, name, named_labels(data[name], names))
     if isinstance(data, pa.Table):
         return _without_views(data)
     if not hasattr(data, "columns"):
@@ -110,8 +110,11 @@ def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
     """The table, and the column of pandas' row labels that names its rows."""
     # None where they are to be numbered: there are no labels, or they are no single column of
     # distinct whole numbers or strings.
-    if (found := described_range(table)) is not None and (found[0].start, found[0].step) != (0, 1):
-        labels, name = found
+    if (result := described_range(table)) is not None and (result[0].start, result[0].step) != (
+        0,
+        1,
+    ):
+        labels, name = result
         name = INDEX if name is None or name in table.column_names else name
         if name not in table.column_names:
             table = _marked(table, name, pa.array(labels, pa.int64()))

@@ -143,8 +143,8 @@ def _texts(rng: np.random.Generator) -> Example:
         topic, other = rng.choice(topics, 2)
         # Some messages end with another topic, which makes them hard to tell.
         closing = words["closing"] if rng.random() < CLEAR else words["topics"][other]
-        said = words["opening"], words["topics"][topic], words["detail"], closing
-        topic_of.setdefault("{} {} {}. {}".format(*map(rng.choice, said)), topic)
+        predicted = words["opening"], words["topics"][topic], words["detail"], closing
+        topic_of.setdefault("{} {} {}. {}".format(*map(rng.choice, predicted)), topic)
     true = np.array([topics.index(topic) for topic in topic_of.values()])
     plan = _plan(rng, MESSAGES, [])
     given, chosen = true.copy(), plan.free(round(WRONG * MESSAGES), rng)
@@ -169,8 +169,8 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Example]] = {
 def _plan(rng: np.random.Generator, n: int, copies: list[str]) -> _Plan:
     """The n samples and copies of some of them, in a random order."""
     of, order = rng.choice(n, len(copies), replace=False), rng.permutation(n + len(copies))
-    place = np.argsort(order)
-    original = np.concatenate([np.full(n, -1), place[of]])[order]
+    positions = np.argsort(order)
+    original = np.concatenate([np.full(n, -1), positions[of]])[order]
     fault = np.array([""] * n + copies, object)[order]
     return _Plan(np.concatenate([np.arange(n), of])[order], fault, original)
 

@@ -35,7 +35,7 @@ NEARLY_ALL = 0.9  # of the strings differ: they name rows
 FEW_ROWS = 10  # in which strings may all differ by chance
 # Scripts without spaces: a character counts as a word.
 _WORD = r"[\x{3040}-\x{9FFF}\x{0E00}-\x{0EFF}]|[^\s\x{3040}-\x{9FFF}\x{0E00}-\x{0EFF}]+"
-_HEAD = 64  # characters by which strings are told apart
+_HEAD = 64  # characters by which strings are distinguished
 STRAY = (
     "Correct those values or drop their rows; if the column holds names made of digits, write a "
     "letter before each, or pass it as categorical"

@@ -73,8 +73,8 @@ def of_date_words(
         each for each in read if each != best and (np.isnat(read[each]) == np.isnat(dates)).all()
     ]
     also = f"; {others[0]} would read them, too" if others else ""
-    found = _checked(dates, replace(column, note=f"dates as {best}{also}"))
-    return replace(found, date_form=best)
+    result = _checked(dates, replace(column, note=f"dates as {best}{also}"))
+    return replace(result, date_form=best)
 
 
 def _checked(dates: np.ndarray, column: Column) -> ReadColumn:
@@ -90,11 +90,11 @@ def _checked(dates: np.ndarray, column: Column) -> ReadColumn:
 def _parsed(words: pa.LargeStringArray, form: str) -> np.ndarray:
     """[n] datetime64[us], NaT where a string is no date of that form."""
     parts = pc.extract_regex(words, FORMS[form])  # type: ignore[attr-defined]
-    found = parts.is_valid().to_numpy(zero_copy_only=False)
+    result = parts.is_valid().to_numpy(zero_copy_only=False)
     dates = np.full(len(words), np.datetime64("NaT", "us"))
-    if not found.any():
+    if not result.any():
         return dates
-    parts = parts.filter(pa.array(found))
+    parts = parts.filter(pa.array(result))
     year, day = _numbers(parts, "year"), _numbers(parts, "day")
     year = np.where(year < 69, year + 2000, np.where(year < 100, year + 1900, year))
     month = _months(parts.field("month"))
@@ -111,7 +111,7 @@ def _parsed(words: pa.LargeStringArray, form: str) -> np.ndarray:
     micro = np.round(1e6 * _numbers(parts, "second", float)).astype(np.int64) + 10**6 * seconds
     times = day_of.astype("datetime64[us]") + micro.astype("timedelta64[us]")
     times[~is_real] = np.datetime64("NaT")
-    dates[found] = times
+    dates[result] = times
     return dates
 
 
@@ -178,7 +178,7 @@ class DateParts(TransformerMixin, BaseEstimator):
         return np.hstack(blocks).astype(np.float64, copy=False)
 
     def get_feature_names_out(self, input_features: Sequence[str]) -> np.ndarray:
-        """One name a column of what `transform` returns, such as "when year"."""
+        """One name per column of what `transform` returns, such as "when year"."""
         names = []
         for j, name in enumerate(input_features):
             names += [f"{name} {PARTS[part]}" for part in self.parts_[j]]

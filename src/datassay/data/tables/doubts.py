@@ -36,15 +36,15 @@ def leak_warnings(columns: Sequence[ReadColumn], y: np.ndarray) -> tuple[str, ..
         targets = (codes[:, None] == frequent).astype(np.float64)  # [n, k]
     else:
         targets = rankdata(y)[:, None]
-    found = []
+    results = []
     for read in columns[:_COLUMNS]:
         groups = _groups(read, rows)
         if groups is not None and (share := _predicted(groups, targets)) > LEAK:
-            found.append(
+            results.append(
                 f"Column {read.column.name!r} predicts the target almost alone ({share:.1%} of its "
                 "variance). If it is not known before the target is, drop it."
             )
-    return tuple(found)
+    return tuple(results)
 
 
 def _groups(read: ReadColumn, rows: np.ndarray) -> Int[np.ndarray, " n"] | None:
@@ -59,8 +59,8 @@ def _groups(read: ReadColumn, rows: np.ndarray) -> Int[np.ndarray, " n"] | None:
     groups = np.zeros(len(rows), dtype=np.int64)
     distinct, counts = np.unique(known, return_counts=True)
     if len(distinct) > _BINS:  # equal values stay together
-        place = (np.cumsum(counts) - counts) * _BINS // len(known)
-        groups[~is_missing] = place[np.searchsorted(distinct, known)] + 1
+        position = (np.cumsum(counts) - counts) * _BINS // len(known)
+        groups[~is_missing] = position[np.searchsorted(distinct, known)] + 1
     else:
         groups[~is_missing] = np.searchsorted(distinct, known) + 1
     return groups

@@ -98,7 +98,7 @@ def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
 
 
 def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """Vectors, such as embeddings: one list of numbers a row, all of one length."""
+    """Vectors, such as embeddings: one list of numbers per row, all of one length."""
     is_missing = values.is_null().to_numpy()
     if is_missing.any():
         return without_values(column, is_missing)
@@ -192,8 +192,8 @@ def mixed(
 
 
 def _matches(words: pa.LargeStringArray, pattern: str) -> np.ndarray:
-    found = pc.match_substring_regex(words, pattern)  # type: ignore[attr-defined]
-    return found.fill_null(False).to_numpy(zero_copy_only=False)
+    outcome = pc.match_substring_regex(words, pattern)  # type: ignore[attr-defined]
+    return outcome.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def _parsed(words: pa.LargeStringArray) -> np.ndarray:

@@ -42,12 +42,12 @@ class Grid:
 
     def __getitem__(self, key: tuple[slice, Sequence[int]]) -> np.ndarray:
         """Columns of one kind as [n, width]: float64, datetime64[us], or objects with None."""
-        chosen = [self.columns[place] for place in key[1]]
+        chosen = [self.columns[position] for position in key[1]]
         if chosen[0].words is not None:  # equal strings are one object
             coded = [c.words.dictionary_encode() for c in chosen if c.words is not None]
             names = [np.array([*c.dictionary.to_pylist(), None], dtype=object) for c in coded]
-            places = [c.indices.fill_null(len(c.dictionary)).to_numpy() for c in coded]
-            return np.stack([n[i] for n, i in zip(names, places, strict=True)], axis=1)
+            positions = [c.indices.fill_null(len(c.dictionary)).to_numpy() for c in coded]
+            return np.stack([n[i] for n, i in zip(names, positions, strict=True)], axis=1)
         blocks = [c.values.reshape(len(self), -1) for c in chosen]  # pyright: ignore[reportOptionalMemberAccess]
         if blocks[0].dtype.kind == "M" or len(blocks) == 1:
             block = np.hstack(blocks)
@@ -66,7 +66,7 @@ class FittedColumns:
             their columns are places in `columns`.
         columns: the columns used, in the order in which the transformer takes them.
         date_forms: for columns of strings that are dates, how they are written.
-        feature_names: one a column of x.
+        feature_names: one per column of x.
     """
 
     transformer: ColumnTransformer
@@ -127,16 +127,16 @@ class FittedColumns:
                 is_date = column.read_as == "date"
                 missing = np.datetime64("NaT", "us") if is_date else np.nan
                 read = ReadColumn(lost, np.full(n, missing))
-        found = read.column
-        if found.read_as != column.read_as and not {found.read_as, column.read_as} <= _NUMBERS:
+        outcome = read.column
+        if outcome.read_as != column.read_as and not {outcome.read_as, column.read_as} <= _NUMBERS:
             problem = (
-                f"column {name!r} must hold what it held, {column.read_as}; got {found.read_as}"
+                f"column {name!r} must hold what it held, {column.read_as}; got {outcome.read_as}"
             )
             return replace(read, problem=problem, remedy="Convert it, or load the data anew")
-        if found.missing and not column.missing and column.read_as != "category":
+        if outcome.missing and not column.missing and column.read_as != "category":
             problem = (
-                f"column {name!r} must have no missing values, as it had none; {found.missing} of "
-                f"{len(values)} are missing"
+                f"column {name!r} must have no missing values, as it had none; {outcome.missing} "
+                f"of {len(values)} are missing"
             )
             return replace(read, problem=problem, remedy="Fill them in or drop those rows")
         return read
@@ -153,8 +153,8 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
     width = sum(map(_most_columns, columns))
     grid = Grid(columns)
     check_fits(16.0 * len(grid) * width, f"{width:,} features of {len(grid):,} samples")
-    places = {kind: [j for j, c in enumerate(columns) if _kind(c) == kind] for kind in _KINDS}
-    makers = [(kind, make(), places[kind]) for kind, make in _KINDS.items() if places[kind]]
+    positions = {kind: [j for j, c in enumerate(columns) if _kind(c) == kind] for kind in _KINDS}
+    makers = [(kind, make(), positions[kind]) for kind, make in _KINDS.items() if positions[kind]]
     transformer = ColumnTransformer(makers, sparse_threshold=0, verbose_feature_names_out=False)
     x = np.asarray(transformer.fit_transform(grid))
     names: list[str] = []
@@ -163,8 +163,8 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
         fitted = transformer.named_transformers_[kind]
         names += _names(kind, fitted, [columns[j] for j in chosen])
         treated += [
-            replace(columns[j].column, treatment=_treatment(kind, fitted, place, columns[j]))
-            for place, j in enumerate(chosen)
+            replace(columns[j].column, treatment=_treatment(kind, fitted, index, columns[j]))
+            for index, j in enumerate(chosen)
         ]
     forms = {c.column.name: c.date_form for c in columns if c.date_form}
     return x, FittedColumns(transformer, tuple(treated), forms, tuple(names))
@@ -217,7 +217,7 @@ def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
     return names if kind == "numbers" else list(fitted.get_feature_names_out(names))
 
 
-def _treatment(kind: str, fitted: Any, place: int, read: ReadColumn) -> str:
+def _treatment(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
     column = read.column
     if kind == "vectors":
         return f"{read.values.shape[1]:,} columns"  # pyright: ignore[reportOptionalMemberAccess]
@@ -225,14 +225,14 @@ def _treatment(kind: str, fitted: Any, place: int, read: ReadColumn) -> str:
         return "as it is" if column.read_as == "number" else "0 or 1"
     if kind.endswith("with missing"):
         what = "median" if column.read_as == "number" else "more frequent value"
-        fill = f"{fitted.statistics_[place]:.6g}"
+        fill = f"{fitted.statistics_[index]:.6g}"
         return f"where missing the {what}, {fill}, and a column that says where"
     if kind == "dates":
-        parts = [PARTS[part] for part in fitted.parts_[place][:-1]]
-        first = str(fitted.first_[place]).removesuffix("T00:00:00.000000")
+        parts = [PARTS[part] for part in fitted.parts_[index][:-1]]
+        first = str(fitted.first_[index]).removesuffix("T00:00:00.000000")
         also = ["a column that says where it is missing"] * bool(column.missing)
         return ", ".join([*parts, f"days since {first}", *also])
-    rare, one = fitted.infrequent_categories_[place], "one 0/1 column a value"
+    rare, one = fitted.infrequent_categories_[index], "one 0/1 column a value"
     if rare is not None:
         most = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
         rest = f"{len(rare):,} others" if len(rare) > 1 else "other"

@@ -27,28 +27,28 @@ WORDS = "its words: an embedding, or tf-idf weights"
 def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     """A source from a table in memory."""
     # Rows whose target is missing are left out; the others keep their row numbers.
-    # table: one row a sample; the row labels of pandas are its ids, unless others are named.
+    # table: one row per sample; the row labels of pandas are its ids, unless others are named.
     note = (table.schema.metadata or {}).get(NOTE, b"").decode()
     table, chosen = with_roles(table, name, chosen)
     names, labels, target = table.column_names, row_labels(table) - set(chosen.roles), chosen.target
     assert target is not None
     used = [n for n in names if n not in labels]
     read = _read(table.select(used), name, chosen)
-    places, n_missing, warnings = None, 0, ()
+    positions, n_missing, warnings = None, 0, ()
     if (is_missing := read[target].is_missing) is not None:
-        places, n_missing = np.flatnonzero(~is_missing), int(is_missing.sum())
+        positions, n_missing = np.flatnonzero(~is_missing), int(is_missing.sum())
         warnings = (
             f"{n_missing:,} of {len(is_missing):,} rows have no target ({target!r}) and are left "
             f"out: {rows_of(is_missing)}, counted from 0.",
         )
-        again = _read(table.select(used).take(pa.array(places)), name, chosen)
+        again = _read(table.select(used).take(pa.array(positions)), name, chosen)
         # What numbered all rows numbers these, though with gaps.
         is_out = {n: c for n, c in read.items() if c.column.read_as == "left out"}
         read = again | is_out
     table = table.select([n for n in used if n not in chosen.roles and n not in chosen.drop])
-    rows = table if places is None else table.take(pa.array(places))
+    rows = table if positions is None else table.take(pa.array(positions))
     del table
-    source = _source(read, rows, name, chosen, places)
+    source = _source(read, rows, name, chosen, positions)
     known = {column.name: column for column in source.columns}
     known[target] = replace(known[target], missing=n_missing)
     known |= {n: Column(n, "left out", note="row labels of pandas") for n in labels}
@@ -95,12 +95,12 @@ def _source(
     rows: pa.Table,
     name: str,
     chosen: Choices,
-    places: np.ndarray | None,
+    positions: np.ndarray | None,
 ) -> Source:
     """What was read as a source; `read` is emptied, so that columns and x are not both held."""
     pa.default_memory_pool().release_unused()
     y = plain(read[chosen.target])  # pyright: ignore[reportArgumentType]
-    ids = places if chosen.ids is None else plain(read[chosen.ids])
+    ids = positions if chosen.ids is None else plain(read[chosen.ids])
     origins = None if chosen.source is None else plain(read[chosen.source])
     used = [c for n, c in read.items() if n not in chosen.roles and c.column.read_as != "left out"]
     columns = {n: c.column for n, c in read.items()}

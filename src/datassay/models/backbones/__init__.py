@@ -1,1 +1,1 @@
-"""Frozen encoders: images and texts to embeddings, a file an encoder."""
+"""Frozen encoders: images and texts to embeddings, a file per encoder."""

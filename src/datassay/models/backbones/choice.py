@@ -17,7 +17,7 @@ LOADED: dict[str, Callable[[str], Encoder]] = {
     image_models.PREFIX: image_models.image_model,
     hugging_face.PREFIX: hugging_face.hugging_face,
 }
-# What each kind of sample takes unless it is told.
+# What each kind of sample takes unless one is named.
 OWN: dict[Literal["image", "text"], tuple[str, str, WeightsFile]] = {
     "image": (lite0.NAME, lite0.CODE, lite0.WEIGHTS),
     "text": (minilm.NAME, minilm.CODE, minilm.WEIGHTS),

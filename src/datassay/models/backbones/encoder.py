@@ -21,7 +21,7 @@ from datassay.errors import ModelError, install
 class Embedded:
     """A batch's embeddings."""
 
-    values: Float[Tensor, "b width"]  # one row a sample
+    values: Float[Tensor, "b width"]  # one row per sample
     cut: Bool[np.ndarray, " b"]  # texts longer than the encoder reads; images never are
 
 
@@ -72,9 +72,9 @@ class WeightsFile:
     def read(self, name: str) -> bytes:
         """All bytes, checked; what was checked is what is used."""
         check_installed(name, self.package)
-        found = importlib.util.find_spec(self.package)
-        assert found is not None and found.submodule_search_locations
-        path = Path(found.submodule_search_locations[0]) / self.path
+        result = importlib.util.find_spec(self.package)
+        assert result is not None and result.submodule_search_locations
+        path = Path(result.submodule_search_locations[0]) / self.path
         try:
             content = path.read_bytes()
         except OSError as error:

@@ -28,16 +28,16 @@ def hugging_face(name: str) -> Encoder:
     check_installed(name, "transformers")
     from transformers import AutoConfig, AutoModel
 
-    place = name.removeprefix(PREFIX)
+    position = name.removeprefix(PREFIX)
     with user_code(lambda error: _not_loaded(name, error)):
-        config: Any = AutoConfig.from_pretrained(place)
+        config: Any = AutoConfig.from_pretrained(position)
         reads_text, reads_images = hasattr(config, "vocab_size"), hasattr(config, "num_channels")
         if reads_text == reads_images:
             raise ModelError(
                 f"encoder features:{name} must read images alone or texts alone; a "
                 f"{config.model_type} does not. Name another."
             )
-        network: Any = AutoModel.from_pretrained(place, use_safetensors=True)
+        network: Any = AutoModel.from_pretrained(position, use_safetensors=True)
         network.float().eval().requires_grad_(False)
         return _of_texts(name, network) if reads_text else _of_images(name, network)
 

@@ -63,26 +63,26 @@ def near_duplicates_of(
     ids: np.ndarray, group: Int[np.ndarray, " n"], pairs: Iterable[tuple[str, str]]
 ) -> dict[int, tuple[int, ...]]:
     """Which samples are equal or nearly equal to which."""
-    place = {str(one): i for i, one in enumerate(ids.tolist())}
-    found: dict[int, list[int]] = {}
+    position = {str(one): i for i, one in enumerate(ids.tolist())}
+    results: dict[int, list[int]] = {}
     order = np.argsort(group, kind="stable")
     equal = order[np.searchsorted(group[order], 0) :]
     for members in np.split(equal, np.flatnonzero(np.diff(group[equal])) + 1):
         for i in members.tolist():
-            found[i] = [int(j) for j in members[: MOST_NEAR_DUPLICATES + 1] if j != i]
+            results[i] = [int(j) for j in members[: MOST_NEAR_DUPLICATES + 1] if j != i]
     for first, second in pairs:
-        if (i := place.get(first)) is not None and (j := place.get(second)) is not None:
-            found.setdefault(i, []).append(j)
-            found.setdefault(j, []).append(i)
+        if (i := position.get(first)) is not None and (j := position.get(second)) is not None:
+            results.setdefault(i, []).append(j)
+            results.setdefault(j, []).append(i)
     return {
         i: tuple(dict.fromkeys(others))[:MOST_NEAR_DUPLICATES]
-        for i, others in found.items()
+        for i, others in results.items()
         if others
     }
 
 
 def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
-    """What every sample of a review says before it is drawn; plain values, one entry a row."""
+    """What every sample of a review says before it is drawn; plain values, one entry per row."""
     samples, wrong = reviewed.samples, reviewed.probability[rows]
     rank = np.empty(len(samples), np.int64)
     rank[reviewed.order] = np.arange(len(samples))

@@ -56,8 +56,8 @@ class Showcase:
         """Each sample large, and beside it those that are like it."""
         near = self._reviewed.alike(positions)
         groups = [self._groups(near, row, int(i)) for row, i in enumerate(positions)]
-        beside = sorted({j for of in groups for _, who, _ in of for j in who})
-        drawn = dict(zip(beside, self.pictures(np.array(beside, int), small), strict=True))
+        further = sorted({j for of in groups for _, who, _ in of for j in who})
+        drawn = dict(zip(further, self.pictures(np.array(further, int), small), strict=True))
 
         def group(heading: str, who: list[int], apart: list[float | None]) -> dict[str, Any]:
             pairs = zip(who, apart, strict=True)
@@ -73,15 +73,15 @@ class Showcase:
     ) -> list[tuple[str, list[int], list[float | None]]]:
         """(heading, positions, distances): of one sample."""
         reviewed = self._reviewed
-        names, found = reviewed.samples.class_names, []
+        names, results = reviewed.samples.class_names, []
         if near_duplicates := reviewed.near_duplicates.get(i):
-            found.append((
+            results.append((
                 "Equal or nearly equal",
                 list(near_duplicates),
                 [None] * len(near_duplicates),
             ))
         if near is None:
-            return found
+            return results
         other = names and reviewed.suggested[i] != reviewed.samples.y[i]
         for side, nearest in enumerate(near.nearest[row]):
             who = [j for j in nearest.tolist() if j >= 0]
@@ -90,8 +90,8 @@ class Showcase:
             if len(near.nearest[row]) == len(SIDES):
                 label = reviewed.samples.y[i] if side == 0 else reviewed.suggested[i]
                 heading += f", labelled {names[int(label)]}" if side == 0 or other else ", others"
-            found.append((heading, who, apart))
-        return found
+            results.append((heading, who, apart))
+        return results
 
     def _small(self, j: int, apart: float | None, drawn: Mapping[int, Any]) -> dict[str, Any]:
         reviewed, samples = self._reviewed, self._reviewed.samples

@@ -20,11 +20,11 @@ def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:
     coded = row_codes(rows)
     first = targets.reshape(len(targets), -1)[:, 0]
     wanted = _few(first.astype(np.int64) if first.dtype.kind in "iu" else _quantiles(first))
-    told = []
+    reported = []
     for code, numbers in zip(coded.codes.T, coded.numbers.T, strict=True):
         of_numbers = not np.isnan(numbers).all()
-        told.append(_association(_few(_quantiles(numbers) if of_numbers else code), wanted))
-    return [coded.names[c] for c in np.argsort(-np.array(told), kind="stable")]
+        reported.append(_association(_few(_quantiles(numbers) if of_numbers else code), wanted))
+    return [coded.names[c] for c in np.argsort(-np.array(reported), kind="stable")]
 
 
 def columns_first(samples: SampleSet) -> list[str]:
@@ -102,13 +102,13 @@ def drift(rows: RowCodes, parts: np.ndarray) -> tuple[Drift, ...]:
     inside = [parts == name for name in largest]
     able = [i.sum() >= FEWEST and (~i).sum() >= FEWEST for i in inside]
     n_tests = max(1, sum(able) * len(rows.names) * 2)
-    found = []
+    results = []
     for name, mask, enough in zip(largest, inside, able, strict=True):
         for column in range(len(rows.names) if enough else 0):
             size, p = max(_tests(rows, column, mask), key=lambda test: test[0] * (test[1] < LEVEL))
             if size >= LEAST and p * n_tests < LEVEL:
-                found.append(Drift(column, str(name), size, min(1.0, p * n_tests)))
-    return tuple(sorted(found, key=lambda one: -one.size))
+                results.append(Drift(column, str(name), size, min(1.0, p * n_tests)))
+    return tuple(sorted(results, key=lambda one: -one.size))
 
 
 def _tests(rows: RowCodes, column: int, mask: np.ndarray) -> list[tuple[float, float]]:

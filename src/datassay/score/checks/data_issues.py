@@ -66,7 +66,7 @@ class NearPair:
 
 @result
 class DataIssues(Tabular):
-    """What was found, and a row a sample.
+    """What was found, and a row per sample.
 
     Attributes:
         issues: worst first.
@@ -109,15 +109,15 @@ class DataIssues(Tabular):
 
     @property
     def copies(self) -> Int[np.ndarray, " n"]:
-        """A number a sample, shared by equal samples and near duplicates, also in chains."""
+        """A number per sample, shared by equal samples and near duplicates, also in chains."""
         # Equal rows count only where that is no chance of columns with few values.
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
         n = len(self.ids)
-        place = {str(one): i for i, one in enumerate(self.ids.tolist())}
+        position = {str(one): i for i, one in enumerate(self.ids.tolist())}
         inside = [pair.ids for pair in self.pairs if not any(pair.in_validation)]
-        links = [(place[one], place[other]) for one, other in inside]
+        links = [(position[one], position[other]) for one, other in inside]
         by_chance = any(i.kind == "equal rows" and i.severity == "fine" for i in self.issues)
         for group in range(0 if by_chance else int(self.duplicate_group.max(initial=-1)) + 1):
             members = np.flatnonzero(self.duplicate_group == group)
@@ -149,14 +149,14 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
     """
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
     rows = _codes(train, val)
-    found = duplicates(rows)
+    outcome = duplicates(rows)
     n = len(train)
-    away = found.loneliness[:n] - np.median(found.loneliness[:n])
+    away = outcome.loneliness[:n] - np.median(outcome.loneliness[:n])
     spread = 1.4826 * np.median(np.abs(away))
     lonely = away / spread - OUTLIER if spread > 0 else np.full(n, np.nan)
-    pairs = _pairs(train, val, rows, found)
+    pairs = _pairs(train, val, rows, outcome)
     issues = (
-        *_equal(train, val, found),
+        *_equal(train, val, outcome),
         *_near(pairs),
         *_outliers(rows, lonely),
         *_classes(train),
@@ -167,9 +167,9 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
     return DataIssues(
         issues=tuple(sorted(issues, key=lambda one: (worst(one.severity), -one.count))),
         pairs=pairs,
-        duplicate_group=found.group[:n],
-        nearest=_ids(train, val)[found.nearest[:n].clip(0)],
-        distance=found.distance[:n],
+        duplicate_group=outcome.group[:n],
+        nearest=_ids(train, val)[outcome.nearest[:n].clip(0)],
+        distance=outcome.distance[:n],
         outlier_score=lonely,
         is_outlier=lonely > 0,
         ids=train.ids,
@@ -194,52 +194,52 @@ def _ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
     return np.asarray(train.ids if val is None else np.concatenate([train.ids, val.ids]))
 
 
-def _equal(train: SampleSet, val: SampleSet | None, found: Duplicates) -> list[DataIssue]:
+def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
     """Equal rows; of these those across the split, and those of different labels."""
-    group, n = found.group, len(train)
+    group, n = outcome.group, len(train)
     issues = []
     own = group[:n][group[:n] >= 0]
     groups, counts = np.unique(own, return_counts=True)
     if n_more := int((counts - 1).clip(0).sum()):
         text = f"{n_more:,} more than once, in {(counts > 1).sum():,} groups of equal inputs."
-        if found.natural:
+        if outcome.natural:
             text += (
                 " Columns hold few different values: at least half as many rows differ from "
                 "another in one column only, so most of these may be equal by chance."
             )
-        severity = "fine" if found.natural else "look"
+        severity = "fine" if outcome.natural else "look"
         issues.append(DataIssue("equal rows", severity, n_more, "rows", text))
     across = np.isin(group[n:], groups) & (group[n:] >= 0)
     if across.any():
         text = "Validation rows whose inputs are also in the training set: they test nothing new."
-        severity = "look" if found.natural else "act"
+        severity = "look" if outcome.natural else "act"
         issues.append(
             DataIssue("equal rows across the split", severity, int(across.sum()), "rows", text)
         )
     targets = train.y.reshape(n, -1)[group[:n] >= 0]
     conflicts = 0
     if len(own):
-        place = np.searchsorted(groups, own)
+        positions = np.searchsorted(groups, own)
         low, high = (np.full((len(groups), targets.shape[1]), s * np.inf) for s in (1, -1))
-        np.minimum.at(low, place, targets)
-        np.maximum.at(high, place, targets)
-        conflicts = int((low != high).any(1)[place].sum())
+        np.minimum.at(low, positions, targets)
+        np.maximum.at(high, positions, targets)
+        conflicts = int((low != high).any(1)[positions].sum())
     if conflicts:
         what = "labels" if train.is_classification else "targets"
         text = f"Rows whose inputs are equal to another's, under different {what}."
-        severity = "look" if found.natural or not train.is_classification else "act"
+        severity = "look" if outcome.natural or not train.is_classification else "act"
         issues.append(DataIssue(f"equal rows, different {what}", severity, conflicts, "rows", text))
     return issues
 
 
 def _pairs(
-    train: SampleSet, val: SampleSet | None, rows: RowCodes, found: Duplicates
+    train: SampleSet, val: SampleSet | None, rows: RowCodes, outcome: Duplicates
 ) -> tuple[NearPair, ...]:
     n, ids = len(train), _ids(train, val)
-    order = np.argsort((found.pairs >= n).sum(1) != 1, kind="stable")
-    order = order[(found.pairs[order] < n).any(1)]
+    order = np.argsort((outcome.pairs >= n).sum(1) != 1, kind="stable")
+    order = order[(outcome.pairs[order] < n).any(1)]
     named = []
-    for one, other in found.pairs[order].tolist():
+    for one, other in outcome.pairs[order].tolist():
         differ = np.flatnonzero(rows.codes[one] != rows.codes[other])
         names = [rows.names[c] for c in differ]
         values = [[_value(train, val, i, name) for name in names] for i in (one, other)]
@@ -250,14 +250,14 @@ def _pairs(
 
 def _value(train: SampleSet, val: SampleSet | None, position: int, name: str) -> str:
     n = len(train)
-    samples, place = (train, position) if position < n or val is None else (val, position - n)
+    samples, index = (train, position) if position < n or val is None else (val, position - n)
     if samples.rows is not None and name in samples.rows.column_names:
-        value = samples.rows[name][place].as_py()
+        value = samples.rows[name][index].as_py()
         return (
             "missing" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
         )
     names = samples.feature_names or tuple(f"x{j}" for j in range(samples.x[0].size))
-    return f"{samples.x[place].ravel()[names.index(name)]:g}" if name in names else ""
+    return f"{samples.x[index].ravel()[names.index(name)]:g}" if name in names else ""
 
 
 def _near(pairs: tuple[NearPair, ...]) -> list[DataIssue]:
@@ -311,8 +311,8 @@ def _classes(train: SampleSet) -> list[DataIssue]:
 
 def leaking_columns(train: SampleSet) -> list[str]:
     """Columns that say the target almost alone, as reading the table found them."""
-    told = " ".join(train.warnings)
-    return [c.name for c in train.columns if f"{c.name!r} predicts the target" in told]
+    message = " ".join(train.warnings)
+    return [c.name for c in train.columns if f"{c.name!r} predicts the target" in message]
 
 
 def _columns(train: SampleSet) -> list[DataIssue]:
@@ -343,11 +343,12 @@ def _sources(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[Da
         tests.append(("drift from training to validation", rows, parts))
     issues = []
     for kind, compared, parts in tests:
-        found = drift(compared, parts) if len(rows.names) > 1 else ()
-        if found:
-            columns = list(dict.fromkeys(rows.names[one.column] for one in found))
+        outcome = drift(compared, parts) if len(rows.names) > 1 else ()
+        if outcome:
+            columns = list(dict.fromkeys(rows.names[one.column] for one in outcome))
             named = ", ".join(
-                f"{rows.names[one.column]} of {one.part} ({one.size:.2f})" for one in found[:NAMED]
+                f"{rows.names[one.column]} of {one.part} ({one.size:.2f})"
+                for one in outcome[:NAMED]
             )
             text = f"Most: {named}: the largest gap between distributions, from 0 to 1."
             issues.append(DataIssue(kind, "look", len(columns), "columns", text))

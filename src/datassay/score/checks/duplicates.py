@@ -39,7 +39,7 @@ class RowCodes:
 
 def row_codes(*tables: pa.Table) -> RowCodes:
     """One row of codes and places each, of tables of the same columns below each other."""
-    codes, numbers, places = [], [], []
+    codes, numbers, positions = [], [], []
     for name in tables[0].column_names:
         parts = [_comparable(table[name]) for table in tables]
         if len({part.type for part in parts}) > 1:
@@ -51,21 +51,21 @@ def row_codes(*tables: pa.Table) -> RowCodes:
         numbers.append(np.full(len(code), np.nan))
         if pa.types.is_floating(values.type):
             numbers[-1] = _scaled(values.to_numpy())
-            places.append(np.nan_to_num(numbers[-1])[:, None])
+            positions.append(np.nan_to_num(numbers[-1])[:, None])
             code = np.isnan(numbers[-1]).astype(np.int64)
         if code.any():
-            places.append(_directions(code))
+            positions.append(_directions(code))
     empty = np.zeros((sum(table.num_rows for table in tables), 0))
     return RowCodes(
         names=tuple(tables[0].column_names),
         codes=np.stack(codes, 1) if codes else empty.astype(np.int64),
         numbers=np.stack([*numbers, *empty.T], 1).astype(np.float32) if numbers else empty,
-        places=np.concatenate([empty, *places], 1).astype(np.float32),
+        places=np.concatenate([empty, *positions], 1).astype(np.float32),
     )
 
 
 def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
-    """The same of images or embeddings: one code a row, x itself as the places."""
+    """The same of images or embeddings: one code per row, x itself as the places."""
     flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0
     rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0] if flat.size else flat.sum(1)
     codes = np.unique(rows, return_inverse=True)[1].reshape(-1, 1)
@@ -221,10 +221,10 @@ def _near(rows: RowCodes, keys: np.ndarray, total: np.ndarray, first: np.ndarray
     if n < FEWEST or not rows.places.shape[1] or not (n <= WITHOUT_FAISS or has_faiss):
         return _Near(np.zeros((n, 0), int), np.zeros((n, 0)), apart, n_apart)
     approximate = n > EXACT_UP_TO and has_faiss
-    found = nearest_neighbors(
+    neighbors = nearest_neighbors(
         rows.places[first], min(K + 1, n - 1), search="approximate" if approximate else "exact"
     )
-    return _Near(found.index[:, 1:], found.distance[:, 1:], apart, n_apart)
+    return _Near(neighbors.index[:, 1:], neighbors.distance[:, 1:], apart, n_apart)
 
 
 def _near_pairs(
@@ -248,10 +248,10 @@ def _near_pairs(
         np.stack([own[accepted], partner[accepted]], 1), np.stack([own[close], other], 1)
     ])  # fmt: skip
     one_column = np.arange(len(pairs)) < accepted.sum()
-    pairs, place = np.unique(np.sort(pairs, 1), axis=0, return_index=True)
+    pairs, position = np.unique(np.sort(pairs, 1), axis=0, return_index=True)
     flagged = np.zeros(n, bool)
-    flagged[pairs[one_column[place]].ravel()] = True
-    return pairs, one_column[place], flagged
+    flagged[pairs[one_column[position]].ravel()] = True
+    return pairs, one_column[position], flagged
 
 
 def _rare_agreement(

@@ -145,12 +145,12 @@ def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
 
 
 def _shared(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
-    places = {name: {i: place for place, i in enumerate(named)} for name, named in ids.items()}
-    for name, place in places.items():
-        if len(place) < len(ids[name]):
+    positions = {name: {i: index for index, i in enumerate(named)} for name, named in ids.items()}
+    for name, position in positions.items():
+        if len(position) < len(ids[name]):
             raise DataError(f"ids must differ within a run; {name} has one twice.")
     first, *others = ids
-    common = [i for i in ids[first] if all(i in places[name] for name in others)]
+    common = [i for i in ids[first] if all(i in positions[name] for name in others)]
     if len(common) < FEWEST:
         names = ", ".join(
             f"{name} has {', '.join(map(str, i[:3]))}, ..." for name, i in ids.items()
@@ -159,7 +159,7 @@ def _shared(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
             f"the runs must share at least {FEWEST} ids; they share {len(common)} ({names}). Give "
             "runs of the same data, and --ids where rows were removed between them."
         )
-    return np.array([[place[i] for i in common] for place in places.values()])
+    return np.array([[place[i] for i in common] for place in positions.values()])
 
 
 def _agreement(names: tuple[str, ...], scores: Float[np.ndarray, "r c"]) -> Stability | None:

@@ -56,12 +56,12 @@ class Fits:
 
     def fit(self, subsets: Int[np.ndarray, "p kept"], first: int) -> dict[str, np.ndarray]:
         """Two fits to each of p subsets."""
-        found: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
+        results: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
         each = np.repeat(subsets, TWO, 0)
         for fit in self.learner.fits(self.train, each, first=TWO * first):
-            asked = [outcomes(f, part, self.recipe) for f, part in _asked(fit, self.val)]
+            wanted = [outcomes(f, part, self.recipe) for f, part in _asked(fit, self.val)]
             losses = [sample_losses(f, part, self.recipe) for f, part in _asked(fit, self.train)]
-            for key, parts in (("outcome", asked), ("loss", losses)):
+            for key, parts in (("outcome", wanted), ("loss", losses)):
                 values = torch.cat(parts, 1)
                 if not values.isfinite().all():
                     name = f"a network with lr {self.recipe.lr:g}"
@@ -71,10 +71,10 @@ class Fits:
                         f"what is trained on a half must stay finite; {name} diverged. Take a "
                         "smaller step."
                     )
-                found[key].append(values)
+                results[key].append(values)
         return {
             key: torch.cat(parts).unflatten(0, (-1, TWO)).float().numpy()
-            for key, parts in found.items()
+            for key, parts in results.items()
         }
 
 
@@ -144,11 +144,11 @@ def outcomes(
     targets = torch.as_tensor(samples.y).reshape(len(samples), -1)
     if samples.is_classification and k > 1:
         targets = nn.functional.one_hot(targets[:, 0].long(), k)
-    asked = outcome(
+    wanted = outcome(
         measure, recipe.loss, outputs[0], targets.double(),
         is_classification=samples.is_classification,
     )  # fmt: skip
-    return asked(outputs)
+    return wanted(outputs)
 
 
 def _asked(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:

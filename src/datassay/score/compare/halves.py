@@ -52,9 +52,9 @@ class RetrainedHalves(Tabular):
     @property
     def member(self) -> Bool[np.ndarray, "h n"]:
         """Whether each sample is in each half."""
-        found = np.zeros((len(self.halves), len(self.ids)), bool)
-        np.put_along_axis(found, self.halves, True, axis=1)
-        return found
+        outcome = np.zeros((len(self.halves), len(self.ids)), bool)
+        np.put_along_axis(outcome, self.halves, True, axis=1)
+        return outcome
 
     def part(self, rows: slice | Bool[np.ndarray, " h"]) -> RetrainedHalves:
         """The same of some of the halves."""
@@ -124,15 +124,15 @@ def retrained_halves(
     require(seconds > 0, "seconds", "be positive", f"{seconds:g}")
     fits = fits_of(network, train, val, recipe, seed)
     kept = ResultStore(store, fits.identity | {"seed": seed})
-    started, found, drawn = time.perf_counter(), [], []
+    started, results, drawn = time.perf_counter(), [], []
     for rows, total in _parts(fits.size, halves, seconds):
         for h in range(rows.start, rows.stop):
             order = np.random.default_rng((seed, h)).permutation(len(train))
             drawn.append(np.sort(order[: len(train) // 2]))
         fit = partial(fits.fit, np.stack(drawn[rows.start :]), rows.start)
-        found.append(kept.stored(f"halves-{rows.start}-{rows.stop}", fit))
+        results.append(kept.stored(f"halves-{rows.start}-{rows.stop}", fit))
         progress(STEP, rows.stop, max(rows.stop, total()))
-    whole = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    whole = {name: np.concatenate([part[name] for part in results]) for name in results[0]}
     took = time.perf_counter() - started
     return RetrainedHalves(np.stack(drawn), **whole, measure=measure_of(train), ids=train.ids,
                            seconds=took)  # fmt: skip

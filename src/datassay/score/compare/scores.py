@@ -34,7 +34,8 @@ from datassay.train.learner import rows_of
 from datassay.train.recipe import Recipe
 from datassay.train.training import sample_losses, train_networks, with_loss
 
-# Networks on all samples, whose effects are averaged; relative rounding of the twin's weights.
+# Networks on all samples, whose effects are averaged; relative rounding of the second network's
+# weights.
 NETWORKS, ROUNDING = 3, 1e-6
 Named = dict[str, np.ndarray]
 LOSS, SIMILAR, FINAL, MARGIN = "loss alone", "similar and alike", "final loss", "smallest margin"
@@ -101,10 +102,10 @@ def standard_scores(
     recipe = with_loss(recipe or Recipe(), train)
     steps = NETWORKS + 2
     models, outputs = [], []
-    for place in range(NETWORKS):
-        progress(STEP, place, steps)
-        networks = _trained(network(seed + place), train, recipe, seed + place)
-        models.append(taken_network(network(seed + place), networks))
+    for index in range(NETWORKS):
+        progress(STEP, index, steps)
+        networks = _trained(network(seed + index), train, recipe, seed + index)
+        models.append(taken_network(network(seed + index), networks))
         outputs.append(networks.outputs(train.x)[0])
     progress(STEP, NETWORKS, steps)
     start = deepcopy(network(seed))  # every weight times 1 + 1e-6 z
@@ -112,14 +113,14 @@ def standard_scores(
         for weight in start.parameters():
             if weight.requires_grad:
                 weight.mul_(1 + ROUNDING * torch.randn_like(weight))
-    twin = taken_network(start, _trained(start, train, recipe, seed))
+    duplicate = taken_network(start, _trained(start, train, recipe, seed))
     settings: Any = {"loss": recipe.loss, "weight_decay": recipe.weight_decay, "seed": seed}
     settings |= {"measure": measure_of(train), "progress": progress}
-    found = [influence(m, train, val, **settings) for m in [*models, twin]]
+    results = [influence(m, train, val, **settings) for m in [*models, duplicate]]
     progress(STEP, NETWORKS + 1, steps)
     # At trained weights: of the first network, and the mean of all.
-    effect = np.stack([_whole(one.effect) for one in found[:NETWORKS]])
-    own = np.stack([_whole(one.self_influence) for one in found[:NETWORKS]])
+    effect = np.stack([_whole(one.effect) for one in results[:NETWORKS]])
+    own = np.stack([_whole(one.self_influence) for one in results[:NETWORKS]])
     more = f", {NETWORKS} networks"
     effects = {"influence": effect[0], f"influence{more}": effect.mean(0)}
     samples = {"self-influence": own[0], f"self-influence{more}": own.mean(0)}
@@ -130,7 +131,7 @@ def standard_scores(
         effects | linear_effects | free[0],
         samples | linear_samples | free[1],
         (*free[0], *free[1]),
-        run_smoothness(found[0], found[-1]),
+        run_smoothness(results[0], results[-1]),
         _fit(_mean_outputs(models, val), val),
     )
 
@@ -230,11 +231,11 @@ def _likeness(
 ) -> np.ndarray:
     """Cosine of features, times how alike the labels are: [n, m]."""
     middle = features.mean(0)
-    x, at = (
+    x, index = (
         (v - middle) / np.maximum(np.linalg.norm(v - middle, axis=1), 1e-12)[:, None]
         for v in (features, queries)
     )
-    cosine = x @ at.T
+    cosine = x @ index.T
     measure = measure_of(train)
     if measure == "margin":
         same = train.y[:, None] == val.y[None]
@@ -254,7 +255,7 @@ def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
 def _fit(outputs: np.ndarray, val: SampleSet) -> float:
     """Accuracy, or R²."""
     if val.is_classification:
-        said = outputs.argmax(1) if outputs.shape[1] > 1 else outputs[:, 0] > 0
-        return float((said == val.y).mean())
+        predicted = outputs.argmax(1) if outputs.shape[1] > 1 else outputs[:, 0] > 0
+        return float((predicted == val.y).mean())
     y = val.y.reshape(outputs.shape)
     return float((1 - np.square(outputs - y).sum(0) / np.square(y - y.mean(0)).sum(0)).mean())

@@ -103,16 +103,16 @@ class RunSmoothness:
     def warning(self) -> str:
         """What the user should know, of root mean squares over queries; empty where runs agree."""
         apart, one, many = self.means.values()
-        told = f"two runs that differ by rounding part by {apart:.2g} in the outcome, "
+        message = f"two runs that differ by rounding part by {apart:.2g} in the outcome, "
         if apart > many:
             return (
-                f"{told}more than half of the samples move it ({many:.2g}): no attribution can "
+                f"{message}more than half of the samples move it ({many:.2g}): no attribution can "
                 "predict single runs here. Average networks of several seeds, or train with a "
                 "smaller step."
             )
         if apart > one:
             return (
-                f"{told}more than a sample does ({one:.2g}): training again without one sample "
+                f"{message}more than a sample does ({one:.2g}): training again without one sample "
                 f"shows nothing of its effect. Those of many together count (half of them move it "
                 f"by {many:.2g}), and averages over networks of several seeds."
             )

@@ -87,7 +87,7 @@ class TrustCheck(Tabular):
         """[s], "trust", "with care" or "do not trust", by the rule of `verdict_of`."""
         rows = zip(self.question, self.correlation, self.low, self.high, strict=True)
         return tuple(
-            verdict_of(Estimate(*found), self._ceiling(question)) for question, *found in rows
+            verdict_of(Estimate(*outcome), self._ceiling(question)) for question, *outcome in rows
         )
 
     def _ceiling(self, question: str) -> Estimate:
@@ -110,13 +110,13 @@ class TrustCheck(Tabular):
         })
 
 
-def verdict_of(found: Estimate, ceiling: Estimate) -> str:
+def verdict_of(outcome: Estimate, ceiling: Estimate) -> str:
     """Whether to trust a score."""
     # By the least share of the ceiling that both intervals allow: "trust" from 0.5 on, "do not
     # trust" below 0.25, or where the ceiling is below 0.2; else "with care".
-    if ceiling.value < LOWEST_CEILING or found.low < LITTLE * ceiling.high:
+    if ceiling.value < LOWEST_CEILING or outcome.low < LITTLE * ceiling.high:
         return DISTRUST
-    return TRUST if found.low >= ENOUGH * ceiling.high else CARE
+    return TRUST if outcome.low >= ENOUGH * ceiling.high else CARE
 
 
 def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> TrustCheck:
@@ -187,7 +187,7 @@ def _on_queries(
     member = halves.member.astype(float)
     truth = rankdata(halves.outcome, axis=0)
     sums = {name: rankdata(member @ effect, axis=0) for name, effect in effects.items()}
-    found: dict[str, list[float]] = {name: [] for name in effects}
+    results: dict[str, list[float]] = {name: [] for name in effects}
     agreed = []
     for draw in range(1 + RESAMPLES):
         rows, queries = np.arange(h), np.arange(m)
@@ -197,9 +197,9 @@ def _on_queries(
         moves = real.any(0)  # [2, m]: queries that always have one outcome ask nothing
         for name, ranks in sums.items():
             ours = _standard(ranks[rows][:, queries])
-            found[name].append(float((ours[:, None] * real).sum() / max(1, h * moves.sum())))
+            results[name].append(float((ours[:, None] * real).sum() / max(1, h * moves.sum())))
         agreed.append(float((real[:, 0] * real[:, 1]).sum() / max(1, h * moves.all(0).sum())))
-    return {name: np.array(values) for name, values in found.items()}, np.array(agreed)
+    return {name: np.array(values) for name, values in results.items()}, np.array(agreed)
 
 
 def _on_samples(
@@ -211,7 +211,7 @@ def _on_samples(
     splits = [_fall_ranks(loss, member, _split(h, rng, again=False)) for _ in range(SPLITS)]
     shared = float(np.mean([_reliability(ranks) for ranks in splits]))
     ranks = {name: rankdata(values) for name, values in samples.items()}
-    found = {name: [_corrected(own, splits[0][2], shared)] for name, own in ranks.items()}
+    results = {name: [_corrected(own, splits[0][2], shared)] for name, own in ranks.items()}
     reliability = [shared]
     for _ in range(RESAMPLES):
         falls = _fall_ranks(loss, member, _split(h, rng, again=True))
@@ -219,8 +219,8 @@ def _on_samples(
         falls = falls[:, rows]
         reliability.append(_reliability(falls))
         for name, own in ranks.items():
-            found[name].append(_corrected(own[rows], falls[2], reliability[-1]))
-    return {name: np.array(values) for name, values in found.items()}, np.array(reliability)
+            results[name].append(_corrected(own[rows], falls[2], reliability[-1]))
+    return {name: np.array(values) for name, values in results.items()}, np.array(reliability)
 
 
 def _split(h: int, rng: np.random.Generator, *, again: bool) -> Float[np.ndarray, "2 h"]:
@@ -276,7 +276,7 @@ def _estimate(draws: Draws, *, bottom: float = -1.0) -> Estimate:
 def _rows(
     question: str, draws: Mapping[str, Draws], trivial: tuple[str, ...]
 ) -> list[tuple[object, ...]]:
-    """One row a score, in the order of TrustCheck's fields."""
+    """One row per score, in the order of TrustCheck's fields."""
     plain = [name for name in draws if name in trivial]
     best = max(plain, key=lambda name: draws[name][0], default=None)
     rows = []

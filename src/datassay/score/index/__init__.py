@@ -1,1 +1,1 @@
-"""Gradients of training samples that are kept, to be asked about new inputs later."""
+"""Gradients of training samples stored for queries of new inputs."""

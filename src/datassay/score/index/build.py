@@ -89,10 +89,10 @@ def rank_correlation(
     bases = dict(encoding.bases)
     towards = directions(network, bases, [batch for _, batch in queries], measure)
     exact = torch.cat([p.effect for p in removal_effects(few, bases, towards, 1.0)]).numpy()
-    asked, _ = query_rows(network, encoding, measure, queries)
+    wanted, _ = query_rows(network, encoding, measure, queries)
     rows = torch.cat([encoding.rows(g)[0] for _, g in few.loss_gradients()])
     kept, scale = quantised(rows, precision)
-    ours = -(torch.from_numpy(kept).float() * torch.from_numpy(scale)[:, None] @ asked.T).numpy()
+    ours = -(torch.from_numpy(kept).float() * torch.from_numpy(scale)[:, None] @ wanted.T).numpy()
     each = np.array([spearmanr(a, b)[0] for a, b in zip(exact.T, ours.T, strict=True)])
     half = 1.96 * float(each.std(ddof=1)) / len(each) ** 0.5
     mean = float(each.mean())
@@ -184,7 +184,7 @@ def index(
     check_positions(network.train, "train")
     with_temperature(network, temperature)
     by = engine_named(engine) if isinstance(engine, str) else engine
-    place = normal(location)
+    path = normal(location)
     digest, ids = samples_digest(network.train)
     check_unique(ids)
     chosen = parameters if parameters is None or isinstance(parameters, str) else list(parameters)
@@ -205,21 +205,21 @@ def index(
     check_curvature_memory(blocks, exact)
     small = frozenset(b.name for b in blocks if exact(b))
     shift = penalties(blocks, network.n, exact, run["damping"], run["weight decay"])
-    bases = kept_bases(place, run, network, small, shift, run["seed"], by, progress)
-    found = encoding(bases, share, width)
+    bases = kept_bases(path, run, network, small, shift, run["seed"], by, progress)
+    result = encoding(bases, share, width)
     classes = given.class_names if isinstance(given, SampleSet) else ()
-    _fill(place, run, network, found, keep, as_kept(ids), classes, by, progress)
-    keep_network(place, run, model)
-    opened = open_index(place, loss=network.loss.function or Influence.loss)
+    _fill(path, run, network, result, keep, as_kept(ids), classes, by, progress)
+    keep_network(path, run, model)
+    opened = open_index(path, loss=network.loss.function or Influence.loss)
     few = given.subset(np.arange(min(2, len(given)))) if isinstance(given, SampleSet) else None
     return replace(opened, model=model, device=device, like=few)
 
 
 def _fill(
-    place: str,
+    location: str,
     run: Mapping[str, Any],
     network: TrainedNetwork,
-    found: GradientEncoding,
+    result: GradientEncoding,
     keep: str,
     ids: np.ndarray,
     classes: tuple[str, ...],
@@ -232,14 +232,14 @@ def _fill(
         "of": of,
         "number": 0,
         "training samples": run["training samples"],
-        "share": found.share,
-        "width": found.width,
+        "share": result.share,
+        "width": result.width,
         "keep": keep,
     }
-    there = segment_manifest(place, 0)
-    free = there["free"] if there else _noted(run, of, network, found, keep, classes)
-    store = segment_store(place, 0, own, network.n, found.width, keep, ids, free)
-    work = RowWork(replace(network, progress=silent), network.train, found, keep, ids)
+    there = segment_manifest(location, 0)
+    free = there["free"] if there else _noted(run, of, network, result, keep, classes)
+    store = segment_store(location, 0, own, network.n, result.width, keep, ids, free)
+    work = RowWork(replace(network, progress=silent), network.train, result, keep, ids)
     fill(store, work.arrays, by, progress, "keep gradients")
 
 
@@ -247,7 +247,7 @@ def _noted(
     run: Mapping[str, Any],
     of: str,
     network: TrainedNetwork,
-    found: GradientEncoding,
+    result: GradientEncoding,
     keep: str,
     classes: tuple[str, ...],
 ) -> dict[str, object]:
@@ -256,9 +256,9 @@ def _noted(
     return {
         "index": {**run, "version": FORMAT, "of": of, "keep": keep},
         "class names": list(classes),
-        "chosen": {name: at.tolist() for name, at in found.kept.items()},
-        "share": found.share,
-        "rank correlation": rank_correlation(network, found, keep, measure, run["seed"]),
+        "chosen": {name: position.tolist() for name, position in result.kept.items()},
+        "share": result.share,
+        "rank correlation": rank_correlation(network, result, keep, measure, run["seed"]),
     }
 
 

@@ -54,18 +54,20 @@ class _Sums:
     seed: int
 
     def arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        places = self.places[self.starts[chunk.number] : self.starts[chunk.number + 1]]
-        return {name: t.cpu().numpy()[None] for name, t in self._sums(places, chunk.number).items()}
+        positions = self.places[self.starts[chunk.number] : self.starts[chunk.number + 1]]
+        return {
+            name: t.cpu().numpy()[None] for name, t in self._sums(positions, chunk.number).items()
+        }
 
     def template(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Names, shapes and types, by the sums of one sample."""
-        found = self._sums(self.places[:1], 0)
-        return {name: (tuple(t.shape), np.dtype(np.float64)) for name, t in found.items()}
+        result = self._sums(self.places[:1], 0)
+        return {name: (tuple(t.shape), np.dtype(np.float64)) for name, t in result.items()}
 
-    def _sums(self, places: np.ndarray, part: int) -> dict[str, Tensor]:
+    def _sums(self, positions: np.ndarray, part: int) -> dict[str, Tensor]:
         assert self.network.train.subset is not None
         few = replace(
-            self.network, train=self.network.train.subset(places.tolist()), progress=silent
+            self.network, train=self.network.train.subset(positions.tolist()), progress=silent
         )
         gradients = few.roots(self.seed + part, "")
         blocks = self.network.per_sample.blocks
@@ -89,22 +91,22 @@ def kept_bases(
 ) -> dict[str, BlockBasis]:
     """Bases from the store; fitted and stored where they are not there."""
     blocks = network.per_sample.blocks
-    found = stored_bases(location, blocks, run)
-    if found is None:
+    result = stored_bases(location, blocks, run)
+    if result is None:
         bases = _fitted(location, run, network, small, shift, seed, engine, progress)
         _store(location, run, blocks, bases)
         # Read back: products of arrays that lie otherwise in memory round otherwise.
-        found = stored_bases(location, blocks, run)
-        assert found is not None
+        result = stored_bases(location, blocks, run)
+        assert result is not None
     for name in ("sums", "squares"):
         removed(f"{location}/{name}")
-    return found
+    return result
 
 
 def _fitted(location, run, network, small, shift, seed, engine, progress) -> dict[str, BlockBasis]:
     blocks, n = network.per_sample.blocks, min(network.n, MOST_FITTED)
-    places = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
-    first = _Sums(replace(network, progress=silent), small, None, places, (0, n), seed)
+    positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
+    first = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)
     size = sum(8 * int(np.prod(shape)) for shape, _ in first.template().values())
     parts = n_parts(n, size)
     starts = tuple(n * i // parts for i in range(parts + 1))
@@ -115,11 +117,11 @@ def _fitted(location, run, network, small, shift, seed, engine, progress) -> dic
         fill(store, work.arrays, engine, progress, f"fit the curvature: {name}")
         total: Sums = {}
         for array in layout.arrays:
-            place, _, kind = array.partition(".")
+            position, _, kind = array.partition(".")
             whole = torch.from_numpy(store.get(0, array)[0])
             for part in range(1, parts):
                 whole += torch.from_numpy(store.get(part, array)[0])
-            total[blocks[int(place)].name, kind] = whole
+            total[blocks[int(position)].name, kind] = whole
         return total
 
     first = replace(first, starts=starts)
@@ -139,13 +141,13 @@ def _store(
     location: str, run: Mapping[str, object], blocks: list[Block], bases: dict[str, BlockBasis]
 ) -> None:
     arrays: dict[str, np.ndarray] = {}
-    for place, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         if block.name in bases:
             basis = bases[block.name]
             for kind in (WHOLE, LEFT, RIGHT, EIGENVALUES):
                 if getattr(basis, kind) is not None:
-                    arrays[f"{place}.{kind}"] = getattr(basis, kind).cpu().numpy()[None]
-            arrays[f"{place}.{DAMPING}"] = np.array([basis.damping])
+                    arrays[f"{index}.{kind}"] = getattr(basis, kind).cpu().numpy()[None]
+            arrays[f"{index}.{DAMPING}"] = np.array([basis.damping])
     kept = {name: [list(a.shape[1:]), a.dtype.str] for name, a in arrays.items()}
     store = _opened(location, run, kept)
     store.put(0, arrays)
@@ -168,20 +170,20 @@ def stored_bases(
     store = _opened(location, run, kept)
     if store.unfinished():
         return None
-    found: dict[str, BlockBasis] = {}
-    for place, block in enumerate(blocks):
-        if f"{place}.{DAMPING}" in kept:
+    results: dict[str, BlockBasis] = {}
+    for index, block in enumerate(blocks):
+        if f"{index}.{DAMPING}" in kept:
             parts = {
-                kind: torch.from_numpy(store.get(0, f"{place}.{kind}")[0])
+                kind: torch.from_numpy(store.get(0, f"{index}.{kind}")[0])
                 for kind in (WHOLE, LEFT, RIGHT, EIGENVALUES)
-                if f"{place}.{kind}" in kept
+                if f"{index}.{kind}" in kept
             }
-            found[block.name] = BlockBasis(
+            results[block.name] = BlockBasis(
                 block,
                 parts.get(WHOLE),
                 parts.get(LEFT),
                 parts.get(RIGHT),
                 parts[EIGENVALUES],
-                float(store.get(0, f"{place}.{DAMPING}")[0]),
+                float(store.get(0, f"{index}.{DAMPING}")[0]),
             )
-    return found
+    return results

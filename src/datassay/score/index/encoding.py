@@ -47,14 +47,14 @@ class GradientEncoding:
 
     def restricted(self) -> dict[str, BlockBasis]:
         """The bases with no response but in kept coordinates: effects by these are the rows'."""
-        found = {}
+        results = {}
         for name, basis in self.bases.items():
             inverse = basis.inverse()
             response = torch.zeros_like(inverse)
-            at = self.kept[name].to(inverse.device)
-            response[at] = inverse[at]
-            found[name] = replace(basis, response=response.view_as(basis.eigenvalues))
-        return found
+            index = self.kept[name].to(inverse.device)
+            response[index] = inverse[index]
+            results[name] = replace(basis, response=response.view_as(basis.eigenvalues))
+        return results
 
     def rows_of(
         self, network: TrainedNetwork
@@ -88,21 +88,21 @@ class GradientEncoding:
 
     def _white(self, gradients: Gradients) -> Iterator[tuple[BlockBasis, Tensor, Tensor | None]]:
         """Each block's c, and which rows of the weights it is of."""
-        for basis, found, rows in gradient_coordinates(dict(self.bases), gradients):
-            yield basis, found * basis.inverse(rows).sqrt().to(found), rows
+        for basis, result, rows in gradient_coordinates(dict(self.bases), gradients):
+            yield basis, result * basis.inverse(rows).sqrt().to(result), rows
 
 
 def _picked(white: Tensor, rows: Tensor | None, kept: Tensor, columns: int) -> Tensor:
     """Some coordinates; 0 in rows of the weights that the batch does not use."""
     if rows is None:
         return white[:, kept]
-    found = white.new_zeros(len(white), len(kept))
+    result = white.new_zeros(len(white), len(kept))
     if len(rows):
         row = kept // columns
-        at = torch.searchsorted(rows, row).clamp_max(len(rows) - 1)
-        here = rows[at] == row
-        found[:, here] = white[:, (at * columns + kept % columns)[here]]
-    return found
+        index = torch.searchsorted(rows, row).clamp_max(len(rows) - 1)
+        here = rows[index] == row
+        result[:, here] = white[:, (index * columns + kept % columns)[here]]
+    return result
 
 
 def encoding(bases: Mapping[str, BlockBasis], share: float, most: int) -> GradientEncoding:

@@ -36,7 +36,7 @@ PLAIN = Objective("custom")
 def identity(
     model: nn.Module, loss: Objective, own_loss: Objective | None = None
 ) -> dict[str, object]:
-    """A network and its losses as plain JSON values, one entry a cause of difference."""
+    """A network and its losses as plain JSON values, one entry per cause of difference."""
     return {
         **model_fingerprint(model),
         **frozen_fingerprint(model),
@@ -84,7 +84,7 @@ def objective_of(manifest: Mapping[str, Any], given: Any, location: str) -> Obje
     weight, further = manifest["class weight"], {n: manifest[n] for n in FURTHER if n in manifest}
     if further.get("output_weight") is not None:
         further["output_weight"] = torch.tensor(further["output_weight"])
-    found = Objective(
+    result = Objective(
         manifest["name"],
         function_of(given) if manifest["function"] else None,
         manifest["smoothing"],
@@ -93,12 +93,12 @@ def objective_of(manifest: Mapping[str, Any], given: Any, location: str) -> Obje
         manifest["temperature"],
         **further,
     )
-    if described(found) != manifest:
+    if described(result) != manifest:
         raise SettingError(
             f"loss must be the one that the index was made with; the function given to "
             f"{shown(location)} has other code. Give the first, or make a new index."
         )
-    return found
+    return result
 
 
 def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) -> None:
@@ -113,13 +113,13 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
     code = [
         t for t, n in zip(changed, names, strict=True) if not _is_version(manifest[CODE].get(n))
     ]
-    told = [one for one in differences(there, here) if one.partition(" (")[0] != CODE]
+    reported = [one for one in differences(there, here) if one.partition(" (")[0] != CODE]
     if code:
-        told.append(f"code ({', '.join(code[:FEW])}{', ...' if len(code) > FEW else ''})")
-    if told:
+        reported.append(f"code ({', '.join(code[:FEW])}{', ...' if len(code) > FEW else ''})")
+    if reported:
         raise ModelError(
             f"the model must be the one that {shown(location)} was made with; it differs in: "
-            f"{', '.join(told)}. Load that model, or make a new index."
+            f"{', '.join(reported)}. Load that model, or make a new index."
         )
     if versions:
         logger.warning("%s was made with other versions: %s.", shown(location), ", ".join(versions))
@@ -144,8 +144,8 @@ def positions_of(
     groups: Mapping[str, Collection[object]], ids: np.ndarray
 ) -> list[Int[np.ndarray, " s"]]:
     """Positions of each group's samples; unknown ids and empty groups are refused."""
-    known = {str(one): place for place, one in enumerate(ids.tolist())}
-    found = []
+    known = {str(one): index for index, one in enumerate(ids.tolist())}
+    results = []
     for name, some in groups.items():
         lost = [one for one in some if str(one) not in known]
         if lost:
@@ -153,8 +153,8 @@ def positions_of(
             raise DataError(f"groups must hold ids of the index; {name!r} has {which}.")
         if not len(some):
             raise DataError(f"a group must hold at least 1 id; {name!r} is empty.")
-        found.append(np.array([known[str(one)] for one in some]))
-    return found
+        results.append(np.array([known[str(one)] for one in some]))
+    return results
 
 
 def new_ids(ids: np.ndarray, there: np.ndarray) -> np.ndarray:

@@ -44,9 +44,9 @@ from datassay.score.influence.trained_network import (
 from datassay.score.settings import Indexing, Queries
 from datassay.store.location import shown
 
-# Share of samples that came after the curvature was fitted, from which on that is told.
+# Share of samples that came after the curvature was fitted, from which on a warning says so.
 OLD = 0.1
-# Rank correlation with the effects of all coordinates, below which that is told.
+# Rank correlation with the effects of all coordinates, below which a warning says so.
 NARROW = 0.9
 
 
@@ -135,12 +135,12 @@ class Index(Tabular):
         """
         check_top(top)
         network, parts = self._network_of(new, "new", queries=True)
-        encoding, found = (
+        encoding, result = (
             self._encoding_of(network),
             measure_of(measure, self.loss, several=network.several),
         )
-        asked, values = query_rows(network, encoding, found, parts, progress)
-        n, m = len(self), len(asked)
+        wanted, values = query_rows(network, encoding, result, parts, progress)
+        n, m = len(self), len(wanted)
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
         method = (
             f"index, {self.manifest['curvature']} curvature, {self.share:.3g} of the effects"
@@ -148,20 +148,20 @@ class Index(Tabular):
         )
         own = self.self_influence()
         if n * m <= LARGEST_MATRIX:
-            towards = asked.T.contiguous()
+            towards = wanted.T.contiguous()
             effects = (
                 Effects(start, (rows @ towards).double() / -n, None, None)
                 for start, rows in blocks(self.segments, progress, "compare with the index")
             )
-            whole = gather(effects, values, found.name, self.ids, method, None)
+            whole = gather(effects, values, result.name, self.ids, method, None)
             if top is not None:
                 parts = [Effects(0, torch.from_numpy(whole.effect), None, None)]
-                few = gather(parts, values, found.name, self.ids, method, top)
+                few = gather(parts, values, result.name, self.ids, method, top)
                 whole = replace(whole, top=few.top)
             return replace(whole, self_influence=own, warnings=warnings)
-        best, total = largest(self.segments, asked, 1 / n, top or Indexing.top or n, progress)
+        best, total = largest(self.segments, wanted, 1 / n, top or Indexing.top or n, progress)
         return Attribution(
-            None, best, total, None, None, values.numpy(), found.name, method, self.ids,
+            None, best, total, None, None, values.numpy(), result.name, method, self.ids,
             warnings, own,
         )  # fmt: skip
 
@@ -213,22 +213,22 @@ class Index(Tabular):
 
         Cost: the rows are read once.
         """
-        places = positions_of(groups, self.ids)
+        positions = positions_of(groups, self.ids)
         network, parts = self._network_of(new, "new", queries=True)
-        encoding, found = (
+        encoding, result = (
             self._encoding_of(network),
             measure_of(measure, self.loss, several=network.several),
         )
-        asked, values = query_rows(network, encoding, found, parts, progress)
+        wanted, values = query_rows(network, encoding, result, parts, progress)
         sums = torch.zeros(len(groups), self.width, dtype=torch.float64)
         for start, rows in blocks(self.segments, progress, "add up groups"):
-            for row, at in enumerate(places):
-                inside = at[(at >= start) & (at < start + len(rows))] - start
+            for row, index in enumerate(positions):
+                inside = index[(index >= start) & (index < start + len(rows))] - start
                 sums[row] += rows[torch.from_numpy(inside)].double().sum(0)
-        effect = -(sums @ asked.double().T) / len(self)
+        effect = -(sums @ wanted.double().T) / len(self)
         part = Effects(0, effect, None, None)
         names = np.array(list(groups))
-        whole = gather([part], values, found.name, names, "index, groups", None)
+        whole = gather([part], values, result.name, names, "index, groups", None)
         return replace(whole, warnings=(*network.warnings, *self.warnings))
 
     def self_influence(self, samples: Any = None) -> Float[np.ndarray, " m"]:
@@ -305,22 +305,22 @@ class Index(Tabular):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should know about its answers: narrow rows, an old curvature."""
-        told = []
+        reported = []
         close = self.rank_correlation
         if close is not None and close["high"] < NARROW:
-            told.append(
+            reported.append(
                 f"rows of {self.width:,} numbers follow the effects of all weights at a rank "
                 f"correlation of {close['mean']:.2f}. On a small GPT such rows predicted "
                 "retraining far worse than influence itself: make the index wider, or ask "
                 "influence, where it matters."
             )
         if self.appended > OLD:
-            told.append(
+            reported.append(
                 f"{self.appended:.0%} of the samples came after the curvature was fitted: effects "
                 "are in the old metric. Make the index anew where the new samples are of another "
                 "kind."
             )
-        return tuple(told)
+        return tuple(reported)
 
     def _network_of(
         self, samples: Any, name: str, *, queries: bool = False
@@ -357,6 +357,8 @@ class Index(Tabular):
                     f"an index must be whole; the curvature of {shown(self.location)} is not. Run "
                     "index(...) again: what is stored there is used."
                 )
-            kept = {name: torch.tensor(at, dtype=torch.long) for name, at in self.chosen.items()}
+            kept = {
+                name: torch.tensor(index, dtype=torch.long) for name, index in self.chosen.items()
+            }
             self._encoding = GradientEncoding(bases, kept, self.share)
         return self._encoding

@@ -47,7 +47,7 @@ def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> 
 
 
 def kept_network(location: str) -> nn.Module | None:
-    """The network of an index in evaluation mode; None where it was not kept."""
+    """The network of an index in evaluation mode; None where it was not stored."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return None
@@ -95,9 +95,9 @@ def _known(name: str) -> Any:
         import transformers
     except ImportError:
         return None
-    found = getattr(transformers, name, None)
-    is_network = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
-    return found if is_network else None
+    result = getattr(transformers, name, None)
+    is_network = isinstance(result, type) and issubclass(result, transformers.PreTrainedModel)
+    return result if is_network else None
 
 
 def open_index(

@@ -40,7 +40,7 @@ from datassay.score.influence.trained_network import (
 )
 from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
 
-# Samples that are gone through, fewer where that takes longer than so many seconds.
+# Samples that are read, fewer where that takes longer than so many seconds.
 N_TIMED, FEWEST_TIMED, LONGEST_TIMED = 512, 64, 5.0
 # Seconds that eigenbases may take meanwhile; of larger ones the operations are counted.
 LONGEST_BASES = 10.0
@@ -151,12 +151,12 @@ def index_plan(
     work = EIGEN_WORK * sum(side**3.0 for some in sides for side in some)
     solving = seconds_of({"eigen": work})  # of all eigenbases
     pilot = _Pilot(network, exact, shift, seed, real=solving < LONGEST_BASES)
-    found = encoding(pilot.bases, share, width)
-    return _planned(network, exact, pilot, found.width if pilot.real else width, keep, solving)
+    outcome = encoding(pilot.bases, share, width)
+    return _planned(network, exact, pilot, outcome.width if pilot.real else width, keep, solving)
 
 
 class _Pilot:
-    """A few samples gone through as all will be: seconds a sample of each pass, and its bases."""
+    """A few samples read as all will be: seconds per sample of each pass, and its bases."""
 
     def __init__(
         self,

@@ -115,9 +115,9 @@ def _extreme(
     groups = best.topk(keep, 1, largest=largest).indices
     inside = groups[:, None] + torch.arange(GROUPED)[:, None] * (whole // GROUPED)
     rest = torch.arange(whole, b).expand(q, -1)
-    at = torch.cat([inside.flatten(1), rest], 1)
-    found, order = effect.gather(1, at).topk(keep, 1, largest=largest)
-    return found, at.gather(1, order)
+    index = torch.cat([inside.flatten(1), rest], 1)
+    result, order = effect.gather(1, index).topk(keep, 1, largest=largest)
+    return result, index.gather(1, order)
 
 
 class _Best:
@@ -131,9 +131,9 @@ class _Best:
 
     def see(self, part: slice, effect: Float[Tensor, "q b"], start: int) -> None:
         """Effects of the samples from `start` on."""
-        found, at = _extreme(effect, min(self._keep, effect.shape[1]), largest=self._largest)
-        values = torch.cat([self._values[part], found], 1)
-        where = torch.cat([self._where[part], at + start], 1)
+        result, index = _extreme(effect, min(self._keep, effect.shape[1]), largest=self._largest)
+        values = torch.cat([self._values[part], result], 1)
+        where = torch.cat([self._where[part], index + start], 1)
         self._values[part], order = values.topk(self._keep, 1, largest=self._largest)
         self._where[part] = where.gather(1, order)
 
@@ -142,11 +142,11 @@ class _Best:
     ) -> None:
         """Those of them that are among the samples from `start` on, in float32."""
         here = (self._where >= start) & (self._where < start + len(rows))
-        query, place = here.nonzero(as_tuple=True)
-        sample = self._where[query, place] - start
+        query, position = here.nonzero(as_tuple=True)
+        sample = self._where[query, position] - start
         for part in torch.arange(len(query)).split(PAIRS):
             products = torch.linalg.vecdot(asked[query[part]], rows[sample[part]])
-            self._values[query[part], place[part]] = products
+            self._values[query[part], position[part]] = products
 
     def found(self, keep: int) -> tuple[np.ndarray, np.ndarray]:
         """Values and positions, [m, keep]."""

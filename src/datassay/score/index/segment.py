@@ -89,11 +89,11 @@ class RowWork:
         assert self.samples.subset is not None
         few = self.samples.subset(range(chunk.start, chunk.stop))
         network = replace(self.network, train=few, removed=None, progress=silent)
-        found = list(self.encoding.rows_of(network))
+        results = list(self.encoding.rows_of(network))
         drawn = weights_at(few, 0, len(chunk))  # a sample drawn twice weighs two
-        every = torch.cat([r for r, _ in found])
+        every = torch.cat([r for r, _ in results])
         rows, scale = quantised(every * drawn.to(every)[:, None], self.precision)
-        lengths = torch.cat([lengths for _, lengths in found]).cpu().numpy() * drawn.numpy()
+        lengths = torch.cat([lengths for _, lengths in results]).cpu().numpy() * drawn.numpy()
         return {ROWS: rows, SCALE: scale, LENGTH: lengths, IDS: self.ids[chunk.samples]}
 
 
@@ -136,7 +136,7 @@ class Segment:
 
     @property
     def bytes(self) -> int:
-        """Of its rows, as they are kept."""
+        """Of its rows, as they are stored."""
         (width,), dtype = self.store.layout.arrays[ROWS]
         return self.n * (width * dtype.itemsize + 4)
 
@@ -181,7 +181,7 @@ def segment_store(
 
 
 def samples_of_chunk(n: int, row_bytes: int) -> int:
-    """Samples a chunk: as equal as can be, since the last takes the place of a whole."""
+    """Samples per chunk: as equal as can be, since the last replaces a whole."""
     most = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, row_bytes), n))
     return ceil(n / ceil(n / most))
 

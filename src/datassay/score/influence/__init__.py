@@ -1,1 +1,1 @@
-"""Influence at trained weights: one method a file."""
+"""Influence at trained weights: one method per file."""

@@ -92,22 +92,22 @@ class BlockBasis:
         """From the weights' own axes to coordinates, flat."""
         if self.whole is not None:
             return gradients @ self.whole
-        found = gradients.view(-1, *self.block.shape)
-        found = found if self.left is None else self.left.T @ found
-        return (found if self.right is None else found @ self.right).flatten(1)
+        result = gradients.view(-1, *self.block.shape)
+        result = result if self.left is None else self.left.T @ result
+        return (result if self.right is None else result @ self.right).flatten(1)
 
     def back(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
         """From coordinates to the weights' own axes: the inverse of `forth`."""
         if self.whole is not None:
-            found = coordinates @ self.whole.T
+            result = coordinates @ self.whole.T
         else:
-            found = coordinates.view(-1, *self.block.shape)
-            found = found if self.left is None else self.left @ found
-            found = (found if self.right is None else found @ self.right.T).flatten(1)
+            result = coordinates.view(-1, *self.block.shape)
+            result = result if self.left is None else self.left @ result
+            result = (result if self.right is None else result @ self.right.T).flatten(1)
         if self.steps is None:
-            return found
-        steps = self.steps.flatten().to(found)
-        return torch.where(steps > 0, found / steps, 0.0)  # 0: the weight never moves
+            return result
+        steps = self.steps.flatten().to(result)
+        return torch.where(steps > 0, result / steps, 0.0)  # 0: the weight never moves
 
 
 # Sums over samples, by block and what is summed.
@@ -196,8 +196,8 @@ def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[s
     sums: Sums = {}
     waiting: dict[str, list[Tensor]] = {}
     shapes = {block.name: block.shape for block in blocks}
-    for found in gradients:
-        for name, uses in found.items():
+    for result in gradients:
+        for name, uses in result.items():
             if name in small:
                 held = waiting.setdefault(name, [])
                 held.append(matrix(uses, shapes[name][0]).flatten(1))
@@ -221,7 +221,7 @@ def unfitted(
     metrics: Mapping[str, Metric] = NO_METRICS,
 ) -> dict[str, BlockBasis]:
     """Kronecker bases of the blocks that are not exact, still without eigenvalues."""
-    found = {}
+    results = {}
     for block in blocks:
         if (block.name, SQUARES) in sums:
             sides = [sums.pop((block.name, side), None) for side in SIDES]
@@ -232,8 +232,8 @@ def unfitted(
             basis = BlockBasis(block, None, left, right, sums[block.name, SQUARES])
             if metric is not None:
                 basis.steps, basis.unturned = metric.parted(*(s is not None for s in sides))
-            found[block.name] = basis
-    return found
+            results[block.name] = basis
+    return results
 
 
 def _vectors(side: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
@@ -246,8 +246,8 @@ def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) ->
     """Σ over samples of the squared coordinates, in float64."""
     sums = {(n, SQUARES): torch.zeros(b.block.shape).double() for n, b in bases.items()}
     for batch in gradients:
-        for basis, found, rows in gradient_coordinates(bases, batch):
-            squares, key = found.square().sum(0).double(), (basis.block.name, SQUARES)
+        for basis, result, rows in gradient_coordinates(bases, batch):
+            squares, key = result.square().sum(0).double(), (basis.block.name, SQUARES)
             sums[key] = sums[key].to(squares)  # where the gradients are
             if rows is None:
                 sums[key] += squares.view(basis.block.shape)

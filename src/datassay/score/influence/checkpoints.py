@@ -61,8 +61,8 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     if lr == "trainer" and request.method == "tracin":
         read = {"lr": learning_rates(checkpoints)}
     elif lr == "trainer":
-        read, told = trainer_run(checkpoints, networks, request.clip)
-        notes += told
+        read, reported = trainer_run(checkpoints, networks, request.clip)
+        notes += reported
     settings = {**request.settings, "checkpoints": networks, **read}
     return replace(request, models=models, settings=settings, notes=tuple(notes))
 
@@ -100,8 +100,8 @@ def trainer_run(
 
 def _between(known: Mapping[int, float], steps: Sequence[int]) -> np.ndarray:
     """A number at each update, from those that were logged."""
-    at = sorted(known)
-    return np.interp(np.arange(1, max(steps) + 1), at, [known[step] for step in at])
+    index = sorted(known)
+    return np.interp(np.arange(1, max(steps) + 1), index, [known[step] for step in index])
 
 
 def _updates(
@@ -127,19 +127,19 @@ def _trainer_state(folder: Any) -> dict[str, Any]:
             "lr=[...], one a checkpoint."
         )
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise SettingError(f"{file} must hold JSON, as a Trainer writes it; {error}.") from error
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def learning_rates(checkpoints: Any) -> list[float]:
     """Learning rate at each checkpoint of a Trainer, the last that it logged until then."""
     rates = []
     for one in _each(checkpoints):
-        found = _trainer_state(one)
-        last = found.get("global_step", float("inf"))
-        logged = [e for e in found.get("log_history", []) if "learning_rate" in e]
+        result = _trainer_state(one)
+        last = result.get("global_step", float("inf"))
+        logged = [e for e in result.get("log_history", []) if "learning_rate" in e]
         known = [e["learning_rate"] for e in logged if e.get("step", 0) <= last]
         if not known or not known[-1] > 0:
             what = "is 0" if known else "was not logged"
@@ -160,8 +160,8 @@ def _each(given: Any) -> list[Any]:
     if isinstance(given, nn.Module | Mapping):
         return [given]
     if isinstance(given, str | os.PathLike):
-        found = [p for p in Path(given).glob("checkpoint-*") if p.name[11:].isdigit()]
-        return sorted(found, key=lambda p: int(p.name[11:])) or [given]
+        results = [p for p in Path(given).glob("checkpoint-*") if p.name[11:].isdigit()]
+        return sorted(results, key=lambda p: int(p.name[11:])) or [given]
     if isinstance(given, Sequence):
         return [inner for one in given for inner in _each(one)]
     raise SettingError(

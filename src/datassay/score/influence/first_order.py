@@ -2,8 +2,8 @@
 
 w − w₋ᵢ ≈ −(1/n) P ∇ℓ_i,  outcome with i − without ≈ −(1/n) ∇mᵀ P ∇ℓ_i
 
-P is the inverse of the damped Hessian, block by block in its eigenbasis. One gradient a sample and
-one a query; nothing of size n × n beyond the effects asked for.
+P is the inverse of the damped Hessian, block by block in its eigenbasis. One gradient per sample
+and one a query; nothing of size n × n beyond the effects asked for.
 """
 
 from __future__ import annotations
@@ -202,9 +202,9 @@ def _joined(
     ]).unique()
     device = pieces[0][0].device
     whole = [p.new_zeros(len(p), len(every), shape[1]) for p, _ in pieces]
-    for place, (part, rows) in zip(whole, pieces, strict=True):
-        at = every if rows is None else rows.cpu()
-        place[:, torch.searchsorted(every, at)] = part.view(len(part), len(at), shape[1])
+    for position, (part, rows) in zip(whole, pieces, strict=True):
+        index = every if rows is None else rows.cpu()
+        position[:, torch.searchsorted(every, index)] = part.view(len(part), len(index), shape[1])
     return torch.cat(whole).flatten(1), every.to(device)
 
 
@@ -280,9 +280,9 @@ def _products(
     mine = torch.arange(n_rows).to(found.device) if rows is None else rows
     other = torch.arange(matrix.shape[1] // columns).to(mine) if theirs is None else theirs
     shared = torch.isin(mine, other)
-    at = torch.searchsorted(other, mine[shared])
+    indices = torch.searchsorted(other, mine[shared])
     left = found.view(len(found), n_rows, columns)[:, shared].flatten(1)
-    return left @ matrix.view(len(matrix), -1, columns)[:, at].flatten(1).T
+    return left @ matrix.view(len(matrix), -1, columns)[:, indices].flatten(1).T
 
 
 def too_far(found: Attribution) -> list[str]:

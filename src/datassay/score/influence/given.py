@@ -56,22 +56,22 @@ def query_set(
 ) -> Read:
     """Samples that follow those of the training."""
     coding = replace(coding, is_training=False)
-    found = samples_or_batches(val, name, like, coding, queries=queries)
-    if not isinstance(found, SampleSet):
-        return found
-    if found is not val and found.preparation is not None:
-        _check_prepared(found, like, name)
+    result = samples_or_batches(val, name, like, coding, queries=queries)
+    if not isinstance(result, SampleSet):
+        return result
+    if result is not val and result.preparation is not None:
+        _check_prepared(result, like, name)
     if like is not None:
-        return named_alike(found, like)
-    return _indexed(found, coding, beside_loader=True)
+        return named_alike(result, like)
+    return _indexed(result, coding, beside_loader=True)
 
 
-def _check_prepared(found: SampleSet, like: SampleSet | None, name: str) -> None:
+def _check_prepared(samples: SampleSet, like: SampleSet | None, name: str) -> None:
     """Refuse a table whose columns would be prepared by its own rows."""
     if like is not None and like.preparation is not None:
         return
-    assert found.preparation is not None
-    changed = [c.name for c in found.preparation.columns if c.treatment != AS_IT_IS]
+    assert samples.preparation is not None
+    changed = [c.name for c in samples.preparation.columns if c.treatment != AS_IT_IS]
     if changed:
         raise DataError(
             f"{name} must be prepared as the training samples were; nothing here says how columns "
@@ -93,9 +93,9 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
     k, samples = network.n_outputs, network.train
     if k is None or samples.subset is None or network.n < FEWEST:
         return []
-    places = np.unique(np.linspace(0, network.n - 1, ASKED).astype(int)).tolist()
+    positions = np.unique(np.linspace(0, network.n - 1, ASKED).astype(int)).tolist()
     right = total = 0
-    for _, batch in samples if samples.streamed else samples.subset(places):
+    for _, batch in samples if samples.streamed else samples.subset(positions):
         with torch.no_grad():
             given = to_model(batch, network.model)
             f, y = network.loss.placed(outputs_of(network.model, given), targets_of(given))

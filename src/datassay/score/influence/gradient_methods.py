@@ -1,4 +1,4 @@
-"""Methods that take one gradient a sample and one a query: Gauss–Newton by blocks, and TracIn."""
+"""Methods that take one gradient per sample and one a query: Gauss–Newton by blocks, and TracIn."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     first = each[0].network
     queries = first.train if val is None else queries_of(first, val)
     first.warnings.extend(queries.warnings)
-    places = None if request.removed is None else np.array(positions(request.removed, first.n))
-    asked = first.removed or first.train
-    ids = np.concatenate([ids for ids, _ in asked]) if asked.ids is None else asked.ids
-    own = None if val is not None else np.arange(len(ids)) if places is None else places
+    indices = None if request.removed is None else np.array(positions(request.removed, first.n))
+    wanted = first.removed or first.train
+    ids = np.concatenate([ids for ids, _ in wanted]) if wanted.ids is None else wanted.ids
+    own = None if val is not None else np.arange(len(ids)) if indices is None else indices
     adds = request.method in TAKES_CHECKPOINTS
     return attributed(each, queries, ids, method=name, top=request.top, own=own, adds=adds)
 
@@ -115,14 +115,14 @@ def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Pr
     both = list(zip(networks, measures, strict=True))
     if request.method == "segments":
         each = [
-            with_curvature(n, m, request, place, part.of_loss(request.unit))
-            for place, ((n, m), part) in enumerate(zip(both, run, strict=True))
+            with_curvature(n, m, request, index, part.of_loss(request.unit))
+            for index, ((n, m), part) in enumerate(zip(both, run, strict=True))
         ]
         return each, f"segments{of_the_run(run)}{temperatures(networks[0])}"
     if adds:
         each = [with_steps(n, m, part) for (n, m), part in zip(both, run, strict=True)]
         return each, f"tracin{of_the_run(run)}"
-    each = [with_curvature(n, m, request, place) for place, (n, m) in enumerate(both)]
+    each = [with_curvature(n, m, request, position) for position, (n, m) in enumerate(both)]
     kind = "blocks" if request.curvature == "auto" else request.curvature
     share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
     return each, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
@@ -131,7 +131,7 @@ def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Pr
 def _deciders(
     request: Request, networks: list[TrainedNetwork], train: Any
 ) -> tuple[nn.Module, ...]:
-    """The networks whose mean output says which class "output" is of; none: each its own."""
+    """The networks whose mean output decides which class "output" is of; none: each its own."""
     if len(networks) == 1:
         return ()
     if request.method == "segments":
@@ -141,7 +141,7 @@ def _deciders(
     return tuple(n.model for n in networks)
 
 
-def _network(request: Request, model: nn.Module, train: Any, place: int, of: int) -> TrainedNetwork:
+def _network(request: Request, model: nn.Module, train: Any, index: int, of: int) -> TrainedNetwork:
     network = trained_network(
         model,
         train,
@@ -149,7 +149,7 @@ def _network(request: Request, model: nn.Module, train: Any, place: int, of: int
         parameters=request.parameters,
         precision=request.precision or "float32",
         device=request.device,
-        progress=request.progress_of(place, of),
+        progress=request.progress_of(index, of),
     )
     if request.method != "tracin":
         with_temperature(network, request.temperature)
@@ -188,13 +188,13 @@ def with_curvature(
     network: TrainedNetwork,
     measure: Measure,
     request: Request,
-    place: int,
+    index: int,
     part: TrainingSegment | None = None,
 ) -> Prepared:
     """A network with its Hessian by blocks, ready; of a run's part "auto" damping is 0."""
     exact = exact_rule(request.curvature, network.n, network.per_sample.blocks)
     check_curvature_memory(network.per_sample.blocks, exact)
-    seed, given = request.seed + place, request.damping
+    seed, given = request.seed + index, request.damping
     blocks, penalty = network.per_sample.blocks, float(request.weight_decay)
     metrics = {} if part is None else part.metrics(blocks, penalty)
 
@@ -244,7 +244,7 @@ def attributed(
     """Effects, averaged over networks (or added over checkpoints), queries in groups that fit."""
     share = 1.0 if adds else 1 / len(each)
     parts = []
-    for places, towards in towards_queries(each, queries):
+    for indices, towards in towards_queries(each, queries):
         values = torch.stack([d.values for d in towards]).mean(0)
         # Self-influence is that of the first group.
         networks = [replace(p.network, own_loss=None) if parts else p.network for p in each]
@@ -252,12 +252,12 @@ def attributed(
             removal_effects(network, p.bases, d, p.scale)
             for network, p, d in zip(networks, each, towards, strict=True)
         ]
-        mine = None if own is None else np.where(np.isin(own, places), own - places[0], -1)
-        if len(values) != len(places):  # tokens
+        mine = None if own is None else np.where(np.isin(own, indices), own - indices[0], -1)
+        if len(values) != len(indices):  # tokens
             mine = None
         name = each[0].measure.name
-        found = gather(averaged(streams, share), values, name, ids, method, top, mine)
-        parts.append(found)
+        outcome = gather(averaged(streams, share), values, name, ids, method, top, mine)
+        parts.append(outcome)
     result = _beside(parts)
     warnings = dict.fromkeys(w for p in each for w in p.network.warnings)
     if each[0].network.loss.name == "cross_entropy" and method != "tracin":
@@ -271,11 +271,11 @@ def towards_queries(
     """Positions of queries, as many as memory allows, and their directions a network."""
     size = sum(block.size for block in each[0].network.per_sample.blocks)
     timed = [(p.network, p.bases, p.measure, p.time) for p in each if p.time is not None]
-    for group, places in grouped(queries, max(1, QUERY_VALUES // size // len(each))):
+    for group, indices in grouped(queries, max(1, QUERY_VALUES // size // len(each))):
         if timed:
-            yield places, along_the_run(timed, group)
+            yield indices, along_the_run(timed, group)
         else:
-            yield places, [directions(p.network, p.bases, group, p.measure) for p in each]
+            yield indices, [directions(p.network, p.bases, group, p.measure) for p in each]
 
 
 def _beside(parts: list[Attribution]) -> Attribution:

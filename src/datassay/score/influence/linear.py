@@ -240,7 +240,7 @@ class _Sums:
 
 
 def _of_run(context: Context) -> SampleInfluence | None:
-    """At the ridge fit that judged the labels; None where nothing depends on it."""
+    """At the ridge fit of the label scores; None where nothing depends on it."""
     lin, progress, ridge = context.lin, context.progress, context.results["label_issues"].ridge
     if isnan(ridge):  # the user's model has none: the network's fit has its own
         ridge = label_issues(lin, progress=progress).ridge

@@ -156,21 +156,21 @@ def influence(
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
-    told = from_trainer(model, train, val, loss) if is_trainer(model) else None
-    if told is not None:
-        model, train, val, loss = told.model, told.train, told.queries, told.loss
+    reported = from_trainer(model, train, val, loss) if is_trainer(model) else None
+    if reported is not None:
+        model, train, val, loss = reported.model, reported.train, reported.queries, reported.loss
     models: Any = list(model) if isinstance(model, list | tuple) else [model]
     request = Request(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
         removed, top, precision, device, seed, progress, settings, temperature,
-        None if told is None else told.clip,
+        None if reported is None else reported.clip,
     )  # fmt: skip
     request = ready(request, checkpoints)
-    found = _effects(request, train, val)
-    notes = () if told is None else told.notes
-    if told is not None and request.settings.get("optimizer") is None:
-        notes = (*told.decay, *notes)
-    return replace(found, warnings=(*notes, *found.warnings))
+    result = _effects(request, train, val)
+    notes = () if reported is None else reported.notes
+    if reported is not None and request.settings.get("optimizer") is None:
+        notes = (*reported.decay, *notes)
+    return replace(result, warnings=(*notes, *result.warnings))
 
 
 def ready(request: Request, checkpoints: Any) -> Request:
@@ -215,12 +215,12 @@ def _on_arrays(
     if method == "gauss_newton":
         settings["response"] = request.response
     problems = []
-    for place, one in enumerate(request.models):
-        report = request.progress_of(place, len(request.models))
+    for index, one in enumerate(request.models):
+        report = request.progress_of(index, len(request.models))
         mean = loss_at(one, train, loss, precision)
         x = mean.x if val is None else inputs(mean.template, val)
         penalties = (damping, float(request.weight_decay))
-        seed = request.seed + place
+        seed = request.seed + index
         problems.append(
             Problem(one, train, val, mean, x, *penalties, precision, chosen, seed, report)
         )
@@ -259,5 +259,5 @@ def _averaged(streams: list[Iterator[Effects]]) -> Iterator[Effects]:
 
 
 def _mean(values: list[Tensor | None]) -> Tensor | None:
-    found = [v for v in values if v is not None]
-    return torch.stack(found).mean(0) if len(found) == len(values) else None
+    results = [v for v in values if v is not None]
+    return torch.stack(results).mean(0) if len(results) == len(values) else None

@@ -1,7 +1,8 @@
 """What an optimiser made of gradients, from its state: w ← w − lr (D ∘ ∇L + λ w).
 
-Adam: D = 1 / (√v̂ + ε), v̂ its second moments, free of their bias. Gradient descent with momentum μ:
-D = 1 / (1 − μ), what a gradient moves in the end. λ: decoupled weight decay, or λ D of a penalty.
+Adam: D = 1 / (√v̂ + ε), v̂ its second moments, free of their bias. Gradient descent with momentum
+μ: D = 1 / (1 − μ), what a gradient moves in the end. λ: decoupled weight decay, or λ D of a
+penalty.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Update:
 
     Attributes:
         name: "Adam" or "gradient descent".
-        lr: of its first group of weights, when the state was kept.
+        lr: of its first group of weights, when the state was stored.
         step_sizes: weight → D, of its shape, times its own group's lr over the first's.
         decay: weight → λ, likewise.
     """
@@ -114,21 +115,21 @@ def update_of(given: Any, model: nn.Module) -> Update:
 def _state(given: Any) -> Mapping[str, Any]:
     if isinstance(given, torch.optim.Optimizer):
         given = given.state_dict()
-    place = "optimizer"
+    location = "optimizer"
     if isinstance(given, str | os.PathLike):
         path = Path(given)
-        place = str(path / FILE if path.is_dir() else path)
-        given = plain_values(Path(place))
+        location = str(path / FILE if path.is_dir() else path)
+        given = plain_values(Path(location))
     for one in _dictionaries(given):
         if {"state", "param_groups"} <= one.keys() and one["param_groups"]:
             if names := pickled(one):
                 raise ModelError(
-                    f"{place} must hold tensors and plain numbers; it holds more than tensors "
+                    f"{location} must hold tensors and plain numbers; it holds more than tensors "
                     f"({names[0]}). Save optimizer.state_dict() with numbers of Python."
                 )
             return one
     raise SettingError(
-        f"{place} must be the state of an optimiser, as optimizer.state_dict() has it; got "
+        f"{location} must be the state of an optimiser, as optimizer.state_dict() has it; got "
         f"{type(given).__name__}."
     )
 
@@ -165,10 +166,10 @@ def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
     """The weight of each index of a state."""
     groups = [list(group["params"]) for group in state["param_groups"]]
     named = dict(unwrapped(model).named_parameters())
-    told = [name for g in state["param_groups"] for name in g.get("param_names") or ()]
+    reported = [name for g in state["param_groups"] for name in g.get("param_names") or ()]
     indices = [index for group in groups for index in group]
-    if len(told) == len(indices) and named.keys() >= set(told):
-        return dict(zip(indices, told, strict=True))
+    if len(reported) == len(indices) and named.keys() >= set(reported):
+        return dict(zip(indices, reported, strict=True))
     for names in ([n for n, p in named.items() if p.requires_grad], list(named)):
         if len(names) == len(indices):
             held = {
@@ -176,9 +177,9 @@ def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
                 for index, one in state["state"].items()
             }
             shapes = {i: tuple(one.shape) for i, one in held.items() if isinstance(one, Tensor)}
-            found = _matched(groups, shapes, {n: tuple(named[n].shape) for n in names})
-            if found:
-                return found
+            result = _matched(groups, shapes, {n: tuple(named[n].shape) for n in names})
+            if result:
+                return result
     raise SettingError(
         f"the optimiser's state must be of this network's weights; its {len(indices)} tensors do "
         f"not follow the order and shapes of the network's {len(named)}. Was it another network's? "
@@ -204,13 +205,13 @@ def _matched(
     for shape in weights.values():
         after: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for done, taken in ways.items():
-            for place, group in enumerate(groups):
-                if done[place] < len(group) and fits(group[done[place]], shape):
-                    more = (*done[:place], done[place] + 1, *done[place + 1 :])
-                    found = [(*one, group[done[place]]) for one in taken]
-                    after[more] = (after.get(more, []) + found)[:2]
+            for position, group in enumerate(groups):
+                if done[position] < len(group) and fits(group[done[position]], shape):
+                    more = (*done[:position], done[position] + 1, *done[position + 1 :])
+                    results = [(*one, group[done[position]]) for one in taken]
+                    after[more] = (after.get(more, []) + results)[:2]
         if len(after) > MOST_WAYS:
             return {}
         ways = after
-    found = [one for each in ways.values() for one in each]
-    return dict(zip(found[0], weights, strict=True)) if len(found) == 1 else {}
+    results = [one for each in ways.values() for one in each]
+    return dict(zip(results[0], weights, strict=True)) if len(results) == 1 else {}

@@ -105,8 +105,8 @@ def influence_plan(
     )  # fmt: skip
     m = network.n
     if val is not None:
-        asked = batches(val, network.pass_size, "val")
-        m = sum(len(ids) for ids, _ in asked) if asked.n is None else asked.n
+        wanted = batches(val, network.pass_size, "val")
+        m = sum(len(ids) for ids, _ in wanted) if wanted.n is None else wanted.n
     with_temperature(network, TrainedWeights.temperature)
     first = next(iter(network.train))
     alone = Batches(lambda: iter([first]), first[0], len(first[0]))
@@ -217,10 +217,10 @@ def _each(
             whole = 2.0 * rows * columns * (left + right)
             yield 0.0, whole, whole
             continue
-        places = use.right.shape[1]
+        positions = use.right.shape[1]
         left = 0 if use.is_sparse else left
-        form = places * columns * (1.0 if use.is_sparse else 2.0 * rows)
-        by_factors = 2.0 * places * (left**2 + right**2)
+        form = positions * columns * (1.0 if use.is_sparse else 2.0 * rows)
+        by_factors = 2.0 * positions * (left**2 + right**2)
         by_whole = 2.0 * rows * columns * (left + right)
         yield form, form + min(by_factors, by_whole), by_factors
 

@@ -46,7 +46,7 @@ class Request:
         clip: norm that the training clipped gradients at; None: not known.
         notes: what the user should know of the request itself.
         unit: the mean of the samples' losses over the loss of the training; of batches of tokens,
-            the tokens a sample.
+            the tokens per sample.
     """
 
     models: Sequence[Any]

@@ -164,7 +164,7 @@ def along_the_run(
     """Queries' gradients, carried back through the segments: directions for each."""
     network, _, measure, _ = each[-1]
     values, carried = _gradients(network, group, measure)
-    found = []
+    results = []
     for _, bases, _, time in reversed(each):
         by_block: dict[str, tuple[Tensor, Tensor | None]] = {}
         for name, basis in bases.items():
@@ -172,8 +172,8 @@ def along_the_run(
             by_block[name] = (turned * basis.inverse().to(turned), None)
             decay = torch.exp(-time * (basis.eigenvalues + basis.damping)).flatten()
             carried[name] = basis.back(turned * decay.to(turned))
-        found.append(Directions(values, by_block))
-    return found[::-1]
+        results.append(Directions(values, by_block))
+    return results[::-1]
 
 
 def _gradients(
@@ -186,12 +186,12 @@ def _gradients(
     for batch in group:
         seen: list[Tensor] = []
         batch = to_model(batch, network.model)
-        found = list(
+        results = list(
             network.per_sample.gradients(measure, batch, lambda v, s=seen: each_token(v, s))
         )
         values.append(seen[0].double().flatten().cpu())
         for name, shape in shapes.items():
             empty = seen[0].new_zeros(len(seen[0]), *shape)
-            each = [matrix(g[name], shape[0]) if name in g else empty for g in found]
+            each = [matrix(g[name], shape[0]) if name in g else empty for g in results]
             parts[name].append(torch.stack(each, 1).flatten(0, 1).flatten(1))
     return torch.cat(values), {name: torch.cat(part) for name, part in parts.items()}

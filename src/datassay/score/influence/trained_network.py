@@ -78,8 +78,8 @@ class TrainedNetwork:
         """Each batch's number of samples to remove, and the gradients of their losses."""
         for ids, batch in self.train if self.removed is None else self.removed:
             check_classes(self.loss, targets_of(batch), self.n_outputs)
-            found = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
-            yield len(ids), next(found)
+            result = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
+            yield len(ids), next(result)
 
     def both_gradients(self) -> Iterator[tuple[int, Gradients, Gradients | None]]:
         """Gradients by both losses in one pass; None where self-influence's is the other."""
@@ -115,7 +115,7 @@ class TrainedNetwork:
                     self.loss.losses, batch, lambda v, root=root: [root.to(v)]
                 )
             else:
-                seen: list[Tensor] = []  # the targets by place
+                seen: list[Tensor] = []  # the targets by position
                 own = weights_of(batch, next(self.model.parameters()))
                 scale = (own * drawn.to(own)).sqrt().view(-1, 1, 1)
                 check_classes(self.loss, targets_of(batch), self.n_outputs)
@@ -175,7 +175,7 @@ def trained_network(
     bound = objective(loss, copied, few, task, more)
     k = outputs_of_classes(bound, copied, few)
     check_classes(bound, targets, k)
-    told = check_logits(loss, bound, copied, few)
+    reported = check_logits(loss, bound, copied, few)
     alone = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
     values = _sums if alone and targets is None and bound.name != "next_token" else bound.losses
     per_sample = PerSample(copied, chosen, few, values, alone)
@@ -183,7 +183,7 @@ def trained_network(
     parts = batches(train, size, integers=integers)
     n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
     notes = train.warnings if isinstance(train, SampleSet) else parts.warnings
-    per_sample.warnings.extend((*notes, *told))
+    per_sample.warnings.extend((*notes, *reported))
     return TrainedNetwork(
         copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size, integers, k,
         _has_several(bound, copied, few),
@@ -207,7 +207,7 @@ def _sums(model: nn.Module, batch: Any) -> Tensor:
 
 
 def _known_task(train: Any) -> str | None:
-    """What "auto" is, where the samples say it; several targets a sample say it themselves."""
+    """What "auto" is, where the samples say it; several targets per sample say it themselves."""
     if not isinstance(train, SampleSet):
         return None
     if train.is_classification:
@@ -219,18 +219,18 @@ def _more_targets(parts: Batches, first: Tensor) -> list[Tensor]:
     """Targets of further samples, where they are numbers that may be labels."""
     if not (first.is_floating_point() or first.ndim == 2):
         return []
-    found, seen = [], 0
+    results, seen = [], 0
     for _, batch in parts:
         some = targets_of(batch)
         if some is None or seen >= TARGETS_SEEN:
             break
-        found.append(some.to(first))
+        results.append(some.to(first))
         seen += len(some)
-    return found
+    return results
 
 
 def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | None:
-    """How many outputs a network has at each place, one a class; None of no classes."""
+    """How many outputs a network has at each position, one per class; None of no classes."""
     if loss.name == "custom":
         return None
     with torch.no_grad():
@@ -238,8 +238,8 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
     if loss.name not in OF_CLASSES:  # squares of classes
         whole = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
         return outputs.shape[1] if whole and outputs.ndim == 2 and outputs.shape[1] > 1 else None
-    places = None if targets is None else targets.shape[1:]
-    return loss.by_place(outputs, places).shape[-1]
+    positions = None if targets is None else targets.shape[1:]
+    return loss.by_place(outputs, positions).shape[-1]
 
 
 def weights_at(samples: Batches, start: int, size: int) -> Tensor:

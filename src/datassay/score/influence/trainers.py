@@ -59,9 +59,9 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
         )
     collate = _Collate(trainer)
     size = int(getattr(trainer.args, "per_device_train_batch_size", 8))
-    asked = val if queries is None else queries
-    if not (asked is None or isinstance(asked, DataLoader)):
-        asked = DataLoader(asked, size, collate_fn=collate)
+    wanted = val if queries is None else queries
+    if not (wanted is None or isinstance(wanted, DataLoader)):
+        wanted = DataLoader(wanted, size, collate_fn=collate)
     smoothing = float(getattr(trainer.args, "label_smoothing_factor", 0.0) or 0.0)
     if isinstance(loss, str) and loss == "auto":
         loss = Objective("auto", smoothing=smoothing)
@@ -73,7 +73,7 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
         "loss: weight_decay= counts it as a penalty.",
     ) * bool(weight_decay)
     model = _plain(trainer.model)
-    return FromTrainer(model, train, asked, loss, _notes(trainer), decay, clip)
+    return FromTrainer(model, train, wanted, loss, _notes(trainer), decay, clip)
 
 
 class _Collate:
@@ -112,12 +112,12 @@ def _plain(model: nn.Module) -> nn.Module:
 
 
 def _notes(trainer: Any) -> tuple[str, ...]:
-    found = []
+    results = []
     method = getattr(type(trainer), "compute_loss", None)
     own = method is not None and not getattr(method, "__module__", "").startswith("transformers.")
     if own or getattr(trainer, "compute_loss_func", None) is not None:
-        found.append(
+        results.append(
             "the Trainer's own compute_loss is not used, which means over batches: the loss here "
             "is the task's. Pass loss=lambda model, batch: [b] losses for another."
         )
-    return tuple(found)
+    return tuple(results)

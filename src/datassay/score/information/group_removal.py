@@ -100,14 +100,14 @@ def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> f
     )
 
 
-def _refit_work(n_rows: int, gone: int, p: int) -> int:
-    rest = n_rows - gone
+def _refit_work(n_rows: int, removed: int, p: int) -> int:
+    rest = n_rows - removed
     least = min(rest, p)
     return EIGH_OPERATIONS * least**3 + 2 * rest * least * p
 
 
-def _deletion_work(gone: int, p: int, shifts: int) -> int:
-    return shifts * (4 * gone**2 * p + BLOCK_SOLVE_OPERATIONS * gone**3)
+def _deletion_work(removed: int, p: int, shifts: int) -> int:
+    return shifts * (4 * removed**2 * p + BLOCK_SOLVE_OPERATIONS * removed**3)
 
 
 def _delete(
@@ -134,13 +134,13 @@ def _shared(
     rows: Float[Tensor, "n b p"], members: Int[Tensor, "g size"]
 ) -> tuple[Tensor, Tensor] | None:
     """The distinct rows of the groups and where each group finds its own, if that saves work."""
-    distinct, places = members.unique(return_inverse=True)
+    distinct, positions = members.unique(return_inverse=True)
     b = rows.shape[1]
     size = len(distinct) * b
     if size > MOST_SHARED_ROWS or size**2 > members.numel() * members.shape[1] * b**2:
         return None
-    places = (places[:, :, None] * b + torch.arange(b)).flatten(1)
-    return rows[distinct].flatten(0, 1), places
+    positions = (positions[:, :, None] * b + torch.arange(b)).flatten(1)
+    return rows[distinct].flatten(0, 1), positions
 
 
 def _iterate(

@@ -203,7 +203,7 @@ def check_batch_size(batch_size: int | None) -> None:
 
 
 def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianNoise]:
-    """SGD's steady state around the trained weights, one Gaussian a column of outputs."""
+    """SGD's steady state around the trained weights, one Gaussian per column of outputs."""
     check_batch_size(batch_size)
     n = len(training.residual)
     curvature = training.basis.eigenvalues[training.basis.eigenvalues > 0] + training.run.penalty
@@ -231,7 +231,7 @@ def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
 
 
 def _products(basis: Eigenbasis, errors: Float[Tensor, "n b c"]) -> list[Float[Tensor, "p n"]]:
-    """J_iᵀ e_i for every sample, one matrix a column."""
+    """J_iᵀ e_i for every sample, one matrix per column."""
     moves = basis.eigenvalues > 0
     root = basis.metric[moves].sqrt()[:, None]
     rows = basis.whole_rows()[:, :, moves]

@@ -1,4 +1,4 @@
-"""Who judges labels beside the fit: checked probabilities, and how much they count."""
+"""Who judges labels besides the fit: checked probabilities, and how much they count."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from datassay.train.folds import check_classes, held_out_outputs
 LEAST_PROBABILITY = 1e-4
 SUSPICIOUS = 0.99  # share of labels that are the likeliest
 FEWEST = 10  # of fewer samples that says nothing
-# A prior of the weights, nats a sample, where either judge alone separates the classes.
+# A prior of the weights, nats per sample, where either judge alone separates the classes.
 WEAK = 1e-6
 STEPS, STILL = 60, 1e-12
 ONE_THREAD = 50_000  # rows up to which trees are grown by one thread
@@ -79,19 +79,19 @@ def judge_warnings(
     probabilities: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> tuple[str, ...]:
     """What the user should know of probabilities that judge alone."""
-    told, low = [], float((probabilities < LEAST_PROBABILITY).double().mean())
+    reported, low = [], float((probabilities < LEAST_PROBABILITY).double().mean())
     if low:
-        told += [
+        reported += [
             f"{low:.0%} of the probabilities are below {LEAST_PROBABILITY:g}: they count as that"
         ]
     share = float((probabilities.argmax(1) == labels).double().mean())
     if len(labels) >= FEWEST and share >= SUSPICIOUS:
-        told += [
+        reported += [
             f"the probabilities agree with {share:.0%} of the labels, as those of a model do that "
             "was trained on these very samples; held-out ones, by cross_val_predict(..., "
             'method="predict_proba"), can contradict wrong labels'
         ]
-    return tuple(told)
+    return tuple(reported)
 
 
 def log_probabilities(probabilities: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:

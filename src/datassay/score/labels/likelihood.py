@@ -315,7 +315,7 @@ def first_guess(
     """A scale a and transition matrix to start from: EM of the full form at a few scales."""
     # Source: METHODS §2b.
     k = outputs.shape[1]
-    best, found = -torch.inf, (SCALES[0], torch.eye(k, dtype=torch.float64))
+    best, results = -torch.inf, (SCALES[0], torch.eye(k, dtype=torch.float64))
     for scale in SCALES:
         p = torch.softmax(scale * outputs, 1)
         transition = evenly(k, FIRST_RATE)
@@ -329,5 +329,5 @@ def first_guess(
             counts = counts.T + OTHER_COUNT / k + RIGHT_COUNT * torch.eye(k, dtype=torch.float64)
             transition = counts / counts.sum(1, keepdim=True)
         if likelihood > best:
-            best, found = likelihood, (scale, transition)
-    return found
+            best, results = likelihood, (scale, transition)
+    return results

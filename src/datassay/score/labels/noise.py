@@ -25,7 +25,7 @@ Judge = Callable[[Float[Tensor, "n k"]], Float[Tensor, "n k"]]
 """From probabilities of the true classes to fit to, to held-out outputs."""
 NOISES = ("auto", "uniform", "class")
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
-# the price of its parameters. Many classes: nats a sample, what a wrong calibration or noise that
+# the price of its parameters. Many classes: nats per sample, what a wrong calibration or noise that
 # depends on the input can imitate (at most 0.012 on digits, MNIST and a made census; class pairs
 # give 0.02 on). Two classes, whose calibration misses less: nats in all.
 LEAST_GAIN, LEAST_NATS = 0.015, 5.0
@@ -40,9 +40,9 @@ class LabelNoise:
 
     Attributes:
         kind: "uniform" (any other label as often as any) or "class" (depends on the class).
-        form: "one rate", "one rate a class", "one target a class" or "full".
+        form: "one rate", "one rate per class", "one target per class" or "full".
         transition: T[c, l] = P(given l | true c), [k, k].
-        gain: nats a sample by which noise that depends on the class explains the labels better
+        gain: nats per sample by which noise that depends on the class explains the labels better
             than one rate, less the price of its parameters (half the difference of the Bayesian
             information criteria, over n); −inf where it was not tried.
     """
@@ -130,8 +130,8 @@ def explain(
     log_odds = _as_probable(_log_odds(second, labels), torch.sigmoid(_log_odds(first, labels)))
     form = best.form.name
     kind = "uniform" if form == "one rate" else "class"
-    found = LabelNoise(kind, form, fits[-1].transition.numpy(), gain)
-    return Explained(found, second, log_odds, _criterion(best))
+    outcome = LabelNoise(kind, form, fits[-1].transition.numpy(), gain)
+    return Explained(outcome, second, log_odds, _criterion(best))
 
 
 def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
@@ -205,7 +205,7 @@ def _best_targeted(
     calibration: Calibration,
     starts: Sequence[tuple[Float[Tensor, "k k"], Calibrated | float]],
 ) -> Calibrated:
-    """One target a class: the best start, then the other starts' targets one class at a time."""
+    """One target per class: the best start, then the other starts' targets one class at a time."""
     choices = [transitions.targets(transition) for transition, _ in starts]
     fits = [
         _targeted(outputs, labels, calibration, target, *start)

@@ -20,7 +20,7 @@ EM_ROUNDS = 200
 PARAMETERS = 1  # that wrong targets add: their share
 # Of fewer samples it is not asked whether residuals grow with the output, and how.
 FEWEST_SCALES, LARGEST_POWER = 50, 2
-# Part of the median residual below which residuals are not told apart: their logarithms would
+# Part of the median residual below which residuals are not distinguished: their logarithms would
 # outweigh all others.
 LEAST = 0.05
 
@@ -85,10 +85,10 @@ def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float
     least = LEAST * size.median()
     if n < FEWEST_SCALES or not least > 0:
         return torch.ones_like(residual)
-    place = 2 * (rankdata(output.numpy()) - 0.5) / n - 1
+    position = 2 * (rankdata(output.numpy()) - 0.5) / n - 1
     wanted, best, fitted = size.maximum(least).log().numpy(), np.inf, np.zeros(n)
     for power in range(LARGEST_POWER + 1):
-        curve = np.polynomial.Polynomial.fit(place, wanted, power, domain=[-1, 1])(place)
+        curve = np.polynomial.Polynomial.fit(position, wanted, power, domain=[-1, 1])(position)
         criterion = n * np.log(np.var(wanted - curve)) + np.log(n) * power
         if criterion < best:
             best, fitted = criterion, curve

@@ -24,7 +24,7 @@ class NoiseForm:
     """One form of label noise among k classes.
 
     Attributes:
-        name: "one rate" (any other label as often as any), "one rate a class", "one target a
+        name: "one rate" (any other label as often as any), "one rate per class", "one target a
             class" (one rate for all, and for some classes a label of their own), or "full".
         ties: [k, k]; the parameter of each entry off the diagonal, −1 on it.
         n_chosen: targets chosen by looking; each counts as one more parameter.

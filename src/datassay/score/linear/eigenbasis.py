@@ -119,13 +119,13 @@ class FeatureRows:
         """The rows in some modes only: the others are not computed."""
         n, b, size = self.shape
         vectors = operand(self._vectors[:, which], self._products, self.device)
-        found = torch.empty(n, b, len(which), dtype=torch.float64)
+        outcome = torch.empty(n, b, len(which), dtype=torch.float64)
         for part in panels(n, b * size):
             features = self.features[part.start * b : part.stop * b]
             features = operand(features, self._products, self.device)
             rows = product(features, vectors, self._products)
-            found[part] = rows.double().cpu().reshape(-1, b, len(which))
-        return found
+            outcome[part] = rows.double().cpu().reshape(-1, b, len(which))
+        return outcome
 
     def projected(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
         """rowsᵀ Y."""

@@ -59,7 +59,7 @@ class RemovalBlocks:
         rows: [g, b, p], the b rows of the basis that block i takes out.
         residual: [g, b, c], Y − f₀ of these rows.
         projected: [p, c], rowsᵀ (Y − f₀) over ALL samples, not only these.
-        shared: where many blocks share few rows: those rows, [u, p], and the place of each block's
+        shared: where many blocks share few rows: those rows, [u, p], and the index of each block's
             rows among them, [g, b]. Their products are then computed once.
     """
 
@@ -72,9 +72,9 @@ class RemovalBlocks:
         """rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
         if self.shared is None:
             return weighted_blocks(self.rows, weights)
-        rows, places = self.shared
+        rows, positions = self.shared
         products = weighted_blocks(rows[None], weights)[:, 0]  # [q, u, u]
-        return products[:, places[:, :, None], places[:, None, :]]
+        return products[:, positions[:, :, None], positions[:, None, :]]
 
 
 @result
@@ -295,14 +295,14 @@ def iterate(
     basis: Eigenbasis,
     residual: Float[Tensor, "n b c"],
     run: Dynamics,
-    gone: Int[Tensor, "chunk size"],
+    removed: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
     """Descent step by step, each column of a chunk without its own samples."""
     rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
-    size = len(gone)
+    size = len(removed)
     keep = torch.ones(n, b, size, 1, dtype=torch.float64)
-    keep[gone, :, torch.arange(size)[:, None]] = 0
+    keep[removed, :, torch.arange(size)[:, None]] = 0
     keep = keep.reshape(n * b, size, 1)
     coordinates = torch.zeros(rows.shape[1], size, c, dtype=torch.float64)
     target = residual.reshape(n * b, 1, c)

@@ -147,8 +147,8 @@ def ranked(
         ordered = candidates[part].sort(1).values
         rows = x.index_select(0, ordered.flatten()).unflatten(0, ordered.shape)
         distance = rows.sub_(x[queries[part], None]).square_().sum(2)
-        squared[part], place = (t[:, :k] for t in distance.sort(dim=1, stable=True))
-        index[part] = ordered.gather(1, place)
+        squared[part], position = (t[:, :k] for t in distance.sort(dim=1, stable=True))
+        index[part] = ordered.gather(1, position)
     return Nearest(index, squared, 0)
 
 
@@ -307,8 +307,8 @@ def _one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:
     rows = max(1, BLOCK_VALUES // x.shape[1])
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)
-    for place, query in enumerate(x[queries]):
+    for position, query in enumerate(x[queries]):
         distance = torch.cat([(part - query).square().sum(1) for part in x.split(rows)])
         ordered = distance.sort(stable=True)
-        index[place], squared[place] = ordered.indices[:k], ordered.values[:k]
+        index[position], squared[position] = ordered.indices[:k], ordered.values[:k]
     return Nearest(index, squared, 0)

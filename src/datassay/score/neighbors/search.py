@@ -129,7 +129,7 @@ def check_search(search: str) -> None:
 
 
 def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " n"]]:
-    """Positions of the first of each different row, ascending, and each row's place among them."""
+    """Positions of the first of each different row, ascending, and each row's index among them."""
     odd = np.random.default_rng(0).integers(2**63, size=x.shape[1], dtype=np.uint64) * 2 + 1
     with np.errstate(over="ignore"):
         keys = (_mixed(x.view(np.uint64)) * odd).sum(1, dtype=np.uint64)
@@ -137,9 +137,9 @@ def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarra
     if not np.array_equal(x[first][inverse], x):  # two rows share a key
         _, first, inverse = np.unique(x, axis=0, return_index=True, return_inverse=True)
     order = first.argsort()
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return first[order], place[inverse.reshape(-1)]
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    return first[order], position[inverse.reshape(-1)]
 
 
 def _mixed(bits: np.ndarray) -> np.ndarray:
@@ -169,8 +169,8 @@ def _with_repeats(
         near = near.flatten(1)
         distance = distance.masked_fill((near == n) | (near == own[:, None]), torch.inf)
         near, order = near.sort(dim=1, stable=True)
-        distance, place = distance.gather(1, order).sort(dim=1, stable=True)
-        index[own] = torch.cat([own[:, None], near.gather(1, place)[:, : k - 1]], 1)
+        distance, position = distance.gather(1, order).sort(dim=1, stable=True)
+        index[own] = torch.cat([own[:, None], near.gather(1, position)[:, : k - 1]], 1)
         squared[own] = torch.cat([distance.new_zeros(len(own), 1), distance[:, : k - 1]], 1)
     return index, squared
 
@@ -195,14 +195,14 @@ class Alike:
 
 
 def alike(
-    places: Shaped[np.ndarray, "n d"],
+    indices: Shaped[np.ndarray, "n d"],
     positions: Int[np.ndarray, " m"],
     classes: Int[np.ndarray, " n"] | None = None,
     suggested: Int[np.ndarray, " n"] | None = None,
     k: int = N_ALIKE,
 ) -> Alike:
     """The samples nearest to some."""
-    x, n = places.astype(np.float32), len(places)
+    x, n = indices.astype(np.float32), len(indices)
     squares = np.einsum("nd,nd->n", x, x)
     sides = 1 if classes is None or suggested is None else len(SIDES)
     nearest = np.full((len(positions), sides, k), -1)

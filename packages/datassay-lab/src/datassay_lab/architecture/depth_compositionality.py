@@ -126,9 +126,9 @@ def depth_compositionality_plots(result: DepthCompositionality) -> Figures:
     error = axes("compositions k", "error after training / size of target")
     depths = result.depths[: result.errors.shape[1]]
     names = (f"{DEEP_LAYERS} layers of {DEEP}", "one wide layer")
-    for place, name in enumerate(names):
-        label = f"{name}, {result.n_parameters[place]} parameters"
-        measured(error, depths, result.errors[place], label, series=place)
+    for index, name in enumerate(names):
+        label = f"{name}, {result.n_parameters[index]} parameters"
+        measured(error, depths, result.errors[index], label, series=index)
     theory(error, depths, np.zeros(len(depths)), "deep network as built")
     error.update_xaxes(dtick=1)
     return units, error
@@ -138,12 +138,12 @@ def _deep(slope: float, k: int) -> nn.Module:
     """Two units in each of k layers, where each layer reads the tent off the one before."""
     tent, half = [slope, -2 * slope], [0.0, -0.5]
     layers: list[nn.Module] = []
-    for place in range(k + 1):
-        rows = [[1.0], [1.0]] if place == 0 else [tent, tent] if place < k else [tent]
+    for index in range(k + 1):
+        rows = [[1.0], [1.0]] if index == 0 else [tent, tent] if index < k else [tent]
         dense = nn.utils.skip_init(nn.Linear, len(rows[0]), len(rows), dtype=torch.float64)
         with torch.no_grad():
             dense.get_parameter("weight").copy_(torch.tensor(rows))
-            dense.get_parameter("bias").copy_(torch.tensor(half if place < k else [0.0]))
+            dense.get_parameter("bias").copy_(torch.tensor(half if index < k else [0.0]))
         layers += [dense, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 

@@ -31,7 +31,7 @@ class LinearConvolution:
     convolutional_theory: Float[np.ndarray, " D"]  # least ‖β̂‖₁ at margin 1
     dense_cosine: Float[np.ndarray, " t"]  # of the fully connected β with its theory
     convolutional_cosine: Float[np.ndarray, " t"]  # of the convolutional β with its theory
-    cross_cosine: float  # between the two theories; far below 1 where they can be told apart
+    cross_cosine: float  # between the two theories; far below 1 where they can be distinguished
     dense_excess: float  # ‖β‖₂ of the fully connected network over the least, minus 1
     convolutional_excess: float  # ‖β̂‖₁ of the convolutional network over the least, minus 1
     cross_excess: float  # ‖β̂‖₁ of the fully connected network over the least, minus 1
@@ -86,8 +86,8 @@ def linear_convolution(
     dense.append(start * rng.normal(size=size))
     filters = [start * rng.normal(size=size) for _ in range(depth)]
     paths = []
-    for place, (weights, product) in enumerate(((dense, _dense), (filters, _convolution))):
-        report = part_of(progress, "train", 10 * place, 20)
+    for index, (weights, product) in enumerate(((dense, _dense), (filters, _convolution))):
+        report = part_of(progress, "train", 10 * index, 20)
         paths.append(_descend(weights, product, signed, steps, step_size, report))
     ends = [path[-1] / (signed @ path[-1]).min() for path in paths]
     cosines = [_cosines(path, beta) for path, beta in zip(paths, expected, strict=True)]
@@ -126,18 +126,18 @@ def linear_convolution_plots(result: LinearConvolution) -> Figures:
             "least ‖β̂‖<sub>1</sub>",
         ),
     )
-    for place, (name, weights, expected, rule) in enumerate(networks):
+    for index, (name, weights, expected, rule) in enumerate(networks):
         k = np.arange(len(weights) // 2 + 1)
-        measured(spectrum, k, np.abs(np.fft.rfft(weights)), name, series=place, mode="markers")
+        measured(spectrum, k, np.abs(np.fft.rfft(weights)), name, series=index, mode="markers")
         theory(
-            spectrum, k, np.abs(np.fft.rfft(expected)), rule, colour=("#0072b2", "#d55e00")[place]
+            spectrum, k, np.abs(np.fft.rfft(expected)), rule, colour=("#0072b2", "#d55e00")[index]
         )
     angle = axes("gradient steps", "1 − cosine with its own theory", log="xy")
-    for place, (name, cosine) in enumerate((
+    for index, (name, cosine) in enumerate((
         ("fully connected", result.dense_cosine),
         ("convolutional", result.convolutional_cosine),
     )):
-        measured(angle, result.steps, np.maximum(1 - cosine, 1e-12), name, series=place)
+        measured(angle, result.steps, np.maximum(1 - cosine, 1e-12), name, series=index)
     apart = np.full(2, 1 - result.cross_cosine)
     theory(angle, result.steps[[0, -1]], apart, "between the two theories")
     return spectrum, angle

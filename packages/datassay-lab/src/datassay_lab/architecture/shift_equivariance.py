@@ -108,13 +108,13 @@ def shift_equivariance(
 def shift_equivariance_plots(result: ShiftEquivariance) -> Figures:
     """Errors by shift and by angle, and one image on its way."""
     figure = axes("shift, pixels", "error relative to the output")
-    for place, (name, error) in enumerate((
+    for index, (name, error) in enumerate((
         ("network", result.shift_error),
         ("network, pooled", result.pooled_error),
         ("zeros at the edge", result.zero_error),
         ("stride 2, pooled", result.stride_error),
     )):
-        measured(figure, result.shifts, error, name, series=place)
+        measured(figure, result.shifts, error, name, series=index)
     theory(figure, result.shifts, np.zeros(len(result.shifts)), "theory, circular")
     angle = axes("angle of the rotation, degrees", "error relative to the output")
     measured(angle, result.angles, result.rotation_error, "random filters", series=1)
@@ -132,10 +132,10 @@ def _network(
     x: np.ndarray, filters: list[Tensor], padding: str, stride: int = 1
 ) -> Float[np.ndarray, "n c h w"]:
     values = torch.tensor(x)
-    for place, kernel in enumerate(filters):
+    for index, kernel in enumerate(filters):
         mode = "circular" if padding == "circular" else "constant"
         around = functional.pad(values, (1, 1, 1, 1), mode=mode)
-        values = functional.relu(functional.conv2d(around, kernel, stride=1 if place else stride))
+        values = functional.relu(functional.conv2d(around, kernel, stride=1 if index else stride))
     return values.numpy()
 
 

@@ -108,11 +108,11 @@ def bias_variance_plots(result: BiasVariance) -> tuple[Plot, ...]:
     """Error and its parts against the penalty, and fits at both ends."""
     figure = axes("penalty λ", "mean squared error", log="x")
     measured(figure, result.penalties, result.test_error, "test error", mode="markers", series=0)
-    for place, name in enumerate(("bias²", "variance")):
+    for index, name in enumerate(("bias²", "variance")):
         measured(
-            figure, result.penalties, result.parts[place], name, mode="markers", series=place + 1
+            figure, result.penalties, result.parts[index], name, mode="markers", series=index + 1
         )
-        theory(figure, result.penalties, result.expected[place], "")
+        theory(figure, result.penalties, result.expected[index], "")
     total = result.expected.sum(axis=0) + result.noise
     theory(figure, result.penalties, total, "closed form")
     theory(figure, result.penalties, np.full(len(total), result.noise), "noise", colour="#8a94a0")

@@ -101,10 +101,10 @@ def double_descent(
         clean = x @ rng.normal(size=n_inputs) / np.sqrt(n_inputs)
         y = clean + noise * rng.normal(size=len(x))
         projections = rng.normal(size=(n_inputs, counts[-1]))
-        for place, p in enumerate(counts):
+        for index, p in enumerate(counts):
             features = np.maximum(x @ projections[:, :p], 0) / np.sqrt(p)
-            errors[:, draw, place], norms[draw, place] = _fit(features, y, n_samples, penalty)
-            progress("fit features", draw * len(counts) + place + 1, draws * len(counts))
+            errors[:, draw, index], norms[draw, index] = _fit(features, y, n_samples, penalty)
+            progress("fit features", draw * len(counts) + index + 1, draws * len(counts))
         plain[draw] = _gaussian(counts, n_samples, noise, rng)
     predicted = _risk(counts, n_samples, noise)
     return DoubleDescent(counts / n_samples, errors, norms, plain, predicted)
@@ -114,8 +114,8 @@ def double_descent(
 def double_descent_plots(result: DoubleDescent) -> Figures:
     """Test error with and without a tuned ridge, its norm, and the case known in closed form."""
     error = axes("features per sample, p / n", "mean squared test error", log="xy")
-    for place, name in enumerate(("as given", "ridge, tuned")):
-        measured(error, result.ratios, np.median(result.errors[place], axis=0), name, series=place)
+    for index, name in enumerate(("as given", "ridge, tuned")):
+        measured(error, result.ratios, np.median(result.errors[index], axis=0), name, series=index)
     _at_one(error, np.median(result.errors, axis=1))
     norm = axes("features per sample, p / n", "norm of the weights, ‖w‖", log="xy")
     middle = np.median(result.norms, axis=0)
@@ -156,19 +156,19 @@ def _gaussian(
     features = rng.normal(size=(n, counts[-1]))
     beta = np.full(counts[-1], counts[-1] ** -0.5)
     t, risk = features @ beta + noise * rng.normal(size=n), np.empty(len(counts))
-    for place, p in enumerate(counts):
+    for index, p in enumerate(counts):
         w = np.linalg.lstsq(features[:, :p], t, rcond=None)[0]
-        risk[place] = ((w - beta[:p]) ** 2).sum() + (beta[p:] ** 2).sum() + noise**2
+        risk[index] = ((w - beta[:p]) ** 2).sum() + (beta[p:] ** 2).sum() + noise**2
     return risk
 
 
 def _risk(counts: np.ndarray, n: int, noise: float) -> Float[np.ndarray, " p"]:
     risk = np.full(len(counts), np.nan)
-    for place, p in enumerate(counts):
+    for index, p in enumerate(counts):
         used = p / counts[-1]
         rest = 1 - used + noise**2
         if p < n - 1:
-            risk[place] = rest * (1 + p / (n - p - 1))
+            risk[index] = rest * (1 + p / (n - p - 1))
         elif p > n + 1:
-            risk[place] = used * (1 - n / p) + rest * (1 + n / (p - n - 1))
+            risk[index] = used * (1 - n / p) + rest * (1 + n / (p - n - 1))
     return risk

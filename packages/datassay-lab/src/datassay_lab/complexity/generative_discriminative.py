@@ -85,8 +85,8 @@ def generative_discriminative(
     for m, repeat in tracked(np.ndindex(errors.shape[1:]), progress, "train classifiers"):
         y = np.where(np.arange(sizes[m]) % 2, 1.0, -1.0)
         x = y[:, None] * mean + rng.normal(size=(len(y), len(mean))) @ root.T
-        for place, fit in enumerate((_naive_bayes, _logistic)):
-            errors[place, m, repeat] = _error(*fit(x, y), mean, covariance)
+        for index, fit in enumerate((_naive_bayes, _logistic)):
+            errors[index, m, repeat] = _error(*fit(x, y), mean, covariance)
     best = [mean, np.linalg.solve(covariance, mean)]
     limits = np.array([_error(w, 0.0, mean, covariance) for w in best])
     return GenerativeDiscriminative(np.array(sizes, float), errors, limits)
@@ -97,17 +97,17 @@ def generative_discriminative_plots(result: GenerativeDiscriminative) -> Figures
     """Errors against the samples, and their distance from each limit."""
     error = axes("training samples", "error on fresh samples", log="x")
     excess = axes("training samples", "error above its own limit", log="xy")
-    for place, name in enumerate(NAMES):
-        errors = result.errors[place]
+    for index, name in enumerate(NAMES):
+        errors = result.errors[index]
         spread = errors.std(axis=1) / math.sqrt(errors.shape[1])
         mean = errors.mean(axis=1)
-        measured(error, result.sizes, mean, name, series=place, spread=spread)
-        limit = np.full(len(mean), result.limits[place])
-        last = place == len(NAMES) - 1
+        measured(error, result.sizes, mean, name, series=index, spread=spread)
+        limit = np.full(len(mean), result.limits[index])
+        last = index == len(NAMES) - 1
         theory(error, result.sizes, limit, "limits" if last else "")
         # A draw may do better than naive Bayes' limit, which is not the least error.
         above = np.where(mean > limit, mean - limit, np.nan)
-        measured(excess, result.sizes, above, name, series=place)
+        measured(excess, result.sizes, above, name, series=index)
     return error, excess
 
 

@@ -100,17 +100,17 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> Figures:
     fits = axes("x", "target and fits")
     names = [*(f"degree {m}" for m in result.degrees), f"degree {result.degrees[-1]}, penalised"]
     grid = np.vander(GRID, result.coefficients.shape[1], increasing=True)
-    for place, name in enumerate(names):
-        curve = grid @ result.coefficients[place]
-        measured(fits, GRID, curve, name, series=place + 1, mode="lines")
+    for index, name in enumerate(names):
+        curve = grid @ result.coefficients[index]
+        measured(fits, GRID, curve, name, series=index + 1, mode="lines")
     measured(fits, result.samples[0], result.samples[1], "samples", mode="markers")
     theory(fits, GRID, np.sin(2 * np.pi * GRID), "sin 2πx")
     fits.update_yaxes(range=[-2, 2])
     degrees = np.arange(result.train_error.shape[1])
     size = axes("power of x", "size of the coefficient, |w|", log="y")
-    for place, name in enumerate(names):
-        w = np.abs(result.coefficients[place])
-        measured(size, degrees[w > 0], w[w > 0], name, series=place + 1)
+    for index, name in enumerate(names):
+        w = np.abs(result.coefficients[index])
+        measured(size, degrees[w > 0], w[w > 0], name, series=index + 1)
     return fits, _errors(result, degrees), size
 
 

@@ -84,7 +84,7 @@ def autoencoder(
     x, x_new = _flat(train) - mean, _flat(held_out) - mean
     basis = np.linalg.svd(x, full_matrices=False)[2]
     angles, lost, back, codes = [], [], [], x_new[:, :2]
-    for place, size in enumerate(tracked(bottlenecks, progress, "bottlenecks")):
+    for index, size in enumerate(tracked(bottlenecks, progress, "bottlenecks")):
         subspace = basis[:size]
         linear = _linear(x, size, iterations, seed)
         curved = _curved(x, size, steps, seed)
@@ -94,7 +94,7 @@ def autoencoder(
         # What is left of the learnt directions outside the subspace: exact for small angles, too.
         angles.append(float(np.linalg.norm(learnt - subspace.T @ (subspace @ learnt), 2)))
         back = [out[:SHOWN] for out in returned] if size < 10 or not back else back
-        codes = _through(curved[: len(curved) // 2], x_new) if not place else codes
+        codes = _through(curved[: len(curved) // 2], x_new) if not index else codes
     shown = np.array([x_new[:SHOWN], *back]) + mean
     return Autoencoder(
         np.array(bottlenecks), np.array(angles), np.array(lost), codes,

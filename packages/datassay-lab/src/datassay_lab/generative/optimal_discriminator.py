@@ -77,8 +77,8 @@ def optimal_discriminator(
     """
     learnt, values = [], []
     p, q = (np.array([_density(pair[i]) for pair in PAIRS.values()]) for i in (0, 1))
-    for place, (real, fake) in enumerate(tracked(PAIRS.values(), progress, "pairs")):
-        generator = torch.Generator().manual_seed(seed * len(PAIRS) + place)
+    for index, (real, fake) in enumerate(tracked(PAIRS.values(), progress, "pairs")):
+        generator = torch.Generator().manual_seed(seed * len(PAIRS) + index)
         with seeded(seed):
             network = tanh_network(1, width, 1)
         _train(network, (real, fake), steps, batch, generator)
@@ -104,12 +104,12 @@ def optimal_discriminator(
 def optimal_discriminator_plots(result: OptimalDiscriminator) -> Figures:
     """Discriminators over x, and values."""
     figure = axes("x", "D(x), probability of being real")
-    for place, name in enumerate(result.pairs):
-        measured(figure, result.x, result.learnt[place], name, series=place, mode="lines")
+    for index, name in enumerate(result.pairs):
+        measured(figure, result.x, result.learnt[index], name, series=index, mode="lines")
         # Where neither density has samples nothing is asked of D, and nothing promised.
-        seen = (result.p + result.q)[place] > 1e-3
-        label = "p / (p + q)" if place == 0 else ""
-        theory(figure, result.x[seen], result.ratio[place][seen], label)
+        seen = (result.p + result.q)[index] > 1e-3
+        label = "p / (p + q)" if index == 0 else ""
+        theory(figure, result.x[seen], result.ratio[index][seen], label)
     columns = np.arange(len(result.pairs))
     values = axes("", "value V, nats")
     measured(values, columns, result.values, "trained", mode="markers")

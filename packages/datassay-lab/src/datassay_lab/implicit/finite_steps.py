@@ -80,16 +80,16 @@ def finite_steps(
     y = np.sin(2 * x) + 0.1 * rng.normal(size=n_samples)
     first = rng.normal(size=3 * width) / np.repeat([1.0, 1.0, np.sqrt(width)], width)
     sizes, from_flow, from_modified, kept = duration / np.array(steps, float), [], [], []
-    for place, (many, size) in enumerate(zip(steps, sizes, strict=True)):
+    for index, (many, size) in enumerate(zip(steps, sizes, strict=True)):
         path = _descend(_gradient(x, y), first, size, many)
         apart = [
             np.linalg.norm(path - _flow(_gradient(x, y), first, f * size, size, many), axis=1)
             for f in (0.0, factor)
         ]
-        kept = apart if place == 0 else kept
+        kept = apart if index == 0 else kept
         from_flow.append(apart[0].max())
         from_modified.append(apart[1].max())
-        progress("step sizes", place + 1, len(steps))
+        progress("step sizes", index + 1, len(steps))
     return FiniteSteps(
         sizes,
         np.array(from_flow),
@@ -106,11 +106,11 @@ def finite_steps_plots(result: FiniteSteps) -> tuple[Plot, ...]:
     """Distances by step size, and along one path."""
     by_size = axes("step size ε", "largest distance from the flow", log="xy")
     share = result.step_sizes / result.step_sizes[-1]
-    for place, (errors, power, name) in enumerate((
+    for index, (errors, power, name) in enumerate((
         (result.from_flow, 1, "flow of C"),
         (result.from_modified, 2, "flow of C + (ε/4)‖∇C‖²"),
     )):
-        measured(by_size, result.step_sizes, errors, name, series=1 - place, mode="markers")
+        measured(by_size, result.step_sizes, errors, name, series=1 - index, mode="markers")
         theory(by_size, result.step_sizes, errors[-1] * share**power, f"∝ ε<sup>{power}</sup>")
     way = axes("time kε", "distance from the flow", log="y")
     measured(way, result.times, result.path_from_flow, "flow of C", series=1, mode="lines")

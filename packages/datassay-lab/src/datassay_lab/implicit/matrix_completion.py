@@ -118,19 +118,19 @@ def matrix_completion_plots(result: MatrixCompletion) -> tuple[Plot, ...]:
     error = axes("observed entries", "relative error of the matrix", log="y")
     apart = axes("observed entries", "distance from the nuclear norm's", log="y")
     shown = axes("singular value, by rank", "singular value", log="y")
-    places = np.arange(1.0, 1 + min(8, result.spectrum.shape[1]))
-    spectrum = np.maximum(result.spectrum[:, : len(places)], FLOOR)
-    for place, depth in enumerate(result.depths):
+    positions = np.arange(1.0, 1 + min(8, result.spectrum.shape[1]))
+    spectrum = np.maximum(result.spectrum[:, : len(positions)], FLOOR)
+    for index, depth in enumerate(result.depths):
         name = f"{depth:g} factors"
-        measured(error, result.observed, result.error[place], name, series=place)
-        measured(apart, result.observed, result.apart[place], name, series=place)
-        measured(shown, places, spectrum[place], name, series=place)
+        measured(error, result.observed, result.error[index], name, series=index)
+        measured(apart, result.observed, result.apart[index], name, series=index)
+        measured(shown, positions, spectrum[index], name, series=index)
     floor = np.maximum(result.nuclear_error, FLOOR)
     theory(error, result.observed, floor, "least nuclear norm")
     limit = np.full(2, result.agreement.limit)
     theory(apart, result.observed[[0, -1]], limit, "limit that two factors must keep")
-    measured(shown, places, spectrum[-2], "least nuclear norm", series=len(result.depths))
-    theory(shown, places, spectrum[-1], "the matrix")
+    measured(shown, positions, spectrum[-2], "least nuclear norm", series=len(result.depths))
+    theory(shown, positions, spectrum[-1], "the matrix")
     middle = result.observed[(len(result.observed) - 1) // 3]
     return (
         Plot("Deeper factors need fewer entries", error,

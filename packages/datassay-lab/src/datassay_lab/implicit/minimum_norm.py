@@ -98,16 +98,16 @@ def minimum_norm_plots(result: MinimumNorm) -> Figures:
     """Norm and null-space part along the paths."""
     size = axes("steps of descent + 1", "‖x‖, least norm = 1", log="x")
     null = axes("steps of descent + 1", "null-space part of x, least norm = 1", log="x")
-    for place, start in enumerate(result.starts):
+    for index, start in enumerate(result.starts):
         name = f"‖x₀‖ = {start:g}"
-        measured(size, result.steps + 1, result.norms[place], name, series=place, mode="lines")
-        measured(null, result.steps + 1, result.null_parts[place], name, series=place, mode="lines")
+        measured(size, result.steps + 1, result.norms[index], name, series=index, mode="lines")
+        measured(null, result.steps + 1, result.null_parts[index], name, series=index, mode="lines")
         ends = np.array([1.0, result.steps[-1] + 1])
-        said = "V₂V₂ᵀx₀ + x_LN" if place == 0 else ""
-        theory(size, ends, np.full(2, result.predicted_norms[place]), said)
+        message = "V₂V₂ᵀx₀ + x_LN" if index == 0 else ""
+        theory(size, ends, np.full(2, result.predicted_norms[index]), message)
         # By Pythagoras: x_LN is orthogonal to the null space.
-        part = np.sqrt(max(result.predicted_norms[place] ** 2 - 1, 0.0))
-        theory(null, ends, np.full(2, part), "V₂ᵀx₀" if place == 0 else "")
+        part = np.sqrt(max(result.predicted_norms[index] ** 2 - 1, 0.0))
+        theory(null, ends, np.full(2, part), "V₂ᵀx₀" if index == 0 else "")
     return size, null
 
 

@@ -112,8 +112,8 @@ def lazy_training(
 def lazy_training_plots(result: LazyTraining) -> Figures:
     """Movement against width, for both factors."""
     figure = axes("width m", "relative movement of the weights", log="xy")
-    for place, name in enumerate(NAMES):
-        values = result.movement[place].T
-        measured(figure, result.widths, values, name, series=place, mode="markers")
+    for index, name in enumerate(NAMES):
+        values = result.movement[index].T
+        measured(figure, result.widths, values, name, series=index, mode="markers")
     theory(figure, result.widths, result.predicted, "linearised network, ∝ m<sup>−1/2</sup>")
     return (figure,)

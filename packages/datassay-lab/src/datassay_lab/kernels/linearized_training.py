@@ -94,15 +94,15 @@ def linearized_training(
     parts = (slice(0, n_train), slice(n_train, None))
     squares = np.zeros((2, len(widths), len(looks)))
     kept: list[tuple[np.ndarray, np.ndarray]] = []
-    for place, width in enumerate(widths):
+    for index, width in enumerate(widths):
         eta = rate * (width if scaling == "mean field" else 1)
         for repeat in range(repeats):
             model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling=scaling)
             real = train_watched(model, x, y, rate=eta, looks=looks, n_train=n_train).outputs
             linear = _linear(*tangent_kernel(model, x), y[:n_train], eta, looks)
             for part, inputs in enumerate(parts):
-                squares[part, place] += ((real - linear)[:, inputs] ** 2).mean(axis=1) / repeats
-            progress("train networks", place * repeats + repeat + 1, len(widths) * repeats)
+                squares[part, index] += ((real - linear)[:, inputs] ** 2).mean(axis=1) / repeats
+            progress("train networks", index * repeats + repeat + 1, len(widths) * repeats)
         kept.append((real[:, shown], linear[:, shown]))
     first, last = kept[0], kept[-1]
     return LinearizedTraining(
@@ -117,8 +117,8 @@ def linearized_training(
 def linearized_training_plots(result: LinearizedTraining) -> tuple[Plot, ...]:
     """Outputs over time of a narrow and a wide network, and the largest gap against width."""
     gap = axes("width m", "largest gap / size of targets", log="xy")
-    for place, name in enumerate(("inputs trained on", "other inputs")):
-        measured(gap, result.widths, result.largest[place], name, series=place, mode="markers")
+    for index, name in enumerate(("inputs trained on", "other inputs")):
+        measured(gap, result.widths, result.largest[index], name, series=index, mode="markers")
     line = (result.widths / result.widths[0]) ** -0.5
     level = np.exp(np.mean(np.log(result.largest[0] / line)))
     theory(gap, result.widths, level * line, "slope −1/2, level fitted")
@@ -133,15 +133,15 @@ def linearized_training_plots(result: LinearizedTraining) -> tuple[Plot, ...]:
 def _over_time(result: LinearizedTraining, which: int, title: str) -> Plot:
     figure = axes("gradient steps", "outputs of one network", log="x")
     width, names = result.widths[-which], ("trained on", "trained on", "not trained on")
-    for place, name in enumerate(names):
-        later = slice(1, None)  # step 0 has no place on a logarithmic axis
+    for index, name in enumerate(names):
+        later = slice(1, None)  # step 0 has no position on a logarithmic axis
         measured(
-            figure, result.steps[later], result.real[which, later, place],
-            f"input {place + 1}, {name}", series=place, mode="lines",
+            figure, result.steps[later], result.real[which, later, index],
+            f"input {index + 1}, {name}", series=index, mode="lines",
         )  # fmt: skip
         theory(
-            figure, result.steps[later], result.linear[which, later, place],
-            "linearised at w<sub>0</sub>" if place == len(names) - 1 else "",
+            figure, result.steps[later], result.linear[which, later, index],
+            "linearised at w<sub>0</sub>" if index == len(names) - 1 else "",
         )  # fmt: skip
     text = f"Three outputs over training at width {width:g}, full, and linearised, dashed"
     return Plot(f"{title} (m = {width:g})", figure, text)

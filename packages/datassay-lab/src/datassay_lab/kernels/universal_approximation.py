@@ -88,8 +88,8 @@ def universal_approximation(
     errors = np.zeros((2, len(spans), len(units)))
     done, all_fits = 0, len(spans) * len(units) * repeats
     for _ in range(repeats):
-        directions, places = _draw(n_inputs, units[-1], rng)
-        offset = (directions * places).sum(axis=1)
+        directions, positions = _draw(n_inputs, units[-1], rng)
+        offset = (directions * positions).sum(axis=1)
         for b, u in np.ndindex(errors.shape[1:]):
             chosen = slice(0, units[u])
             z = (points @ directions[chosen].T - offset[chosen]) / spans[b]
@@ -108,9 +108,9 @@ def universal_approximation(
 def universal_approximation_plots(result: UniversalApproximation) -> Figures:
     """Errors against the number of units, and how many units a bump needs."""
     error = axes("hidden units N", "largest error over the cube", log="xy")
-    for place, width in enumerate(result.widths):
+    for index, width in enumerate(result.widths):
         measured(
-            error, result.units, result.largest[place], f"bump of width {width:g}", series=place
+            error, result.units, result.largest[index], f"bump of width {width:g}", series=index
         )
     line = result.largest[-1, 0] * (result.units / result.units[0]) ** -0.5
     theory(error, result.units, line, "slope −1/2")

@@ -108,10 +108,10 @@ def network_dictionary(
     import pysindy as ps
 
     errors, right, laws, fits, slices = [], [], [], [], []
-    for place, (simulate, truth, order) in enumerate(SYSTEMS.values()):
+    for index, (simulate, truth, order) in enumerate(SYSTEMS.values()):
         solution = simulate()
         field = solution.values[..., 0]
-        drawn = np.random.default_rng([seed, place]).normal(size=field.shape)
+        drawn = np.random.default_rng([seed, index]).normal(size=field.shape)
         data = field + noise * field.std() * drawn
         network = _surrogate(solution, data, width, iterations, seed)
         jets = (_network_jet(network, solution), _difference_jet(ps, solution, data))
@@ -122,7 +122,7 @@ def network_dictionary(
             errors.append(error)
             right.append(exactly)
             laws.append(text)
-        progress("systems", place + 1, len(SYSTEMS))
+        progress("systems", index + 1, len(SYSTEMS))
     known = wave()
     k, values = np.fft.fftfreq(64, 1 / 64)[:, None], known.values[..., 0]
     exact = np.real(np.fft.ifft(-(k**2) * np.fft.fft(values, axis=0), axis=0))[:, len(known.t) // 2]
@@ -169,7 +169,7 @@ def _places(solution: Solution) -> tuple[Float[Tensor, "s 2"], Float[np.ndarray,
 def _surrogate(
     solution: Solution, data: np.ndarray, width: int, iterations: int, seed: int
 ) -> nn.Module:
-    places, _ = _places(solution)
+    positions, _ = _places(solution)
     values = torch.tensor(data.reshape(-1, 1))
     with seeded(seed):
         first = nn.Linear(2, width)
@@ -177,7 +177,7 @@ def _surrogate(
         network = nn.Sequential(first, *rest).double()
     with torch.no_grad():
         first.weight *= FIRST_LAYER_SCALE
-    fit_by_lbfgs(network, places, values, iterations)
+    fit_by_lbfgs(network, positions, values, iterations)
     return network
 
 
@@ -188,7 +188,7 @@ def _network_jet(network: nn.Module, solution: Solution) -> dict[str, np.ndarray
     def value(x: Tensor, t: Tensor) -> Tensor:
         return network(torch.stack([x, t]))[0]
 
-    places, half = _places(solution)
+    positions, half = _places(solution)
     functions, scales = {"u": value}, {"u": 1.0}
     for name, before, axis in (
         ("x", "u", 0), ("xx", "x", 0), ("xxx", "xx", 0), ("t", "u", 1), ("tt", "t", 1)
@@ -197,7 +197,7 @@ def _network_jet(network: nn.Module, solution: Solution) -> dict[str, np.ndarray
         scales[name] = scales[before] / half[axis]
     shape = (len(solution.x), len(solution.t))
     return {
-        name: scales[name] * vmap(function)(*places.T).detach().numpy().reshape(shape)
+        name: scales[name] * vmap(function)(*positions.T).detach().numpy().reshape(shape)
         for name, function in functions.items()
     }
 

@@ -104,9 +104,9 @@ def pde_discovery(
         has all products of {1, u, u²} and {1, u_x, …, u_xxxx}. The weak form is not in Rudy et
         al., who fit local polynomials to noisy data.
     """
-    place = data_folder(folder)
+    position = data_folder(folder)
     solutions = [
-        law.simulate() if place is None else _stored(place, *file)
+        law.simulate() if position is None else _stored(position, *file)
         for law, file in zip(LAWS, FILES, strict=True)
     ]
     levels = (0.0, noise)
@@ -119,7 +119,7 @@ def pde_discovery(
             progress("laws", len(discovered), 4 * len(LAWS))
     shape = (len(LAWS), len(FORMS), len(levels))
     return PdeDiscovery(
-        data="our simulation" if place is None else "Rudy et al. (2017)",
+        data="our simulation" if position is None else "Rudy et al. (2017)",
         equations=tuple(law.name for law in LAWS),
         forms=FORMS,
         noise=np.array(levels),
@@ -137,8 +137,8 @@ def pde_discovery_plots(result: PdeDiscovery) -> tuple[Plot, ...]:
     """Errors beside S2's table, and the data."""
     bars = error_bars(
         result.equations,
-        {form: (result.error[:, place], result.right[:, place])
-         for place, form in enumerate(result.forms)},
+        {form: (result.error[:, index], result.right[:, index])
+         for index, form in enumerate(result.forms)},
         result.published, float(result.noise[1]),
     )  # fmt: skip
     text = "Mean coefficient errors of both forms beside those of S2's table, per equation"
@@ -159,21 +159,21 @@ def data_folder(folder: str) -> Path | None:
     """Where the files of Rudy et al. lie."""
     # folder: named by the user, or "".
     named = bool(folder)
-    place = Path(folder) if named else Path(os.environ.get("DATASSAY_DATA", "")) / "pde_find"
-    missing = [name for name, *_ in FILES if not (place / name).is_file()]
+    position = Path(folder) if named else Path(os.environ.get("DATASSAY_DATA", "")) / "pde_find"
+    missing = [name for name, *_ in FILES if not (position / name).is_file()]
     refuse_if(
         named and missing,
         f"folder must hold {', '.join(name for name, *_ in FILES)}; got {folder!r}, which "
         f"lacks {', '.join(missing)}.",
     )
-    return None if missing else place
+    return None if missing else position
 
 
-def _stored(place: Path, file: str, field: str, times: str) -> Solution:
+def _stored(path: Path, file: str, field: str, times: str) -> Solution:
     from scipy.io import loadmat
 
     # A .mat file holds plain arrays: reading it runs no code of the file.
-    stored = loadmat(str(place / file), variable_names=[field, "x", times])
+    stored = loadmat(str(path / file), variable_names=[field, "x", times])
     values = np.real(stored[field]).astype(float)
     return Solution(stored["x"].ravel(), stored[times].ravel(), values[..., None])
 

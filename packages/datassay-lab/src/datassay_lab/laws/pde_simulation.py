@@ -122,10 +122,10 @@ def navier_stokes(*, n: int = 64, m: int = 101, reynolds: float = 100.0) -> Solu
         slopes = (np.fft.ifft2(1j * axis * hat).real for axis in (first, second))
         return -kept * np.fft.fft2(u * next(slopes) + v * next(slopes))
 
-    places = tuple(np.meshgrid(x, x, indexing="ij"))
+    positions = tuple(np.meshgrid(x, x, indexing="ij"))
     vortices = [  # periodic, and near 0 exp(−d²/2)
-        strength * np.exp(sum(np.cos(x - c) - 1 for x, c in zip(places, at, strict=True)))
-        for at, strength in VORTICES
+        strength * np.exp(sum(np.cos(x - c) - 1 for x, c in zip(positions, index, strict=True)))
+        for index, strength in VORTICES
     ]
     start = np.sum(vortices, 0)
     t = np.linspace(0, 10, m)
@@ -146,7 +146,7 @@ def periodic_grid(
     low: float, period: float, n: int
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Places of a periodic grid and their wave numbers."""
-    # period: length; low + period is the first place again.
+    # period: length; low + period is the first position again.
     return low + period * np.arange(n) / n, 2 * np.pi * np.fft.fftfreq(n, period / n)
 
 

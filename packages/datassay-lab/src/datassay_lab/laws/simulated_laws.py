@@ -140,8 +140,8 @@ def simulated_laws_plots(result: SimulatedLaws) -> Figures:
     ours = {"weak form": (result.error, result.right)}
     bars = error_bars(result.equations, ours, result.published, float(result.noise[1]))
     rows = []
-    for place, (text, right) in enumerate(zip(result.laws, result.right.ravel(), strict=True)):
-        case = f"{result.equations[place // 2]}, {100 * result.noise[place % 2]:g} %"
+    for index, (text, right) in enumerate(zip(result.laws, result.right.ravel(), strict=True)):
+        case = f"{result.equations[index // 2]}, {100 * result.noise[index % 2]:g} %"
         rows += [("" if i else case, line, bool(right)) for i, line in enumerate(text.split("; "))]
     ends = 2 * ("x down, t right",) + 2 * ("x and y, at the end",)
     titles = [f"{name}: {end}" for name, end in zip(result.equations, ends, strict=True)]

@@ -166,14 +166,14 @@ def discovered_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> Disc
     # Source: errors as in Rudy et al. (2017), table 1: mean and standard deviation over the
     # coefficients of |found − true| / |true|.
     errors, right, lines = [], True, []
-    for place, truth in enumerate(law.truth):
-        coefficients = sparsest(dictionary.terms, dictionary.target[:, place], weight)
+    for index, truth in enumerate(law.truth):
+        coefficients = sparsest(dictionary.terms, dictionary.target[:, index], weight)
         pairs = zip(dictionary.names, coefficients, strict=True)
         kept = {name: float(value) for name, value in pairs if value}
         errors += [100 * abs(kept.get(name, 0) / value - 1) for name, value in truth.items()]
         right = right and set(kept) == set(truth)
         written = {readable(name, law.letters): value for name, value in kept.items()}
-        lines.append(law_text(f"{law.letters[place]}_t", written))
+        lines.append(law_text(f"{law.letters[index]}_t", written))
     return DiscoveredLaw(float(np.mean(errors)), float(np.std(errors)), right, "; ".join(lines))
 
 
@@ -189,8 +189,10 @@ def readable(name: str, letters: str = "uvw") -> str:
 def law_text(left: str, terms: Mapping[str, float]) -> str:
     """A law in mathematical notation."""
     # terms: coefficient by term, none 0.
-    said = [f"{'−' if value < 0 else '+'} {abs(value):.4g} {name}" for name, value in terms.items()]
-    return f"{left} = " + (" ".join(said).removeprefix("+ ") or "0")
+    predicted = [
+        f"{'−' if value < 0 else '+'} {abs(value):.4g} {name}" for name, value in terms.items()
+    ]
+    return f"{left} = " + (" ".join(predicted).removeprefix("+ ") or "0")
 
 
 def _with_potential(law: KnownLaw, solution: Solution) -> np.ndarray:
@@ -205,9 +207,9 @@ def _dictionary(law: KnownLaw, library: Any, terms: np.ndarray, target: np.ndarr
     fields = list(FIELDS)[: len(law.letters)]
     names = library.get_feature_names(fields)
     known = [f"{field}_" for field in fields[n_fields:]]
-    kept = [place for place, name in enumerate(names) if not any(k in name for k in known)]
+    kept = [index for index, name in enumerate(names) if not any(k in name for k in known)]
     return Dictionary(
-        tuple(names[place] for place in kept), terms[:, kept], target[:, :n_fields]
+        tuple(names[position] for position in kept), terms[:, kept], target[:, :n_fields]
     )  # fmt: skip
 
 
@@ -227,12 +229,12 @@ def error_bars(
     # second column, as a share.
     figure = axes("", "mean error of the coefficients, %", log="y", height=400)
     columns = np.arange(2 * len(equations))
-    for place, (kind, (errors, right)) in enumerate(ours.items()):
+    for index, (kind, (errors, right)) in enumerate(ours.items()):
         good = right.ravel()
         figure.add_scatter(
-            x=columns + 0.16 * (place - (len(ours) - 1) / 2), y=errors.ravel(), name=kind,
+            x=columns + 0.16 * (index - (len(ours) - 1) / 2), y=errors.ravel(), name=kind,
             mode="markers", hovertemplate="%{y:.3g} %<extra>" + kind + "</extra>",
-            marker={"color": COLOURS[place], "size": 11, "line": {"width": 2},
+            marker={"color": COLOURS[index], "size": 11, "line": {"width": 2},
                     "symbol": np.where(good, "circle", "x-thin-open").tolist()},
         )  # fmt: skip
     for column, value in enumerate(published.ravel()):

@@ -101,14 +101,14 @@ def eigenmodes_plots(result: Eigenmodes) -> Figures:
     over = axes("time τ = η · steps", "share of the mode's error left", log="x")
     shown = np.geomspace(1, len(result.eigenvalues), SHOWN).round().astype(int) - 1
     later = result.times > 0
-    for place, mode in enumerate(np.unique(shown)):
+    for index, mode in enumerate(np.unique(shown)):
         name = f"λ<sub>{mode + 1}</sub> = {result.eigenvalues[mode]:.2g}"
         measured(
             over,
             result.times[later],
             result.shares[later, mode],
             name,
-            series=place,
+            series=index,
             mode="markers",
         )
         law = result.predicted[later, mode]

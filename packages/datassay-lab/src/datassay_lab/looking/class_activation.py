@@ -16,7 +16,7 @@ from datassay_lab.curves import Figures, axes, measured, pictures, theory, title
 from datassay_lab.fits import digit_images, trained
 
 DIGIT = 8  # pixels
-CELL = 2  # pixels a side that one place of the map covers
+CELL = 2  # pixels a side that one position of the map covers
 TESTED, SHOWN = 300, 4
 PLACES = 3  # where each training digit is put
 CLASSES = 10
@@ -33,7 +33,7 @@ class ClassActivation:
     identity_error: float  # largest |mean of the map − (logit − bias)|
     accuracy: float  # on the test images, 0 to 1
     images: Float[np.ndarray, "s H H"]  # some canvases
-    maps: Float[np.ndarray, "s H H"]  # their maps, logit per place, enlarged to the canvas
+    maps: Float[np.ndarray, "s H H"]  # their maps, logit per position, enlarged to the canvas
     classes: Int[np.ndarray, " s"]  # as predicted
 
     @property

@@ -87,12 +87,12 @@ def first_filters(
     build = partial(_network, width, start)
     twice = np.concatenate([images, images[:, :, ::-1]])
     models = []
-    for place, (x, y) in enumerate((
+    for index, (x, y) in enumerate((
         (shown, labels),
         (scattered, labels),
         (twice, np.tile(labels, 2)),
     )):
-        report = part_of(progress, "train", place * steps, 3 * steps)
+        report = part_of(progress, "train", index * steps, 3 * steps)
         keep = np.arange(len(y)) % len(labels) < len(labels) - TESTED
         recipe = Recipe("sgd", lr=0.2, steps=steps)
         models.append(trained(build, x[keep], y[keep], recipe, seed=seed, progress=report))

@@ -150,10 +150,10 @@ def out_of_distribution_plots(result: OutOfDistribution) -> tuple[Plot, ...]:
     theory(sure, result.distances, level, "digits not trained on", colour="#8a94a0")
     sure.update_yaxes(range=[0, 1.05])
     shape = axes("ln(r<sub>2</sub> / r<sub>1</sub>), two nearest neighbours", "−ln(1 − share)")
-    for place, name in enumerate(("digits", "pixels shuffled")):
-        x, y = result.log_ratio[place], result.log_left[place]
-        measured(shape, x, y, name, series=place, mode="markers")
-        slope = result.dimensions[place]
+    for index, name in enumerate(("digits", "pixels shuffled")):
+        x, y = result.log_ratio[index], result.log_left[index]
+        measured(shape, x, y, name, series=index, mode="markers")
+        slope = result.dimensions[index]
         ends = np.array([0, x[-1]])
         theory(shape, ends, slope * ends, f"slope {slope:.1f}")
     shape.update_traces(marker_size=3, selector={"mode": "markers"})

@@ -71,18 +71,18 @@ def texture_shape(
 
     Cost: 4 · steps · 64 · 2 million multiplications; about 10 seconds.
     Source: S2 class 5, "Or texture?"; Geirhos et al. (2019); small patches: Brendel and Bethge
-    (2019). Deviates: synthetic shapes and stripes in place of ImageNet and style transfer.
+    (2019). Deviates: synthetic shapes and stripes instead of ImageNet and style transfer.
     """
     rng = np.random.default_rng(seed)
     kinds = ("agreeing", "agreeing", "agreeing", remedy)
     builds = (_network, _patches, _dense_head, _network)
     conflict, shapes, textures = _images(rng, CONFLICTS, "conflict")
     rows, right = [], []
-    for place, (kind, build) in enumerate(zip(kinds, builds, strict=True)):
+    for index, (kind, build) in enumerate(zip(kinds, builds, strict=True)):
         x, labels, _ = _images(rng, n_train, kind)
-        report = part_of(progress, "train", place * steps, len(kinds) * steps)
+        report = part_of(progress, "train", index * steps, len(kinds) * steps)
         recipe = Recipe(lr=5e-3, steps=steps)
-        model = trained(build, x, labels, recipe, seed=seed + place, progress=report)
+        model = trained(build, x, labels, recipe, seed=seed + index, progress=report)
         answers = outputs(model, conflict).argmax(axis=1)
         rows.append([(answers == shapes).mean(), (answers == textures).mean()])
         fresh, truth, _ = _images(rng, CONFLICTS, kind)
@@ -101,15 +101,15 @@ def texture_shape(
 def texture_shape_plots(result: TextureShape) -> Figures:
     """Answers on cue conflicts by training, and some images."""
     figure = axes("", "share of answers on cue conflicts")
-    places = np.arange(len(result.networks))
+    positions = np.arange(len(result.networks))
     for name, share, colour in (
         ("texture's class", result.texture, VERMILION),
         ("shape's class", result.shape, BLUE),
     ):
-        figure.add_bar(x=places, y=share, name=name, marker_color=colour)
-    theory(figure, [-0.5, len(places) - 0.5], [0.25, 0.25], "chance")
+        figure.add_bar(x=positions, y=share, name=name, marker_color=colour)
+    theory(figure, [-0.5, len(positions) - 0.5], [0.25, 0.25], "chance")
     labels = [name.replace(", ", ",<br>") for name in result.networks]
-    figure.update_xaxes(tickvals=places, ticktext=labels, range=[-0.5, len(places) - 0.5])
+    figure.update_xaxes(tickvals=positions, ticktext=labels, range=[-0.5, len(positions) - 0.5])
     figure.update_layout(bargap=0.4)
     shown = pictures(result.images, result.titles, columns=4, side=150)
     return figure, shown

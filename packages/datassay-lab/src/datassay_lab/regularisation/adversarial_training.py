@@ -106,13 +106,13 @@ def adversarial_training_plots(result: AdversarialTraining) -> Figures:
     """Accuracy under attack of both, and the price."""
     unit = axes("ε of the attack, pixel units", "held-out accuracy, linear unit")
     network = axes("ε of the attack, pixel units", "held-out accuracy, network")
-    for place, size in enumerate(result.trained):
+    for index, size in enumerate(result.trained):
         name = f"trained with ε = {size:g}"
-        measured(unit, result.attacks, result.linear_accuracy[place], name, series=place,
+        measured(unit, result.attacks, result.linear_accuracy[index], name, series=index,
                  mode="markers")  # fmt: skip
-        said = "share with y f > ε‖w‖₁" if place == 0 else ""
-        theory(unit, result.attacks, result.linear_predicted[place], said, colour=COLOURS[place])
-        measured(network, result.attacks, result.network_accuracy[place], name, series=place)
+        message = "share with y f > ε‖w‖₁" if index == 0 else ""
+        theory(unit, result.attacks, result.linear_predicted[index], message, colour=COLOURS[index])
+        measured(network, result.attacks, result.network_accuracy[index], name, series=index)
     price = axes("ε in training, pixel units", "held-out accuracy without attack")
     measured(price, result.trained, result.network_accuracy[:, 0], "network")
     measured(price, result.trained, result.linear_accuracy[:, 0], "linear unit", series=1)

@@ -116,10 +116,10 @@ def dropout(
 def dropout_plots(result: Dropout) -> Figures:
     """Ensemble against scaled network, for one layer and the deepest, and linear regression."""
     both = axes("probability by the scaled network", "geometric mean over all masks")
-    for place in sorted({0, len(result.depths) - 1}, reverse=True):
-        name = f"{result.depths[place]:g} hidden, {result.masks[place]:,.0f} masks"
-        measured(both, result.scaled[place], result.ensemble[place], name,
-                 series=place, mode="markers")  # fmt: skip
+    for position in sorted({0, len(result.depths) - 1}, reverse=True):
+        name = f"{result.depths[position]:g} hidden, {result.masks[position]:,.0f} masks"
+        measured(both, result.scaled[position], result.ensemble[position], name,
+                 series=position, mode="markers")  # fmt: skip
     theory(both, [0, 1], [0, 1], "equal: exact for one hidden layer")
     deeper = axes("hidden layers with dropout", "largest difference of a probability", log="y")
     measured(deeper, result.depths, result.geometric, "from the geometric mean")
@@ -127,9 +127,9 @@ def dropout_plots(result: Dropout) -> Figures:
     theory(deeper, [1, result.depths[-1]], [1e-15, 1e-15], "rounding: exact for one layer")
     deeper.update_xaxes(dtick=1)
     shrunk = axes("weight of the linear regression", "weight over weight without dropout")
-    places = np.arange(1.0, 1 + len(result.shrinking))
-    measured(shrunk, places, result.shrinking, "mean over all masks", mode="markers")
-    theory(shrunk, places, result.ridge_shrinking, "ridge with (1 − p)/p · diag(XᵀX)")
+    positions = np.arange(1.0, 1 + len(result.shrinking))
+    measured(shrunk, positions, result.shrinking, "mean over all masks", mode="markers")
+    theory(shrunk, positions, result.ridge_shrinking, "ridge with (1 − p)/p · diag(XᵀX)")
     return both, deeper, shrunk
 
 

@@ -78,14 +78,14 @@ def weight_decay(
 def weight_decay_plots(result: WeightDecay) -> Figures:
     """Shrinking against the eigenvalue, one line per penalty."""
     figure = axes("eigenvalue λ of the Hessian", "share of the minimum left, q·w̃ / q·w*", log="x")
-    for place, alpha in enumerate(result.alphas):
+    for index, alpha in enumerate(result.alphas):
         measured(
-            figure, result.eigenvalues, result.shrinking[place], f"α = {alpha:g}, descent",
-            series=place, mode="markers",
+            figure, result.eigenvalues, result.shrinking[index], f"α = {alpha:g}, descent",
+            series=index, mode="markers",
         )  # fmt: skip
         theory(
-            figure, result.eigenvalues, result.predicted[place],
-            "λ / (λ + α)" if place == 0 else "",
+            figure, result.eigenvalues, result.predicted[index],
+            "λ / (λ + α)" if index == 0 else "",
         )  # fmt: skip
     return (figure,)
 

@@ -27,7 +27,7 @@ class FlatMinima:
     """Sharpness where SGD ends, by batch size, at one learning rate and number of updates."""
 
     batch_sizes: Float[np.ndarray, " b"]  # increasing; the last is the whole training set
-    trace: Float[np.ndarray, "b s"]  # of the Hessian of the training loss, one a seed
+    trace: Float[np.ndarray, "b s"]  # of the Hessian of the training loss, one per seed
     top: Float[np.ndarray, "b s"]  # its largest eigenvalue
     loss: Float[np.ndarray, "b s"]  # training loss, ½ squared error
     accuracy: Float[np.ndarray, "b s"]  # on held-out samples with clean labels
@@ -114,13 +114,13 @@ def flat_minima_plots(result: FlatMinima) -> tuple[Plot, ...]:
         ("accuracy", "held-out accuracy", result.accuracy, "What it does for new samples"),
     ):
         figure = axes("batch size", unit, log="x")
-        for place, row in enumerate(values.T):
-            said = "one seed each" if place == 0 else ""
-            measured(figure, result.batch_sizes, row, said, series=7, mode="lines")
+        for index, row in enumerate(values.T):
+            message = "one seed each" if index == 0 else ""
+            measured(figure, result.batch_sizes, row, message, series=7, mode="lines")
         measured(figure, result.batch_sizes, values.mean(1), "mean of the seeds",
                  spread=values.std(1))  # fmt: skip
         theory(figure, ends, np.full(2, values[-1].mean()), "full batch")
-        text = f"The {name} at the end of training against batch size, one line a seed"
+        text = f"The {name} at the end of training against batch size, one line per seed"
         plots.append(Plot(title, figure, text))
     return tuple(plots)
 

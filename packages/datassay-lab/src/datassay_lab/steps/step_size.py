@@ -132,11 +132,11 @@ def schedules(
 def step_size_plots(result: StepSize) -> Figures:
     """Loss under the schedules, and floors by step size."""
     way = axes("step t", "excess loss, mean of the runs", log="xy", height=420)
-    for place, name in enumerate(result.schedules):
-        measured(way, result.steps, result.loss[place], name, series=place, mode="lines")
-    for place in range(len(result.schedules)):
-        last = place == len(result.schedules) - 1
-        theory(way, result.steps, result.expected[place], "expected" if last else "")
+    for index, name in enumerate(result.schedules):
+        measured(way, result.steps, result.loss[index], name, series=index, mode="lines")
+    for index in range(len(result.schedules)):
+        last = index == len(result.schedules) - 1
+        theory(way, result.steps, result.expected[index], "expected" if last else "")
     floor = axes("step size over the edge 2/λ₁", "floor of the excess loss", log="xy")
     measured(floor, result.shares, result.floors, "constant steps", mode="markers")
     theory(floor, result.shares, result.predicted, "(ε/2) Σ σ²/(2 − ελ)")

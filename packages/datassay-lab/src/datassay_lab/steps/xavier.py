@@ -96,7 +96,7 @@ def xavier(
 
 def xavier_plots(result: Xavier) -> tuple[Plot, ...]:
     """One figure per activation: mean square by layer, one line per gain."""
-    said = {
+    reported = {
         "linear": "Linear units keep their signal with gain 1",
         "relu": "ReLU loses half at every layer and needs gain √2",
         "tanh": "tanh fades up to gain 1 and saturates above",
@@ -110,7 +110,7 @@ def xavier_plots(result: Xavier) -> tuple[Plot, ...]:
             theory(figure, result.layers, result.predicted[a, g], "theory" if g == 0 else "",
                    colour=COLOURS[g])  # fmt: skip
         text = f"Mean square by layer of {name} networks, one line for each gain"
-        plots.append(Plot(said[name], figure, text))
+        plots.append(Plot(reported[name], figure, text))
     return tuple(plots)
 
 

@@ -92,14 +92,14 @@ def invariant_loss(
     scale_slope = float((np.abs(along) / (sizes * lengths)).max())
     progress("slopes", 1, 1 + len(rates))
     drift = []
-    for place, rate in enumerate(rates):
+    for index, rate in enumerate(rates):
         w1, w2 = first.copy(), second.copy()
         for _ in range(round(time / rate)):
             g1, g2 = _relu_gradients(w1, w2, inputs, target)
             w1, w2 = w1 - rate * g1, w2 - rate * g2
         before = np.square(first).sum(axis=1) - second**2
         drift.append(float(np.abs(np.square(w1).sum(axis=1) - w2**2 - before).max()))
-        progress("descend", place + 2, 1 + len(rates))
+        progress("descend", index + 2, 1 + len(rates))
     steps = np.array(rates, float)
     return InvariantLoss(
         np.array(angles, float), np.array(slopes), scale_slope, steps, np.array(drift),

@@ -92,15 +92,15 @@ def shift_averaging_plots(result: ShiftAveraging) -> Figures:
     """The transfer by frequency, and the signal before and after."""
     figure = axes("frequency k, radians per unit", "transfer / 2a")
     fine = np.linspace(result.frequencies[0], result.frequencies[-1], 300)
-    for place, a in enumerate(result.half_widths):
+    for index, a in enumerate(result.half_widths):
         measured(
-            figure, result.frequencies, result.transfer[place] / (2 * a), f"a = {a:g}",
-            series=place, mode="markers",
+            figure, result.frequencies, result.transfer[index] / (2 * a), f"a = {a:g}",
+            series=index, mode="markers",
         )  # fmt: skip
-        name = "sinc(ka/π)" if place == 0 else ""
+        name = "sinc(ka/π)" if index == 0 else ""
         theory(figure, fine, np.sinc(fine * a / np.pi), name)
     line = axes("w", "f, and its mean over [−a, a]")
     measured(line, result.w, result.signal, "f", series=7, mode="lines")
-    for place, a in enumerate(result.half_widths):
-        measured(line, result.w, result.averaged[place], f"a = {a:g}", series=place, mode="lines")
+    for index, a in enumerate(result.half_widths):
+        measured(line, result.w, result.averaged[index], f"a = {a:g}", series=index, mode="lines")
     return figure, line

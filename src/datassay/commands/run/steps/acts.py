@@ -1,4 +1,4 @@
-"""The table of acts of a run: what could be done with these samples, each measured on others."""
+"""The table of actions of a run: what could be done with these samples, each measured on others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CURVE_MODELS = 3
 
 
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
-    """What each act gains on held-out samples; None where the budget pays for no comparison."""
+    """What each action gains on held-out samples; None where the budget pays for no comparison."""
     train, val = context.train, context.val
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
@@ -59,7 +59,7 @@ def _of_whole(row: ActionGain, of_all: float, suspects: int) -> ActionGain:
 
 
 def _is_judged(part: Part) -> bool:
-    """Whether predictions of the held-out samples can be told apart, and learnt at all."""
+    """Whether predictions of the held-out samples can be distinguished, and learnt at all."""
     held_out, train = part.held_out, part.train
     varied = train.is_classification or bool((held_out.y != held_out.y[:1]).any())
     return len(held_out) > 1 and varied and len(np.unique(train.y, axis=0)) > 1
@@ -74,8 +74,8 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
     kind = known[0].kind if known else settings.label_noise
 
     def judge(sub: Linearization, some: SampleSet) -> tuple[LabelIssues, float]:
-        found = issues_of(sub, some, replace(settings, label_noise=kind), context.progress)
-        return found, _penalty(sub, found)
+        result = issues_of(sub, some, replace(settings, label_noise=kind), context.progress)
+        return result, _penalty(sub, result)
 
     def learner(some: SampleSet, part: int) -> Learner:
         return learner_of(some, settings, plan.seeds, part)
@@ -93,7 +93,7 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
 
 
 def _penalty(lin: Linearization, issues: LabelIssues) -> float:
-    """Of the ridge fit that judged the labels; the user's model has none, then another fit's."""
+    """Of the ridge fit of the label scores; the user's model has none, then another fit's."""
     return label_issues(lin).ridge if isnan(issues.ridge) else issues.ridge
 
 

@@ -27,7 +27,8 @@ from datassay.results import result
 from datassay.score.label_issues import LabelIssues
 from datassay.train.folds import judging
 
-# One gain is asked about, not the best of many: fewer samples will do than a table of acts needs.
+# One gain is asked about, not the best of many: fewer samples will do than a table of actions
+# needs.
 FEWEST = 40
 LEFT_OUT = (
     f"retraining is switched off, is beyond --budget, or there are fewer than {FEWEST} samples"
@@ -57,8 +58,8 @@ def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
     run, log = finished_run(folder), read_changelog(Path(data).expanduser())
     if log is None:
         raise DataError(
-            f"data must be what datassay apply made, to be set beside a run before; {data} has no "
-            "changelog.json. Give the folder that apply wrote."
+            f"data must be what datassay apply made, to be compared with a run before; {data} has "
+            "no changelog.json. Give the folder that apply wrote."
         )
     if log.digest != run.digest:
         raise DataError(
@@ -73,16 +74,17 @@ def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
     return Earlier(run, log, *sets_of(run, encode=encode))
 
 
-def inputs_like(earlier: Earlier, asked: DataInputs) -> DataInputs:
+def inputs_like(earlier: Earlier, wanted: DataInputs) -> DataInputs:
     """How the samples are read: as the run before read its own, unless options say otherwise."""
     theirs = earlier.run.inputs
     assert theirs is not None
     unsaid = {
         field.name: getattr(theirs, field.name)
         for field in fields(DataInputs)
-        if getattr(asked, field.name) == field.default and field.name not in {"data", "data_option"}
+        if getattr(wanted, field.name) == field.default
+        and field.name not in {"data", "data_option"}
     }
-    return replace(asked, **unsaid | {"held_out": earlier.held_out, "val_fraction": 0.0})
+    return replace(wanted, **unsaid | {"held_out": earlier.held_out, "val_fraction": 0.0})
 
 
 def before_after(
@@ -104,7 +106,7 @@ def before_after(
     known = {name for part in parts for name in log.new_ids(part.samples.ids)}
     if new := sorted(now.keys() - known):
         raise DataError(
-            f"data must hold no samples that {run.folder} lacks, to be set beside it; it holds "
+            f"data must hold no samples that {run.folder} lacks, to be compared with it; it holds "
             f"{len(new):,}, the first {new[0][:80]}. Run without --before, or set both runs side "
             "by side with datassay report."
         )
@@ -137,11 +139,11 @@ def before_after(
 def _other_model(run: FinishedRun, settings: RunSettings) -> str:
     """What the run before took, where this run takes another model."""
     facts = run.summary.get("facts", {})
-    own, told = facts.get("Your model", ""), facts.get("Model", "")
+    own, reported = facts.get("Your model", ""), facts.get("Model", "")
     if settings.own is not None or own:
         now = "" if settings.own is None else type(settings.own).__name__
-        return "" if now and own.startswith(f"{now}:") else own.partition(":")[0] or told
-    return "" if told.startswith(f"{settings.model},") else told
+        return "" if now and own.startswith(f"{now}:") else own.partition(":")[0] or reported
+    return "" if reported.startswith(f"{settings.model},") else reported
 
 
 def _labels_now(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
@@ -167,7 +169,7 @@ def _corrected(samples: SampleSet, log: Changelog, now: Mapping[str, Any]) -> Co
         if samples.is_classification and label not in index:
             raise DataError(
                 f"labels must be classes of the run before; {name} has {label!r}, which is none. "
-                "Mend it by a decision, or run without --before."
+                "Correct it by a decision, or run without --before."
             )
         y[i] = index[label] if samples.is_classification else label
     return Corrected(samples, y, keep)

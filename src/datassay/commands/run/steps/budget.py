@@ -1,4 +1,4 @@
-"""How many networks a point, and which comparisons of acts, a budget of seconds pays for.
+"""How many networks per point, and which comparisons of actions, a budget of seconds pays for.
 
 What is paid for is counted at one nominal rate, so that the same options train the same networks
 on every machine, idle or busy; what `--plan` shows is measured here and decides nothing.
@@ -24,14 +24,15 @@ from datassay.train.folds import judging
 from datassay.train.recipe import BATCH, network_updates
 
 # Float32 operations a nominal second; shares of it that the removal curve's networks, those of the
-# acts, which train longer and fewer side by side, and convolutions of either are taken to reach;
+# actions, which train longer and fewer side by side, and convolutions of either are taken to reach;
 # and what an update of each is taken to cost however small the networks.
 RATE = 2 * NOMINAL_RATE
 CURVE_SHARE, ACT_SHARE, CONVOLUTION_SHARE = 0.3, 0.8, 0.09
 CURVE_UPDATE, ACT_UPDATE = 1.1e-3, 3e-4
 RANKINGS = 6
-# Without a validation part of the user's own, acts are judged on so many held-out samples, in up to
-# five fifths of the training samples. Of fewer than FEWEST samples intervals are ten points wide.
+# Without a validation part of the user's own, actions are judged on so many held-out samples, in up
+# to five fifths of the training samples. Of fewer than FEWEST samples intervals are ten points
+# wide.
 WANTED, FIFTHS, FEWEST = 1500, 5, 100
 BUDGET = "Retraining budget"
 
@@ -77,7 +78,7 @@ class Retraining:
 def retraining(
     work: ForwardWork, train: SampleSet, val: SampleSet | None, seeds: int
 ) -> Retraining:
-    """The cost of `seeds` networks a point."""
+    """The cost of `seeds` networks per point."""
     recipe, n_rest = task_recipe(train), judging(train, val, 1).rest.shape[1]
     batch = min(recipe.batch_size or len(train), len(train))
     # Every fraction; without known truth one more round judges the suspects.
@@ -92,18 +93,18 @@ def retraining(
 
 @dataclass(frozen=True, slots=True)
 class ActPlan:
-    """How the table of acts is measured within the budget."""
+    """How the table of actions is measured within the budget."""
 
     parts: int  # held-out parts: 1, or fifths of the training samples
-    seeds: int  # models an act in each part
+    seeds: int  # models per action in each part
     updates: int  # of one network
-    # Nominal seconds that one model an act and seed takes over all parts; None of the user's own
+    # Nominal seconds that one model an action and seed takes over all parts; None of the user's own
     # model, whose fits are not predicted.
     per_fit: float | None
 
     @property
     def networks(self) -> int:
-        """Of one act."""
+        """Of one action."""
         return self.seeds * self.parts
 
 
@@ -124,8 +125,8 @@ def act_plan(
         fewest: samples below which nothing is compared.
 
     Returns:
-        The most parts and seeds with which all acts are likely to be retrained; else one part and
-        two seeds, and acts are left out.
+        The most parts and seeds with which all actions are likely to be retrained; else one part
+        and two seeds, and actions are left out.
     """
     most = settings.curve_seeds
     if most < 2 or len(train) < fewest or not settings.budget > 0:
@@ -177,7 +178,7 @@ def budget_fact(
     if settings.own is not None:
         return {BUDGET: "left out: your model is retrained where --budget is above 0"}
     seconds = retraining(work, train, val, settings.curve_seeds).seconds
-    made = f"{seeds} of {settings.curve_seeds} networks a point" if seeds else "left out"
+    made = f"{seeds} of {settings.curve_seeds} networks per point" if seeds else "left out"
     return {
         BUDGET: f"{made}: all would take about {seconds:,.0f} s on two cores, more "
         f"than {settings.budget:g} s; --budget {1.01 * seconds:.0f} trains them"

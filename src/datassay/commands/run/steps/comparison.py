@@ -1,4 +1,4 @@
-"""Retraining real networks: what removal costs, and who won."""
+"""Retraining real networks: what removal costs, and the comparison with baselines."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class RetrainedNetworks:
 
     baselines: Baselines | None = None  # loss and margin of the networks trained on all samples
     curve: RemovalCurve | None = None  # what removing samples costs
-    contests: tuple[Contest, ...] = ()  # our rankings beside their rivals
-    networks: TrainedNetworks | None = None  # those trained on all samples, one a seed
+    contests: tuple[Contest, ...] = ()  # our rankings compared with their baselines
+    networks: TrainedNetworks | None = None  # those trained on all samples, one per seed
     facts: dict[str, str] = field(default_factory=dict)  # how the networks were trained
 
 
@@ -66,7 +66,7 @@ def retrain_and_compare(
     one, is retrained in the networks' place.
 
     Returns:
-        Losses and margins, the removal curve, and who won.
+        Losses and margins, the removal curve, and the comparison with baselines.
     """
     train, val, seed, progress = context.train, context.val, context.seed, context.progress
     results = context.results
@@ -78,21 +78,21 @@ def retrain_and_compare(
     trained = train_all(models, train, recipe, seed, progress, store)
     outputs = trained.outputs(train.x)
     losses = sample_losses(outputs, train, recipe)
-    rivals = baselines(
+    others = baselines(
         outputs.numpy(), losses.double().numpy(), train.y, train.ids,
         is_classification=train.is_classification,
     )  # fmt: skip
     scores = {
         "label issue score": issues.score,
         "information": info,
-        "final loss": rivals.loss,
-        "smallest margin": -rivals.margin,
+        "final loss": others.loss,
+        "smallest margin": -others.margin,
     }
     rankings = {
         LOWEST_FIRST: np.argsort(info, kind="stable"),
         HIGHEST_FIRST: np.argsort(-info, kind="stable"),
-        LOWEST_LOSS_FIRST: np.argsort(rivals.loss, kind="stable"),
-        LARGEST_MARGIN_FIRST: np.argsort(-rivals.margin, kind="stable"),
+        LOWEST_LOSS_FIRST: np.argsort(others.loss, kind="stable"),
+        LARGEST_MARGIN_FIRST: np.argsort(-others.margin, kind="stable"),
     }
     if issues.is_issue.any():
         rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
@@ -113,7 +113,7 @@ def retrain_and_compare(
         order = ("label issue score", "final loss", "smallest margin", "information")
         contests.append(detection_contest(wrong, {name: scores[name] for name in order}, seed))
     else:
-        contests += _suspects_contest(curve_of, context, rivals)
+        contests += _suspects_contest(curve_of, context, others)
     if adversarial is not None and adversarial.any() and not adversarial.all():
         order = ("information", "label issue score", "final loss", "smallest margin")
         of, what = {name: scores[name] for name in order}, "the adversarial samples"
@@ -121,7 +121,7 @@ def retrain_and_compare(
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
     updates = updates if own is None else f"{type(own).__name__}, fitted anew"
     facts = {"Retraining": updates + ("" if val is not None else f"; {FIFTHS}")}
-    return RetrainedNetworks(rivals, curve, tuple(contests), trained, facts)
+    return RetrainedNetworks(others, curve, tuple(contests), trained, facts)
 
 
 def _removal_contests(curve: RemovalCurve) -> list[Contest]:

@@ -73,8 +73,8 @@ def chosen_projection(
         taken, reached = None, quality.unprojected["information"]
         choice, what = f"none, {form.outputs} outputs", "unprojected scores reach"
     else:
-        place = quality.smallest(target)
-        taken = len(quality.projection) - 1 if place is None else place
+        position = quality.smallest(target)
+        taken = len(quality.projection) - 1 if position is None else position
         p, limit = int(quality.n_features[taken]), quality.projection[taken]
         reached = quality.correlation["information"].mean(1)[taken]
         choice = f"{p:,} features, at most {limit:,} a tensor, for {target:g} of information"
@@ -86,15 +86,15 @@ def chosen_projection(
     return ChosenProjection(settings, facts, warnings, quality)
 
 
-def _correlations(quality: ProjectionQuality, place: int | None) -> str:
+def _correlations(quality: ProjectionQuality, position: int | None) -> str:
     """Every score's correlation at one of the projections, or without any."""
     parts = []
     for score in SCORES:
-        if place is None:
+        if position is None:
             value = f"{quality.unprojected[score]:.3f}"
         else:
-            low, high = quality.low[score][place], quality.high[score][place]
-            value = f"{quality.correlation[score].mean(1)[place]:.3f} [{low:.3f}, {high:.3f}]"
+            low, high = quality.low[score][position], quality.high[score][position]
+            value = f"{quality.correlation[score].mean(1)[position]:.3f} [{low:.3f}, {high:.3f}]"
         parts.append(f"{score.replace('_', ' ')} {value}")
     return f"{', '.join(parts)}; on {quality.n_samples} samples"
 
@@ -112,7 +112,7 @@ def projection_step(
     parts = [*removal_steps(sizes), *judge_steps(sizes), *influence_steps(sizes)]
     collected, is_exact = collection_step(model, few, n + m, exact), form.projection is None
     draws = 0 if is_exact and not form.landmarks else DRAWS * len(N_FEATURES)
-    # Rows an output are decomposed anew each time; one row a sample costs its collection.
+    # Rows per output are decomposed anew each time; one row per sample costs its collection.
     scored = added(*(part.work for part in parts), times=1 + draws * (form.outputs == "joint"))
     collections = added(collected.work, times=1 + draws)
     return PlanStep(

@@ -149,15 +149,15 @@ def by_group(context: Context) -> dict[str, Any]:
     """
     lin, labels = context.lin, _group_labels(context.train)
     information, n = context.results["information"].information, len(lin)
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "groups": {by: aggregate(information, g, seed=context.seed) for by, g in labels.items()}
     }
     if context.options["smoothing"] not in SMOOTHINGS:
-        return found
+        return results
     settings: dict[str, Any] = context.chosen("smoothing", "sigma", *RUN)
     settings["progress"] = context.progress
     work = group_work(context.train, lin.form)
-    found["whole_groups"] = {
+    results["whole_groups"] = {
         by: group_information(lin, g, **settings)
         for by, g in labels.items()
         if work[by] <= MOST_GROUP_WORK
@@ -165,8 +165,8 @@ def by_group(context: Context) -> dict[str, Any]:
     m = n if lin.val_outputs is None else len(lin.val_outputs)
     if n >= FEWEST_FOR_PAIRS and pair_work(n, m, lin.form) <= MOST_GROUP_WORK:
         if len(pairs := nearest_pairs(lin)):
-            found["pairs"] = pair_information(lin, pairs, alone=information, **settings)
-    return found
+            results["pairs"] = pair_information(lin, pairs, alone=information, **settings)
+    return results
 
 
 def group_work(train: SampleSet, form: Form) -> dict[str, float]:
@@ -205,6 +205,6 @@ def score_facts(issues: LabelIssues, influence: SampleInfluence | None) -> dict[
         facts["Influence"] = (
             f"mean {influence.total_mean:.3g}, variance {influence.total_variance:.3g}"
             f"{f' ± {error:.1g}' if error else ''} over pairs of samples, "
-            f"{influence.n_partners:,} partners a sample"
+            f"{influence.n_partners:,} partners per sample"
         )
     return facts

@@ -1,4 +1,4 @@
-"""Settings before any work: what is refused, and which network stands beside the user's model."""
+"""Settings before any work: what is refused, and which network stands with the user's model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
     """Refuse, before any work is done, what can be judged by the number of samples."""
     s = settings
     at_least("curve_seeds", s.curve_seeds, 0, remedy="0 retrains nothing.")
-    rule = f"be at most {MOST_NETWORKS:,} networks a point"
+    rule = f"be at most {MOST_NETWORKS:,} networks per point"
     require(s.curve_seeds <= MOST_NETWORKS, "curve_seeds", rule, f"{s.curve_seeds:,}")
     at_least("budget", s.budget, 0, why=" seconds, or inf")
     if s.check:

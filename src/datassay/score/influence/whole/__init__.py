@@ -1,1 +1,1 @@
-"""Influence by Hessians of all weights together, on arrays: one method a file."""
+"""Influence by Hessians of all weights together, on arrays: one method per file."""
