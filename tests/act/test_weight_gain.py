@@ -167,7 +167,7 @@ def test_search_refusals(sets, monkeypatch):
     with pytest.raises(SettingError, match="n_trials"):
         search_weights(network(), train, val, n_trials=0)
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(SettingError, match=r"datassay\[tune\]"):
+    with pytest.raises(SettingError, match="run pip install optuna"):
         search_weights(network(), train, val)
 
 

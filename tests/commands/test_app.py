@@ -149,7 +149,6 @@ def test_adversarial_inputs_are_made_and_found(ran):
     contest = next(c for c in summary(ran[0])["contests"] if "adversarial" in c["measure"])
     assert contest["rankings"][:2] == ["information", "label issue score"]
     assert max(contest["values"][:2]) > 0.7
-    assert 'id="figure-spoiled"' in (ran[0] / "index.html").read_text()
 
 
 @pytest.mark.parametrize("data_name", ["diabetes", "breast_cancer"])
@@ -228,7 +227,7 @@ def test_a_check_by_retraining_is_shown_and_kept(here):
     check = summary()["check"]
     assert len(check["ids"]) == 5
     assert -1 <= check["interval"][0] <= check["pearson"] <= 1
-    assert "Checked by retraining" in Path("out/index.html").read_text()
+    assert "Check by retraining" in Path("out/index.html").read_text()
     assert len(list(Path("kept/without_one").glob("without-*"))) == 5
     succeed("run", "good.npz", *options, "--out", "again")
     assert summary("again")["check"] == check

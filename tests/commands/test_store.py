@@ -20,7 +20,7 @@ def test_a_second_run_finds_everything_and_mends_the_rest(tmp_path, monkeypatch,
         succeed(*kept, tmp_path / "first")
         assert "kept/features: 0 of 2 chunks found, 2 missing, 0 damaged" in caplog.text
         with monkeypatch.context() as patch:
-            patch.setattr(removal_curve, "train_networks", None)
+            patch.setattr(removal_curve, "train_in_stacks", None)
             succeed(*kept, tmp_path / "second")
         assert "kept/features: 2 of 2 chunks found, 0 missing, 0 damaged" in caplog.text
         one, other = sorted((tmp_path / "kept" / "retrained").glob("scores-*.npz"))[:2]

@@ -19,9 +19,9 @@ from datassay.setting import settings_of
 from helpers.command_line import assert_one_error_line, invoke, succeed
 
 # The steps of a run of digits, as it reported them: each from 1 to its total, folds judged anew.
-FOLD = ["eigendecomposition 1", "judge the labels 1151", "estimate label noise again 1151"]
+FOLD = ["eigendecomposition 1", "estimate label noise 1151", "estimate label noise again 1151"]
 CALLS = ["collect Jacobians 1797", "eigendecomposition 1", "leave each sample out 1438",
-         "judge the labels 1438", "estimate label noise again 1438", "influence on others 1438",
+         "estimate label noise 1438", "estimate label noise again 1438", "influence on others 1438",
          "retrain networks 300", "retrain on what is kept 1500", *FOLD * 5, "compare actions 5",
          "leave each group out 10", "leave each group out 1123"]  # fmt: skip
 

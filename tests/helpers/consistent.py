@@ -59,7 +59,7 @@ class _Texts(HTMLParser):
 
 
 def _values(summary):
-    counts, actions = summary["counts"], (summary["acts"] or {"acts": []})["acts"]
+    counts, actions = summary["counts"], (summary["actions"] or {"actions": []})["actions"]
     names = {"n": "train", "suspects": "suspected_label_errors", "review": "to_review"}
     tried = sum(action["how"] == "retrained" for action in actions)
     expected, droppable = round(summary["labels"]["expected_wrong"]), counts["redundant"]
@@ -111,7 +111,7 @@ def _gained(clause, values, scale, predicted):
 def contradictions(page, summary):
     """What a page says that its summary does not, one sentence each; none: it is consistent."""
     seen, values, reported = _Texts(page), _values(summary), {}
-    metric = (summary["acts"] or {"metric": ""})["metric"]
+    metric = (summary["actions"] or {"metric": ""})["metric"]
     scale = 100 if metric.endswith("accuracy") else 1
     problems = []
     for text in (" ".join(one.split()) for one in seen.found):

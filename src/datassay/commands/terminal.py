@@ -26,7 +26,8 @@ MOST_BLOCKS, MOST_WARNINGS = 30, 3
 STAGES: dict[str, dict[str, int]] = {
     "Reading the data": {"embed": 1},
     "Scoring samples": {
-        "collect Jacobians": 40, "compare projections": 10, "eigendecomposition": 20,
+        "collect Jacobians": 40, "multiply features": 10, "compare projections": 10,
+        "eigendecomposition": 10,
         "leave each sample out": 10, "estimate label noise": 5, "fit another judge": 5,
         "estimate label noise again": 4, "influence on others": 4,
         "information in random subsets": 1, "leave each group out": 1,

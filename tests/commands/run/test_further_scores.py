@@ -56,7 +56,7 @@ def test_a_score_of_one_module_is_everywhere(site, datassay, tmp_path):
     assert summary["rarity"]["median"] == np.median(expected)
     assert summary["rarity"]["unit"] == "share"
 
-    shown = datassay("run", "--help").output
+    shown = " ".join(datassay("run", "--help").output.split())
     assert "How rare the sample's label is." in shown
     assert "rarity (share of the other labels, share)" in shown
     plan = datassay("score", "wine", "--plan").output

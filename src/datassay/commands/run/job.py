@@ -17,6 +17,7 @@ from torch import nn
 from datassay.act.remove.removal_curve import train_all
 from datassay.act.review.judged import judged
 from datassay.collect.collection import collect
+from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.processes import engine_named
 from datassay.collect.form import within_memory
 from datassay.collect.linearization import Linearization
@@ -101,6 +102,7 @@ def run(
     chosen = chosen_projection(model, train, val, settings, progress)
     settings = chosen.settings
     lin = collected(model, train, val, settings, progress)
+    check_n_outputs(train, lin.form.n_outputs)
     n, m = len(train), len(train if val is None else val)
     attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
     context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
