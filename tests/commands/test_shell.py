@@ -99,7 +99,9 @@ def test_a_standard_output_that_a_model_closed_loses_no_result(here):
     line = [sys.executable, "-m", "datassay", *SCORE, "--model", "own_code:closes"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("Error: what was done is kept, but it could not")
+    assert done.stderr.splitlines()[-1].startswith(
+        "Error: what was done is stored, but it could not"
+    )
     assert len(listed("out")) == 6
 
 

@@ -128,7 +128,7 @@ def test_thirty_by_keys_then_killed_then_back(browser, digits, tmp_path):
     assert_carried_out(data, expected, tmp_path / "clean")
     again = ("--before", digits, "--model", "linear", "--budget", 8, "--out", tmp_path / "after")
     message = succeed("run", tmp_path / "clean", *again).stdout
-    assert "points" in message and "held-out" in message
+    assert "Correcting " in message and "points of accuracy" in " ".join(message.split())
     page = (tmp_path / "after" / "index.html").read_text(encoding="utf-8")
     assert 'id="before"' in page
     assert severe(browser) == []

@@ -25,6 +25,7 @@ WORDS = (
 SECRETS = ("key:secret@", "u:p@", "token=t")
 # A command's arguments when it is not attacked; each takes a second or two.
 PLAIN = {
+    "example": ["digits"],
     "run": ["data.csv", "--model", "linear", "--curve-seeds", "0"],
     "score": ["data.csv", "--model", "linear"],
     "summarize": ["data.csv", "--model", "linear"],
