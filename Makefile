@@ -1,6 +1,7 @@
 # demo:   set up .venv, write the example with planted faults and run the main job on it; opens nothing.
 # check:  set up .venv-dev and run what pre-commit runs: format, lint, types, documentation, tests.
 # slow:   the tests that check leaves out: attack, browsers, long ones.
+# typed:  every command that the how-tos show, typed as printed; some ten minutes.
 # bench:  the quick figures of `python -m bench` again, two seeds each: fails where one has left its interval.
 # oldest: set up .venv-oldest with the oldest versions pyproject.toml allows and run check's tests.
 
@@ -11,9 +12,9 @@ PACKAGE := pyproject.toml README.md $(shell find src -type f -name '*.py')
 # Two files of tests at a time, each on one thread: half the time of one after the other.
 TEST := -m pytest -n 2 --dist loadfile
 # Oldest versions meet neither a browser nor the large data sets: those test the same code again.
-OLDEST_TESTS := not slow and not browser and not real_data
+OLDEST_TESTS := not slow and not typed and not browser and not real_data
 
-.PHONY: demo check lint types docs tests slow bench oldest clean
+.PHONY: demo check lint types docs tests slow typed bench oldest clean
 .DEFAULT_GOAL := check
 
 demo: .venv/installed
@@ -37,10 +38,13 @@ docs: .venv-dev/installed
 	$(call silent,NO_MKDOCS_2_WARNING=1 .venv-dev/bin/mkdocs build --strict --site-dir .site)
 
 tests: .venv-dev/installed
-	.venv-dev/bin/python $(TEST) -m 'not slow'
+	.venv-dev/bin/python $(TEST) -m 'not slow and not typed'
 
 slow: .venv-dev/installed
 	.venv-dev/bin/python $(TEST) -m slow
+
+typed: .venv-dev/installed
+	.venv-dev/bin/python $(TEST) -m typed
 
 # What runs beside the tests says nothing unless it fails.
 silent = @text=$$($(1) 2>&1) || { printf '%s\n' '$(1)' "$$text" >&2; exit 1; }

@@ -119,7 +119,7 @@ def terminal(tmp_path, monkeypatch):
     programs = tmp_path / "programs"
     programs.mkdir()
     start = f'"{sys.executable}" -m datassay "$@"'
-    stop = '[ "$1" = view ] && exec timeout --preserve-status -s INT 60'
+    stop = '[ "$1" = view ] && exec timeout --preserve-status -s INT 15'
     (programs / "datassay").write_text(f"#!/bin/sh\n{stop} {start}\nexec {start}\n")
     (programs / "datassay").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
@@ -129,8 +129,16 @@ def terminal(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", ["", *sys.path])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith(TYPED)])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page, marks=pytest.mark.slow if page.startswith(TYPED[:2]) else pytest.mark.typed
+        )
+        for page in PAGES
+        if page.startswith(TYPED)
+    ],
+)
 @pytest.mark.usefixtures("terminal")
 def test_a_page_can_be_typed_as_printed(page, capsys):
     printed, names, missing = "", {"__name__": "typed"}, set()
