@@ -105,7 +105,7 @@ def test_a_review_of_the_scores_goes_on_when_the_actions_are_measured(made, tmp_
     monkeypatch.setattr(job, "act_table", meanwhile)
     source, settings = made.parent / "points.npz", ("--curve-seeds", "2")
     result = invoke("run", source, *settings, "--out", out)
-    assert result.exit_code == 0 and f"Scores: {out / 'index.html'}" in result.stdout
+    assert result.exit_code == 0 and f"Scores: {out / 'index.html'}" in result.stderr
     assert PENDING not in (out / "index.html").read_text()
     reviews[0].change([{"row": 2, "decision": "keep", **seen}])
     assert len(session_of(out)) == 2

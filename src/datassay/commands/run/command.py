@@ -25,7 +25,7 @@ from datassay.commands.run.settings import (
     ScoreSettings,
     TrainingSettings,
 )
-from datassay.commands.shell import err_console, out_console
+from datassay.commands.shell import err_console
 from datassay.errors import SettingError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class _Run(Command):
 
         def first(findings: Findings) -> None:
             self.write(findings, here / out, overwrite=overwrite)
-            out_console.print(f"Scores: {out / PAGE}; comparing actions …", soft_wrap=True)
+            err_console.print(f"Scores: {out / PAGE}; comparing actions …", soft_wrap=True)
 
         return {"first": first}
 
