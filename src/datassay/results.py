@@ -145,7 +145,7 @@ class Plotted:
             SettingError: the result holds no numbers to draw.
         """
         # By name: results are an earlier step than figures.
-        return import_module("datassay.report.drawn").figure_of(self)
+        return import_module("datassay.report.result_plots").figure_of(self)
 
 
 class Tabular(Plotted):

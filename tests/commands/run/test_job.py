@@ -9,11 +9,16 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import datassay as da
-from datassay.act.remove.removal_curve import train_all
+from datassay.act.remove.removal_curve import (
+    HIGHEST_FIRST,
+    LOWEST_FIRST,
+    RANDOM,
+    SUSPECTS_FIRST,
+    train_all,
+)
 from datassay.commands.run import job
 from datassay.commands.run.figures import stand_ins
 from datassay.commands.run.files import files
-from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
 from datassay.commands.run.job import run, starting_network
 from datassay.commands.run.keep import run as keep_set
 from datassay.commands.run.page import page as run_page

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import datassay as da
-from datassay.commands.run.figures import beyond, issue_figure
 from datassay.commands.run.gallery import chosen, gallery
 from datassay.commands.run.job import run
 from datassay.commands.run.labels import confusions, label_facts
@@ -18,6 +17,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.report.html import render
 from datassay.report.page import Row, Text
+from datassay.report.result_plots import beyond, issue_figure
 from datassay.report.wording import rough_percent
 from datassay.score.label_issues import LabelNoise
 from helpers.findings import (
@@ -107,14 +107,14 @@ def test_the_noise_is_a_table_where_it_depends_on_the_class(k):
 
 def test_the_histogram_counts_what_lies_beyond_its_axis():
     result = of_classes(2, np.r_[-np.inf, np.full(197, -2.0), 40.0, np.inf])
-    drawn = issue_figure(result)
-    assert sum(np.sum(t.y) for t in drawn.data) == 200 and beyond(result) == 3
+    drawn = issue_figure(result.issues)
+    assert sum(np.sum(t.y) for t in drawn.data) == 200 and beyond(result.issues) == 3
     assert "3 samples beyond the axis are counted" in render(run_page(result))
     samples = regression_samples()
     probability = np.where(np.arange(442) == 7, 0.9, 0.0)
     issues = issues_of(samples, np.full(442, 1.0), probability=probability)
     result = make_findings(samples, issues=replace(issues, is_issue=probability > 0.5))
-    counts = {t.name: np.sum(t.y) for t in issue_figure(result).data}
+    counts = {t.name: np.sum(t.y) for t in issue_figure(result.issues).data}
     assert counts == {"not suspected": 441, "suspected": 1}  # though every score is above 0
     assert noise_sentence(result) == "" and not confusions(result)
 

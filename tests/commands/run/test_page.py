@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.run.figures import information_figure, issue_figure
+from datassay.commands.run.figures import information_figure
 from datassay.commands.run.gallery import chosen, gallery
 from datassay.commands.run.page import page as run_page
 from datassay.data.samples import SampleSet
 from datassay.report.drawing import draw
 from datassay.report.html import render, script_json
+from datassay.report.result_plots import issue_figure
 from datassay.report.style import plain
 from datassay.report.wording import label_text
 from datassay.score.sample_information import SampleInformation
@@ -37,7 +38,7 @@ def test_plotly_shows_pseudo_html_as_text():
 
 def test_histograms_count_every_sample():
     result = make_findings()
-    for figure in (information_figure(result), issue_figure(result)):
+    for figure in (information_figure(result), issue_figure(result.issues)):
         assert sum(np.sum(t.y) for t in figure.data) == 500
 
 

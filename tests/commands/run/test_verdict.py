@@ -15,7 +15,6 @@ from datassay.act.actions.relabel import TOO_FEW
 from datassay.act.choose.compare import ActionGain, ActionTable
 from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
-from datassay.commands.run.figures import acts_figure
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
@@ -24,6 +23,7 @@ from datassay.data.back.origin import Origin
 from datassay.data.samples import SampleSet
 from datassay.report import html
 from datassay.report.compose import TEXT
+from datassay.report.result_plots import acts_figure
 from datassay.report.wording import count, number, percent, score_change
 from helpers.consistent import contradictions
 from helpers.findings import issues_of, make_findings, regression_samples, row_samples

@@ -28,6 +28,11 @@ from datassay.train.recipe import Recipe
 from datassay.train.together import train_in_stacks
 from datassay.train.training import TrainedNetworks, with_loss
 
+# Rankings that runs compare, by what goes first.
+LOWEST_FIRST = "lowest information first"
+HIGHEST_FIRST = "highest information first"
+SUSPECTS_FIRST = "suspects, then lowest information first"
+ISSUES_FIRST = "highest label issue score first"
 RANDOM = "random"
 STEP = "retrain on what is kept"
 FRACTIONS = (0.0, 0.25, 0.5, 0.75)

@@ -2,82 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Int
 
-from datassay.act.choose.compare import EXPECTED, ActionGain, ActionTable
-from datassay.act.remove.removal_curve import RemovalCurve
-from datassay.commands.run import findings as rankings
-from datassay.commands.run.findings import RANDOM, Findings
-from datassay.data.samples import wrong_labels
-from datassay.report import plots
-from datassay.report.plots import chart, level, line
-from datassay.report.style import BLUE, CLASS_COLOURS, GREY, INK, SKY, VERMILION, plain
-from datassay.report.wording import in_points
+from datassay.commands.run.findings import Findings
+from datassay.report.plots import chart, log_histogram
+from datassay.report.style import CLASS_COLOURS
 from datassay.score.compare.projection_quality import rank_correlation
-from datassay.stats import BETTER, PERHAPS, SAME, WORSE
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-# Chances drawn, as log odds; further ones are counted at the edge. Of regression z-scores − 3.5.
-FARTHEST_ODDS, FARTHEST_SCORE = 11.5, 20.0
-CHANCES, MORE_CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999), (0.1, 0.9)
-BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444")
-MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
 # Beside fewer samples everything informs more; a sample counts as stood in for where its own gain
 # is so many times that of the median sample.
 FACTOR = 3.0
-EXPECTED_ONLY = "expected, not measured"
-VERDICT_COLOURS = {
-    BETTER: BLUE, PERHAPS: SKY, SAME: GREY, WORSE: VERMILION, EXPECTED_ONLY: "#b5bdc6",
-}  # fmt: skip
-
-
-def acts_figure(table: ActionTable) -> Figure:
-    """Per action its gain and interval, its name above; the widest intervals leave the axis."""
-    actions = [act for act in table.actions if np.isfinite(act.low)][::-1]
-    scale, height = 100 if in_points(table.metric) else 1, 174 + 44 * len(actions)
-    least, most = (scale * end for end in _span(actions))
-    unit = f"points of {table.metric}" if in_points(table.metric) else table.metric
-    if any(act.low * scale < least or act.high * scale > most for act in actions):
-        unit += "<br>the longest intervals go on"
-    figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},
-                   legend={"y": -80 / (height - 144)})  # fmt: skip
-    verdicts = [EXPECTED_ONLY if act.how == EXPECTED else act.verdict for act in actions]
-    for name, colour in VERDICT_COLOURS.items():
-        rows = [k for k, verdict in enumerate(verdicts) if verdict == name]
-        gain, low, high = (scale * np.array([getattr(actions[k], n) for k in rows])
-                           for n in ("gain", "low", "high"))  # fmt: skip
-        error = {"type": "data", "array": high - gain, "arrayminus": gain - low}
-        error |= {"thickness": 2, "color": colour}
-        hover = "%{x:.2f} (%{customdata[0]:.2f} to %{customdata[1]:.2f})"
-        ends = np.stack([low, high], 1)
-        if rows:
-            plots.marks(
-                figure, gain, rows, name, colour, hover, size=10, error_x=error, customdata=ends
-            )
-    level(figure, x=0, colour=GREY, width=1, dash=None)
-    for k, action in enumerate(actions):
-        look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
-        figure.add_annotation(x=0, y=k, text=plain(action.words, 60), **look)
-    figure.update_xaxes(range=[least, most])
-    figure.update_yaxes(tickvals=list(range(len(actions))), showticklabels=False, ticks="",
-                        range=[-0.5, len(actions) - 0.25], showgrid=True)  # fmt: skip
-    return figure
-
-
-def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
-    """Both ends of an axis that holds 0, all gains and all intervals but the widest."""
-    width = np.array([action.high - action.low for action in actions])
-    plain_ones = [act for act, w in zip(actions, width, strict=True) if w <= 3 * np.median(width)]
-    ends = [0.0, *(act.gain for act in actions)]
-    ends += [end for act in plain_ones for end in (act.low, act.high)]
-    pad = 0.06 * (max(ends) - min(ends)) or 0.01
-    return min(ends) - pad, max(ends) + pad
 
 
 def information_figure(findings: Findings) -> Figure:
@@ -85,76 +25,7 @@ def information_figure(findings: Findings) -> Figure:
     values, n = findings.information.information, len(findings.samples)
     groups = [("all samples", np.ones(n, bool), CLASS_COLOURS[0])]
     figure = chart("information, nats", "samples", showlegend=False)
-    return plots.log_histogram(figure, values, groups, "%{y} samples at %{customdata} nats")
-
-
-def issue_figure(findings: Findings) -> Figure:
-    """Label issue scores, on an axis of log odds, split by truth where known, else by suspicion."""
-    issues, wrong = findings.issues, wrong_labels(findings.samples)
-    score, is_odds = np.clip(issues.score, *_drawn(findings)), issues.posterior is not None
-    groups = [("not suspected", ~issues.is_issue, GREY), ("suspected", issues.is_issue, VERMILION)]
-    if wrong is not None:
-        groups = [("label is correct", ~wrong, BLUE), ("label is wrong", wrong, VERMILION)]
-    titles = "label issue score (modified z-score − 3.5)", "how likely the label is wrong"
-    figure, low, high = chart(titles[is_odds], "samples"), float(score.min()), float(score.max())
-    low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
-    width = (high - low) / 50  # of bins with an edge at 0, so that none straddles the cut-off
-    edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
-    plots.stacked(figure, score, groups, edges, "%{y} samples near %{x:.2f}")
-    if is_odds:
-        level(figure, x=0, text="suspected →", position="top right", yanchor="bottom")
-        chances = CHANCES + MORE_CHANCES * bool(edges[-1] - edges[0] < FARTHEST_ODDS)
-        ticks = [float(np.log(p / (1 - p))) for p in chances]
-        texts = [f"{100 * p:g} %" for p in chances]
-        figure.update_xaxes(tickvals=ticks, ticktext=texts, tickangle=0)
-    return figure
-
-
-def beyond(findings: Findings) -> int:
-    """How many samples lie outside the drawn range and are counted at its edge."""
-    low, high = _drawn(findings)
-    return int(((findings.issues.score < low) | (findings.issues.score > high)).sum())
-
-
-def _drawn(findings: Findings) -> tuple[float, float]:
-    most = FARTHEST_SCORE if findings.issues.posterior is None else FARTHEST_ODDS
-    return -most, most
-
-
-def modes_figure(findings: Findings) -> Figure:
-    """The predicted share of the residual that is left, by band of modes and in all."""
-    curve, left = findings.learning_curve, "step %{x:.3g}: %{y:.1%} left"
-    titles = "training steps", "share of squared residual left"
-    figure = chart(*titles, log_x=curve.steps, height=400)
-    for i, (name, residual) in enumerate(zip(curve.groups, curve.residual, strict=True)):
-        line(figure, curve.steps, residual, name, MODE_COLOURS[min(i, 5)], left)
-    line(figure, curve.steps, curve.total, "all modes", INK, left, width=3.5)
-    figure.update_yaxes(tickformat=".0%", range=[0, 1.03])
-    return figure
-
-
-def removal_figure(curve: RemovalCurve) -> Figure:
-    """Score of retrained networks against the fraction removed; bars: one deviation over seeds."""
-    figure = chart(
-        "training samples removed, %", f"validation {curve.metric}", height=440, showlegend=True
-    )
-    ours = {rankings.LOWEST_FIRST: BLUE, rankings.HIGHEST_FIRST: VERMILION}
-    ours |= {rankings.SUSPECTS_FIRST: SKY}
-    baselines = [r for r in curve.rankings if r not in {*ours, RANDOM}]
-    for name, score in zip(curve.rankings, curve.score, strict=True):  # [fractions, seeds]
-        colour, width = ours.get(name, INK), 3.0 if name in ours else 2.0
-        if name in baselines:
-            colour, width = BASELINE_COLOURS[baselines.index(name) % len(BASELINE_COLOURS)], 1.5
-        spread = score.std(axis=1, ddof=1) if score.shape[1] > 1 else None
-        line(
-            figure, 100 * curve.fractions, score.mean(axis=1), name, colour,
-            "%{x:.0f} % removed: %{y:.3f}", width=width, mode="lines+markers", limit=40,
-            dash="dash" if name == RANDOM else None, marker={"size": 4 + width},
-            opacity=1.0 if width > 2 else 0.75,
-            error_y={"array": spread, "thickness": 1, "width": 2},
-        )  # fmt: skip
-    figure.update_xaxes(range=[-2, 100 * curve.fractions.max() + 2])
-    return figure
+    return log_histogram(figure, values, groups, "%{y} samples at %{customdata} nats")
 
 
 def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:

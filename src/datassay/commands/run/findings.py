@@ -31,12 +31,6 @@ from datassay.score.learning_curve import LearningCurve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.sample_information import SampleInformation
 
-# The rankings that the page speaks about, as `removal_curve` and the contests name them.
-LOWEST_FIRST = "lowest information first"
-HIGHEST_FIRST = "highest information first"
-SUSPECTS_FIRST = "suspects, then lowest information first"
-ISSUES_FIRST = "highest label issue score first"
-RANDOM = "random"
 PENDING = "Actions were not yet measured when this page was written: reload it after the run."
 # Results with a row per sample, in the samples' order.
 ALIGNED = (

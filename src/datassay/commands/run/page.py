@@ -22,6 +22,7 @@ from datassay.data.samples import wrong_labels
 from datassay.report.compose import compose
 from datassay.report.page import Gallery, Page, Pair
 from datassay.report.predictions import effect_words, picker
+from datassay.report.result_plots import beyond, figure_of, issue_figure
 from datassay.report.review.showcase import review_block
 from datassay.report.wording import score_text
 from datassay.score.registry import further_scores
@@ -67,7 +68,7 @@ def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
     return {
         "before": lambda: tables.before_table(f.before),
         "relabelled": lambda: tables.relabelled_table(f.before),
-        "acts": lambda: figures.acts_figure(f.acts),
+        "acts": lambda: figure_of(f.acts),
         "acts_table": lambda: tables.acts_table(f.acts),
         "acts_details": lambda: tables.acts_details(f.acts),
         "review": review_block(gallery.reviewed(f), first),
@@ -80,10 +81,10 @@ def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
         "alike": alike,
         "contrary": contrary,
         "why": lambda: picker(gallery.predictions(f), cards.kind),
-        "issues": figures.issue_figure(f),
+        "issues": issue_figure(f.issues, wrong_labels(f.samples)),
         "confusions": tables.confusion_table(confused, several=several) if confused else None,
-        "modes": figures.modes_figure(f),
-        "removal": lambda: figures.removal_figure(f.removal_curve),
+        "modes": figure_of(f.learning_curve),
+        "removal": lambda: figure_of(f.removal_curve),
         "contests": lambda: Pair(tuple(map(tables.contest_table, f.contests))),
     }
 
@@ -124,6 +125,6 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "factor": f"{figures.FACTOR:g}",
         "queried": explained and explained.queried,
         "effect_on": explained and effect_words(explained)[0],
-        "beyond": figures.beyond(f),
+        "beyond": beyond(f.issues),
         "of_sgd": OF_SGD,
     }

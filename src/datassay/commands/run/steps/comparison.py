@@ -12,6 +12,10 @@ from jaxtyping import Bool
 
 from datassay.act.remove.baselines import Contest, detection_contest, removal_contest
 from datassay.act.remove.removal_curve import (
+    HIGHEST_FIRST,
+    ISSUES_FIRST,
+    LOWEST_FIRST,
+    SUSPECTS_FIRST,
     RemovalCurve,
     removal_curve,
     task_recipe,
@@ -19,7 +23,6 @@ from datassay.act.remove.removal_curve import (
     usable_fractions,
 )
 from datassay.act.remove.summarize import suspects_first
-from datassay.commands.run.findings import HIGHEST_FIRST, ISSUES_FIRST, LOWEST_FIRST, SUSPECTS_FIRST
 from datassay.data.samples import wrong_labels
 from datassay.results import result
 from datassay.score.compare.retraining_check import Baselines, baselines
