@@ -28,7 +28,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from datassay.commands.app import app
-from datassay.commands.help import GROUPS, PANELS, place_of
+from datassay.commands.help import GROUPS, PANELS, position_of
 from datassay_lab.catalog import CHAPTERS, experiments
 from datassay_lab.experiment import Experiment
 
@@ -171,7 +171,7 @@ def command_page(name: str) -> str:
         lines = [line.strip() for line in examples.split("\n") if line.strip(" \b")]
         parts.append("```sh\n" + "\n".join(lines) + "\n```")
     panels: dict[str, list[str]] = {}
-    for option in sorted(command.params, key=place_of):
+    for option in sorted(command.params, key=position_of):
         panels.setdefault(_panel(option, "Options"), []).append(_option_row(option))
     for panel, rows in sorted(panels.items(), key=lambda panel: [*PANELS].index(panel[0])):
         parts += [

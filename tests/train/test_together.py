@@ -7,7 +7,7 @@ import datassay as da
 from datassay.machine import thread_count, threads_for
 from datassay.train.learner import Networks
 from datassay.train.recipe import Recipe
-from datassay.train.together import STACK, Fitting, answers, train_in_stacks
+from datassay.train.together import STACK, Fitting, predictions_of, train_in_stacks
 from datassay.train.training import train_networks, with_loss
 
 RECIPE = Recipe(steps=40, batch_size=16)
@@ -37,9 +37,9 @@ def test_a_stack_trains_what_its_networks_are_alone_and_threads_change_no_bit():
     some = fittings()
     assert sum(len(one.seeds) for one in some) > STACK
     with thread_count(1):
-        together = answers(some)
+        together = predictions_of(some)
     with thread_count(2):
-        again = answers(some)
+        again = predictions_of(some)
         assert torch.get_num_threads() == 2
     for one, predicted, same in zip(some, together, again, strict=True):
         assert (predicted == same).all()

@@ -64,7 +64,7 @@ def help_text(
     return "\n\n".join(parts) + "\n"
 
 
-def place_of(option: Any) -> int:
+def position_of(option: Any) -> int:
     """Where an option stands in its panel."""
     return [*" ".join(PANELS.values()).split(), option.name].index(option.name)
 
@@ -76,11 +76,11 @@ def option_row(option: Any, *, in_short: bool) -> tuple[str, str]:
         return str(option.metavar), text
     default = option.show_default
     shown = default if isinstance(default, str) else str(option.default) if default else ""
-    is_told = option.is_flag or shown in {"", "None"} or "(default" in text
+    is_stated = option.is_flag or shown in {"", "None"} or "(default" in text
     flags = "/".join((*option.opts, *option.secondary_opts))
     return (
         flags if option.is_flag else f"{flags} {option.metavar}",
-        text if is_told else f"{text} [default: {shown}]",
+        text if is_stated else f"{text} [default: {shown}]",
     )
 
 

@@ -23,7 +23,7 @@ from datassay.commands.help import (
     help_text,
     option_row,
     panel_of,
-    place_of,
+    position_of,
     value_name,
 )
 from datassay.commands.shell import clear_exit
@@ -54,7 +54,7 @@ class _Shown(TyperCommand):
         common = (*self.about.common.split(), *COMMON) if self.about.common else ()
         common = () if ALL in ctx.meta else common
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
-        for option in sorted(self.get_params(ctx), key=place_of):
+        for option in sorted(self.get_params(ctx), key=position_of):
             text, panel = str(getattr(option, "help", "")), panel_of(option.name, PANELS, "Method")
             if option.name in self.declared:
                 spec = self.declared[option.name][1]

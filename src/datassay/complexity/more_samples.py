@@ -14,7 +14,7 @@ from datassay.complexity.needed_samples import extrapolate
 from datassay.data.samples import SampleSet
 from datassay.stats import LEVEL
 from datassay.train.learner import Learner
-from datassay.train.together import Fitting, answers
+from datassay.train.together import Fitting, predictions_of
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 3 / 4, 1.0)
 FACTOR = 2
@@ -46,7 +46,7 @@ def gain_of_more(
         for rows in subsets
         for seed in range(learner.repeats)
     ]
-    scores = np.concatenate([rule.scores(one) for one in answers(fittings)])
+    scores = np.concatenate([rule.scores(one) for one in predictions_of(fittings)])
     errors = 1 - scores.reshape(len(sizes), learner.repeats, -1)
     start = _start(train, rule)
     curve = AccuracyCurve(sizes, errors, start, rule.metric)

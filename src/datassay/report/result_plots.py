@@ -64,15 +64,15 @@ def figure_of(result: Plotted) -> Figure:
 @figure_of.register(ActionTable)
 def acts_figure(table: ActionTable) -> Figure:
     """Per action its gain and interval, its name above; the widest intervals leave the axis."""
-    actions = [act for act in table.actions if np.isfinite(act.low)][::-1]
+    actions = [action for action in table.actions if np.isfinite(action.low)][::-1]
     scale, height = 100 if in_points(table.metric) else 1, 174 + 44 * len(actions)
     least, most = (scale * end for end in _span(actions))
     unit = f"points of {table.metric}" if in_points(table.metric) else table.metric
-    if any(act.low * scale < least or act.high * scale > most for act in actions):
+    if any(action.low * scale < least or action.high * scale > most for action in actions):
         unit += "<br>the longest intervals go on"
     figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},
                    legend={"y": -80 / (height - 144)})  # fmt: skip
-    verdicts = [EXPECTED_ONLY if act.how == EXPECTED else act.verdict for act in actions]
+    verdicts = [EXPECTED_ONLY if action.how == EXPECTED else action.verdict for action in actions]
     for name, colour in VERDICT_COLOURS.items():
         rows = [k for k, verdict in enumerate(verdicts) if verdict == name]
         gain, low, high = (scale * np.array([getattr(actions[k], n) for k in rows])
@@ -96,9 +96,10 @@ def acts_figure(table: ActionTable) -> Figure:
 def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
     """Both ends of an axis that holds 0, all gains and all intervals but the widest."""
     width = np.array([action.high - action.low for action in actions])
-    plain_ones = [act for act, w in zip(actions, width, strict=True) if w <= 3 * np.median(width)]
-    ends = [0.0, *(act.gain for act in actions)]
-    ends += [end for act in plain_ones for end in (act.low, act.high)]
+    narrow = width <= 3 * np.median(width)
+    plain_ones = [action for action, is_narrow in zip(actions, narrow, strict=True) if is_narrow]
+    ends = [0.0, *(action.gain for action in actions)]
+    ends += [end for action in plain_ones for end in (action.low, action.high)]
     pad = 0.06 * (max(ends) - min(ends)) or 0.01
     return min(ends) - pad, max(ends) + pad
 

@@ -42,20 +42,20 @@ def write_pages(
             ours. What was finished then stays in a folder of its own, which the message names.
     """
     check_writable(out, parts, overwrite=overwrite or is_checked)
-    position_at = Path(os.path.abspath(out))
+    target = Path(os.path.abspath(out))
     # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.
-    parent = position_at if position_at.is_dir() else position_at.parent
+    parent = target if target.is_dir() else target.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with staging(parent) as folder:
             for name, part in parts.items():
                 write_part(part, folder / NEW / name)
-            same = {} if overwrite else _as_before(folder / NEW, position_at)
+            same = {} if overwrite else _as_before(folder / NEW, target)
             for name in same:
                 (folder / NEW / name).unlink()
-            write_manifest(folder / NEW, {**_kept(position_at, parts), **same})
+            write_manifest(folder / NEW, {**_kept(target, parts), **same})
             try:
-                place(folder, position_at, overwrite)
+                place(folder, target, overwrite)
             except (OSError, SettingError) as error:
                 rescued = parent / f"results-{folder.name.rpartition('-')[2]}"
                 os.rename(folder / NEW, rescued)

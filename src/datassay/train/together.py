@@ -8,7 +8,7 @@ does a bit of what they learn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -64,7 +64,7 @@ class Fitting:
         return replace(self.train, y=self.labels, true_y=None)
 
 
-def answers(fittings: Sequence[Fitting]) -> list[Float[np.ndarray, "_ _ _"]]:
+def predictions_of(fittings: Sequence[Fitting]) -> list[Float[np.ndarray, "_ _ _"]]:
     """What each fit says of its held-out samples.
 
     Args:
@@ -93,9 +93,7 @@ def answers(fittings: Sequence[Fitting]) -> list[Float[np.ndarray, "_ _ _"]]:
         for most in [min(STACK, fittings[members[0][0]].learner.at_once)]  # pyright: ignore
         for start in range(0, len(members), most)
     ]
-    threads = torch.get_num_threads()
-    with thread_count(1), ThreadPoolExecutor(threads) as pool:
-        trained = list(pool.map(lambda one: _trained(fittings, *one), stacks))
+    trained = list(_side_by_side(lambda one: _trained(fittings, *one), stacks))
     reported: dict[int, list[np.ndarray]] = {}
     for (_, _, members), networks in zip(stacks, trained, strict=True):
         for s, (i, _) in enumerate(members):
@@ -137,13 +135,20 @@ def train_in_stacks(
         return descended(models[first : first + STACK], train, [train.y], recipe, draw)
 
     starts, trained = range(0, len(models), STACK), []
-    threads = torch.get_num_threads()
-    with thread_count(1), ThreadPoolExecutor(threads) as pool:
-        for one in pool.map(stack, starts):
-            trained.append(one)
-            progress("retrain networks", len(trained) * recipe.steps // len(starts), recipe.steps)
+    for one in _side_by_side(stack, starts):
+        trained.append(one)
+        progress("retrain networks", len(trained) * recipe.steps // len(starts), recipe.steps)
     state = {name: torch.cat([one.state[name] for one in trained]) for name in trained[0].state}
     return TrainedNetworks(trained[0].template, state)
+
+
+def _side_by_side(
+    train: Callable[[Any], TrainedNetworks], stacks: Iterable[Any]
+) -> Iterator[TrainedNetworks]:
+    """The stacks' networks in order, each stack trained by one of the threads that are set."""
+    threads = torch.get_num_threads()
+    with thread_count(1), ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(train, stacks)
 
 
 def _is_stackable(one: Fitting) -> bool:

@@ -20,7 +20,7 @@ from datassay.plugins import checked_plugins
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
 from datassay.train.learner import Learner
-from datassay.train.together import Fitting, answers
+from datassay.train.together import Fitting, predictions_of
 
 RELABEL, REMOVE, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
     "relabel", "remove", "drop", "reweight", "balance", "purify", "split", "more",
@@ -222,7 +222,7 @@ def predictions(
     Cost: R fits, and for each further block R more.
     """
     fittings = fittings_of(learner, train, held_out, action, range(learner.repeats))
-    return routed(action, held_out, answers(fittings))
+    return routed(action, held_out, predictions_of(fittings))
 
 
 def fittings_of(

@@ -182,10 +182,11 @@ def compare_actions(
     comparison = Comparison(parts, proposed)
     comparison.train_base()
     per_fit = comparison.seconds if per_fit is None else per_fit
-    promising = {key: act for key, act in actions.items() if key not in hopeless}
+    promising = {key: action for key, action in actions.items() if key not in hopeless}
     chosen = _affordable(promising, screened, budget - per_fit, per_fit)
     job = _Job(comparison, screened, kinds, comparison.right(), progress)
-    rows = [job.blank(act, key in hopeless) for key, act in actions.items() if key not in chosen]
+    unchosen = [key for key in actions if key not in chosen]
+    rows = [job.blank(actions[key], key in hopeless) for key in unchosen]
     rows += job.rows([actions[key] for key in actions if key in chosen])
     if any(row.kind == DROP and row.how == RETRAINED for row in rows):
         rows = [row for row in rows if row.kind != DROP or row.how == RETRAINED]
@@ -216,26 +217,24 @@ class _Job:
 
     def rows(self, actions: Sequence[Action]) -> list[ActionGain]:
         """What the actions gain; of several drops the row of one."""
-        drops = sorted(
-            (action for action in actions if action.kind == DROP), key=lambda act: act.fraction
-        )
+        drops = sorted((a for a in actions if a.kind == DROP), key=lambda a: a.fraction)
         near = self._near(drops)
-        others = [act for act in actions if act.kind != DROP]
+        others = [action for action in actions if action.kind != DROP]
         going = [*others, *(drops[i] for i in near)]
         every = looks(self.comparison.parts)
         for number, look in enumerate(every):
             self.progress(STEP, number, len(every) + 1)
-            self.comparison.train([act.key for act in going], look)
-            going = [act for act in self._of_drops(going) if self._goes_on(act)]
+            self.comparison.train([action.key for action in going], look)
+            going = [action for action in self._of_drops(going) if self._goes_on(action)]
         self.progress(STEP, len(every), len(every) + 1)
-        rows = [self.row(act) for act in others]
+        rows = [self.row(action) for action in others]
         advised = next((r.kind for r in _ranked(rows) if r.verdict == BETTER), "")
-        controlled = [act for act in others if act.control is not None and act.kind == advised]
+        controlled = [a for a in others if a.control is not None and a.kind == advised]
         for look in every if controlled else ():
-            self.comparison.train([act.key for act in controlled], look, control=True)
+            self.comparison.train([action.key for action in controlled], look, control=True)
         rows = [
-            self.controlled(row, act) if act in controlled else row
-            for row, act in zip(rows, others, strict=True)
+            self.controlled(row, action) if action in controlled else row
+            for row, action in zip(rows, others, strict=True)
         ]
         self.progress(STEP, len(every) + 1, len(every) + 1)
         return [*rows, *self._largest_drop(drops, near)]
@@ -243,10 +242,9 @@ class _Job:
     def _of_drops(self, actions: Sequence[Action]) -> list[Action]:
         """The actions, of two drops only the larger that does not seem to cost."""
         drops = [action for action in actions if action.kind == DROP]
-        fine = [act for act in drops if not costs(self.gain(act).gain)]
-        return [
-            act for act in actions if act.kind != DROP or act is (fine or drops)[-1 if fine else 0]
-        ]
+        fine = [action for action in drops if not costs(self.gain(action).gain)]
+        taken = (fine or drops)[-1 if fine else 0] if drops else None
+        return [action for action in actions if action.kind != DROP or action is taken]
 
     def _goes_on(self, action: Action) -> bool:
         """Whether the verdict is open after a look: what has not gained is looked at no more."""
@@ -255,42 +253,43 @@ class _Job:
             return not (outcome.gain < -TOLERATED and outcome.high <= 0)
         return outcome.gain > outcome.half * LEAST_SIGN and outcome.high > TOLERATED
 
-    def gain(self, act: Action) -> Interval:
+    def gain(self, action: Action) -> Interval:
         """As far as it was retrained."""
-        return self.comparison.gain(act.key, is_searched=self.kinds[act.kind].is_searched)
+        return self.comparison.gain(action.key, is_searched=self.kinds[action.kind].is_searched)
 
-    def blank(self, act: Action, is_hopeless: bool = False) -> ActionGain:
+    def blank(self, action: Action, is_hopeless: bool = False) -> ActionGain:
         """What is known of an action before it is retrained."""
-        outcome, note = self.screened.get(act.key), ""
+        outcome, note = self.screened.get(action.key), ""
         if outcome is not None and is_hopeless:
             gain, low, high = (f"{100 * x:+.1f}" for x in (outcome.gain, outcome.low, outcome.high))
             note = f"not retrained: in closed form it gains {gain} points ({low} to {high})"
         gain = np.nan if outcome is None else outcome.gain
         return ActionGain(
-            kind=act.kind, words=act.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
-            p=1.0, verdict="", screened=gain, changed=act.changed,
-            cost=act.changed if act.is_removal else 0, note=note,
+            kind=action.kind, words=action.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
+            p=1.0, verdict="", screened=gain, changed=action.changed,
+            cost=action.changed if action.is_removal else 0, note=note,
         )  # fmt: skip
 
-    def row(self, act: Action) -> ActionGain:
+    def row(self, action: Action) -> ActionGain:
         """What an action gained, still without a verdict and a control."""
-        outcome, each = self.gain(act), self.comparison.differences(act.key)
+        outcome, each = self.gain(action), self.comparison.differences(action.key)
         trusted = np.concatenate([d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)])
         note = ""
-        if not self.comparison.is_complete(act.key):
-            gained = "costs" if act.kind == DROP else "had gained nothing that would show"
+        if not self.comparison.is_complete(action.key):
+            gained = "costs" if action.kind == DROP else "had gained nothing that would show"
             note = f"ended at the first look: it {gained}"
         return replace(
-            self.blank(act), how=RETRAINED, gain=outcome.gain, low=outcome.low, high=outcome.high,
-            p=outcome.p, given=mean(self.comparison.differences(act.key, as_given=True)),
+            self.blank(action), how=RETRAINED, gain=outcome.gain, low=outcome.low,
+            high=outcome.high, p=outcome.p, control_words=action.control_words, note=note,
+            given=mean(self.comparison.differences(action.key, as_given=True)),
             unsuspected=float(trusted.mean()) if len(trusted) else np.nan,
-            control_words=act.control_words, seconds=self.comparison.seconds_of(act.key), note=note,
+            seconds=self.comparison.seconds_of(action.key),
         )  # fmt: skip
 
-    def controlled(self, row: ActionGain, act: Action) -> ActionGain:
+    def controlled(self, row: ActionGain, action: Action) -> ActionGain:
         """The row with the gain of the action's control."""
-        control = mean(self.comparison.differences(act.key, control=True))
-        return replace(row, control=control, seconds=self.comparison.seconds_of(act.key))
+        control = mean(self.comparison.differences(action.key, control=True))
+        return replace(row, control=control, seconds=self.comparison.seconds_of(action.key))
 
     def _near(self, drops: Sequence[Action]) -> list[int]:
         """Of rising fractions the largest that costs nothing in closed form, and the next."""

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from datassay.act.choose.action import Action, as_it_is, fittings_of, routed
 from datassay.act.choose.parts import Part, unsuspected
 from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired
-from datassay.train.together import answers
+from datassay.train.together import predictions_of
 
 FEWEST_MODELS = 2
 Key = tuple[str, float]
@@ -70,7 +70,7 @@ class Comparison:
                 range(part.learner.repeats),
             )
         ]  # fmt: skip
-        self.base = answers(fittings)
+        self.base = predictions_of(fittings)
         self.seconds = time.perf_counter() - before
 
     def train(
@@ -85,13 +85,13 @@ class Comparison:
         actions = [self._action(key, p, control) for key, p, _ in wanted]
         fittings = [
             ()
-            if act is None
+            if action is None
             else fittings_of(
-                self.parts[p].learner, self.parts[p].train, self.parts[p].held_out, act, some
+                self.parts[p].learner, self.parts[p].train, self.parts[p].held_out, action, some
             )
-            for act, (_, p, some) in zip(actions, wanted, strict=True)
+            for action, (_, p, some) in zip(actions, wanted, strict=True)
         ]
-        each = iter(answers([one for some in fittings for one in some]))
+        each = iter(predictions_of([one for some in fittings for one in some]))
         self.seconds = time.perf_counter() - before
         n_fits = sum(len(one.seeds) for some in fittings for one in some)
         for action, own, (key, p, some) in zip(actions, fittings, wanted, strict=True):

@@ -45,21 +45,21 @@ class Screen:
     penalty: float
     yardstick: Yardstick
 
-    def score(self, act: Action, train: SampleSet) -> float:
+    def score(self, action: Action, train: SampleSet) -> float:
         """The score after an action, in closed form."""
-        return float(self.scores(act, train).mean())
+        return float(self.scores(action, train).mean())
 
-    def scores(self, act: Action, train: SampleSet) -> Float[np.ndarray, " m"]:
+    def scores(self, action: Action, train: SampleSet) -> Float[np.ndarray, " m"]:
         """What each held-out sample adds to it."""
-        weights = act.weights[self.chosen]
-        if act.blocks is None:
-            outputs = self._outputs(act.labels, weights, train)
+        weights = action.weights[self.chosen]
+        if action.blocks is None:
+            outputs = self._outputs(action.labels, weights, train)
         else:
-            share = torch.from_numpy(act.blocks.weights(self.yardstick.held_out))
+            share = torch.from_numpy(action.blocks.weights(self.yardstick.held_out))
             outputs = torch.zeros(len(self.across), 1, dtype=torch.float64)
-            for k, members in enumerate(act.blocks.members):
+            for k, members in enumerate(action.blocks.members):
                 inside = weights * np.isin(self.chosen, members)
-                outputs = outputs + share[:, k, None] * self._outputs(act.labels, inside, train)
+                outputs = outputs + share[:, k, None] * self._outputs(action.labels, inside, train)
         return self.yardstick.scores(outputs.numpy()[None])[0]
 
     def without(self, removed: np.ndarray, train: SampleSet) -> float:

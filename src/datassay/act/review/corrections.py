@@ -88,8 +88,8 @@ def corrected(samples: SampleSet, decisions: Decisions) -> SampleSet:
     Raises:
         DataError: as `mending`.
     """
-    corrections_ = corrections(decisions.decisions, samples.ids, samples.y, samples.class_names)
-    return replace(samples, y=corrections_.y).subset(corrections_.keep)
+    changes = corrections(decisions.decisions, samples.ids, samples.y, samples.class_names)
+    return replace(samples, y=changes.y).subset(changes.keep)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -56,16 +56,16 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     given = original(settings.data, chosen, link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)
-    corrections_ = corrections(decisions.decisions, given.ids, given.y, given.class_names)
-    if not corrections_.keep.any():
+    changes = corrections(decisions.decisions, given.ids, given.y, given.class_names)
+    if not changes.keep.any():
         raise DataError("decisions must leave some samples; these remove all of them.")
     with placed(out) as folder:
-        after = given.write(folder, corrections_.keep, corrections_.y)
-        check_written(folder, given, corrections_, after, chosen)
-        log = changelog(decisions, given, corrections_, after, (digest, source_digest(folder)))
+        after = given.write(folder, changes.keep, changes.y)
+        check_written(folder, given, changes, after, chosen)
+        log = changelog(decisions, given, changes, after, (digest, source_digest(folder)))
         for name, text in log.texts().items():
             (folder / name).write_text(text, encoding="utf-8")
-    return summary(given, corrections_, out, settings)
+    return summary(given, changes, out, settings)
 
 
 def decided(settings: ApplySettings) -> Decisions:

@@ -121,11 +121,11 @@ def label_verdict(findings: Findings) -> Labels:
     return Labels(len(samples), flagged, n_review, expected, expected, noun)
 
 
-def clause(act: ActionGain, metric: str) -> str:
+def clause(action: ActionGain, metric: str) -> str:
     """What an action gains, said no more surely than it is known."""
-    what = DOING.get(act.kind, f"“{act.words}”")
-    what = f"leaving out {count(act.cost, 'sample')}" if act.kind == DROP else what
-    return _stated(what, act, act.gain, metric, NOW)
+    what = DOING.get(action.kind, f"“{action.words}”")
+    what = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else what
+    return _stated(what, action, action.gain, metric, NOW)
 
 
 def _stated(what: str, row: Any, gain: float, metric: str, verbs: tuple[str, str, str]) -> str:
@@ -148,8 +148,8 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
         return f"{_stated(what, gain.rows[0], gain.gain, gain.metric, THEN)}."
     # A sure action, else the correction, else a perhaps.
     led = [action for action in tried if action.verdict == BETTER]
-    led += [act for act in tried if act.kind == RELABEL and labels.n_flagged]
-    led += [act for act in tried if act.verdict == PERHAPS]
+    led += [action for action in tried if action.kind == RELABEL and labels.n_flagged]
+    led += [action for action in tried if action.verdict == PERHAPS]
     more = ""
     if led and findings.acts is not None:
         more = f"; {clause(led[0], findings.acts.metric)}"
@@ -173,11 +173,11 @@ def _cards(
     actions, metric = (
         ((), "") if findings.acts is None else (findings.acts.actions, findings.acts.metric)
     )
-    others = [act for act in tried if act.kind not in {RELABEL, REMOVE, DROP}]
+    others = [action for action in tried if action.kind not in {RELABEL, REMOVE, DROP}]
     cards = [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
-    cards += [_action(act, metric, typed) for act in others if act.verdict == BETTER]
+    cards += [_action(action, metric, typed) for action in others if action.verdict == BETTER]
     cards += _data_cards(findings, typed)
-    cards += [_action(act, metric, typed) for act in others if act.verdict == PERHAPS]
+    cards += [_action(action, metric, typed) for action in others if action.verdict == PERHAPS]
     if (drop := _drop(tried)) is not None:
         text = gain_text(drop.gain, drop.low, drop.high, metric)
         text = f"No loss is shown when they are left out: {text}. Suspected labels go first, then "
@@ -220,8 +220,8 @@ def _label_card(
         reported = [action for action in tried if action.kind == RELABEL]
         reported += [a for a in tried if a.kind == REMOVE and a.verdict in {BETTER, PERHAPS}]
         which = "Of these" if labels.n_flagged > 1 else "Of such labels"
-        text = [f"{which} {right}.", *(f"{_capital(clause(act, metric))}." for act in reported)]
-        is_sure = not any(act.gain <= 0 for act in reported[:1])
+        text = [f"{which} {right}.", *(f"{_capital(clause(a, metric))}." for a in reported)]
+        is_sure = not any(action.gain <= 0 for action in reported[:1])
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:
         own, is_sure = samples.y == c, False

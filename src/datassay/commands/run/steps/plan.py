@@ -192,12 +192,12 @@ def _training_steps(
 def _update_seconds(model: nn.Module, train: SampleSet, recipe: Recipe, networks: int) -> float:
     """Seconds of an update of networks side by side: of a few, those that follow the first."""
     everything = torch.arange(len(train)).expand(networks, -1)
-    few, index = replace(recipe, steps=PILOT_UPDATES), []
+    few, times = replace(recipe, steps=PILOT_UPDATES), []
     train_networks(
         [model] * networks, train, everything, few,
-        progress=lambda *_: index.append(time.perf_counter()),
+        progress=lambda *_: times.append(time.perf_counter()),
     )  # fmt: skip
-    return (index[-1] - index[0]) / (PILOT_UPDATES - 1)
+    return (times[-1] - times[0]) / (PILOT_UPDATES - 1)
 
 
 def _fit_seconds(own: object, train: SampleSet) -> float:
