@@ -34,7 +34,7 @@ BUDGET = {
     "score": 15_300,  # 15 800
     "act": 7_350,  # 7 000; two looks, each with its own level
     "polynomial complexity lm estimators": 7_450,  # 8 000
-    "commands": 12_710,  # 10 800; `example`, `apply --accept-suggested`, --help-all, two pages
+    "commands": 12_730,  # 10 800; `example`, `apply --accept-suggested`, --help-all, two pages
     # Everything in the folder, templates of any kind counted.
     "report": 5_990,  # 5 200; drawings of results came from commands
     # All Python of src/datassay, and what lies beside it.
@@ -42,10 +42,10 @@ BUDGET = {
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_050,  # 9 000
     "bench": 10_050,  # 9 500
-    "tests packages/*/tests": 40_980,  # 32 000; pages against their summaries, words, what is typed
+    "tests packages/*/tests": 41_000,  # 32 000; pages against their summaries, words, what is typed
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
-SHELLS_SHARE = 0.401  # 1/3
+SHELLS_SHARE = 0.405  # 1/3
 SERVING = ("commands", "report", "setting.py")
 CORE = ("score", "act", "collect", "train", "data", "models", "polynomial", "complexity", "lm")
 

@@ -17,6 +17,7 @@ from torch import nn
 
 import datassay as da
 from datassay.commands.finished import finished_run, sets_of
+from datassay.commands.run.labels import to_check
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.results import Plotted
 from datassay.score import label_issues
@@ -157,10 +158,11 @@ def test_frames_join_the_users_own():
     assert joined["wrong_probability"].notna().all()
     suspects = assayed.suspects
     assert (
-        suspects.index.tolist()
-        == assayed.findings.samples.ids[assayed.findings.issues.suspects].tolist()
+        suspects.index.tolist() == assayed.findings.samples.ids[to_check(assayed.findings)].tolist()
     )
-    assert list(suspects.columns[:4]) == ["given", "suggested", "wrong_probability", "information"]
+    wrong = assayed.findings.samples.ids[assayed.findings.issues.suspects].tolist()
+    assert suspects.index[suspects["list"] == "probably wrong"].tolist() == wrong
+    assert list(suspects.columns[:4]) == ["given", "suggested", "list", "wrong_probability"]
     assert set(suspects.columns[4:]) == {"a", "b"}
     assert suspects["given"].tolist() == frame()["kind"][suspects.index].tolist()
 

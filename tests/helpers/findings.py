@@ -76,10 +76,12 @@ def issues_of(samples, score, suggested=None, noise=None, probability=None):
     n, k, score = len(samples), max(1, samples.n_classes), np.asarray(score, float)
     classes = samples.is_classification
     if noise is None and classes:
-        noise = (LabelNoise("uniform", "one rate", even_noise(k), -0.002),)
+        noise = (LabelNoise("uniform", even_noise(k), -0.002),)
     return LabelIssues(
         score=score, probability=1 / (1 + np.exp(-score)) if probability is None else probability,
         suggested_label=samples.y if suggested is None else suggested, is_issue=score > 0,
+        worth_a_look=score > -1,
+        share_wrong=(float((score > 3).mean()), float((score > -1).mean())),
         posterior=np.full((n, k), 1 / k) if classes else None, noise=noise or (),
         held_out=np.zeros((n, k)), ridge=0.1, ids=samples.ids, given_label=samples.y,
         class_names=samples.class_names,
@@ -108,7 +110,7 @@ def noisy_pair(k, rate=0.31):
     """The first class is given as the second in this share of cases; no other is wrong."""
     transition = np.eye(k)
     transition[0, :2] = 1 - rate, rate
-    return LabelNoise("class", "one target per class", transition, 0.07)
+    return LabelNoise("class", transition, 0.07)
 
 
 def simulated_learning_curve(rng):

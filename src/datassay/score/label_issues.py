@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import nan
 from typing import Any
 
@@ -22,13 +23,12 @@ from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.labels.judges import (
     check_judges,
     checked_probabilities,
+    further_judges,
     held_out_probabilities,
     judge_warnings,
-    judge_weight,
     log_probabilities,
 )
-from datassay.score.labels.likelihood import SCALE
-from datassay.score.labels.noise import Explained, Judge, LabelNoise, check_noise, explain
+from datassay.score.labels.noise import Again, Explained, Judges, LabelNoise, check_noise, explain
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import LARGEST_KERNEL, RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
@@ -36,16 +36,10 @@ from datassay.train.folds import FOLDS, held_out_outputs
 
 # Of fewer samples none is a suspect: of 2, each contradicts the other.
 FEWEST = 6
-# By how many nats two judges must explain the labels better than the fit alone.
-LEAST_NATS = 5.0
-# A weight from which on the other judge speaks alone.
-MOST_WEIGHT = 10.0
-# Trees judge labels beside the network in tables of so many rows and at most so many classes. Of
-# fewer rows they see no more than the network, and hide class pairs from it (Boston, 506 rows:
-# 0.80 against 0.875); boosting fits as many trees a round as there are classes.
-FEWEST_ROWS, MOST_CLASSES = 1000, 20
 # Of several targets per sample, 0 and 1 in this share of the values mean several labels.
 MOSTLY = 0.9
+# Targets worth a look: those that are wrong with this probability at least, or deviate so far.
+LOOK, LOOK_SCORE = 0.1, -1.0
 
 
 @result
@@ -54,10 +48,14 @@ class LabelIssues(Tabular):
 
     Attributes:
         given_label: [n], the label that was judged, coded like the suggested one.
-        suggested_label: [n]; class index (int64): the likeliest class, of a suspect the likeliest
-            other one. Several labels: [n, k], 0 or 1. Regression: the held-out output itself,
-            target unit ([n, k] for several targets).
-        is_issue: [n] bool, probability > 1/2; False for all where n is below FEWEST.
+        suggested_label: [n]; class index (int64): the likeliest class, of those worth a look the
+            likeliest other. Several labels: [n, k], 0 or 1. Regression: the held-out output, target
+            unit ([n, k] for several targets).
+        is_issue: [n] bool: probably wrong, probability > 1/2; none where n is below FEWEST.
+        worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
+            noise cannot be told from hard samples; of targets those that deviate almost as far.
+        share_wrong: of wrong labels, at least (what noise alone explains) and at most (all that
+            held-out predictions contradict); of several labels of samples with one wrong.
         score: [n]; higher: more likely mislabelled. Classification: log odds that the label is
             wrong, nats. Regression: the held-out residual's modified z-score minus 3.5, unitless;
             its spread is at least the targets' rounding, so that where most residuals are equal
@@ -74,8 +72,8 @@ class LabelIssues(Tabular):
         class_names: in index order; empty for several labels and for regression.
         label_type: of the user's labels, which class_names are the words of.
         judge: what gave the held-out outputs.
-        other_weight: of the other judge, a nat of its log probabilities compared with a unit of the
-            fit's outputs; 0: none was given, or it explained nothing that the fit does not.
+        weights: of the judges, the fit first and the probabilities given after it, a unit of its
+            outputs or a nat; 0: it explained nothing that the others do not. Empty: one judge.
         warnings: what the user should know about these numbers; empty when nothing.
     """
 
@@ -83,12 +81,14 @@ class LabelIssues(Tabular):
         "the given label", joint="", values=lambda one: one._as_given(one.given_label)
     )
     suggested_label: Shaped[np.ndarray, "n ..."] = column(
-        "the likeliest label, of a suspect the likeliest other one; of a target the held-out "
-        "output",
+        "the likeliest label, of one worth a look the next; of a target the held-out output",
         values=lambda one: one._as_given(one.suggested_label),
     )
     is_issue: Bool[np.ndarray, " n"] = column(
-        "whether the label is suspected: wrong_probability above 1/2"
+        "whether the label is probably wrong: wrong_probability above 1/2"
+    )
+    worth_a_look: Bool[np.ndarray, " n"] = column(
+        "whether the label is probably wrong, or may well be: what to review"
     )
     score: Float[np.ndarray, " n"] = column(
         "log odds that the label is wrong; of targets the held-out residual's modified z-score "
@@ -103,6 +103,7 @@ class LabelIssues(Tabular):
         sign="high: more likely wrong",
         name="wrong_probability",
     )
+    share_wrong: tuple[float, float]
     posterior: Float[np.ndarray, "n k"] | None
     noise: tuple[LabelNoise, ...]
     held_out: Float[np.ndarray, "n outputs"]
@@ -111,7 +112,7 @@ class LabelIssues(Tabular):
     class_names: tuple[str, ...] = ()
     label_type: LabelType = "string"
     judge: str = "ridge regression on the linearised network"
-    other_weight: float = 0.0
+    weights: tuple[float, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -169,8 +170,9 @@ def label_issues(
             four fifths of x (y the class indices) and judge the rest.
         pred_probs: held-out class probabilities of another model, [n, k], such as
             `held_out_probabilities` gives, in the order of class_names (sorted, as scikit-learn
-            has them). With samples the judge; with a linearisation a second one: both speak where
-            that explains the given labels better; gradient-boosted trees do on many tables.
+            has them). With samples the judge. With a linearisation another judge, or several as a
+            list: each is heard as far as it explains the given labels better; gradient-boosted
+            trees and logistic regression do on many tables.
         noise: "uniform": any other label as often as any; "class": it depends on the class, as
             where cats are called dogs; "auto": whichever explains the labels.
         seed: of the folds and of the model.
@@ -190,11 +192,11 @@ def label_issues(
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
     linearisation's own), 70 n² k operations. From features: 2 n b p² operations to read their rows
-    twice, 70 n b p k; p² values, a panel and 66 n k values. About 1000 evaluations of 6 n k²
+    twice, 70 n b p k; p² values, a panel and 66 n k values. About 250 evaluations of n k²
     operations to find the noise. Of an estimator: 5 fits.
-    Source: METHODS §2 and §2b, beyond confident learning (Northcutt et al. 2021): no k-fold
-    retraining. Deviates: calibration by a matrix where AIC asks for it, forms of noise by the
-    Bayesian information criterion instead of the gate, two calibrations averaged under one rate.
+    Source: METHODS §2 and §2b, beyond confident learning (Northcutt et al. 2021), whose count is
+    one end of what is worth a look: no k-fold retraining. Deviates: calibration by intercepts, rows
+    of T shrunk to one rate, two readings averaged instead of the gate.
     f₀ is subtracted from the labels only where that lowers the leave-one-out error, since the
     outputs of an untrained head are noise. Penalties go from 1e-8 λ_max (1e-6 λ_max where products
     over all rows are not float64) to λ_max.
@@ -205,14 +207,17 @@ def label_issues(
     lin = data
     several = lin.labels is None and _is_several(lin.targets)
     check_noise(noise, is_of_labels=lin.labels is not None or several)
-    other = None
-    if pred_probs is not None:
-        names = lin.class_names if lin.labels is not None else ()
-        other = log_probabilities(checked_probabilities(pred_probs, len(lin), names))
+    names = lin.class_names if lin.labels is not None else ()
+    given = pred_probs if isinstance(pred_probs, list | tuple) else [pred_probs]
+    others = [
+        log_probabilities(checked_probabilities(one, len(lin), names))
+        for one in given
+        if one is not None
+    ]
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     fit = ridge_fit(lin, progress)
     if lin.labels is not None:
-        return _of_classes(fit, torch.as_tensor(lin.labels), noise, other, progress)
+        return _of_classes(fit, torch.as_tensor(lin.labels), noise, others, progress)
     if several:
         return _of_several(fit, noise, progress)
     return _of_targets(lin.targets, fit.held_out, ridge=fit.penalty, ids=lin.ids)
@@ -222,54 +227,35 @@ def _of_classes(
     fit: RidgeFit,
     labels: Int[Tensor, " n"],
     noise: str,
-    other: Float[Tensor, "n k"] | None,
+    others: list[Float[Tensor, "n k"]],
     progress: Progress,
 ) -> LabelIssues:
     is_single = fit.held_out.shape[1] == 1
 
-    def judge(classes: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+    def again(classes: Float[Tensor, "n k"]) -> Judges:
         held_out = fit.held_out_of(classes[:, 1:] if is_single else classes, progress)
-        return _by_class(held_out)
+        return [_by_class(held_out), *others]
 
-    held_out = _by_class(fit.held_out)
-    outcome, weight = explain(held_out, judge, labels, noise), 0.0
-    if other is not None:
-        both, weight = _by_both(held_out, other, judge, labels, noise)
-        better = outcome.criterion - both.criterion > 2 * LEAST_NATS
-        outcome, weight = (both, weight) if better else (outcome, 0.0)
+    outcome = explain([_by_class(fit.held_out), *others], again, labels, noise)
     of = {"ridge": fit.penalty, "ids": fit.lin.ids, "label_type": fit.lin.label_type}
-    of |= {"class_names": fit.lin.class_names, "other_weight": weight}
+    of |= {"class_names": fit.lin.class_names, "weights": outcome.weights if others else ()}
     return _explained(outcome, labels, fit.held_out, **of)
-
-
-def _by_both(
-    held_out: Float[Tensor, "n k"],
-    other: Float[Tensor, "n k"],
-    judge: Judge,
-    labels: Int[Tensor, " n"],
-    noise: str,
-) -> tuple[Explained, float]:
-    """The explanation by the fit's outputs plus the other judge's, and the latter's weight."""
-    weight = judge_weight(held_out, other, labels)
-    if not weight < MOST_WEIGHT:  # the outputs add nothing: their unit is no measure
-        scaled = other / MOST_WEIGHT
-        return explain(scaled, lambda classes: scaled, labels, noise), weight
-    return explain(
-        held_out + weight * other, lambda classes: judge(classes) + weight * other, labels, noise
-    ), weight
 
 
 def _explained(
     outcome: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **of: Any
 ) -> LabelIssues:
     is_issue = _flagged(outcome.log_odds)
+    look = is_issue | _top(outcome.log_odds, outcome.n_look)
     others = outcome.posterior.scatter(1, labels[:, None], -torch.inf)
-    suggested = torch.where(torch.as_tensor(is_issue)[:, None], others, outcome.posterior).argmax(1)
+    suggested = torch.where(torch.as_tensor(look)[:, None], others, outcome.posterior).argmax(1)
     return LabelIssues(
         score=outcome.log_odds.numpy(),
         probability=torch.sigmoid(outcome.log_odds).numpy(),
         suggested_label=suggested.numpy(),
         is_issue=is_issue,
+        worth_a_look=look,
+        share_wrong=outcome.share,
         posterior=outcome.posterior.exp().numpy(),
         noise=(outcome.noise,),
         held_out=held_out.numpy(),
@@ -299,27 +285,29 @@ def _of_model(
     of |= {"class_names": names, "label_type": samples.label_type}
     if is_probable:
         of["warnings"] = judge_warnings(held_out, labels)
-    # In the unit that calibration starts from. Soft targets are not fitted: there is no second fit.
-    outputs = log_probabilities(held_out) / SCALE if is_probable else held_out
-    return _explained(explain(outputs, lambda _: outputs, labels, noise), labels, held_out, **of)
+    judges = [log_probabilities(held_out) if is_probable else held_out]
+    outcome = explain(judges, lambda _: judges, labels, noise)  # there is no second fit
+    return _explained(outcome, labels, held_out, **of)
 
 
 def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
     """Each of several labels as two classes; a sample is judged by its worst label."""
     labels = fit.lin.targets.long()
 
-    def judge(column: int):
-        def judged(classes: Float[Tensor, "n 2"]) -> Float[Tensor, "n 2"]:
+    def again(column: int) -> Again:
+        def judged(classes: Float[Tensor, "n 2"]) -> Judges:
             targets = fit.lin.targets.double().clone()
             targets[:, column] = classes[:, 1]
-            return _by_class(fit.held_out_of(targets, progress)[:, column : column + 1])
+            return [_by_class(fit.held_out_of(targets, progress)[:, column : column + 1])]
 
         return judged
 
     each = [
-        explain(_by_class(fit.held_out[:, j : j + 1]), judge(j), labels[:, j], noise)
+        explain([_by_class(fit.held_out[:, j : j + 1])], again(j), labels[:, j], noise)
         for j in range(labels.shape[1])
     ]
+    look = np.any([_top(outcome.log_odds, outcome.n_look) for outcome in each], 0)
+    low, high = (np.array([outcome.share[end] for outcome in each]) for end in (0, 1))
     log_odds = torch.stack([outcome.log_odds for outcome in each], 1)
     all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
     score = (-torch.expm1(all_right)).log() - all_right
@@ -328,6 +316,8 @@ def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
         probability=(-torch.expm1(all_right)).numpy(),
         suggested_label=torch.where(log_odds > 0, 1 - labels, labels).numpy(),
         is_issue=_flagged(score),
+        worth_a_look=_flagged(score) | look,
+        share_wrong=(float(low.max()), min(1.0, float(high.sum()))),
         posterior=torch.stack([results.posterior[:, 1].exp() for results in each], 1).numpy(),
         noise=tuple(computed.noise for computed in each),
         held_out=fit.held_out.numpy(),
@@ -341,12 +331,15 @@ def _of_targets(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], **of: Any
 ) -> LabelIssues:
     outcome = outliers(targets, held_out)
-    is_one = held_out.shape[1] == 1
+    is_one, p = held_out.shape[1] == 1, outcome.probability
+    is_far = (p > LOOK) | ((p > 0) & (outcome.score > LOOK_SCORE))
     return LabelIssues(
         score=outcome.score.numpy(),
         probability=outcome.probability.numpy(),
         suggested_label=(held_out[:, 0] if is_one else held_out).numpy(),
-        is_issue=_flagged(outcome.probability - 0.5),
+        is_issue=_flagged(p - 0.5),
+        worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
+        share_wrong=(float((p > 0.9).double().mean()), float(is_far.double().mean())),
         posterior=None,
         noise=(),
         held_out=held_out.numpy(),
@@ -357,6 +350,13 @@ def _of_targets(
 
 def _flagged(score: Float[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
     return (score > 0).numpy() & (len(score) >= FEWEST)
+
+
+def _top(score: Float[Tensor, " n"], n_look: int) -> Bool[np.ndarray, " n"]:
+    """The n_look largest."""
+    top, order = np.zeros(len(score), bool), np.argsort(-score.numpy(), kind="stable")
+    top[order[: n_look if len(score) >= FEWEST else 0]] = True
+    return top
 
 
 def _by_class(held_out: Float[Tensor, "n k"]) -> Float[Tensor, "n classes"]:
@@ -385,10 +385,13 @@ def _of_run(context: Context) -> LabelIssues:
     noise, model = context.options.get("label_noise", "auto"), context.options.get("own")
     if model is not None:
         return label_issues(train, model=model, noise=noise, seed=context.seed, progress=progress)
-    trees = None
-    if train.kind == "row" and len(train) >= FEWEST_ROWS and 0 < train.n_classes <= MOST_CLASSES:
-        trees = held_out_probabilities(train, seed=context.seed, progress=progress)
-    return label_issues(context.lin, noise=noise, pred_probs=trees, progress=progress)
+    models = further_judges(train)
+    others = [
+        held_out_probabilities(train, model, seed=context.seed, progress=progress)
+        for model in models.values()
+    ]
+    issues = label_issues(context.lin, noise=noise, pred_probs=others, progress=progress)
+    return replace(issues, judge=", ".join(("linearised network", *models)))
 
 
 SCORE = Score(

@@ -46,9 +46,9 @@ def test_table_has_a_row_a_sample_and_names_for_classes(tmp_path):
     write_results(result, tmp_path)
     table = pq.read_table(tmp_path / "scores.parquet")
     assert table.column_names == [
-        "id", "label", "class_name", "suggested_label", "is_issue", "label_issue_score",
-        "wrong_probability", "information", "prediction_change", "weight_change", "loss", "margin",
-        "true_label",
+        "id", "label", "class_name", "suggested_label", "is_issue", "worth_a_look",
+        "label_issue_score", "wrong_probability", "information", "prediction_change",
+        "weight_change", "loss", "margin", "true_label",
     ]  # fmt: skip
     samples, issues, class_names = (
         result.samples,
@@ -136,7 +136,8 @@ def test_summary_quotes_counts_and_curve_as_they_are(tmp_path):
     labels = summary["labels"]
     assert labels["expected_precision"] == pytest.approx(result.issues.expected_precision())
     (noise,) = labels["noise"]
-    assert noise["form"] == "one rate" and noise["classes"] == list(result.samples.class_names)
+    assert labels["share_wrong"] == list(result.issues.share_wrong)
+    assert noise["kind"] == "uniform" and noise["classes"] == list(result.samples.class_names)
     np.testing.assert_allclose(noise["transition"], result.issues.noise[0].transition)
     wrong = (result.samples.y != result.samples.true_y).sum()
     assert summary["counts"]["known_label_errors"] == wrong
@@ -157,8 +158,10 @@ def test_suspects_are_a_spreadsheet_that_computes_nothing():
     score = np.where(np.isin(np.arange(60), [7, 20, 33]), np.arange(60) + 1.0, -3.0)
     result = make_findings(samples, issues=issues_of(samples, score))
     table = list(csv.reader(io.StringIO(suspects_file(result))))
-    assert table[0][:5] == ["id", "given", "suggested", "wrong_probability", "information"]
-    assert sorted(table[0][5:]) == ["'+sum", "plain", "price"]
+    assert table[0][:6] == [
+        "id", "given", "suggested", "list", "wrong_probability", "information"
+    ]  # fmt: skip
+    assert sorted(table[0][6:]) == ["'+sum", "plain", "price"]
     rows = [dict(zip(table[0], row, strict=True)) for row in table[1:]]
     assert [row["id"] for row in rows] == ["id33", "id20", "'-id7"]
     assert rows[0]["price"] == "-49.5" and rows[0]["'+sum"] == "'@x" and rows[0]["plain"] == "a,b"

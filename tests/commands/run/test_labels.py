@@ -65,31 +65,37 @@ def test_the_share_that_is_wrong_is_told_of_all_suspects_and_of_the_first():
     assert expected in label_advice(result).sentence
 
 
-def test_where_none_is_suspected_those_expected_and_the_first_to_look_at_are_told():
-    result = of_classes(2, np.linspace(-6, -2, 200))
-    reported, n = label_advice(result), result.issues.probability.sum()
-    assert reported.headline == "Check 10 likeliest labels" and reported.severity == "look"
-    assert f"About {n:.0f} of 200 are expected to be wrong; these are" in reported.sentence
+def test_where_none_is_sure_those_that_may_be_wrong_are_told_and_those_worth_a_look():
+    result = of_classes(2, np.linspace(-6, -0.5, 200))
+    reported, n = label_advice(result), int(result.issues.worth_a_look.sum())
+    assert 10 < n < 40 and not result.issues.is_issue.any()
+    assert reported.headline == f"Check {n} likeliest labels" and reported.severity == "look"
+    assert f"Between 0 and {n} of 200 are wrong; these are" in reported.sentence
     assert reported.ids == tuple(str(i) for i in range(199, 189, -1))
-    assert {i for i, seen in chosen(result).items() if "issues" in seen} == set(range(190, 200))
-    assert "and the 10 labels most likely wrong" in gallery(result).note
+    assert {i for i, seen in chosen(result).items() if "issues" in seen} == set(range(200 - n, 200))
+    said = run_page(result).verdict
+    assert said.startswith(f"No label is surely wrong, but up to {n} of 200 (about 10 %) may be")
     calm = run_page(of_classes(2, np.full(200, -9.0)))
     assert not calm.advice and not calm.button and calm.samples is None
+    assert calm.verdict.startswith("No label stands out as wrong")
+
+
+def test_classes_that_are_not_learned_are_said_first():
+    result = of_classes(2, np.r_[np.full(5, 4.0), np.full(195, -6.0)])
+    unlearned = replace(result, issues=replace(result.issues, share_wrong=(0.0, 0.47)))
+    assert run_page(unlearned).verdict.startswith("The classes are hardly predicted: little is")
+    assert run_page(result).verdict.startswith("5 of 200 labels are probably wrong")
 
 
 def test_noise_reads_as_a_sentence():
-    even = LabelNoise("uniform", "one rate", even_noise(3, 0.09), -0.01)
+    even = LabelNoise("uniform", even_noise(3, 0.09), -0.01)
     assert noise_sentence(of_classes(3, -3.0, (even,))) == (
         "Wrong labels are spread evenly (about 9 % of labels)."
     )
     result = of_classes(3, -3.0, (noisy_pair(3),))
     sentence = f"Wrong labels depend on the class: “{EVIL}” is given as “c1” in about 31 % of"
     assert noise_sentence(result) == f"{sentence} cases."
-    rates = LabelNoise("class", "one rate per class", even_noise(3, 0.2), 0.03)
-    assert "“c1” is given as another class in about 20 % of cases" in noise_sentence(
-        of_classes(3, -3.0, (rates,))
-    )
-    none = LabelNoise("uniform", "one rate", even_noise(3, 0.001), -0.01)
+    none = LabelNoise("uniform", even_noise(3, 0.001), -0.01)
     assert noise_sentence(of_classes(3, -3.0, (none,))) == ""
 
 
@@ -143,7 +149,7 @@ def test_several_labels_a_sample():
         assert card.verdict or not card.suggested
     table = score_table(findings)
     assert table["suggested_label"].to_pylist() == findings.issues.suggested_label.tolist()
-    tied = LabelNoise("class", "full", np.array([[0.96, 0.04], [0.2, 0.8]]), 0.1)
+    tied = LabelNoise("class", np.array([[0.96, 0.04], [0.2, 0.8]]), 0.1)
     known = replace(findings, issues=replace(findings.issues, noise=(tied,) * 3))
     sentence = noise_sentence(known)
     assert "label 0 is missing from about 20 % of the samples with it" in sentence

@@ -7,13 +7,14 @@ from dataclasses import asdict
 import numpy as np
 
 from datassay.commands.run.findings import Findings
-from datassay.report.advice import N_CHECK_FIRST
 from datassay.results import result
 from datassay.score.label_issues import FEWEST, LabelIssues, LabelNoise
 
 LEAST_SHARE = 0.005  # Smaller confusions are not told.
 MOST_KEPT, MOST_CLASSES = 100, 50
-ANOTHER = "another class"
+# The classes are not learned where held-out predictions miss this share of what naming the
+# commonest class misses; not asked where that is right for nearly all.
+MOST_MISSED, LEAST_OTHERS = 0.9, 0.2
 
 
 @result
@@ -34,15 +35,18 @@ def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
 
 
 def to_check(findings: Findings) -> np.ndarray:
-    """Positions of the labels to look at first, the most suspect first.
+    """Positions of the labels that are worth a look, the most suspect first."""
+    look = np.flatnonzero(findings.issues.worth_a_look)
+    return look[np.argsort(-findings.issues.score[look], kind="stable")]
 
-    Returns:
-        Those that are flagged; where none is but some must be wrong, the `N_CHECK_FIRST` likeliest.
-    """
-    issues = findings.issues
-    if issues.is_issue.any() or len(issues.score) < FEWEST or issues.probability.sum() < 1:
-        return issues.suspects
-    return np.argsort(-issues.score, kind="stable")[:N_CHECK_FIRST]
+
+def is_learned(findings: Findings) -> bool:
+    """Whether the classes are predicted better than by naming the commonest one."""
+    samples = findings.samples
+    if not samples.is_classification or len(samples) < FEWEST:
+        return True
+    others = 1 - np.bincount(samples.y).max() / len(samples)
+    return others < LEAST_OTHERS or findings.issues.share_wrong[1] < MOST_MISSED * others
 
 
 def confusions(findings: Findings) -> list[Confusion]:
@@ -56,9 +60,6 @@ def confusions(findings: Findings) -> list[Confusion]:
         if findings.has_several_labels:
             what = ("given where it should not be", "missing")
             confused += [(f"label {j}", w, share[c, 1 - c]) for c, w in enumerate(what)]
-        elif noise.form == "one rate per class":
-            rates = zip(names, 1 - np.diagonal(share), strict=True)
-            confused += [(name, ANOTHER, rate) for name, rate in rates]
         else:
             pairs = np.argwhere(~np.eye(len(names), dtype=bool))
             confused += [(names[c], names[g], share[c, g]) for c, g in pairs]
@@ -82,8 +83,9 @@ def label_facts(findings: Findings) -> dict[str, object]:
     return {
         "expected_wrong": float(issues.probability.sum()),
         "expected_precision": issues.expected_precision(),
+        "share_wrong": issues.share_wrong,
         "noise": [
-            {"kind": noise.kind, "form": noise.form, "gain": noise.gain}
+            {"kind": noise.kind, "gain": noise.gain}
             | (whole(noise) if len(noise.transition) <= MOST_CLASSES else {})
             for noise in issues.noise
         ],

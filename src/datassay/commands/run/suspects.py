@@ -18,6 +18,7 @@ from datassay.score.checks.columns import columns_first
 
 MOST_ROWS, MOST_COLUMNS = 200, 12
 FILE = "suspects.csv"
+PROBABLY, LOOK = "probably wrong", "worth a look"
 # What a spreadsheet takes as the start of a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -30,7 +31,7 @@ def suspects_shown(findings: Findings) -> Table | None:
     own, n = columns_first(findings.samples), len(all_suspects)
     information, shown = findings.information.information, all_suspects[:MOST_ROWS]
     table = suspects_table(findings).slice(0, MOST_ROWS)
-    ids, given, suggested, wrong, _, *values = (one.to_pylist() for one in table.columns)
+    ids, given, suggested, _, wrong, _, *values = (one.to_pylist() for one in table.columns)
     rank = np.argsort(np.argsort(information, kind="stable")) / max(1, len(information) - 1)
     columns = {
         "given": given,
@@ -71,7 +72,8 @@ def suspects_table(findings: Findings) -> pa.Table:
         findings: of the run.
 
     Returns:
-        `id`, `given` and `suggested` in words, `wrong_probability` and `information`; then the
+        `id`, `given` and `suggested` in words, `list` (PROBABLY or LOOK), `wrong_probability` and
+        `information`; then the
         user's columns, "(data)" behind a name that is taken.
     """
     samples, shown = findings.samples, to_check(findings)
@@ -80,6 +82,7 @@ def suspects_table(findings: Findings) -> pa.Table:
         "id": column(ids),
         "given": pa.array(given),
         "suggested": pa.array(suggested),
+        "list": pa.array(np.where(findings.issues.is_issue[shown], PROBABLY, LOOK)),
         "wrong_probability": pa.array(findings.issues.probability[shown]),
         "information": pa.array(findings.information.information[shown]),
     }

@@ -12,7 +12,7 @@ from datassay.act.choose import action as kinds
 from datassay.act.choose.action import DROP, MORE, RELABEL, REMOVE, action_kinds
 from datassay.act.choose.compare import RETRAINED, ActionGain
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.labels import suspected_classes, to_check
+from datassay.commands.run.labels import is_learned, suspected_classes, to_check
 from datassay.commands.run.typed import Typed
 from datassay.report.advice import Advice
 from datassay.report.wording import count, gain_text, rough_percent, shortened
@@ -36,20 +36,21 @@ NOW, THEN = ("gains", "may gain", "costs"), ("gained", "may have gained", "cost"
 
 @result
 class Labels:
-    """What is known of wrong labels; between `low` and `high` are expected to be wrong."""
+    """What is known of wrong labels; at least `low` and at most `high` are wrong."""
 
     n: int
-    n_flagged: int  # more likely wrong than right
-    n_review: int  # to look at first: those, or where there are none the likeliest
+    n_flagged: int  # probably wrong
+    n_review: int  # those, and others that are worth a look
     low: int
     high: int
     noun: str = "label"  # or "target"
+    is_learned: bool = True  # predicted better than by naming the commonest class
 
     @property
     def expected(self) -> str:
-        """How many are expected to be wrong."""
-        about, between = f"about {self.low:,}", f"between {self.low:,} and {self.high:,}"
-        return about if self.low == self.high else between
+        """How many are wrong."""
+        between = f"between {self.low:,} and {self.high:,}"
+        return f"{self.low:,}" if self.low == self.high else between
 
     @property
     def named(self) -> str:
@@ -59,16 +60,20 @@ class Labels:
     @property
     def sentence(self) -> str:
         """Without its full stop, for what correcting them gains to follow."""
-        none = f"No {self.noun} stands out as wrong"
         if self.n < FEWEST:
             return f"{count(self.n, self.noun)} are too few to tell which are wrong"
+        first = "" if self.is_learned else "The classes are hardly predicted: little is certain. "
+        share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = "is" if self.n_flagged == 1 else "are"
-            more = "" if self.low == self.high else f" ({self.expected} in all)"
-            return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{more}"
-        verb = "is" if self.low == self.high == 1 else "are"
-        which = f"{self.expected} of {self.n:,} {verb} expected to be wrong"
-        return f"{none}, though {which}" if self.high else none
+            more = "" if self.low == self.high else f" ({self.expected} are wrong)"
+            return (
+                f"{first}{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{more}"
+            )
+        if self.n_review and self.noun == "label":
+            may = f"up to {self.high:,} of {self.n:,} ({share}) may be"
+            return f"{first}No {self.noun} is surely wrong, but {may}"
+        return f"{first}No {self.noun} stands out as wrong"
 
 
 @result
@@ -114,11 +119,18 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
 def label_verdict(findings: Findings) -> Labels:
     """What is known of wrong labels."""
     issues, samples = findings.issues, findings.samples
-    expected = round(float(issues.probability.sum()))
     is_label = samples.is_classification or findings.has_several_labels
-    n_review = len(to_check(findings)) if len(samples) >= FEWEST else 0
-    flagged, noun = int(issues.is_issue.sum()), "label" if is_label else "target"
-    return Labels(len(samples), flagged, n_review, expected, expected, noun)
+    low, high = issues.share_wrong
+    n, flagged = len(samples), int(issues.is_issue.sum())
+    return Labels(
+        n=n,
+        n_flagged=flagged,
+        n_review=len(to_check(findings)),
+        low=min(int(low * n), flagged),
+        high=max(round(high * n), flagged),
+        noun="label" if is_label else "target",
+        is_learned=is_learned(findings),
+    )
 
 
 def clause(action: ActionGain, metric: str) -> str:
@@ -211,7 +223,7 @@ def _label_card(
     """Which labels to look at, why, and what that is worth."""
     samples, issues, is_sure = findings.samples, findings.issues, bool(labels.n_flagged)
     which = f"{_capital(labels.expected)} of {labels.n:,}"
-    text = [f"{which} are expected to be wrong; these are the likeliest."]
+    text = [f"{which} are wrong; these are the likeliest, and a review of some tells how many."]
     if labels.n_flagged:
         right = f"{rough_percent(issues.expected_precision())} are expected to be wrong"
         if labels.n_flagged > 50:

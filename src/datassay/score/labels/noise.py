@@ -1,9 +1,13 @@
-"""Which noise explains the given labels, and how likely each of them is wrong (METHODS §2b)."""
+"""Which noise explains the given labels, and how likely each of them is wrong (METHODS §2b).
+
+Held-out outputs alone cannot part wrong labels from hard samples. Two readings bound the truth:
+noise of a rate, which no calibration explains, and hardness, by which nothing is wrong.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import log
+from math import exp, sqrt
 
 import numpy as np
 import torch
@@ -12,24 +16,20 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.labels import transitions
-from datassay.score.labels.likelihood import (
-    Calibrated,
-    Calibration,
-    calibrate,
-    first_guess,
-    polished,
-)
+from datassay.score.labels.likelihood import Fitted, Form, fitted
 
-Judge = Callable[[Float[Tensor, "n k"]], Float[Tensor, "n k"]]
-"""From probabilities of the true classes to fit to, to held-out outputs."""
+Judges = Sequence[Float[Tensor, "n k"]]
+Again = Callable[[Float[Tensor, "n k"]], Judges]
+"""From probabilities of the true classes to fit to, to the judges' held-out outputs."""
 NOISES = ("auto", "uniform", "class")
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
-# the price of its parameters. Many classes: nats per sample, what a wrong calibration or noise that
-# depends on the input can imitate (at most 0.012 on digits, MNIST and a made census; class pairs
-# give 0.02 on). Two classes, whose calibration misses less: nats in all.
-LEAST_GAIN, LEAST_NATS = 0.015, 5.0
-MILD = 0.05  # share of wrong labels that fits start from
+# half a nat a parameter: nats per sample, and nats in all, of two classes and of more. Hardness,
+# and noise of a region of the inputs, imitate less of it.
+LEAST_GAIN, LEAST_NATS = (0.005, 0.025), (20.0, 5.0)
+CLEAR_GAIN = 0.08
+SURE = 0.9  # the probability from which on a wrong label is counted as certain
+# Nats by which noise must explain the labels better than hardness to be believed to 1 - 1/e.
+BELIEVED, HALF_BELIEVED = 5.0, 0.5
 LINE_STEPS, LONGEST_STEP = 60, 1.0
 WEAK = 1e-3  # a prior, in nats, where all labels are sure to be right or to be wrong
 
@@ -40,15 +40,13 @@ class LabelNoise:
 
     Attributes:
         kind: "uniform" (any other label as often as any) or "class" (depends on the class).
-        form: "one rate", "one rate per class", "one target per class" or "full".
         transition: T[c, l] = P(given l | true c), [k, k].
         gain: nats per sample by which noise that depends on the class explains the labels better
-            than one rate, less the price of its parameters (half the difference of the Bayesian
-            information criteria, over n); −inf where it was not tried.
+            than one rate, less half a nat in all for each of its k (k − 1) parameters but one; −inf
+            where it was not tried.
     """
 
     kind: str
-    form: str
     transition: Float[np.ndarray, "k k"]
     gain: float
 
@@ -61,14 +59,17 @@ class Explained:
         noise: that was found.
         posterior: log probability of each true class, the given label known, [n, k].
         log_odds: that the given label is wrong, [n].
-        criterion: of the first fit, twice nats: lower explains the given labels better, the price
-            of its parameters paid.
+        share: of wrong labels, at least and at most.
+        n_look: labels that are worth a look, the most suspect.
+        weights: of the judges, in the reading without noise; 0: not heard.
     """
 
     noise: LabelNoise
     posterior: Float[Tensor, "n k"]
     log_odds: Float[Tensor, " n"]
-    criterion: float
+    share: tuple[float, float]
+    n_look: int
+    weights: tuple[float, ...]
 
 
 def check_noise(noise: str, *, is_of_labels: bool) -> None:
@@ -82,56 +83,104 @@ def check_noise(noise: str, *, is_of_labels: bool) -> None:
 
 
 def explain(
-    held_out: Float[Tensor, "n k"],
-    judge: Judge,
-    labels: Int[Tensor, " n"],
-    noise: str = "auto",
+    judges: Judges, again: Again, labels: Int[Tensor, " n"], noise: str = "auto"
 ) -> Explained:
     """Find the noise, and what it says of each label after one more fit to the probable labels.
 
     Args:
-        held_out: outputs for each sample from the fit to the given labels without it.
-        judge: probabilities of the true classes to fit to → held-out outputs.
+        judges: outputs for each sample of fits to the given labels without it, each [n, k].
+        again: the same after a fit to other probabilities of the true classes.
         labels: given.
         noise: "uniform" or "class" leave no choice.
 
     Returns:
-        The noise and the posterior. Under one rate, posteriors of two calibrations, by one
-        temperature and by the richer one, are averaged (their logarithms): noise that people make
-        depends on the input, and the richer one learns it.
+        The noise and what follows from it. The order is that of two readings, their log posteriors
+        averaged: under one rate before and after the second fit; under noise that depends on the
+        class the reading without noise and the second fit, since noise of a region of the inputs
+        looks like it, and would turn its order round; the second fit alone where it is clear.
 
-    Cost: 8 or 9 calibrations, and one `judge`.
+    Cost: 4 fits, and one `again`.
     """
-    n, k = held_out.shape
-    scale, transition = first_guess(held_out, labels)
-    one_rate = transitions.one_rate(k)
-    simple = calibrate(
-        held_out, labels, one_rate, "temperature", transitions.evenly(k, MILD), scale
+    n, k = judges[0].shape
+    hard = fitted(judges, labels, "none")
+    even = fitted(judges, labels, "one rate")
+    found, gain, form = even, -torch.inf, "one rate"
+    if noise != "uniform" and k > 1:
+        by_class = fitted(judges, labels, "by class")
+        gain = (by_class.log_likelihood - even.log_likelihood - (k * (k - 1) - 1) / 2) / n
+        least = max(LEAST_GAIN[k > 2], LEAST_NATS[k > 2] / n)
+        if noise == "class" or gain > least:
+            found, form = by_class, "by class"
+    second = _second(found, again, labels, form)
+    first = hard.log_p if found.form == "by class" else even.log_posterior
+    if gain > CLEAR_GAIN:  # as where a class is given as one other: no region imitates that
+        first = second.log_posterior
+    posterior = torch.log_softmax((first + second.log_posterior) / 2, 1)
+    wrong = torch.sigmoid(_log_odds(found.log_posterior, labels))
+    log_odds = _as_probable(_log_odds(posterior, labels), wrong)
+    kind = "class" if found.form == "by class" else "uniform"
+    outcome = LabelNoise(kind, found.transition.numpy(), gain)
+    alone = hard if len(judges) == 1 else fitted(judges[:1], labels, "none")
+    share, n_look = _share((hard, alone), found, even, wrong, labels)
+    weights = tuple(hard.weights.tolist())
+    return Explained(outcome, posterior, log_odds, share, n_look, weights)
+
+
+def _second(found: Fitted, again: Again, labels: Tensor, form: Form) -> Fitted:
+    return fitted(again(found.log_posterior.exp()), labels, form, found.transition)
+
+
+def _share(
+    hards: tuple[Fitted, Fitted],
+    found: Fitted,
+    even: Fitted,
+    wrong: Float[Tensor, " n"],
+    labels: Int[Tensor, " n"],
+) -> tuple[tuple[float, float], int]:
+    """The share of wrong labels, at least and at most, and how many are worth a look."""
+    # At least: what the noise makes certain, less two standard errors. At most: what the held-out
+    # predictions contradict, of all judges or of the first alone (another may have learned the very
+    # rule that wrong labels follow), and one standard error. Worth a look: between what the noise
+    # says and what confident learning counts, the nearer to the noise the better it explains them.
+    n, hard = len(labels), hards[0]
+    sure = float(wrong[wrong > SURE].sum())
+    error, own = (float((h.log_p.argmax(1) != labels).double().mean()) for h in hards)
+    low = max(0.0, (sure - 2 * sqrt(sure)) / n)
+    most = max(error, own)
+    high = min(1.0, most + sqrt(most * (1 - most) / n) + 1 / n)
+    by_noise = float(wrong.mean())
+    most = min(error, max(confident_count(hard.log_p.exp(), labels) / n, by_noise))
+    doubt = exp(-max(0.0, even.log_likelihood - hard.log_likelihood) / BELIEVED)
+    doubt *= HALF_BELIEVED if found.form == "by class" else 1.0
+    n_look = round(n * (by_noise + (most - by_noise) * doubt))
+    return (min(low, high), high), n_look
+
+
+def confident_count(p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> float:
+    """How many labels confident learning counts as wrong (Northcutt et al. 2021, eqs. 1–3).
+
+    Args:
+        p: held-out probabilities.
+        labels: given.
+
+    Returns:
+        The sum of the confident joint off its diagonal, its rows scaled to the given labels.
+    """
+    k = p.shape[1]
+    counts = labels.bincount(minlength=k).double()
+    own = torch.zeros(k, dtype=torch.float64).index_add_(
+        0, labels, p.gather(1, labels[:, None])[:, 0]
     )
-    calibrated = _calibrated(held_out, labels, simple)
-    best = rich = min(calibrated, key=_criterion)
-    gain = -torch.inf
-    if noise != "uniform":
-        # Where a matrix pays, it may be because it imitates the noise: try both.
-        structured = [
-            fit
-            for start in (calibrated if rich is calibrated[-1] else calibrated[:1])
-            for fit in _structured(held_out, labels, start, transition, scale)
-        ]
-        best_structured = min(structured, key=_criterion)
-        gain = (_criterion(rich) - _criterion(best_structured)) / 2 / n
-        if noise == "class" or gain > (LEAST_GAIN if k > 2 else LEAST_NATS / n):
-            best = best_structured
-    fits = [best] if best.form.is_class_dependent else [simple, rich]
-    fits = [polished(fit, held_out, labels) for fit in fits]
-    first = _averaged(fits)
-    again = judge(first.exp())
-    second = _averaged([_better(fit, again, labels) for fit in fits])
-    log_odds = _as_probable(_log_odds(second, labels), torch.sigmoid(_log_odds(first, labels)))
-    form = best.form.name
-    kind = "uniform" if form == "one rate" else "class"
-    outcome = LabelNoise(kind, form, fits[-1].transition.numpy(), gain)
-    return Explained(outcome, second, log_odds, _criterion(best))
+    least = torch.where(counts > 0, own / counts.clamp_min(1), torch.inf)
+    above = p >= least
+    likeliest = torch.where(above, p, -1.0).argmax(1)
+    is_sure = above.any(1)
+    joint = torch.zeros(k * k, dtype=torch.float64).index_add_(
+        0, (labels * k + likeliest)[is_sure], torch.ones(int(is_sure.sum()), dtype=torch.float64)
+    )
+    rows = joint.reshape(k, k)
+    contradicted = rows.sum(1) - rows.diagonal()
+    return float((contradicted / rows.sum(1).clamp_min(1) * counts).sum())
 
 
 def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
@@ -162,103 +211,3 @@ def _as_probable(
         step = torch.linalg.solve(hessian, gradient)
         line = line - step / max(1.0, float(step.abs().max()) / LONGEST_STEP)
     return columns @ torch.stack([line[0].clamp_min(WEAK), line[1]])
-
-
-def _calibrated(outputs: Tensor, labels: Tensor, simple: Calibrated) -> list[Calibrated]:
-    """One rate under the richer calibrations: intercepts and, beyond two classes, a matrix."""
-    fit = calibrate(outputs, labels, simple.form, "intercepts", simple.transition, simple)
-    if outputs.shape[1] == 2:  # a and b say all of two classes
-        return [fit]
-    return [fit, calibrate(outputs, labels, simple.form, "matrix", simple.transition, fit)]
-
-
-def _structured(
-    outputs: Float[Tensor, "n k"],
-    labels: Int[Tensor, " n"],
-    start: Calibrated,
-    transition: Float[Tensor, "k k"],
-    scale: float,
-) -> list[Calibrated]:
-    """The forms that depend on the class; "full" only where it could pay for its parameters."""
-    n, k = outputs.shape
-    mild, calibration = transitions.evenly(k, MILD), start.calibration
-    fits: list[Calibrated] = []
-    starts: list[tuple[Tensor, Calibrated | float]] = [(transition, scale)]
-    # No likelihood is above 0: this is the most that a form can gain.
-    if k == 2 or k * (k - 1) * log(n) < -2 * start.log_likelihood:
-        form = transitions.full(k)
-        tried = [
-            calibrate(outputs, labels, form, calibration, *s) for s in (*starts, (mild, start))
-        ]
-        fits += [max(tried, key=lambda fit: fit.log_likelihood)]
-        starts += [(fits[0].transition, fits[0])]
-    if k > 2:
-        form = transitions.one_rate_per_class(k)
-        fits += [calibrate(outputs, labels, form, calibration, mild, start)]
-        fits += [_best_targeted(outputs, labels, calibration, starts)]
-    return fits
-
-
-def _best_targeted(
-    outputs: Tensor,
-    labels: Tensor,
-    calibration: Calibration,
-    starts: Sequence[tuple[Float[Tensor, "k k"], Calibrated | float]],
-) -> Calibrated:
-    """One target per class: the best start, then the other starts' targets one class at a time."""
-    choices = [transitions.targets(transition) for transition, _ in starts]
-    fits = [
-        _targeted(outputs, labels, calibration, target, *start)
-        for target, start in zip(choices, starts, strict=True)
-    ]
-    best, target = min(zip(fits, choices, strict=True), key=lambda pair: _criterion(pair[0]))
-    for other in choices:
-        for c in (other != target).nonzero()[:, 0].tolist():
-            switched = target.clone()
-            switched[c] = other[c]
-            start = best.transition.clone()
-            start[c, [int(target[c]), int(other[c])]] = start[c, [int(other[c]), int(target[c])]]
-            fit = _targeted(outputs, labels, calibration, switched, start, best)
-            if _criterion(fit) < _criterion(best):
-                best, target = fit, switched
-    return best
-
-
-def _targeted(
-    outputs: Tensor,
-    labels: Tensor,
-    calibration: Calibration,
-    target: Int[Tensor, " k"],
-    transition: Float[Tensor, "k k"],
-    start: Calibrated | float,
-) -> Calibrated:
-    """These targets, for the classes that give theirs more labels than others get."""
-    every = torch.ones(len(target), dtype=torch.bool)
-    form = transitions.one_target_per_class(target, every)
-    fit = calibrate(outputs, labels, form, calibration, transition, start)
-    per_class = fit.log_posterior.exp().sum(0)
-    active = transitions.with_own_target(fit.transition, per_class, target)
-    if active.all() or not active.any():
-        return fit
-    form = transitions.one_target_per_class(target, active)
-    return calibrate(outputs, labels, form, calibration, fit.transition, fit)
-
-
-def _criterion(fit: Calibrated) -> float:
-    # A calibration need only predict well: AIC prices it. A form of noise is a claim: BIC does.
-    n, k = fit.log_p.shape
-    calibration = {"temperature": 1, "intercepts": k, "matrix": k * k}[fit.calibration]
-    return 2 * calibration + fit.form.n_parameters * log(n) - 2 * fit.log_likelihood
-
-
-def _better(fit: Calibrated, outputs: Tensor, labels: Tensor) -> Calibrated:
-    """The same kind of fit to other held-out outputs, where they explain the labels better."""
-    again = calibrate(outputs, labels, fit.form, fit.calibration, fit.transition, fit)
-    again = polished(again, outputs, labels)
-    return again if again.log_likelihood > fit.log_likelihood else fit
-
-
-def _averaged(fits: list[Calibrated]) -> Float[Tensor, "n k"]:
-    """Mean log posterior, normalised."""
-    mean = torch.stack([fit.log_posterior for fit in fits]).mean(0)
-    return torch.log_softmax(mean, 1)

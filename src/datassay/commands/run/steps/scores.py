@@ -197,9 +197,9 @@ def score_facts(issues: LabelIssues, influence: SampleInfluence | None) -> dict[
     facts = {}
     if isnan(issues.ridge):
         facts["Labels judged by"] = "; ".join((issues.judge, *issues.warnings))
-    elif issues.other_weight:
-        both = "" if issues.other_weight == float("inf") else " and the linearised network's fit"
-        facts["Labels judged by"] = f"boosted trees (5 folds){both}"
+    elif issues.weights:
+        heard = ", ".join(f"{weight:.2g}" for weight in issues.weights)
+        facts["Labels judged by"] = f"{issues.judge}; heard with weights {heard}"
     if influence is not None:
         error = influence.total_variance_error
         facts["Influence"] = (

@@ -1,0 +1,110 @@
+"""Noise and calibration: the maximum by another route, the count by its definition, two ends."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from datassay.score.labels.likelihood import COMMON_COUNT, evenly, fitted
+from datassay.score.labels.noise import confident_count, explain
+
+SOFT = np.random.default_rng(0)
+
+
+def drawn(n=600, k=3, rate=0.2, seed=0, spread=0.25):
+    """Outputs of a judge, true labels drawn from softmax(4 f), and given ones, wrong at a rate."""
+    draw = np.random.default_rng(seed)
+    true = draw.integers(k, size=n)
+    f = np.eye(k)[true] + spread * draw.normal(size=(n, k))
+    wrong = draw.random(n) < rate
+    given = np.where(wrong, (true + draw.integers(1, k, n)) % k, true)
+    return torch.as_tensor(f), torch.as_tensor(given), torch.as_tensor(true)
+
+
+def penalised(f, y, parameters, k):
+    """−log-likelihood under one rate, and the priors, written out."""
+    a, b, logit = parameters[0], parameters[1 : k + 1], parameters[-1]
+    rate = 1 / (1 + np.exp(-logit))
+    z = a * f + b
+    p = np.exp(z - np.logaddexp.reduce(z, axis=1, keepdims=True))
+    chance = p[np.arange(len(y)), y]
+    likelihood = np.log(chance * (1 - rate) + (1 - chance) * rate / (k - 1)).sum()
+    return -likelihood - 5 * np.log(1 - rate) + (b**2).sum() / 18 + 5e-7 * len(y) * (a**2)
+
+
+def test_one_rate_is_the_likeliest():
+    f, y, _ = drawn(spread=0.4)
+    fit = fitted([f], y, "one rate")
+    best = minimize(
+        lambda v: penalised(f.numpy(), y.numpy(), v, 3), np.r_[4.0, np.zeros(3), -1.0],
+        method="BFGS", options={"gtol": 1e-7},
+    ).x  # fmt: skip
+    rate = 1 - fit.transition[0, 0].item()
+    assert rate == pytest.approx(1 / (1 + np.exp(-best[-1])), abs=5e-3)
+    assert rate == pytest.approx(0.2, abs=0.04)
+    assert fit.weights[0].item() == pytest.approx(best[0], rel=0.05)
+
+
+def test_noise_by_class_is_found_and_rows_are_shrunk_to_the_one_rate():
+    f, _, true = drawn(n=3000)
+    flip = torch.as_tensor(np.random.default_rng(1).random(3000) < 0.3)
+    y = torch.where((true == 1) & flip, 2, true)
+    t = fitted([f], y, "by class").transition
+    assert t[1, 2] == pytest.approx(0.3, abs=0.03) and t[1, 0] < 0.02 and t[0, 1:].max() < 0.02
+    few = fitted([f[:9]], y[:9], "by class").transition
+    spread = (few - few.mean(0)).abs().max()
+    assert COMMON_COUNT > 3 and spread < 1 and torch.allclose(few.sum(1), torch.ones(3).double())
+
+
+def test_a_judge_that_says_nothing_is_not_heard_and_changes_nothing():
+    f, y, _ = drawn()
+    against = -f + 0.1 * torch.as_tensor(SOFT.normal(size=f.shape))
+    alone, both = fitted([f], y, "none"), fitted([f, against - f], y, "none")
+    assert both.weights[1] == 0 and torch.allclose(both.log_p, alone.log_p, atol=1e-6)
+
+
+def test_rows_in_another_order_give_the_same():
+    f, y, _ = drawn()
+    order = torch.as_tensor(np.random.default_rng(3).permutation(len(y)))
+    for form in ("none", "one rate", "by class"):
+        one, other = fitted([f], y, form), fitted([f[order]], y[order], form)
+        assert torch.allclose(one.log_posterior[order], other.log_posterior, atol=1e-8)
+
+
+def test_the_confident_count_by_its_definition():
+    draw = np.random.default_rng(0)
+    p, y = draw.dirichlet(np.ones(4), 200), draw.integers(4, size=200)
+    least = [p[y == c, c].mean() for c in range(4)]
+    joint = np.zeros((4, 4))
+    for row, given in zip(p, y, strict=True):
+        above = [c for c in range(4) if row[c] >= least[c]]
+        if above:
+            joint[given, max(above, key=lambda c: row[c])] += 1
+    joint = joint / joint.sum(1, keepdims=True) * np.bincount(y)[:, None]
+    expected = joint.sum() - np.trace(joint)
+    assert confident_count(torch.as_tensor(p), torch.as_tensor(y)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3])
+def test_the_share_lies_between_both_ends_and_those_to_look_at_hold_the_wrong(rate):
+    f, y, true = drawn(n=2000, rate=rate, seed=2)
+    found = explain([f], lambda _: [f], y)
+    low, high = found.share
+    wrong = (y != true).numpy()
+    assert low <= wrong.mean() <= high and high - low < 0.12
+    top = np.argsort(-found.log_odds.numpy())[: found.n_look]
+    assert wrong[top].sum() >= 0.9 * wrong.sum() and found.n_look <= wrong.sum() + 0.05 * 2000
+
+
+def test_noise_that_looks_like_hard_samples_is_said_to_be_possible():
+    """Labels wrong near the border: no rate explains them, and yet they may be wrong."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=4000)
+    true = (x > 0).astype(int)
+    wrong = draw.random(4000) < 0.5 * np.exp(-np.abs(x) / 0.3)
+    y = torch.as_tensor(np.where(wrong, 1 - true, true))
+    f = torch.as_tensor(np.column_stack([-x, x]))
+    found = explain([f], lambda _: [f], y)
+    assert found.noise.kind == "uniform" and found.share[0] < 0.02
+    assert found.share[1] >= wrong.mean() and found.n_look >= 0.25 * wrong.sum()
+    assert torch.allclose(torch.as_tensor(evenly(2, 0.1).sum(1)), torch.ones(2).double())
