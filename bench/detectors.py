@@ -24,10 +24,9 @@ from datassay.commands import RunSettings
 from datassay.data import SampleSet
 from datassay.models import build_model
 from datassay.score import LabelIssues, held_out_probabilities
+from datassay.score.labels.judges import further_judges
 
 FOLDS = 5
-# Rows and classes of a table that trees judge besides the network, as in `datassay run`.
-FEWEST_ROWS, MOST_TREES = 1000, 20
 # Inverse penalties of the logistic regression, the strongest penalty first.
 STRENGTHS = {"text": np.logspace(-2, 3, 11), "row": np.logspace(-5, 2, 15)}
 NEIGHBOURS = (10, 20, 50)
@@ -43,11 +42,11 @@ SAMPLES_SEEN = 40_000  # at least, where 10 epochs of a small set are few update
 def as_run_asks(samples: SampleSet, seed: int) -> tuple[Linearization, LabelIssues]:
     """The library's label issues, asked as `datassay run` asks."""
     lin = da.collect(build_model(RunSettings().model, samples, seed=seed), samples, seed=seed)
-    with_trees = (
-        samples.kind == "row" and len(samples) >= FEWEST_ROWS and samples.n_classes <= MOST_TREES
-    )
-    probabilities = held_out_probabilities(samples, seed=seed) if with_trees else None
-    return lin, da.label_issues(lin, pred_probs=probabilities)
+    given = [
+        held_out_probabilities(samples, model, seed=seed)
+        for model in further_judges(samples).values()
+    ]
+    return lin, da.label_issues(lin, pred_probs=given)
 
 
 def linearised(samples: SampleSet, seed: int) -> Linearization:

@@ -31,6 +31,8 @@ CURVE_MODELS = 3
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
     """What each action gains on held-out samples; None where the budget pays for no comparison."""
     train, val = context.train, context.val
+    if settings.curve_seeds < 2:  # before work is counted, which loads a compiler
+        return None
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
         return None
