@@ -17,7 +17,7 @@ from datassay.data.memory.convert import read_in_memory
 from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
-from datassay.data.source import Source, SourcePart, Task
+from datassay.data.source import Source, Task
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
 from datassay.data.tables.read import Choices, names_of
@@ -109,7 +109,7 @@ def load(
     check_seed(seed)
     known = cast("Task | None", task)
     columns = {"drop": drop, "keep": keep, "categorical": categorical, "text": text}
-    named = {option: names_of(option, value) for option, value in columns.items()}
+    named: dict[str, Any] = {option: names_of(option, value) for option, value in columns.items()}
     chosen = Choices(target, ids, source, known, **named)
     read = _read(data, chosen)
     if val is not None:
@@ -136,7 +136,7 @@ def load(
 def _with_val(read: Source, val: Any, chosen: Choices) -> Source:
     """The same source with the samples of another one as its validation part."""
     if read.is_table:
-        return replace(read, val=_like_table(read, val, chosen))
+        return _like_table(read, val, chosen)
     theirs = _read(val, Choices())
     if theirs.val is not None or theirs.is_table:
         held = "a table" if theirs.is_table else "a training and a validation part"
@@ -149,8 +149,8 @@ def _with_val(read: Source, val: Any, chosen: Choices) -> Source:
     return replace(read, val=theirs.train)
 
 
-def _like_table(read: Source, val: Any, chosen: Choices) -> SourcePart:
-    """The rows of another table, treated as those of the first."""
+def _like_table(read: Source, val: Any, chosen: Choices) -> Source:
+    """The same source with the rows of another table, treated as those of the first."""
     path, table = Path("val"), None
     if not isinstance(val, str | Path):
         table = frame_table(val)
@@ -164,12 +164,14 @@ def _like_table(read: Source, val: Any, chosen: Choices) -> SourcePart:
     target = next(c.name for c in read.columns if c.read_as == "target")
     texts = tuple(name for name, kind in kinds.items() if kind == "text")
     keep = tuple(name for name in fitted if name in kinds)
+    forms = {c.name: c.form for c in read.columns}
     out = tuple(name for name, kind in kinds.items() if kind == "left out")
     chosen = replace(chosen, target=target, keep=keep, text=texts, categorical=(), drop=out)
-    part = table_source(table, str(path), chosen).train
-    if read.preparation is None or part.rows is None:
-        return part
-    return replace(part, x=read.preparation.transform(part.rows))
+    theirs = table_source(table, str(path), replace(chosen, forms=forms))
+    part, told = theirs.train, tuple(f"val: {one}" for one in theirs.warnings)
+    if read.preparation is not None and part.rows is not None:
+        part = replace(part, x=read.preparation.transform(part.rows))
+    return replace(read, val=part, warnings=read.warnings + told)
 
 
 def _read(data: Any, chosen: Choices) -> Source:

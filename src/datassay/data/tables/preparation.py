@@ -65,13 +65,11 @@ class FittedColumns:
         transformer: fitted; its `named_transformers_` are one a kind, of scikit-learn or ours, and
             their columns are places in `columns`.
         columns: the columns used, in the order in which the transformer takes them.
-        date_forms: for columns of strings that are dates, how they are written.
         feature_names: one per column of x.
     """
 
     transformer: ColumnTransformer
     columns: tuple[Column, ...]
-    date_forms: dict[str, str]
     feature_names: tuple[str, ...]
 
     def transform(self, frame: Any, /) -> Float[np.ndarray, "n features"]:
@@ -113,10 +111,10 @@ class FittedColumns:
 
     def _like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
         """A column of new rows, of the kind that it was."""
-        name, form = column.name, self.date_forms.get(column.name)
+        name = column.name
         categorical = (name,) if column.read_as == "category" else ()
-        chosen = Choices(keep=(name,), categorical=categorical)
-        read = read_column(values, name, chosen, form)
+        chosen = Choices(keep=(name,), categorical=categorical, forms={name: column.form})
+        read = read_column(values, name, chosen)
         if read.problem:
             return read
         if read.column.read_as == "left out":  # all are missing
@@ -129,14 +127,16 @@ class FittedColumns:
                 read = ReadColumn(lost, np.full(n, missing))
         outcome = read.column
         if outcome.read_as != column.read_as and not {outcome.read_as, column.read_as} <= _NUMBERS:
+            form = f" as {column.form}" * bool(column.form)
             problem = (
-                f"column {name!r} must hold what it held, {column.read_as}; got {outcome.read_as}"
+                f"column {name!r} must hold what it held, {column.read_as}{form}; got "
+                f"{outcome.read_as}"
             )
             return replace(read, problem=problem, remedy="Convert it, or load the data anew")
         if outcome.missing and not column.missing and column.read_as != "category":
             problem = (
                 f"column {name!r} must have no missing values, as it had none; {outcome.missing} "
-                f"of {len(values)} are missing"
+                f"of {len(values)} are missing" + f" ({read.told})" * bool(read.told)
             )
             return replace(read, problem=problem, remedy="Fill them in or drop those rows")
         return read
@@ -166,8 +166,7 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
             replace(columns[j].column, treatment=_treatment(kind, fitted, index, columns[j]))
             for index, j in enumerate(chosen)
         ]
-    forms = {c.column.name: c.date_form for c in columns if c.date_form}
-    return x, FittedColumns(transformer, tuple(treated), forms, tuple(names))
+    return x, FittedColumns(transformer, tuple(treated), tuple(names))
 
 
 def _category_name(name: str, category: object) -> str:
