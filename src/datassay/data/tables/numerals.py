@@ -45,7 +45,6 @@ _WORD = re.compile(
     r"\s*(?P<close>\))?\s*(?P<end>[-+])?\s*"
 )
 _NAME = re.compile(r".*[9_][^\WgmlshtVAWNJKFCx\d_]")  # a letter behind digits: 17B is a name
-_NOTHING = pa.scalar("", pa.large_string())
 
 
 @result
@@ -190,7 +189,7 @@ def _by_dialect(
     body = pc.replace_substring(body, point, ".")  # type: ignore[attr-defined]
     tens = pa.array([f"e{t.ten}" if t and t.ten else "" for t in templates], body.type)
     tens = tens.take(pa.array(of[is_read]))
-    body = pc.binary_join_element_wise(body, parts.field("power"), tens, _NOTHING)  # type: ignore[attr-defined]
+    body = pc.binary_join_element_wise(body, parts.field("power"), tens, pa.scalar("", body.type))  # type: ignore[attr-defined]
     signs = np.array([t.sign if t else 0 for t in templates])[of[is_read]]
     values = np.full(len(words), np.nan)
     values[rows[is_read]] = body.cast(pa.float64()).to_numpy() * signs

@@ -20,10 +20,10 @@ from datassay.score.labels.likelihood import (
     first_guess,
     polished,
 )
+from datassay.score.settings import NOISES
 
 Judge = Callable[[Float[Tensor, "n k"]], Float[Tensor, "n k"]]
 """From probabilities of the true classes to fit to, to held-out outputs."""
-NOISES = ("auto", "uniform", "class")
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
 # the price of its parameters. Many classes: nats per sample, what a wrong calibration or noise that
 # depends on the input can imitate (at most 0.012 on digits, MNIST and a made census; class pairs
