@@ -222,7 +222,7 @@ def _names(name: str, column: pa.ChunkedArray) -> bool:
     if occurs or not len(n):
         return False
     spaces = pc.mean(pc.count_substring(column, " ")).as_py()  # type: ignore[attr-defined]
-    return n.min() > 1 or (spaces >= 2 and name.count(" ") < spaces / 2)
+    return bool(n.min() > 1 or (spaces >= 2 and name.count(" ") < spaces / 2))
 
 
 def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:

@@ -199,10 +199,11 @@ def _by_dialect(
         return [what.format(*each) for each in one]
 
     marked = [t for t in used if set(".,") & set(t.body)]
-    notes = some([t for t in used if t.is_bound], "limits such as {!r} ({}) are read as they stand")
+    bounds = [t for t in used if t.is_bound]
+    notes = some(bounds, "limits such as {!r} ({}) are read as their number")
     bare = [t for t in used if unit and not t.unit]
     notes += some(bare, f"values such as {{!r}} ({{}}) are without {unit}")
-    notes += some(marked * is_open, "{!r} may be meant otherwise")
+    notes += some(marked * is_open, "{!r} alone could have another decimal mark")
     clear = (t for t in understood if t.has_mark or _SURE.fullmatch(t.unit))
     likely = sum(t.n for t in clear if any(t.reads(each, t.unit) for each in DIALECTS)) / known
     return NumberWords(
