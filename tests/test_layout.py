@@ -42,7 +42,7 @@ BUDGET = {
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_050,  # 9 000
     "bench": 10_050,  # 9 500
-    "tests packages/*/tests": 41_220,  # 32 000; pages against their summaries, words, dialects
+    "tests packages/*/tests": 41_260,  # 32 000; pages against their summaries, words, dialects
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.401  # 1/3
