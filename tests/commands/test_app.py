@@ -439,3 +439,29 @@ def test_labels_that_the_pipe_cannot_encode_end_no_run(here, monkeypatch):
     printed, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert r"gr\xfcn" in printed
+
+
+REFUSED = """
+import sys, pathlib
+from datassay.commands.app import app
+pathlib.Path("t.csv").write_text("a,b\\n" + "1,x\\n2,y\\n" * 9)
+for line in sys.argv[1:]:
+    try:
+        app(line.split())
+    except SystemExit as stop:
+        assert stop.code == 2, line
+    heavy = {"torch", "sklearn", "scipy.stats"} & set(sys.modules)
+    assert not heavy, (line, heavy)
+"""
+
+
+def test_what_is_refused_by_its_words_imports_nothing_heavy(tmp_path):
+    typed = (
+        "run nosuch.csv", "score t.csv --target nope", "run t.csv --model nope",
+        "run t.csv --top -1", "run t.csv --noise 2", "run t.csv --out t.csv", "explain t.csv",
+        "index t.csv", "bench t.csv --minutes 0", "view nosuch", "export nosuch --to datalab",
+        "report nosuch", "example nope",
+    )  # fmt: skip
+    command = [sys.executable, "-c", REFUSED, *typed]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert not done.returncode, done.stderr

@@ -34,16 +34,28 @@ def read_as(samples):
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("word", ["x", "1,5", "12%", "n.a.", "--"])
 def test_a_stray_word_does_not_make_words_of_numbers(tmp_path, suffix, word):
-    for changes, name in (({"u": with_strays(word)}, "u"), ({"y": with_strays(word)}, "y")):
-        path = written(tmp_path, suffix, **{"u": VALUES, "y": LABELS, **changes})
-        message = rf"'{name}' is one of numbers \(99 of 100 .* 1 is none: .*row 0"
-        with pytest.raises(DataError, match=message):
-            da.load(path)
+    train, _ = da.load(written(tmp_path, suffix, u=with_strays(word), y=LABELS))
+    expected = np.array(VALUES[1:], dtype=float)
+    assert np.array_equal(train.x[1:, 0], expected) and train.x[0, 1] == 1
+    (warning,) = train.warnings
+    assert f"'u': 1 is no number: {word!r} (row 0)" in warning
+    path = written(tmp_path, suffix, u=VALUES, y=with_strays(word))
+    with pytest.raises(DataError, match=r"'y' is one of numbers \(99 of 100 .* 1 is none: .*row 0"):
+        da.load(path)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_names_made_of_digits_are_not_lost_as_missing_numbers(tmp_path, suffix):
+    codes = [f"{85000 + 7 * i}" for i in range(N - 2)] + ["85123A", "M3"]
+    path = written(tmp_path, suffix, u=VALUES, code=codes, y=LABELS)
+    with pytest.raises(DataError, match=r"2 are none: '85123A' .* pass it as categorical"):
+        da.load(path)
+    assert da.load(path, categorical="code")[0].columns[1].read_as == "category"
 
 
 def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
     path = written(
-        tmp_path, "parquet", u=with_strays("x", "?", "y"), v=[{"a": 1.0}] * N,
+        tmp_path, "parquet", u=with_strays("x1", "?", "y2"), v=[{"a": 1.0}] * N,
         w=[np.inf, *map(float, VALUES[1:])], t=pa.array([b"x"] * N), y=LABELS,
     )  # fmt: skip
     with pytest.raises(DataError) as error:
@@ -51,7 +63,7 @@ def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
     text = str(error.value)
     assert "4 columns" in text and "\n" not in text
     for part in (
-        "2 are none: 'x' (row 0), 'y' (row 2)",
+        "2 are none: 'x1' (row 0), 'y2' (row 2)",
         "'v' must hold numbers, booleans, dates or strings; got struct<a: double>",
         "'w' must be finite",
         "'t'",
@@ -96,8 +108,7 @@ class Mixed:
 
 def test_columns_of_mixed_objects():
     strays = Mixed({"u": ["x", *map_floats()[1:]], "y": LABELS})
-    with pytest.raises(DataError, match="'u' is one of numbers"):
-        da.load(strays)
+    assert "'u': 1 is no number: 'x' (row 0)" in da.load(strays)[0].warnings[0]
     with pytest.raises(DataError, match="'u' must hold numbers, booleans or strings; got"):
         da.load(Mixed({"u": [1.0, "a", {2}] + [1.0] * (N - 3), "y": LABELS}))
     assert da.load(Mixed({"u": map_floats(), "y": LABELS}))[0].feature_names == ("u",)

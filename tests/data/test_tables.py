@@ -141,6 +141,47 @@ def test_malformed_csv(tmp_path, content, message):
         da.load(path)
 
 
+def lines(header, *columns):
+    return "\n".join([header, *map(",".join, zip(*columns, strict=True))]) + "\n"
+
+
+CLASSES = ["late", "on time", "on time"] * 8
+FLOATS = [f"{0.5 + i}" for i in range(24)]
+TEXTS = [f"you have won prize {i} of 24" for i in range(24)]
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("delay,late", (FLOATS, CLASSES)),
+        ("carrier,from,late", (["AA", "DL"] * 12, ["JFK", "LGA", "ORD"] * 8, CLASSES)),
+        ("text,late", (TEXTS, CLASSES)),
+    ],
+)
+def test_a_target_may_be_named_as_one_of_its_values(tmp_path, header, columns):
+    (tmp_path / "t.csv").write_text(lines(header, *columns))
+    train, _ = da.load(tmp_path / "t.csv")
+    assert train.class_names == ("late", "on time") and len(train) == 24
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (FLOATS, CLASSES),
+        (["?", *FLOATS[1:]], FLOATS, CLASSES),
+        (["AA", "DL"] * 12, ["JFK", "LGA", "ORD"] * 8, CLASSES),
+        (TEXTS, CLASSES),
+        ([f"2020-01-{i + 1:02}" for i in range(24)], CLASSES),
+        (["true", "false"] * 12, CLASSES),
+    ],
+)
+def test_a_file_without_column_names_is_refused(tmp_path, columns):
+    first, *rest = lines("", *columns).strip().split("\n")
+    (tmp_path / "t.csv").write_text("\n".join([first, *rest]) + "\n")
+    with pytest.raises(DataError, match="its first line looks like a sample"):
+        da.load(tmp_path / "t.csv")
+
+
 ROWS = "key;größe;y\n" + "".join(f"kö{i};{3 * i},25;{'jäin'[i % 2 :]}\n" for i in range(20))
 
 

@@ -55,4 +55,5 @@ def test_page_terminal_and_summary_carry_them():
         "missing": 0,
         "treatment": "",
         "note": "digits with leading zeros are a code",
+        "form": "",
     }

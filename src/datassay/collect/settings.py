@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from datassay.errors import SettingError
+
+ENGINES = ("in_process", "processes", "ray")
+
+
+def check_device_name(device: str) -> None:
+    """Refuse a device that is no "cpu", "cuda" or "cuda:1"."""
+    if not re.fullmatch(r"cpu(:0)?|cuda(:\d{1,3})?", device):
+        raise SettingError(
+            f"device must be 'cpu', 'cuda' or one of several as 'cuda:0'; got {device!r}. Others "
+            "lack float64."
+        )
 
 
 @dataclass(frozen=True)

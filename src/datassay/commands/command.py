@@ -25,6 +25,7 @@ from datassay.commands.inputs import (
     DataInputs,
     NoiseInputs,
     asked_backbone,
+    check_inputs,
     load_sets,
     with_noise,
 )
@@ -93,17 +94,24 @@ class Command:
         Raises:
             DatassayError: bad options, samples or model; one sentence says which.
         """
-        from datassay.commands.terminal import ProgressDisplay
+        settings, plans = read(self.settings, given), given.get("plan")
         from datassay.store.outputs import check_outputs, check_writable
 
-        settings, job, plans = read(self.settings, given), self.part("job"), given.get("plan")
+        values = [value for name in READ if (value := given.get(name))]
+        several = [value if isinstance(value, tuple) else (value,) for value in values]
+        reads = [one for some in several for one in some]
+        if not plans:  # the names of its files are slow to import, as is what follows
+            check_outputs(out, (PAGE,), given.values(), reads)
+            check_writable(out, (PAGE,), overwrite=given["overwrite"])
+        self.check_first(given)
+        from datassay.commands.terminal import ProgressDisplay
+
+        job = self.part("job")
         if hasattr(job, "check_settings"):
             job.check_settings(settings, only_plan=bool(plans))
         if not plans:
             names = (*self.part("files").FILES, PAGE)
-            values = [value for name in READ if (value := given.get(name))]
-            several = [value if isinstance(value, tuple) else (value,) for value in values]
-            check_outputs(out, names, given.values(), [one for some in several for one in some])
+            check_outputs(out, names, given.values(), reads)
             check_writable(out, names, overwrite=given["overwrite"])
         here, arguments = Path.cwd(), self.arguments(given)
         if plans:
@@ -115,6 +123,14 @@ class Command:
             os.chdir(here)  # a model's code may have gone elsewhere, and `out` can be relative
             page, path = self.write(results, out, overwrite=given["overwrite"])
         self.show(results, settings, page, path, verbose=bool(given.get("verbose")))
+
+    def check_first(self, given: Mapping[str, Any]) -> None:
+        """Refuse what can be told before anything heavy is imported."""
+        for group in self.groups:
+            if hasattr(group, "refuse"):
+                read(group, given).refuse(only_plan=bool(given.get("plan")))
+        if DataInputs in self.inputs:
+            check_inputs(given, read(DataInputs, given), read(NoiseInputs, given))
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the job is about: training and validation samples where the inputs name any."""

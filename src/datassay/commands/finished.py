@@ -51,7 +51,7 @@ def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
 
 def read_scores(folder: Path) -> pa.Table:
     """The table of scores that a run left in its folder."""
-    _check_holds(folder, SCORES)
+    check_run(folder, SCORES)
     heal(folder)  # a killed run may have left new tables beside older ones
     with reading(folder / SCORES), pq.ParquetFile(folder / SCORES) as file:
         return file.read()
@@ -63,7 +63,8 @@ def read_summary(folder: Path) -> Any:
         return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
-def _check_holds(folder: Path, name: str) -> None:
+def check_run(folder: Path, name: str = SCORES) -> None:
+    """Refuse a folder that holds no run."""
     if not (folder / name).is_file():
         raise DataError(
             f"{folder} must hold {name}, which datassay run and datassay score write; it does not. "
@@ -75,7 +76,7 @@ def finished_run(folder: str | Path) -> FinishedRun:
     """What the folder of a run holds that `--out` named."""
     folder = Path(folder)
     for name in (SCORES, SUMMARY):
-        _check_holds(folder, name)
+        check_run(folder, name)
     scores, summary = read_scores(folder), read_summary(folder)
     origin = summary.get("origin") if isinstance(summary, dict) else None
     if not isinstance(origin, dict):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from datassay.collect.settings import Collection
 from datassay.data.settings import HELD_OUT, Corruption, Loading
 from datassay.errors import SettingError
 from datassay.progress import Progress
+from datassay.rules import one_of, within
 from datassay.score.settings import Influence
 from datassay.setting import setting
 
@@ -77,6 +79,15 @@ class DataInputs:
     held_out: tuple[str, ...] | None = None  # ids, of a run that is compared with an earlier one
 
     @property
+    def options(self) -> dict[str, Any]:
+        """How `load` reads the data."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if not f.name[:4] == "data"}
+        for name in COLUMNS:  # between commas; one that holds a comma stands in quotes, as in .csv
+            line = next(csv.reader([given[name] or ""], skipinitialspace=True), [])
+            given[name] = [column.strip() for column in line]
+        return given
+
+    @property
     def named(self) -> str:
         """The data, named once."""
         if (self.data is None) == (self.data_option is None):
@@ -103,6 +114,16 @@ class TrainedInputs:
     )
     device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
     seed: int = setting(Collection.seed, SEED_HELP)
+
+
+def check_weights(weights: tuple[Path, ...]) -> None:
+    """Refuse a network without weights."""
+    if not weights:
+        raise SettingError(
+            "weights must name the file of the trained network (.safetensors or a state dict); "
+            "none is given. Give --weights my.safetensors, or let datassay train networks itself: "
+            "datassay run DATA --attribution-at trained."
+        )
 
 
 @dataclass(frozen=True)
@@ -148,22 +169,29 @@ def load_sets(
     """(train, val) as the inputs name them, or val from a file; raises what `load` raises."""
     from datassay.data.load import load
 
-    given = {f.name: getattr(inputs, f.name) for f in fields(inputs)}
-    given = {name: one for name, one in given.items() if name not in {"data", "data_option"}}
-    for (
-        name
-    ) in COLUMNS:  # names between commas; one that holds a comma stands in quotes, as in .csv
-        line = next(csv.reader([given[name] or ""], skipinitialspace=True), [])
-        given[name] = [column.strip() for column in line]
-    return load(inputs.named, encode=encode, val=val, **given)
+    return load(inputs.named, encode=encode, val=val, **inputs.options)
+
+
+def check_inputs(given: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs) -> None:
+    """Refuse what can be told before anything heavy is imported: paths, names and settings."""
+    from datassay.data.load import BUILTINS, check_named, existing_format
+    from datassay.models.known import check_known
+
+    if isinstance(model := given.get("model"), str):
+        check_known(model)
+    if not given.get("before"):
+        check_named(inputs.named, **inputs.options)
+    if (queries := given.get("queries")) and queries not in BUILTINS:
+        existing_format(queries)
+    one_of("noise_kind", noise.noise_kind, ("uniform", "pair"))
+    within("noise", noise.noise, 0, 1)
 
 
 def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
     """The samples with labels flipped where that is asked for; else the same set."""
     from datassay.data.corrupt.label_noise import add_label_noise
 
-    if inputs.noise_kind not in {"uniform", "pair"}:
-        raise SettingError(f"noise_kind must be 'uniform' or 'pair'; got {inputs.noise_kind!r}.")
+    one_of("noise_kind", inputs.noise_kind, ("uniform", "pair"))
     if inputs.noise == 0:
         return train
     return add_label_noise(train, inputs.noise, kind=inputs.noise_kind, seed=seed)

@@ -20,16 +20,6 @@ from datassay.setting import default_of
 INITIAL = "Counted at the weights as initialised, since sizes do not depend on them{}."
 
 
-def check_weights(weights: tuple[Path, ...]) -> None:
-    """Refuse a network without weights."""
-    if not weights:
-        raise SettingError(
-            "weights must name the file of the trained network (.safetensors or a state dict); "
-            "none is given. Give --weights my.safetensors, or let datassay train networks itself: "
-            "datassay run DATA --attribution-at trained."
-        )
-
-
 def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int) -> list[nn.Module]:
     """One network per file of weights, or as initialised; a factory may give the same one."""
     return [

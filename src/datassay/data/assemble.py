@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Int
-from sklearn.model_selection import train_test_split
 
 from datassay.data.pictures import with_pixels
 from datassay.data.samples import SampleSet
@@ -291,6 +290,8 @@ def split_indices(
             f"{len(candidates) - n_val} and {n_val}. Change val_fraction, add samples, or give "
             "x_val and y_val."
         )
+    from sklearn.model_selection import train_test_split  # slow to import
+
     held_out = train_test_split(candidates, test_size=n_val, random_state=seed, stratify=strata)[1]
     val = np.sort(held_out)
     return np.setdiff1d(np.arange(n), val), val

@@ -17,13 +17,14 @@ from datassay.data.memory.convert import read_in_memory
 from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
-from datassay.data.source import Source, SourcePart, Task
+from datassay.data.source import Source, Task
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
 from datassay.data.tables.read import Choices, names_of
-from datassay.data.tables.sources import table_source
+from datassay.data.tables.sources import table_source, with_roles
 from datassay.errors import DataError
 
+SMALL = 10_000_000  # bytes of a table that is read before all else, only for its columns' names
 NAMING = "target, ids, source, drop, keep, categorical and text"
 
 
@@ -98,19 +99,9 @@ def load(
         DataError: a setting is outside its rule, or the source is unknown, unreadable, malformed,
             not finite, too small, or has one class only; pickled data is refused.
     """
-    if task is not None:
-        tasks = ("classification", "regression")
-        rules.one_of("task", task, tasks, remedy="Leave it out.", error=DataError)
-    if val_fraction is not None and (not is_fraction(val_fraction) or val_fraction == 1):
-        raise DataError(
-            "val_fraction must be at least 0, which holds nothing out, and below 1; got "
-            f"{val_fraction!r}."
-        )
-    check_seed(seed)
-    known = cast("Task | None", task)
-    columns = {"drop": drop, "keep": keep, "categorical": categorical, "text": text}
-    named = {option: names_of(option, value) for option, value in columns.items()}
-    chosen = Choices(target, ids, source, known, **named)
+    options = {"drop": drop, "keep": keep, "categorical": categorical, "text": text}
+    chosen = _chosen(target, ids, source, task, val_fraction, seed, **options)
+    known = chosen.task
     read = _read(data, chosen)
     if val is not None:
         read = _with_val(read, val, chosen)
@@ -133,10 +124,36 @@ def load(
     return replace(train, warnings=warnings), val and replace(val, warnings=warnings)
 
 
+def _chosen(
+    target: str | None, ids: Any, source: Any, task: str | None, val_fraction: float | None,
+    seed: int, **columns: Any,
+) -> Choices:  # fmt: skip
+    """What the user says of the columns, refused where the values themselves are wrong."""
+    if task is not None:
+        tasks = ("classification", "regression")
+        rules.one_of("task", task, tasks, remedy="Leave it out.", error=DataError)
+    if val_fraction is not None and (not is_fraction(val_fraction) or val_fraction == 1):
+        raise DataError(
+            "val_fraction must be at least 0, which holds nothing out, and below 1; got "
+            f"{val_fraction!r}."
+        )
+    check_seed(seed)
+    named: dict[str, Any] = {option: names_of(option, value) for option, value in columns.items()}
+    return Choices(target, ids, source, cast("Task | None", task), **named)
+
+
+def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> None:
+    """Refuse, as `load` does, a path, a setting or, where the file is small, a column's name."""
+    chosen = _chosen(**options)
+    path, known = _named_format(data, chosen)
+    if isinstance(known, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
+        with_roles(known.table(path, chosen), str(path), chosen)
+
+
 def _with_val(read: Source, val: Any, chosen: Choices) -> Source:
     """The same source with the samples of another one as its validation part."""
     if read.is_table:
-        return replace(read, val=_like_table(read, val, chosen))
+        return _like_table(read, val, chosen)
     theirs = _read(val, Choices())
     if theirs.val is not None or theirs.is_table:
         held = "a table" if theirs.is_table else "a training and a validation part"
@@ -149,8 +166,8 @@ def _with_val(read: Source, val: Any, chosen: Choices) -> Source:
     return replace(read, val=theirs.train)
 
 
-def _like_table(read: Source, val: Any, chosen: Choices) -> SourcePart:
-    """The rows of another table, treated as those of the first."""
+def _like_table(read: Source, val: Any, chosen: Choices) -> Source:
+    """The same source with the rows of another table, treated as those of the first."""
     path, table = Path("val"), None
     if not isinstance(val, str | Path):
         table = frame_table(val)
@@ -164,12 +181,14 @@ def _like_table(read: Source, val: Any, chosen: Choices) -> SourcePart:
     target = next(c.name for c in read.columns if c.read_as == "target")
     texts = tuple(name for name, kind in kinds.items() if kind == "text")
     keep = tuple(name for name in fitted if name in kinds)
+    forms = {c.name: c.form for c in read.columns}
     out = tuple(name for name, kind in kinds.items() if kind == "left out")
     chosen = replace(chosen, target=target, keep=keep, text=texts, categorical=(), drop=out)
-    part = table_source(table, str(path), chosen).train
-    if read.preparation is None or part.rows is None:
-        return part
-    return replace(part, x=read.preparation.transform(part.rows))
+    theirs = table_source(table, str(path), replace(chosen, forms=forms))
+    part, told = theirs.train, tuple(f"val: {one}" for one in theirs.warnings)
+    if read.preparation is not None and part.rows is not None:
+        part = replace(part, x=read.preparation.transform(part.rows))
+    return replace(read, val=part, warnings=read.warnings + told)
 
 
 def _read(data: Any, chosen: Choices) -> Source:
@@ -196,13 +215,19 @@ def _read(data: Any, chosen: Choices) -> Source:
 
 
 def _read_named(data: str | Path, chosen: Choices) -> Source:
+    path, known = _named_format(data, chosen)
+    return BUILTINS[str(data)]() if known is None else known.source(path, chosen)
+
+
+def _named_format(data: str | Path, chosen: Choices) -> tuple[Path, Format | TableFormat | None]:
+    """The path and the format of what is named; None of a built-in set."""
     path, known = (Path(data), None) if data in BUILTINS else existing_format(data)
     is_named = chosen.any or not (chosen.ids is None and chosen.source is None)
     if is_named and not isinstance(known, TableFormat):
         raise DataError(
             f"{NAMING} name columns of a table ({_tables()}); {data} is none. Leave them out."
         )
-    return BUILTINS[str(data)]() if known is None else known.source(path, chosen)
+    return path, known
 
 
 def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:

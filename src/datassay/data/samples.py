@@ -36,6 +36,7 @@ class Column:
     missing: int = 0
     treatment: str = ""  # what became of it in x, in words
     note: str = ""  # why it was left out, or what is not as usual
+    form: str = ""  # of strings that are dates or numbers, how they are written
 
 
 @runtime_checkable

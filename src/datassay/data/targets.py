@@ -12,7 +12,8 @@ import pyarrow as pa
 from datassay.data.samples import LabelType, SampleSet, are_several_labels, check_finite
 from datassay.data.source import Task
 from datassay.data.strings import as_arrow, compact
-from datassay.data.tables.numeric import number_words, stray_words
+from datassay.data.tables.numerals import number_words
+from datassay.data.tables.numeric import stray_words
 from datassay.errors import DataError
 from datassay.results import result
 

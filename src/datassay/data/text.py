@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from datassay.data.samples import Encoding, SampleSet
 from datassay.data.source import check_fits
@@ -72,6 +71,8 @@ def _weighed(
     samples: SampleSet, words: list[str], idf: Float[np.ndarray, " words"]
 ) -> Float[np.ndarray, "n features"]:
     """The numbers and the word weights of each sample."""
+    from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import
+
     vectorizer: Any = TfidfVectorizer  # its own hints know no analyzer but by name
     weigher = vectorizer(vocabulary=words, analyzer=words_of)
     weigher.idf_ = idf

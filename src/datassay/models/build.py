@@ -12,6 +12,7 @@ from torch import nn
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
+from datassay.models.known import check_known
 from datassay.models.names import BLOCK_HEAD, full_name, network_on
 from datassay.models.networks import NETWORKS, seeded, spread
 from datassay.models.reference import imported_reference, is_reference
@@ -86,10 +87,7 @@ def n_outputs(train: SampleSet) -> int:
 def _named(name: str, train: SampleSet) -> nn.Module:
     base, _, options = name.partition(":")
     if base not in NETWORKS:
-        raise ModelError(
-            f"model must be one of {', '.join(NETWORKS)}, auto, features:NAME, or "
-            f"package.module:factory; got {name!r}."
-        )
+        check_known(base)
     factory = NETWORKS[base]
     settings = _options(base, options, list(inspect.signature(factory).parameters)[2:])
     network = factory(train.input_shape, n_outputs(train), **settings)

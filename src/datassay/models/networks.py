@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.errors import DataError, ModelError
+from datassay.models.known import KNOWN
 
 
 class Affine(nn.Module):
@@ -155,13 +156,9 @@ def lenet5(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     return nn.Sequential(_Channels(channels, size), *body, *head, nn.Linear(84, n_outputs))
 
 
-NETWORKS: dict[str, Callable[..., nn.Module]] = {
-    "linear": linear,
-    "logistic": linear,
-    "mlp": mlp,
-    "cnn": cnn,
-    "lenet5": lenet5,
-}
+NETWORKS: dict[str, Callable[..., nn.Module]] = dict(
+    zip(KNOWN, (linear, linear, mlp, cnn, lenet5), strict=True)
+)
 
 
 class _Channels(nn.Module):

@@ -14,7 +14,6 @@ from jaxtyping import Float, Shaped
 
 from datassay.data.samples import SampleSet
 from datassay.report.wording import label_text, value_text
-from datassay.score.checks.duplicates import row_codes
 
 PER_CLASS, MAX_CARDS = 12, 400
 MAX_SIDE = 96
@@ -139,6 +138,8 @@ def _text(text: str) -> Drawing:
 
 def _own_rows(rows: pa.Table) -> Draw:
     """The user's own values: of numbers the farthest from the median, of words the rarest."""
+    from datassay.score.checks.duplicates import row_codes  # slow to import
+
     coded = row_codes(rows)
     often = np.stack([np.bincount(code)[code] for code in coded.codes.T], 1) / len(rows)
     unusual = np.where(np.isnan(coded.numbers), -np.log(often) / 2, np.abs(coded.numbers))

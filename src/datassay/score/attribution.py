@@ -19,7 +19,6 @@ from datassay.score.effects import (
     CHUNK_VALUES,
     Attribution,
     OutputChanges,
-    check_top,
     effects_of,
     gather,
     outcome,
@@ -29,7 +28,7 @@ from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.removal import Removals
 from datassay.score.linear.training_run import N_NODES, training_run
 from datassay.score.registry import Context, Score, Sizes
-from datassay.score.settings import RUN, Queries, Training
+from datassay.score.settings import RUN, Queries, Training, check_top
 
 # Columns a block of modes that stand for all outputs.
 MODE_RANK = 3

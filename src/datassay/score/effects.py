@@ -15,9 +15,7 @@ from torch.nn import functional
 from datassay.errors import SettingError
 from datassay.results import Meaning, Tabular, result, with_meanings
 from datassay.rules import require
-from datassay.score.settings import DEFAULT_TOP
-
-OUTCOMES = ("output", "margin", "loss")
+from datassay.score.settings import DEFAULT_TOP, OUTCOMES, check_top
 
 
 @result
@@ -232,12 +230,6 @@ class Effects:
     prediction: Float[Tensor, " chunk"] | None
     weight: Float[Tensor, " chunk"] | None
     own: Float[Tensor, " chunk"] | None = None
-
-
-def check_top(top: int | None) -> None:
-    """Refuse to keep less than one sample per query."""
-    if top is not None and top < 1:
-        raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
 
 
 def effects_of(

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from datassay.errors import SettingError
 from datassay.train.recipe import Descent
 
 # Samples stored per query and direction, where the whole matrix of effects is not.
 DEFAULT_TOP = 20
+NOISES = ("auto", "uniform", "class")  # of labels
+OUTCOMES = ("output", "margin", "loss")  # that effects are on
+
+
+def check_top(top: int | None) -> None:
+    """Refuse to keep less than one sample per query."""
+    if top is not None and top < 1:
+        raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,11 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.engine.parcel import LARGE, compute, parcel, unpack
-from datassay.collect.settings import Computing
+from datassay.collect.settings import ENGINES, Computing
 from datassay.errors import DatassayError, SettingError
 from datassay.rules import one_of
 
 SAFE_PATH = "PYTHONSAFEPATH"
-ENGINES = ("in_process", "processes", "ray")
 
 
 class Processes(Engine):

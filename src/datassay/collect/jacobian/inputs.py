@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Num, Shaped
 from torch import Tensor, nn
 
+from datassay.collect.settings import check_device_name
 from datassay.errors import ModelError, SettingError
 from datassay.models.user_code import user_code
 
@@ -59,15 +60,8 @@ def _failure(model: nn.Module, x: Tensor) -> str:
 
 def check_device(device: str) -> str:
     """Refuse a device that is no "cpu", "cuda" or "cuda:1", or that torch does not find here."""
-    try:
-        named = torch.device(device)
-    except (RuntimeError, TypeError):
-        named = torch.device("meta")
-    if named.type not in {"cpu", "cuda"}:
-        raise SettingError(
-            f"device must be 'cpu', 'cuda' or one of several as 'cuda:0'; got {device!r}. Others "
-            "lack float64."
-        )
+    check_device_name(device)
+    named = torch.device(device)
     there = torch.cuda.device_count()
     if named.type == "cuda" and (named.index or 0) >= there:
         raise SettingError(

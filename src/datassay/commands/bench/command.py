@@ -16,8 +16,9 @@ from datassay.commands.inputs import (
     PlanInputs,
     whole_auto_or_none,
 )
-from datassay.data.settings import Loading
+from datassay.data.settings import Loading, check_seed
 from datassay.errors import SettingError
+from datassay.rules import at_least, within
 from datassay.setting import setting
 from datassay.train.recipe import Recipe
 
@@ -51,6 +52,13 @@ class TrustSettings:
     )
     seed: int = setting(Loading.seed, SEED_HELP)
     command: str = ""
+
+    def refuse(self, *, only_plan: bool) -> None:
+        """Refuse, before anything heavy is imported, what the values alone tell."""
+        check_seed(self.seed)
+        within("minutes", self.minutes, 0, 1e6, "(]")
+        within("steps", self.steps, 1, 1_000_000)
+        at_least("queries", self.n_queries, 2)
 
     @property
     def recipe(self) -> Recipe:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from datassay.collect.settings import check_device_name
 from datassay.commands.command import Command
-from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, number_or
-from datassay.score.settings import DEFAULT_TOP, TrainedWeights
+from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, check_weights, number_or
+from datassay.score.settings import DEFAULT_TOP, TrainedWeights, check_top
 from datassay.setting import setting
 
 
@@ -53,6 +54,13 @@ class ExplainSettings(TrainedInputs):
         None, "float32 or float64 (default: float32; with --curvature whole float64)."
     )
     command: str = ""
+
+    def refuse(self, *, only_plan: bool) -> None:
+        """Refuse, before anything heavy is imported, what the values alone tell."""
+        if not only_plan:
+            check_weights(self.weights)
+        check_device_name(self.device)
+        check_top(self.top)
 
 
 COMMAND = Command(

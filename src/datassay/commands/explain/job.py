@@ -21,7 +21,7 @@ from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.explain.indexed import opened
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.terminal import block_table
-from datassay.commands.trained import INITIAL, check_left_to_index, check_weights, loss_of, networks
+from datassay.commands.trained import INITIAL, check_left_to_index, loss_of, networks
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
@@ -32,10 +32,11 @@ from datassay.report.predictions import Predictions
 from datassay.report.wording import count, number, percent
 from datassay.results import result
 from datassay.rules import one_of
-from datassay.score.effects import OUTCOMES, Attribution, check_top
+from datassay.score.effects import Attribution
 from datassay.score.influence.given import DOUBT, given_sets
 from datassay.score.influence.methods import influence
 from datassay.score.influence.plan import PLANNED, influence_plan
+from datassay.score.settings import OUTCOMES
 
 BELONG = (
     "Check that --model, --weights and DATA belong together: the scale of the inputs, the order of "
@@ -200,8 +201,6 @@ def plan_lines(
 
 def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> None:
     """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
-    if not only_plan:
-        check_weights(settings.weights)
     if settings.index is not None:
         if only_plan:
             raise SettingError(
@@ -219,7 +218,6 @@ def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> Non
     one_of("loss", settings.loss, ("auto", *LOSSES))
     one_of("curvature", settings.curvature, (*PLANNED, "whole"))
     check_device(settings.device)
-    check_top(settings.top)
 
 
 def measure_of(measure: str, train: SampleSet) -> str:

@@ -58,19 +58,21 @@ class _Export(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, read the run, write, say how the tool opens it."""
-        from datassay.commands.export.material import Material
-        from datassay.commands.finished import finished_run
+        from datassay.commands.finished import check_run, finished_run
         from datassay.store.outputs import check_outputs, check_writable, write_pages
 
         settings: ExportSettings = read(self.settings, given)
+        folders = [settings.run, *([] if settings.data is None else [settings.data])]
+        check_outputs(out, (), (), folders)
+        check_writable(out, (), overwrite=given["overwrite"])
+        check_run(settings.run)
+        from datassay.commands.export.material import Material  # slow to import
+
         tools = exports()
         if settings.to not in tools:
             raise SettingError(
                 f"to must be {', '.join(tools)}; got {settings.to[:60]!r}. {ELSEWHERE}."
             )
-        folders = [settings.run, *([] if settings.data is None else [settings.data])]
-        check_outputs(out, (), (), folders)
-        check_writable(out, (), overwrite=given["overwrite"])
         run = finished_run(settings.run)
         made = tools[settings.to].export(Material(run, out, settings.data, settings.top))
         write_pages(made.parts, out, overwrite=given["overwrite"])

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from datassay.collect.settings import Computing
+from datassay.collect.settings import ENGINES, Computing, check_device_name
 from datassay.commands.command import Command, read
-from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, number_or
+from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, check_weights, number_or
 from datassay.commands.shell import err_console, out_console
+from datassay.rules import one_of
 from datassay.score.settings import Indexing, TrainedWeights, Training
 from datassay.setting import setting
 
@@ -67,13 +68,21 @@ class IndexSettings(TrainedInputs):
         name="out",
     )
 
+    def refuse(self, *, only_plan: bool) -> None:
+        """Refuse, before anything heavy is imported, what the values alone tell."""
+        if not only_plan:
+            check_weights(() if self.weights is None else (self.weights,))
+        check_device_name(self.device)
+        one_of("engine", self.engine, ENGINES)
+
 
 class _Index(Command):
     """Writes an index, and no page; `--out` may be a URL."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, load, compute, print; of a plan print only."""
-        from datassay.commands.terminal import ProgressDisplay
+        self.check_first({**given, "queries": given["append"]})
+        from datassay.commands.terminal import ProgressDisplay  # slow to import, as the job is
 
         settings, job = read(self.settings, given), self.part("job")
         job.check_settings(settings, only_plan=given["plan"])

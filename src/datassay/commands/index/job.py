@@ -18,7 +18,6 @@ from datassay.commands.terminal import block_table, plain_text, warned
 from datassay.commands.trained import (
     INITIAL,
     check_left_to_index,
-    check_weights,
     correlation,
     loss_of,
     networks,
@@ -115,8 +114,6 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
 
 def check_settings(settings: IndexSettings, *, only_plan: bool = False) -> None:
     """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
-    if not only_plan:
-        check_weights(() if settings.weights is None else (settings.weights,))
     one_of("loss", settings.loss, ("auto", *LOSSES))
     check_device(settings.device)
     check_engine(settings.engine, settings.workers, settings.address)

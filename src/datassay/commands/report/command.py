@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 from datassay.commands.command import Command
+from datassay.errors import DataError
 from datassay.setting import setting
 
 
@@ -17,6 +18,19 @@ class ReportSettings:
         MISSING, "Two or more, each the --out of a run or score.", argument=True
     )
     command: str = ""
+
+    def refuse(self, *, only_plan: bool) -> None:
+        """Refuse folders that are no two runs."""
+        from datassay.commands.finished import check_run
+
+        if len({folder.resolve() for folder in self.folders}) < max(2, len(self.folders)):
+            raise DataError(
+                "two or more different folders are needed to compare; got "
+                f"{', '.join(map(str, self.folders)) or 'none'}. Name the folders that runs wrote "
+                "to."
+            )
+        for folder in self.folders:
+            check_run(folder)
 
 
 COMMAND = Command(

@@ -75,12 +75,8 @@ class ConsensusFindings:
 
 def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindings:
     """Everything `datassay report` finds, without writing anything."""
+    settings.refuse(only_plan=False)
     folders = settings.folders
-    if len({folder.resolve() for folder in folders}) < len(folders) or len(folders) < 2:
-        raise DataError(
-            "two or more different folders are needed to compare; got "
-            f"{', '.join(map(str, folders)) or 'none'}. Name the folders that runs wrote to."
-        )
     names = [folder.resolve().name for folder in folders]
     if len(set(names)) < len(names):
         names = list(map(str, folders))

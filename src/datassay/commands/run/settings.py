@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from datassay.act.settings import Keeping
-from datassay.collect.settings import Collection, Computing
+from datassay.collect.settings import ENGINES, Collection, Computing, check_device_name
 from datassay.commands.inputs import (
     MODEL,
     MODEL_HELP,
@@ -17,9 +18,11 @@ from datassay.commands.inputs import (
     whole_auto_or_none,
 )
 from datassay.data.settings import Corruption
-from datassay.score.settings import Smoothing, Training
+from datassay.rules import at_least, one_of, require
+from datassay.score.settings import NOISES, OUTCOMES, Smoothing, Training, check_top
 from datassay.setting import setting
 
+MOST_NETWORKS = 1000
 LOO, COLLECT = "datassay.score.leave_one_out:leave_one_out.", "datassay.collect.collection:collect."
 OWN_HELP = (
     "Also a scikit-learn estimator, as sklearn.ensemble:HistGradientBoostingClassifier: it scores "
@@ -130,6 +133,36 @@ class RunSettings(TrainingSettings):
         """The arguments that `collect` and `plan_collection` share."""
         names = ("projection", "outputs", "memory", "products", "device")
         return {name: getattr(self, name) for name in names}
+
+    def refuse(self, *, only_plan: bool) -> None:
+        """Refuse, before anything heavy is imported, what the values alone tell."""
+        at_least("curve_seeds", self.curve_seeds, 0, remedy="0 retrains nothing.")
+        rule = f"be at most {MOST_NETWORKS:,} networks per point"
+        require(self.curve_seeds <= MOST_NETWORKS, "curve_seeds", rule, f"{self.curve_seeds:,}")
+        at_least("budget", self.budget, 0, why=" seconds, or inf")
+        require(
+            not (self.check and self.dynamics == "converged"), "check", "retrain by as many "
+            "updates as the linearised run has", "one that has converged, which has no number",
+            remedy="Take dynamics flow or descent.",
+        )  # fmt: skip
+        check_top(self.top)
+        one_of("label-noise", self.label_noise, NOISES)
+        one_of("attribution", self.attribution, ("auto", "none", *OUTCOMES))
+        one_of("attribution_at", self.attribution_at, ("start", "trained"))
+        one_of("engine", self.engine, ENGINES)
+        check_device_name(self.device)
+        require(
+            self.attribution_at != "trained" or self.curve_seeds, "attribution_at trained",
+            "have networks that were trained", "curve_seeds 0",
+            remedy="Set it to at least 1, or attribution_at to start.",
+        )  # fmt: skip
+        name = "rank_correlation chooses the projection, which"
+        is_auto = self.rank_correlation is None or self.projection == "auto"
+        require(is_auto, name, "then be auto", self.projection, remedy="Leave one of them out.")
+        memory = 1.0 if self.memory is None else self.memory
+        rule = "be a positive, finite number of gigabytes"
+        free = "Leave it out to use what is free."
+        require(0 < memory < math.inf, "memory", rule, f"{memory / 1e9:g}", remedy=free)
 
 
 @dataclass(frozen=True)

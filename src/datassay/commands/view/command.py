@@ -34,9 +34,12 @@ class _View(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Read the run and its data, serve, and say at the end where the decisions are."""
-        from datassay.commands.view.open import opened
+        from datassay.commands.finished import check_run
 
         settings = read(ViewSettings, given)
+        check_run(Path(settings.folder))
+        from datassay.commands.view.open import opened  # slow to import
+
         with opened(Path(settings.folder), settings.data, settings.port) as server:
             session = server.session
             out_console.print(*_beginning(session), server.url, sep="\n", soft_wrap=True)

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Shaped
 from datassay.data.memory.frames import described_range
 from datassay.data.source import reading
 from datassay.data.tables.columns import read_column
+from datassay.data.tables.numerals import number_word
 from datassay.data.tables.preparation import refuse
 from datassay.data.tables.read import Choices, ReadColumn
 from datassay.data.tables.sources import plain, with_roles
@@ -64,7 +65,7 @@ class Change:
     index: int
     keep: Bool[np.ndarray, " rows"]
     donor: dict[int, int]
-    number: dict[int, float]
+    number: dict[int, float | str]  # a string where the column has numbers in words of its own
 
 
 def original_table(
@@ -100,11 +101,14 @@ def original_table(
         stays = np.ones(n_rows, dtype=bool)
         stays[rows[~keep]] = False
         new = np.where(keep, new, y)
-        donor, number = {}, {}
+        donor: dict[int, int] = {}
+        number: dict[int, float | str] = {}
         if classes:
             donor = {int(rows[i]): int(rows[j]) for i, j in donors(y, new, classes).items()}
         else:
-            number = {int(rows[i]): float(new[i]) for i in np.flatnonzero(new != y)}
+            form = target.column.form
+            for i in np.flatnonzero(new != y):
+                number[int(rows[i])] = number_word(new[i], form) if form else float(new[i])
         give_back(path, folder / file, Change(name, index, stays, donor, number))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
@@ -140,7 +144,7 @@ def rewritten(
     text: bytes,
     rows: Sequence[tuple[int, int]],
     cell: Callable[[int], tuple[int, int]],
-    number: Callable[[bytes, float], bytes],
+    number: Callable[[bytes, float | str], bytes],
     change: Change,
 ) -> bytes:
     """A text without some of its rows and with other words in some cells, all else to the byte."""

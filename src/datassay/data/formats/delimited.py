@@ -7,9 +7,11 @@ import csv
 import gzip
 import io
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
@@ -17,8 +19,8 @@ import pyarrow.csv as arrow_csv
 from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits, in_blocks
-from datassay.data.tables.numeric import CODE, NUMBER
-from datassay.data.tables.sources import NOTE
+from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER
+from datassay.data.tables.sources import DECIMAL, NOTE
 from datassay.errors import DataError
 
 BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer
@@ -27,7 +29,7 @@ _LEADING_ZERO = re.compile(rb"[,;|\t\r\n\"]\s*0\d")
 _SAMPLE = 2**16  # bytes that tell the separator
 _LINES = 20
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x81\x8d\x8f\x90\x9d]")
-_DECIMAL = re.compile(r"[-+]?\d+([.,])\d+")
+_DECIMAL = re.compile(r"[-+]?(?![1-9]\d{0,2}[.,]\d{3}$)\d+([.,])\d+")  # thousands aside
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -133,7 +135,8 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     if table.num_rows and _header_is_data(table):
         raise DataError(
             f"{path} must start with a line of column names; its first line looks like a sample: "
-            f"{', '.join(table.column_names[:5])}. Add a header line."
+            f"{', '.join(table.column_names[:5])}. Add a header line, or, if it is one, rename the "
+            "last column, which is called as one of its values is."
         )
     _check_quotes(path, text, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
@@ -142,7 +145,8 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         if pc.all(is_whole, min_count=0).as_py():  # type: ignore[attr-defined]
             index = table.column_names.index(ids)
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
-    return table.replace_schema_metadata({NOTE: text.note}) if text.note else table
+    about = {NOTE: text.note} | ({DECIMAL: ","} if text.decimal == "," else {})
+    return table.replace_schema_metadata(about) if text.note else table
 
 
 def _typed(text: _Text, ids: str | None) -> pa.Table:
@@ -153,12 +157,26 @@ def _typed(text: _Text, ids: str | None) -> pa.Table:
         return table  # which is refused for it: no column can be named
     types = pa.types
     numbers = [name for name, kind in columns if types.is_integer(kind) or types.is_floating(kind)]
-    if numbers and _LEADING_ZERO.search(memoryview(text.content)):
-        words = _parsed(text, as_words | dict.fromkeys(numbers, pa.string()))
-        results = {n: pc.match_substring_regex(words[n], CODE) for n in numbers}  # type: ignore[attr-defined]
-        codes = [n for n in numbers if pc.any(results[n]).as_py()]  # type: ignore[attr-defined]
-        table = _parsed(text, as_words | dict.fromkeys(codes, pa.string())) if codes else table
-    return table
+    if not _LEADING_ZERO.search(memoryview(text.content)):
+        numbers = [name for name in numbers if name != ids and _may_be_thousands(table[name])]
+    words = _parsed(text, as_words | dict.fromkeys(numbers, pa.string())) if numbers else table
+    kept = [name for name in numbers if _stay_words(words[name])]
+    return _parsed(text, as_words | dict.fromkeys(kept, pa.string())) if kept else table
+
+
+def _stay_words(words: pa.ChunkedArray) -> bool:
+    """Whether digits are codes, or may have thousands behind a point, which the table decides."""
+    is_code, is_grouped = (pc.match_substring_regex(words, p) for p in (CODE, GROUPED))  # type: ignore[attr-defined]
+    has_point = pc.any(pc.match_substring(words, ".")).as_py()  # type: ignore[attr-defined]
+    return pc.any(is_code).as_py() or bool(has_point and pc.all(is_grouped).as_py())  # type: ignore[attr-defined]
+
+
+def _may_be_thousands(values: pa.ChunkedArray) -> bool:
+    """Whether numbers, read with a decimal point, are all below 1,000 with three decimals."""
+    known = values.drop_null().to_numpy()
+    if known.dtype.kind != "f" or not (np.abs(known) < 1000).all():
+        return False
+    return bool((np.abs(1000 * known - np.round(1000 * known)) < 1e-6).all())
 
 
 def _parsed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
@@ -185,7 +203,26 @@ def _header_is_data(table: pa.Table) -> bool:
         return False
     last = table.column(table.num_columns - 1).cast(pa.string())
     occurs = pc.any(pc.equal(last, names[-1]), min_count=0).as_py()  # type: ignore[attr-defined]
-    return len(numbers) == len(names) or bool(occurs)
+    if len(numbers) == len(names):
+        return True
+    named = zip(names[:-1], table.itercolumns(), strict=False)
+    return bool(occurs) and not any(_names(name, column) for name, column in named)
+
+
+def _names(name: str, column: pa.ChunkedArray) -> bool:
+    """Whether a name can be no value of its column: a word above numbers, or above other words."""
+    if not any(letter.isalpha() for letter in name) or re.match(MARK, name):
+        return False
+    if not pa.types.is_string(column.type):
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return pa.array([name]).cast(column.type) is None
+        return True
+    n = pc.value_counts(column.drop_null()).field("counts").to_numpy()  # type: ignore[attr-defined]
+    occurs = pc.any(pc.equal(column, name), min_count=0).as_py()  # type: ignore[attr-defined]
+    if occurs or not len(n):
+        return False
+    spaces = pc.mean(pc.count_substring(column, " ")).as_py()  # type: ignore[attr-defined]
+    return bool(n.min() > 1 or (spaces >= 2 and name.count(" ") < spaces / 2))
 
 
 def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
@@ -235,8 +272,9 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
             position = match.end()
         return match.span()
 
-    def number(word: bytes, value: float) -> bytes:
-        new = f"{value:.15g}".replace(".", form.decimal).encode()
+    def number(word: bytes, value: float | str) -> bytes:
+        is_word = isinstance(value, str)
+        new = (value if is_word else f"{value:.15g}".replace(".", form.decimal)).encode()
         return b'"%b"' % new if word.startswith(b'"') else new
 
     text = rewritten(text, rows, cell, number, change)

@@ -48,7 +48,10 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         before = start + len(line[:first].encode())
         return before, before + len(line[first:last].encode())
 
-    target.write_bytes(rewritten(text, rows, cell, lambda _, new: f"{new:.15g}".encode(), change))
+    def number(_: bytes, new: float | str) -> bytes:
+        return (f"{new:.15g}" if isinstance(new, float) else json.dumps(new)).encode()
+
+    target.write_bytes(rewritten(text, rows, cell, number, change))
 
 
 def _span(line: str, key: str) -> tuple[int, int]:

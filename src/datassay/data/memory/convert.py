@@ -96,7 +96,7 @@ def as_samples(
         check_index(table)
         name_of = _target_of(like)
         target = name_of if name_of in table.column_names else None
-        choices = Choices(target=target, keep=_columns(table, like))
+        choices = Choices(target=target, keep=_columns(table, like), forms=_forms(like))
         return one_set(table_source(table, name, choices), like, coding)
     source = read_in_memory(value)
     if source is None:
@@ -116,7 +116,7 @@ def unlabelled(value: Any, name: str, like: SampleSet | None) -> SampleSet | Non
         if target is None or target in table.column_names:
             return None
         table = table.append_column(target, pa.array(np.zeros(len(table))))
-        choices = Choices(target=target, keep=_columns(table, like))
+        choices = Choices(target=target, keep=_columns(table, like), forms=_forms(like))
         source = table_source(table, name, choices)
     elif hasattr(value, "dtype") and hasattr(value, "shape") and not hasattr(value, "dtypes"):
         x = to_numpy(value, name)
@@ -133,6 +133,11 @@ def _target_of(like: SampleSet | None) -> str | None:
     """The name of the training's target column, where it was a table."""
     columns = () if like is None else like.columns
     return next((column.name for column in columns if column.read_as == "target"), None)
+
+
+def _forms(like: SampleSet | None) -> dict[str, str]:
+    """How strings of the training's columns were written."""
+    return {} if like is None else {column.name: column.form for column in like.columns}
 
 
 def _columns(table: pa.Table, like: SampleSet | None) -> tuple[str, ...]:

@@ -6,15 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn import datasets
 
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source, SourcePart
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 
 
+def _bunch(name: str) -> Any:
+    from sklearn import datasets  # slow to import
+
+    return getattr(datasets, f"load_{name}")()
+
+
 def _digits() -> Source:
-    bunch: Any = datasets.load_digits()
+    bunch = _bunch("digits")
     images = (bunch.images / 16).astype(np.float32)[:, None]  # [1797, 1, 8, 8], levels 0..16
     return Source(
         "digits",
@@ -25,9 +30,9 @@ def _digits() -> Source:
     )
 
 
-def _rows(name: str, read: Callable) -> Callable[[], Source]:
+def _rows(name: str) -> Callable[[], Source]:
     def source() -> Source:
-        bunch: Any = read()
+        bunch = _bunch(name)
         return Source(
             name,
             SourcePart(bunch.data, bunch.target),
@@ -41,7 +46,9 @@ def _rows(name: str, read: Callable) -> Callable[[], Source]:
 
 
 def _moons() -> Source:
-    x, y = map(np.asarray, datasets.make_moons(1000, noise=0.2, random_state=0))
+    from sklearn.datasets import make_moons
+
+    x, y = map(np.asarray, make_moons(1000, noise=0.2, random_state=0))
     return Source(
         "moons", SourcePart(x, y), None, "classification", ("upper", "lower"), "row",
         ("horizontal", "vertical"),
@@ -56,10 +63,10 @@ def _mixture(samples: SampleSet) -> Source:
 
 BUILTINS: dict[str, Callable[[], Source]] = {
     "digits": _digits,
-    "breast_cancer": _rows("breast_cancer", datasets.load_breast_cancer),
-    "wine": _rows("wine", datasets.load_wine),
-    "iris": _rows("iris", datasets.load_iris),
-    "diabetes": _rows("diabetes", datasets.load_diabetes),
+    "breast_cancer": _rows("breast_cancer"),
+    "wine": _rows("wine"),
+    "iris": _rows("iris"),
+    "diabetes": _rows("diabetes"),
     "moons": _moons,
     "sd2": lambda: _mixture(sd_mixture((700, 300))),
     "sd3": lambda: _mixture(sd_mixture((700, 150, 150))),

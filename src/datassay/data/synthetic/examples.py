@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int, Shaped
 from pyarrow import csv
-from sklearn.datasets import load_digits
 
 from datassay.data.settings import Loading, check_seed
 from datassay.errors import DataError
@@ -80,6 +79,8 @@ def example(name: str, *, seed: int = Loading.seed) -> Example:
 
 
 def _digits(rng: np.random.Generator) -> Example:
+    from sklearn.datasets import load_digits  # slow to import
+
     bunch: Any = load_digits()
     images, digit = bunch.images, bunch.target  # [n, 8, 8], levels 0..16
     val, train = np.split(rng.permutation(len(digit)), [len(digit) // 5])

@@ -13,12 +13,10 @@ from datassay.data.samples import Column
 from datassay.data.source import Task, check_fits
 from datassay.data.strings import as_arrow
 from datassay.data.tables.dates import are_dates, of_date_words, of_dates
+from datassay.data.tables.numerals import SHARE, NumberWords, matches, number_words
 from datassay.data.tables.numeric import (
-    SHARE,
-    NumberWords,
     checked,
     mixed,
-    number_words,
     of_lists,
     of_numbers,
     stray_words,
@@ -36,24 +34,22 @@ FEW_ROWS = 10  # in which strings may all differ by chance
 # Scripts without spaces: a character counts as a word.
 _WORD = r"[\x{3040}-\x{9FFF}\x{0E00}-\x{0EFF}]|[^\s\x{3040}-\x{9FFF}\x{0E00}-\x{0EFF}]+"
 _HEAD = 64  # characters by which strings are distinguished
+_NAME = r"^\s*[A-Za-z]*\d+[A-Za-z]+\w*\s*$|^\s*[A-Za-z]+\w*\d\w*\s*$"  # letters and digits
 STRAY = (
     "Correct those values or drop their rows; if the column holds names made of digits, write a "
     "letter before each, or pass it as categorical"
 )
 
 
-def read_column(
-    values: pa.ChunkedArray, name: str, chosen: Choices, date_form: str | None = None
-) -> ReadColumn:
+def read_column(values: pa.ChunkedArray, name: str, chosen: Choices) -> ReadColumn:
     """Decide what a column is; the user's choices win over our rules."""
-    # date_form: of a column that was one of dates before; None: whichever reads most of them.
     role = chosen.roles.get(name, "feature")
     column = Column(name, "number" if role == "feature" else role)
     try:
         if role == "feature":
-            read = _feature(values, column, chosen, date_form)
+            read = _feature(values, column, chosen)
         else:
-            read = _with_role(values, column, chosen.task)
+            read = _with_role(values, column, chosen)
     except DataError as error:
         problem, _, remedy = str(error).partition(". ")
         return ReadColumn(column, problem=problem, remedy=remedy.rstrip("."))
@@ -61,15 +57,16 @@ def read_column(
     if is_kept or not read.reason:
         return read
     note = "; ".join(filter(None, (read.reason, read.column.note)))
-    return ReadColumn(replace(read.column, read_as="left out", n_values=None, note=note))
+    column = replace(read.column, read_as="left out", n_values=None, note=note)
+    return ReadColumn(column, told=read.told)
 
 
-def _with_role(values: pa.ChunkedArray, column: Column, task: Task | None) -> ReadColumn:
+def _with_role(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadColumn:
     kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
     if _is_string(kind):
         words = as_arrow(decoded(values, column.name), f"column {column.name!r}")
         if column.read_as == "target":
-            return of_words(words, column, task)
+            return of_words(words, column, chosen)
         if words.null_count:
             return without_values(column, words.is_null().to_numpy(zero_copy_only=False))
         return ReadColumn(column, words=words)
@@ -81,9 +78,7 @@ def _with_role(values: pa.ChunkedArray, column: Column, task: Task | None) -> Re
     )
 
 
-def _feature(
-    values: pa.ChunkedArray, column: Column, chosen: Choices, date_form: str | None
-) -> ReadColumn:
+def _feature(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadColumn:
     name, is_category = column.name, pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
     if name in chosen.drop:
@@ -105,10 +100,14 @@ def _feature(
             return as_text(words, column)
         if name in chosen.categorical:
             return as_category(words, column)
-        return of_words(words, column, None, is_category=True)
+        return _category_or_text(words, column, is_category=True)
     if _is_string(kind):
         words = as_arrow(values, f"column {name!r}")
-        return of_date_words(words, column, date_form) or of_words(words, column, None)
+        form = chosen.forms.get(name, "")
+        read = of_date_words(words, column, "" if form[:1] == "1" else form)
+        return read if isinstance(read, ReadColumn) else of_words(words, read, chosen)
+    if chosen.decimal == "," and pt.is_floating(kind):
+        column = replace(column, form="1.234,5")
     return of_dates(values, column) if are_dates(kind) else of_numbers(values, column)
 
 
@@ -143,27 +142,25 @@ def _is_string(kind: pa.DataType) -> bool:
     return pt.is_string(kind) or pt.is_large_string(kind) or str(kind) == "string_view"
 
 
-def of_words(
-    words: pa.LargeStringArray, column: Column, task: Task | None, *, is_category: bool = False
-) -> ReadColumn:
+def of_words(words: pa.LargeStringArray, column: Column, chosen: Choices) -> ReadColumn:
     """A column of strings that are no dates."""
     # Strings of which 90 % read as numbers are numbers, marks of missing values aside, and the
     # others of them in error; unless one starts with a zero (a code), or it is a target of labels.
     is_target = column.read_as == "target"
-    if is_category:
-        return _category_or_text(words, column, is_category=True)
-    read = number_words(words)
-    if _are_numbers(words, read, task) if is_target else read.is_mostly and not read.is_code:
+    form = chosen.forms.get(column.name, "")
+    read = number_words(words, form if form[:1] == "1" else "", chosen.decimal)
+    if _are_numbers(words, read, chosen.task) if is_target else read.is_mostly and not read.is_code:
         return _numbers(words, read, column)
-    share = float(np.mean(read.is_number))
-    note = f"{share:.0%} of the values are numbers" if 0.5 <= share < SHARE else ""
+    note = f"{read.likely:.0%} of the values are numbers" if read.likely >= 0.5 else column.note
     note = "digits with leading zeros are a code" if read.is_code else note
+    told = note + ", but not by one way of writing" * (read.likely >= SHARE)
     column = replace(column, note=note, missing=words.null_count)
     if not is_target:
-        return _category_or_text(words, column)
+        result = _category_or_text(words, column)
+        return replace(result, told=told if note and not read.is_code else "")
     if words.null_count:
         return without_values(column, words.is_null().to_numpy(zero_copy_only=False))
-    if not note and read.is_mostly and not read.is_number.all():  # maybe mistakes
+    if read.is_mostly and not read.is_code and not read.is_number.all():  # maybe mistakes
         one = "no number" if (~read.is_number).sum() == 1 else "no numbers"
         note = f"labels; {stray_words(words, read.is_number, one)}"
     return ReadColumn(replace(column, note=note), words=words)
@@ -178,20 +175,30 @@ def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | Non
 
 
 def _numbers(words: pa.LargeStringArray, read: NumberWords, column: Column) -> ReadColumn:
-    if read.values is None:
-        is_known = read.is_number | read.is_mark
+    is_known, is_target = read.is_number | read.is_mark, column.read_as == "target"
+    strays = stray_words(words, is_known, "no number")
+    is_name = ~is_known & matches(words, _NAME)
+    if strays and (is_target or (not read.form and is_name.any())):
         problem = mixed(words, read.is_number, is_known, column.name, "numbers")
         return ReadColumn(column, problem=problem, remedy=STRAY)
     note = "strings of numbers"
     if read.is_mark.any():
         marks = words.filter(pa.array(read.is_mark)).unique().to_pylist()
         note = f"{', '.join(map(repr, sorted(marks)))} read as missing"
-    column = replace(column, note=note)
-    if read.is_number.all():
-        return checked(read.values, column)
-    if column.read_as == "target":
+    told = ""
+    if read.form:
+        longest = pc.utf8_length(words.filter(pa.array(read.is_number)))  # type: ignore[attr-defined]
+        row = int(np.flatnonzero(read.is_number)[np.argmax(longest.to_numpy())])
+        told = f"{words[row].as_py()!r} is {read.values[row]:,.15g}"
+    told = "; ".join(filter(None, [told, *read.notes, strays]))
+    note += f", as {read.form}" * bool(read.form)
+    column = replace(column, note=note, form=read.form)
+    if is_target and not read.is_number.all():
         return without_values(column, ~read.is_number)
-    return with_missing(checked(read.values[read.is_number], column), ~read.is_number)
+    result = checked(read.values[read.is_number], column)
+    if not read.is_number.all():
+        result = with_missing(result, ~read.is_number)
+    return replace(result, told=told, decimal=read.decimal, is_open=read.is_open)
 
 
 def _category_or_text(

@@ -1,19 +1,17 @@
-"""Columns of dates: ISO and other common forms of strings, Arrow's own types, and their parts."""
+"""Columns of dates: ISO and other common forms of strings, and Arrow's own types."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from jaxtyping import Float
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from datassay.data.samples import Column
-from datassay.data.tables.numeric import SHARE, are_marks, mixed, stray_words
+from datassay.data.tables.numerals import SHARE, are_marks
+from datassay.data.tables.numeric import stray_words
 from datassay.data.tables.read import ReadColumn, without_values
 
 _TIME = (
@@ -21,23 +19,26 @@ _TIME = (
     r" ?(?P<half>[AaPp][Mm])?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?\s*$"
 )
 _YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
-_NAME = r"(?P<month>[A-Za-z]{3,9})"
+_NAME = r"(?P<month>\p{L}{3,9})\.?"
 _SHORT = r"(?P<year>\d{4}|\d{2})"
 # Of two forms that read as many values, the first is taken, and it is said.
 FORMS = {
     "year-month-day": rf"^\s*{_YEAR}-{_MONTH}-{_DAY}{_TIME}",
     "year/month/day": rf"^\s*{_YEAR}/{_MONTH}/{_DAY}{_TIME}",
-    "day.month.year": rf"^\s*{_DAY}\.{_MONTH}\.{_YEAR}{_TIME}",
+    "year.month.day": rf"^\s*{_YEAR}\.{_MONTH}\.{_DAY}{_TIME}",
+    "day.month.year": rf"^\s*{_DAY}\.{_MONTH}\.{_SHORT}{_TIME}",
     "month/day/year": rf"^\s*{_MONTH}/{_DAY}/{_SHORT}{_TIME}",
     "day/month/year": rf"^\s*{_DAY}/{_MONTH}/{_SHORT}{_TIME}",
     "day-month-year": rf"^\s*{_DAY}-{_MONTH}-{_YEAR}{_TIME}",
     "month-day-year": rf"^\s*{_MONTH}-{_DAY}-{_YEAR}{_TIME}",
-    "day month year": rf"^\s*{_DAY}[ -]{_NAME}[ -]{_YEAR}{_TIME}",
+    "day month year": rf"^\s*{_DAY}\.?[ -]{_NAME}[ -]{_YEAR}{_TIME}",
     "month day, year": rf"^\s*{_NAME} {_DAY},? {_YEAR}{_TIME}",
 }
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_GERMAN = {"mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12}
+OR = " or "  # between the forms of one column
 # What every form looks like: a column without it costs one quick pass.
-_ANY = r"^\s*(\d{1,4}[-/. ][\dA-Za-z]{1,9}[-/. ]\d{1,4}|[A-Za-z]{3,9} \d{1,2},? \d{4})"
+_ANY = r"^\s*(\d{1,4}(\. |[-/. ])[\d\p{L}]{1,9}\.?[-/. ]\d{1,4}|\p{L}{3,9}\.? \d{1,2},? \d{4})"
 
 
 def are_dates(kind: pa.DataType) -> bool:
@@ -52,29 +53,49 @@ def of_dates(values: pa.ChunkedArray, column: Column) -> ReadColumn:
 
 
 def of_date_words(
-    words: pa.LargeStringArray, column: Column, form: str | None = None
-) -> ReadColumn | None:
-    """A column of strings of which 90 % are dates, others being in error; None where fewer are."""
-    # form: one of FORMS; None: the one that reads most of them.
-    n = len(words) - words.null_count
+    words: pa.LargeStringArray, column: Column, form: str = ""
+) -> ReadColumn | Column:
+    """A column of strings of which 90 % are dates; the column, maybe noted, where fewer are."""
+    # form: those of FORMS by which it was read before; empty: those that read most, one after the
+    # other, but never both of two that would exchange day and month.
+    known = len(words) - words.null_count
     like = pc.sum(pc.match_substring_regex(words, _ANY)).as_py() or 0  # type: ignore[attr-defined]
-    if 2 * like < n or not like:
-        return None
-    is_mark = are_marks(words)
-    read = {each: _parsed(words, each) for each in ([form] if form else FORMS)}
-    best = max(read, key=lambda each: int((~np.isnat(read[each])).sum()))
-    dates, is_date = read[best], ~np.isnat(read[best])
-    if not is_date.any() or is_date.sum() < SHARE * (n - is_mark.sum()):
-        return None
-    if stray_words(words, is_date | is_mark):
-        problem = mixed(words, is_date, is_date | is_mark, column.name, "dates")
-        return ReadColumn(column, problem=problem, remedy="Correct those values or drop their rows")
-    others = [
-        each for each in read if each != best and (np.isnat(read[each]) == np.isnat(dates)).all()
+    if (2 * like < known and not form) or not like:
+        return column
+    coded = words.dictionary_encode()
+    distinct, rows = coded.dictionary, coded.indices.fill_null(len(coded.dictionary)).to_numpy()
+    n = np.bincount(rows, minlength=len(distinct) + 1)[:-1] * ~are_marks(distinct)  # times each
+    read = {each: _parsed(distinct, each) for each in (form.split(OR) if form else FORMS)}
+    dates, used, open_forms = np.full(len(distinct), np.datetime64("NaT", "us")), [], list(read)
+    while open_forms:
+        gain = {each: n[np.isnat(dates) & ~np.isnat(read[each])].sum() for each in open_forms}
+        best = open_forms[0] if form else max(open_forms, key=gain.__getitem__)
+        if not gain[best] and not form:
+            break
+        used.append(best)
+        dates = np.where(np.isnat(dates), read[best], dates)
+        open_forms = [each for each in open_forms if each not in {best, _twin(best)}]
+    share = n[~np.isnat(dates)].sum() / max(n.sum(), 1)
+    if share < SHARE and not (form and share):
+        note = f"{share:.0%} of the values are dates" if share >= 0.5 else ""
+        return replace(column, note=note)
+    full = np.append(dates, np.datetime64("NaT", "us"))[rows]
+    also = [
+        f"{_twin(one)} would read them, too"
+        for one in used
+        if _twin(one) in read and (np.isnat(read[_twin(one)]) <= np.isnat(read[one])).all()
     ]
-    also = f"; {others[0]} would read them, too" if others else ""
-    result = _checked(dates, replace(column, note=f"dates as {best}{also}"))
-    return replace(result, date_form=best)
+    strays = stray_words(words, ~np.isnat(full) | are_marks(words), "no date")
+    written = OR.join(used)
+    note = "; ".join([f"dates as {written}", *also])
+    told = "; ".join(filter(None, [written, *also, strays])) if strays or used[1:] or also else ""
+    result = _checked(full, replace(column, note=note, form=written))
+    return replace(result, told=told)
+
+
+def _twin(form: str) -> str:
+    """The form with day and month exchanged."""
+    return form.replace("month", "\0").replace("day", "month").replace("\0", "day")
 
 
 def _checked(dates: np.ndarray, column: Column) -> ReadColumn:
@@ -127,8 +148,9 @@ def _months(words: pa.Array) -> np.ndarray:
     if pc.all(pc.match_substring_regex(words, r"^\d")).as_py():  # type: ignore[attr-defined]
         return words.cast(pa.int64()).to_numpy()
     heads = pc.utf8_slice_codeunits(pc.utf8_lower(words), 0, 3)  # type: ignore[attr-defined]
-    names = pa.array(_MONTHS, heads.type)
-    return pc.index_in(heads, names).fill_null(-1).to_numpy() + 1  # type: ignore[attr-defined]
+    names = pa.array([*_MONTHS, *_GERMAN], heads.type)
+    position = pc.index_in(heads, names).fill_null(-1).to_numpy()  # type: ignore[attr-defined]
+    return np.array([0, *range(1, 13), *_GERMAN.values()])[position + 1]
 
 
 def _zone(words: pa.Array) -> np.ndarray:
@@ -143,59 +165,3 @@ def _zone(words: pa.Array) -> np.ndarray:
 
 
 PARTS = ("year", "month", "weekday", "hour", "days")
-
-
-class DateParts(TransformerMixin, BaseEstimator):
-    """Numbers of dates; a missing date has the median of each, and one column says so."""
-
-    # Of each column: first_, from which days count; parts_, places in PARTS of those that vary and
-    # days; medians_ of those parts; had_missing_, whether dates were missing in `fit`.
-
-    def fit(self, X: np.ndarray, y: object = None) -> DateParts:
-        """Learn of [n, m] datetime64[us] the first dates, which parts vary, and their medians."""
-        self.n_features_in_ = X.shape[1]
-        self.had_missing_ = [bool(np.isnat(dates).any()) for dates in X.T]
-        known = [dates[~np.isnat(dates)] for dates in X.T]
-        self.first_ = np.array([dates.min() for dates in known])
-        self.parts_, self.medians_ = [], []
-        for dates, first in zip(known, self.first_, strict=True):
-            numbers = _parts(dates, first)
-            varies = numbers.min(axis=0) < numbers.max(axis=0)
-            self.parts_.append(np.flatnonzero(varies | (np.arange(len(PARTS)) == len(PARTS) - 1)))
-            self.medians_.append(np.median(numbers[:, self.parts_[-1]], axis=0))
-        return self
-
-    def transform(self, X: np.ndarray) -> Float[np.ndarray, "n parts"]:
-        """The parts that varied in `fit`, column by column, then whether its date is missing."""
-        blocks = []
-        for j, dates in enumerate(X.T):
-            is_missing = np.isnat(dates)
-            numbers = _parts(dates, self.first_[j])[:, self.parts_[j]]
-            numbers[is_missing] = self.medians_[j]
-            blocks.append(numbers)
-            if self.had_missing_[j]:
-                blocks.append(is_missing[:, None])
-        return np.hstack(blocks).astype(np.float64, copy=False)
-
-    def get_feature_names_out(self, input_features: Sequence[str]) -> np.ndarray:
-        """One name per column of what `transform` returns, such as "when year"."""
-        names = []
-        for j, name in enumerate(input_features):
-            names += [f"{name} {PARTS[part]}" for part in self.parts_[j]]
-            names += [f"{name} missing"] * int(self.had_missing_[j])
-        return np.array(names, dtype=object)
-
-
-def _parts(dates: np.ndarray, first: np.datetime64) -> Float[np.ndarray, "n parts"]:
-    """[n, 5]; NaN of what is missing. Monday is 0; hour and days have fractions."""
-    months, days = dates.astype("datetime64[M]"), dates.astype("datetime64[D]")
-    numbers = (
-        dates.astype("datetime64[Y]").astype(np.int64) + 1970,
-        months.astype(np.int64) % 12 + 1,
-        (days.astype(np.int64) + 3) % 7,  # 1970-01-01 was a Thursday
-        (dates - days) / np.timedelta64(1, "h"),
-        (dates - first) / np.timedelta64(1, "D"),
-    )
-    parts = np.stack(numbers, axis=1).astype(np.float64)
-    parts[np.isnat(dates)] = np.nan
-    return parts

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import rankdata, skew
 
 from datassay.data.source import Source
 from datassay.data.tables.read import ReadColumn
@@ -35,6 +34,8 @@ def leak_warnings(columns: Sequence[ReadColumn], y: np.ndarray) -> tuple[str, ..
         frequent = np.argsort(-np.bincount(codes), kind="stable")[:MAX_GUESSED_CLASSES]
         targets = (codes[:, None] == frequent).astype(np.float64)  # [n, k]
     else:
+        from scipy.stats import rankdata  # slow to import
+
         targets = rankdata(y)[:, None]
     results = []
     for read in columns[:_COLUMNS]:
@@ -81,6 +82,8 @@ SKEWED = 1.0  # skewness from which the logarithm is offered, where it halves th
 
 def skew_warning(y: np.ndarray) -> tuple[str, ...]:
     """That a target is skewed, where its logarithm is at most half as skewed."""
+    from scipy.stats import skew
+
     if y.ndim > 1 or y.min() < 0 or (before := float(skew(y))) <= SKEWED:
         return ()
     after = abs(float(skew(_log(y))))

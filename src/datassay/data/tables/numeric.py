@@ -1,4 +1,4 @@
-"""Columns of numbers, booleans and lists; numbers among words; what float32 would lose."""
+"""Columns of numbers, booleans and lists; words among them; what float32 would lose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pyarrow.types as pt
 from datassay.data.samples import Column
 from datassay.data.tables.read import SHOWN, ReadColumn, rows_of, without_values
 from datassay.errors import DataError
-from datassay.results import result
 
 # Whole numbers, each once, that fill so much of their range number the rows: a measurement would
 # repeat some. A few rows must start at 0 or 1: what starts elsewhere may be years.
@@ -124,51 +123,6 @@ def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     return ReadColumn(replace(column, note=f"{vectors.shape[1]:,} numbers per row"), vectors)
 
 
-# From this share on, a column of strings is one of numbers, and the rest of it is in error.
-SHARE = 0.9
-NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-MARK = r"(?i)^\s*(\?|-|na|n/a|nan|null|none)?\s*$"
-_WHOLE = r"^\s*[-+]?\d{1,18}\s*$"
-CODE = r"^\s*0\d+\s*$"
-
-
-@result
-class NumberWords:
-    """What strings say as numbers."""
-
-    values: np.ndarray | None  # [n] numbers, NaN where missing; None where one is neither
-    is_number: np.ndarray  # [n] bool
-    is_mark: np.ndarray  # [n] bool, words that stand for a missing number
-    is_mostly: bool  # at least SHARE of those that are not missing are numbers
-    is_code: bool  # one starts with a zero, as "007" does: a name made of digits
-
-
-def number_words(words: pa.LargeStringArray) -> NumberWords:
-    """Read strings as numbers; nulls count neither way."""
-    is_number = _matches(words, NUMBER)
-    count, n = int(is_number.sum()), len(words) - words.null_count
-    is_mark = are_marks(words) if 0 < count < n else np.zeros(len(words), dtype=bool)
-    known = n - int(is_mark.sum())
-    values = None
-    if count and count == len(words):
-        values = _parsed(words)
-    elif count and count == known:
-        values = np.full(len(words), np.nan)
-        values[is_number] = _parsed(words.filter(pa.array(is_number)))
-    return NumberWords(
-        values=values,
-        is_number=is_number,
-        is_mark=is_mark,
-        is_mostly=count > 0 and count >= SHARE * known,
-        is_code=count > 0 and bool(_matches(words, CODE).any()),
-    )
-
-
-def are_marks(words: pa.LargeStringArray) -> np.ndarray:
-    """Which words stand for a missing number or date, such as "?", "-" and "NA", [n] bool."""
-    return _matches(words, MARK)
-
-
 def stray_words(words: pa.LargeStringArray, fits: np.ndarray, what: str = "none") -> str:
     """Such as "2 are none: '?' (row 17), '1,5' (row 20)" of words that do not fit, nulls aside."""
     strays = np.flatnonzero(~fits & words.is_valid().to_numpy(zero_copy_only=False))
@@ -189,19 +143,6 @@ def mixed(
         f"column {name!r} is one of {kind} ({fits.sum()} of {len(words)} values are), but "
         f"{stray_words(words, is_known)}"
     )
-
-
-def _matches(words: pa.LargeStringArray, pattern: str) -> np.ndarray:
-    outcome = pc.match_substring_regex(words, pattern)  # type: ignore[attr-defined]
-    return outcome.fill_null(False).to_numpy(zero_copy_only=False)
-
-
-def _parsed(words: pa.LargeStringArray) -> np.ndarray:
-    trimmed = pc.utf8_trim_whitespace(words)  # type: ignore[attr-defined]
-    if _matches(words, _WHOLE).all():
-        trimmed = pc.utf8_ltrim(trimmed, characters="+")  # type: ignore[attr-defined]
-        return trimmed.cast(pa.int64()).to_numpy()
-    return trimmed.cast(pa.float64()).to_numpy()
 
 
 def rounding_loss(x: np.ndarray) -> np.ndarray:

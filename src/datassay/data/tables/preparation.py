@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder
 
 from datassay.data.memory.frames import frame_table
 from datassay.data.samples import Column
 from datassay.data.source import check_fits
 from datassay.data.tables.columns import read_column
-from datassay.data.tables.dates import PARTS, DateParts
+from datassay.data.tables.dates import PARTS
 from datassay.data.tables.read import NAMED, Choices, ReadColumn, some
 from datassay.errors import DataError
 from datassay.results import result
@@ -65,13 +62,11 @@ class FittedColumns:
         transformer: fitted; its `named_transformers_` are one a kind, of scikit-learn or ours, and
             their columns are places in `columns`.
         columns: the columns used, in the order in which the transformer takes them.
-        date_forms: for columns of strings that are dates, how they are written.
         feature_names: one per column of x.
     """
 
-    transformer: ColumnTransformer
+    transformer: Any  # scikit-learn's ColumnTransformer
     columns: tuple[Column, ...]
-    date_forms: dict[str, str]
     feature_names: tuple[str, ...]
 
     def transform(self, frame: Any, /) -> Float[np.ndarray, "n features"]:
@@ -113,10 +108,10 @@ class FittedColumns:
 
     def _like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
         """A column of new rows, of the kind that it was."""
-        name, form = column.name, self.date_forms.get(column.name)
+        name = column.name
         categorical = (name,) if column.read_as == "category" else ()
-        chosen = Choices(keep=(name,), categorical=categorical)
-        read = read_column(values, name, chosen, form)
+        chosen = Choices(keep=(name,), categorical=categorical, forms={name: column.form})
+        read = read_column(values, name, chosen)
         if read.problem:
             return read
         if read.column.read_as == "left out":  # all are missing
@@ -129,14 +124,16 @@ class FittedColumns:
                 read = ReadColumn(lost, np.full(n, missing))
         outcome = read.column
         if outcome.read_as != column.read_as and not {outcome.read_as, column.read_as} <= _NUMBERS:
+            form = f" as {column.form}" * bool(column.form)
             problem = (
-                f"column {name!r} must hold what it held, {column.read_as}; got {outcome.read_as}"
+                f"column {name!r} must hold what it held, {column.read_as}{form}; got "
+                f"{outcome.read_as}"
             )
             return replace(read, problem=problem, remedy="Convert it, or load the data anew")
         if outcome.missing and not column.missing and column.read_as != "category":
             problem = (
                 f"column {name!r} must have no missing values, as it had none; {outcome.missing} "
-                f"of {len(values)} are missing"
+                f"of {len(values)} are missing" + f" ({read.told})" * bool(read.told)
             )
             return replace(read, problem=problem, remedy="Fill them in or drop those rows")
         return read
@@ -148,13 +145,15 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
     # more frequent one) and one 0/1 column each that says where, dates as their parts, and
     # categories as one 0/1 column a value. float64, or a smaller type that holds all; x is held
     # twice while it is made.
+    from sklearn.compose import ColumnTransformer  # slow to import
+
     # Stable: in a kind, the table's order stays.
-    columns = sorted(columns, key=lambda read: list(_KINDS).index(_kind(read)))
+    columns = sorted(columns, key=lambda read: _KINDS.index(_kind(read)))
     width = sum(map(_most_columns, columns))
     grid = Grid(columns)
     check_fits(16.0 * len(grid) * width, f"{width:,} features of {len(grid):,} samples")
     positions = {kind: [j for j, c in enumerate(columns) if _kind(c) == kind] for kind in _KINDS}
-    makers = [(kind, make(), positions[kind]) for kind, make in _KINDS.items() if positions[kind]]
+    makers = [(kind, _maker(kind), positions[kind]) for kind in _KINDS if positions[kind]]
     transformer = ColumnTransformer(makers, sparse_threshold=0, verbose_feature_names_out=False)
     x = np.asarray(transformer.fit_transform(grid))
     names: list[str] = []
@@ -166,8 +165,7 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
             replace(columns[j].column, treatment=_treatment(kind, fitted, index, columns[j]))
             for index, j in enumerate(chosen)
         ]
-    forms = {c.column.name: c.date_form for c in columns if c.date_form}
-    return x, FittedColumns(transformer, tuple(treated), forms, tuple(names))
+    return x, FittedColumns(transformer, tuple(treated), tuple(names))
 
 
 def _category_name(name: str, category: object) -> str:
@@ -176,20 +174,36 @@ def _category_name(name: str, category: object) -> str:
 
 
 _NUMBERS = {"number", "boolean"}
-_KINDS: dict[str, Callable[[], Any]] = {
-    "vectors": lambda: "passthrough",
-    "numbers": lambda: "passthrough",
-    "numbers with missing": lambda: SimpleImputer(strategy="median", add_indicator=True),
-    "booleans with missing": lambda: SimpleImputer(strategy="most_frequent", add_indicator=True),
-    "dates": DateParts,
-    "categories": lambda: OneHotEncoder(
+_KINDS = (
+    "vectors",
+    "numbers",
+    "numbers with missing",
+    "booleans with missing",
+    "dates",
+    "categories",
+)
+
+
+def _maker(kind: str) -> Any:
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    from datassay.data.tables.date_parts import DateParts
+
+    if kind == "dates":
+        return DateParts()
+    if kind.endswith("with missing"):
+        strategy = "median" if kind.startswith("numbers") else "most_frequent"
+        return SimpleImputer(strategy=strategy, add_indicator=True)
+    if kind != "categories":
+        return "passthrough"
+    return OneHotEncoder(
         max_categories=MAX_CATEGORIES,
         handle_unknown="infrequent_if_exist",
         sparse_output=False,
         dtype=np.uint8,  # pyright: ignore[reportArgumentType]
         feature_name_combiner=_category_name,  # pyright: ignore[reportArgumentType]
-    ),
-}
+    )
 
 
 def _kind(read: ReadColumn) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +30,9 @@ class ReadColumn:
     problem: str = ""  # so that the table cannot be used
     remedy: str = ""
     reason: str = ""  # why our rules leave it out
-    date_form: str = ""  # of dates that were strings
+    told: str = ""  # of strings that are dates or numbers, what the reader must know
+    decimal: str = ""  # of such numbers, their decimal mark where they tell it
+    is_open: bool = False  # whether their decimals may as well be thousands
 
 
 def without_values(column: Column, is_missing: np.ndarray) -> ReadColumn:
@@ -64,6 +66,8 @@ class Choices:
     keep: tuple[str, ...] = ()  # features, though our rules would leave them out
     categorical: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
+    forms: Mapping[str, str] = field(default_factory=dict)  # columns as they were written before
+    decimal: str = ""  # mark of the file, for columns that leave it open
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -112,6 +116,6 @@ def check_choices(chosen: Choices, names: Sequence[str], table: str) -> None:
             seen[name] = option
 
 
-def some(names: Sequence[str]) -> str:
+def some(names: Sequence[str], between: str = ", ") -> str:
     """Names for an error, the first of them."""
-    return ", ".join(names[:NAMED]) + f", ... ({len(names):,} in all)" * (len(names) > NAMED)
+    return between.join(names[:NAMED]) + f", ... ({len(names):,} in all)" * (len(names) > NAMED)

@@ -20,7 +20,7 @@ from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import NAMED, Choices, ReadColumn, check_choices, rows_of, some
 from datassay.errors import DataError
 
-NOTE = b"note"  # of a table's metadata: what its reader has to say
+NOTE, DECIMAL = b"note", b"decimal"  # of a table's metadata: what its reader has to say
 WORDS = "its words: an embedding, or tf-idf weights"
 
 
@@ -45,6 +45,7 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
         # What numbered all rows numbers these, though with gaps.
         is_out = {n: c for n, c in read.items() if c.column.read_as == "left out"}
         read = again | is_out
+    warnings += _told(read)
     table = table.select([n for n in used if n not in chosen.roles and n not in chosen.drop])
     rows = table if positions is None else table.take(pa.array(positions))
     del table
@@ -63,6 +64,7 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
     """The table with row labels of pandas as a column, and the choices with target and ids."""
     # ids are None where rows are numbered. Refused: a column not there or named twice, no feature,
     # no row.
+    decimal = (table.schema.metadata or {}).get(DECIMAL, b"").decode()
     table, labelled = row_ids(table)
     if chosen.ids is None and labelled not in {chosen.target, chosen.source}:
         chosen = replace(chosen, ids=labelled)
@@ -76,18 +78,34 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
     inputs = [n for n in names if n not in {chosen.ids, chosen.source} and n not in labels]
     target = inputs[-1] if chosen.target is None and inputs else chosen.target
     _check_inputs([n for n in inputs if n != target], names, name, target, chosen)
-    chosen = replace(chosen, target=target)
+    chosen = replace(chosen, target=target, decimal=decimal)
     check_choices(chosen, names, name)
     return table, chosen
 
 
 def _read(table: pa.Table, name: str, chosen: Choices) -> dict[str, ReadColumn]:
-    read = {
-        column: read_column(values, column, chosen)
-        for column, values in zip(table.column_names, table.itercolumns(), strict=True)
-    }
+    read = {n: read_column(table[n], n, chosen) for n in table.column_names}
+    # What a column leaves open, the others decide where they agree.
+    marks = {column.decimal for column in read.values()} - {""}
+    if not chosen.decimal and len(marks) == 1:
+        chosen = replace(chosen, decimal=marks.pop())
+        used = (n for n, c in read.items() if c.is_open and n != chosen.target)
+        read |= {n: read_column(table[n], n, chosen) for n in used}
     refuse(list(read.values()), name)
     return read
+
+
+def _told(read: dict[str, ReadColumn]) -> tuple[str, ...]:
+    """One line on strings that are numbers or dates, and on those that nearly are."""
+    lines, parts = ("Strings are read as numbers or dates", "Not so read"), []
+    for line, is_read in zip(lines, (True, False), strict=True):
+        told = [
+            f"{n!r}: {c.told}"
+            for n, c in read.items()
+            if c.told and is_read == bool(c.values is not None)
+        ]
+        parts += [f"{line}: {some(told, '. ')}."] * bool(told)
+    return (" ".join(parts),) * bool(parts)
 
 
 def _source(

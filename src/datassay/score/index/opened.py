@@ -20,7 +20,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
-from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, check_top, gather
+from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
 from datassay.score.index.curvature import stored_bases
 from datassay.score.index.encoding import GradientEncoding, query_rows
 from datassay.score.index.identity import OWN_TEMPERATURE, new_ids, positions_of, samples_digest
@@ -41,7 +41,7 @@ from datassay.score.influence.trained_network import (
     temperatures,
     trained_network,
 )
-from datassay.score.settings import Indexing, Queries
+from datassay.score.settings import Indexing, Queries, check_top
 from datassay.store.location import shown
 
 # Share of samples that came after the curvature was fitted, from which on a warning says so.

@@ -21,10 +21,11 @@ from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of, 
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
 from datassay.errors import SettingError
-from datassay.score.effects import OUTCOMES, Attribution, Effects, outcome
+from datassay.score.effects import Attribution, Effects, outcome
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.request import TRUSTED
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
+from datassay.score.settings import OUTCOMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from datassay.machine import available_memory
 from datassay.plan import EIGEN_WORK, BlockPlan, added, seconds_of, timed
 from datassay.progress import silent
 from datassay.results import column, result
-from datassay.score.effects import LARGEST_MATRIX, check_top
+from datassay.score.effects import LARGEST_MATRIX
 from datassay.score.influence.block_basis import LARGEST_SIDE
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule
 from datassay.score.influence.given import given_sets
@@ -31,7 +31,7 @@ from datassay.score.influence.trained_network import (
     trained_network,
     with_temperature,
 )
-from datassay.score.settings import Influence, Queries, TrainedWeights
+from datassay.score.settings import Influence, Queries, TrainedWeights, check_top
 
 PLANNED = ("auto", "blocks", "ekfac")
 # Passes over an effect that the search for the largest ones takes.

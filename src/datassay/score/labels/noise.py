@@ -17,11 +17,11 @@ from torch import Tensor
 from datassay.errors import SettingError
 from datassay.results import result
 from datassay.score.labels.likelihood import Fitted, Form, fitted
+from datassay.score.settings import NOISES
 
 Judges = Sequence[Float[Tensor, "n k"]]
 Again = Callable[[Float[Tensor, "n k"]], Judges]
 """From probabilities of the true classes to fit to, to the judges' held-out outputs."""
-NOISES = ("auto", "uniform", "class")
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
 # half a nat a parameter: nats per sample, and nats in all, of two classes and of more. Hardness,
 # and noise of a region of the inputs, imitate less of it.

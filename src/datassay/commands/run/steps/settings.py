@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import replace
 from typing import TypeVar
@@ -15,34 +14,23 @@ from datassay.errors import SettingError
 from datassay.models.estimators import checked_estimator, named_estimator
 from datassay.models.names import AUTO, full_name
 from datassay.models.reference import is_reference
-from datassay.rules import at_least, one_of, require
+from datassay.rules import at_least
 from datassay.score.compare.projection_quality import check_correlation
 from datassay.score.compare.retraining_check import FEWEST
-from datassay.score.effects import OUTCOMES, check_top
 from datassay.score.information.average import FEWEST_DRAWS, check_memory
-from datassay.score.labels.noise import NOISES
 from datassay.score.linear.training_run import check_dynamics
 from datassay.score.sample_information import check_smoothing
 from datassay.store.location import check_place
 
-MOST_NETWORKS = 1000
 S = TypeVar("S", bound=TrainingSettings)
 
 
 def check_settings(settings: RunSettings, n_samples: int) -> None:
     """Refuse, before any work is done, what can be judged by the number of samples."""
     s = settings
-    at_least("curve_seeds", s.curve_seeds, 0, remedy="0 retrains nothing.")
-    rule = f"be at most {MOST_NETWORKS:,} networks per point"
-    require(s.curve_seeds <= MOST_NETWORKS, "curve_seeds", rule, f"{s.curve_seeds:,}")
-    at_least("budget", s.budget, 0, why=" seconds, or inf")
+    s.refuse(only_plan=False)
     if s.check:
         at_least("check", s.check, FEWEST, why=" samples, or 0 for none")
-    require(
-        not (s.check and s.dynamics == "converged"), "check",
-        "retrain by as many updates as the linearised run has", "one that has converged, which has "
-        "no number", remedy="Take dynamics flow or descent.",
-    )  # fmt: skip
     if s.subsets:
         each = " a size, so that every sample is drawn twice, or 0 for none"
         at_least("subsets", s.subsets, FEWEST_DRAWS, why=each)
@@ -51,27 +39,9 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
     check_memory(s.subsets, n_samples)
     check_engine(s.engine, s.workers, s.address)
     check_smoothing(s.smoothing, s.sigma, s.batch_size)
-    check_top(s.top)
     check_device(s.device)
-    one_of("label-noise", s.label_noise, NOISES)
-    one_of("attribution", s.attribution, ("auto", "none", *OUTCOMES))
-    one_of("attribution_at", s.attribution_at, ("start", "trained"))
-    require(
-        s.attribution_at != "trained" or s.curve_seeds, "attribution_at trained",
-        "have networks that were trained", "curve_seeds 0",
-        remedy="Set it to at least 1, or attribution_at to start.",
-    )  # fmt: skip
     if s.rank_correlation is not None:
         check_correlation(s.rank_correlation)
-        name = "rank_correlation chooses the projection, which"
-        require(s.projection == "auto", name, "then be auto", s.projection,
-                remedy="Leave one of them out.")  # fmt: skip
-    if s.memory is not None:
-        rule, free = (
-            "be a positive, finite number of gigabytes",
-            "Leave it out to use what is free.",
-        )
-        require(0 < s.memory < math.inf, "memory", rule, f"{s.memory / 1e9:g}", remedy=free)
     # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
     named = {"kind" if k == "dynamics" else k: v for k, v in s.dynamics_settings.items()}
     check_dynamics(sys.float_info.min, 2, **named)

@@ -1,0 +1,67 @@
+"""Numbers of dates: their parts, and the days since the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from datassay.data.tables.dates import PARTS
+
+
+class DateParts(TransformerMixin, BaseEstimator):
+    """Numbers of dates; a missing date has the median of each, and one column says so."""
+
+    # Of each column: first_, from which days count; parts_, places in PARTS of those that vary and
+    # days; medians_ of those parts; had_missing_, whether dates were missing in `fit`.
+
+    def fit(self, X: np.ndarray, y: object = None) -> DateParts:
+        """Learn of [n, m] datetime64[us] the first dates, which parts vary, and their medians."""
+        self.n_features_in_ = X.shape[1]
+        self.had_missing_ = [bool(np.isnat(dates).any()) for dates in X.T]
+        known = [dates[~np.isnat(dates)] for dates in X.T]
+        self.first_ = np.array([dates.min() for dates in known])
+        self.parts_, self.medians_ = [], []
+        for dates, first in zip(known, self.first_, strict=True):
+            numbers = _parts(dates, first)
+            varies = numbers.min(axis=0) < numbers.max(axis=0)
+            self.parts_.append(np.flatnonzero(varies | (np.arange(len(PARTS)) == len(PARTS) - 1)))
+            self.medians_.append(np.median(numbers[:, self.parts_[-1]], axis=0))
+        return self
+
+    def transform(self, X: np.ndarray) -> Float[np.ndarray, "n parts"]:
+        """The parts that varied in `fit`, column by column, then whether its date is missing."""
+        blocks = []
+        for j, dates in enumerate(X.T):
+            is_missing = np.isnat(dates)
+            numbers = _parts(dates, self.first_[j])[:, self.parts_[j]]
+            numbers[is_missing] = self.medians_[j]
+            blocks.append(numbers)
+            if self.had_missing_[j]:
+                blocks.append(is_missing[:, None])
+        return np.hstack(blocks).astype(np.float64, copy=False)
+
+    def get_feature_names_out(self, input_features: Sequence[str]) -> np.ndarray:
+        """One name per column of what `transform` returns, such as "when year"."""
+        names = []
+        for j, name in enumerate(input_features):
+            names += [f"{name} {PARTS[part]}" for part in self.parts_[j]]
+            names += [f"{name} missing"] * int(self.had_missing_[j])
+        return np.array(names, dtype=object)
+
+
+def _parts(dates: np.ndarray, first: np.datetime64) -> Float[np.ndarray, "n parts"]:
+    """[n, 5]; NaN of what is missing. Monday is 0; hour and days have fractions."""
+    months, days = dates.astype("datetime64[M]"), dates.astype("datetime64[D]")
+    numbers = (
+        dates.astype("datetime64[Y]").astype(np.int64) + 1970,
+        months.astype(np.int64) % 12 + 1,
+        (days.astype(np.int64) + 3) % 7,  # 1970-01-01 was a Thursday
+        (dates - days) / np.timedelta64(1, "h"),
+        (dates - first) / np.timedelta64(1, "D"),
+    )
+    parts = np.stack(numbers, axis=1).astype(np.float64)
+    parts[np.isnat(dates)] = np.nan
+    return parts

@@ -1,0 +1,241 @@
+"""Numbers among strings, each column by one dialect: its decimal mark, thousands and unit."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from datassay.results import result
+
+# From this share on, a column of strings is one of numbers, and the rest of it is in error.
+SHARE = 0.9
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+MARK = r"(?i)^\s*(\?|-|na|n/a|nan|null|none)?\s*$"
+_WHOLE = r"^\s*[-+]?\d{1,18}\s*$"
+CODE = r"^\s*0\d+\s*$"
+# What may be thousands behind a point, which whole numbers below 1,000 leave open.
+GROUPED = r"^\s*[-+]?(0|[1-9]\d{0,2}(\.\d{3})?)\s*$"
+# How 1234.5 is written, with its decimal mark and its mark of thousands. Of several that read as
+# many values the first is taken.
+DIALECTS = {f"1{mark[1]}234{mark[0]}5": mark for mark in (".,", ",.", ". ", ", ", ".'", ",'")}
+FEW = 20  # distinct whole numbers with a unit of letters are categories, as "4 doors"
+_MOST_TEMPLATES = 10_000
+_SAME = [(r"[\x{A0}\x{2009}\x{202F}]", " "), ("[’`´]", "'"), ("[−–]", "-")]
+_SAME += [(r"(\pL)2\s*$", r"\1²"), (r"(\pL)3\s*$", r"\1³")]
+_NUMBER = r"(?P<body>[.,]?\d(?:[\d.,' ]*\d)?)(?P<power>[eE][-+]?\d+)?"
+_SHAPE = rf"^(?:\D{{0,9}}\pL\.?\s*|\D{{0,9}}?){_NUMBER}\D{{0,14}}$"
+_MONEY = (
+    r"(?:[A-Z]{0,3}[$€£¥₹₽₩₺₴₪฿₫₱]|Rs|kr|Fr|zł|Kč|Ft|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|"
+    r"NOK|DKK|PLN|CZK|HUF|RON|BRL|MXN|ZAR|TRY|RUB|KRW|SGD|HKD|ILS|THB)"
+)
+_SURE = re.compile(rf"(?:{_MONEY}|[%‰°])?")
+_POWERS = {"k": 3, "tsd": 3, "thousand": 3, "m": 6, "mn": 6, "mio": 6, "mill": 6, "million": 6}
+_POWERS |= {"b": 9, "bn": 9, "mrd": 9, "billion": 9}
+# A word whose digits are written 9, a first 0 as _.
+_WORD = re.compile(
+    rf"(?P<head>[-+(<>≤≥~≈=\s]*)(?P<money>{_MONEY})?\.?(?P<mid>[-+(\s]*)"
+    r"(?P<body>[.,]?[9_](?:[9.,' ]*9)?)(?P<power>[eE][-+]?9+)?(?:[.,]-{0,2})?\s*"
+    r"(?P<scale>(?:[kKMB]|(?i:tsd|thousand|mio|mn|mill|million|bn|mrd|billion))\b\.?)?\s*"
+    r"(?P<unit>(?!(?:st|nd|rd|th)\b)(?:[^\W\d_]|[$€£¥₹₽₩₺₴₪฿₫₱%‰°/·^²³])+\.?(?: [^\W\d_]+\.?)?)?"
+    r"\s*(?P<close>\))?\s*(?P<end>[-+])?\s*"
+)
+_NAME = re.compile(r".*[9_][^\WgmlshtVAWNJKFCx\d_]")  # a letter behind digits: 17B is a name
+
+
+@result
+class NumberWords:
+    """What strings say as numbers."""
+
+    values: np.ndarray  # [n] numbers, NaN where missing or none
+    is_number: np.ndarray  # [n] bool
+    is_mark: np.ndarray  # [n] bool, words that stand for a missing number
+    is_mostly: bool  # at least SHARE of those that are not missing are numbers
+    is_code: bool  # one starts with a zero, as "007" does: a name made of digits
+    form: str = ""  # dialect and unit; empty of plain numbers
+    decimal: str = ""  # the decimal mark where the column tells it
+    is_open: bool = False  # whether what are decimals may as well be thousands
+    likely: float = 0.0  # share that some dialect would read
+    notes: tuple[str, ...] = ()  # of bounds, of values without the unit, of what is ambiguous
+
+
+def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") -> NumberWords:
+    """Read strings as numbers; nulls count neither way."""
+    # form: of a column that was read before. decimal: mark of the table, where a column leaves it
+    # open. Strings that are all plain numbers, which Arrow reads, need no dialect.
+    is_number, is_mark = matches(words, NUMBER), are_marks(words)
+    count, known = int(is_number.sum()), len(words) - words.null_count - int(is_mark.sum())
+    is_code = count > 0 and bool(matches(words, CODE).any())
+    is_open = 0 < count == known and bool(matches(words, GROUPED)[is_number].all())
+    is_open = is_open and bool(matches(words, r"\.").any())
+    is_plain = count == known and not (is_open and decimal == ",")
+    if (form or not is_plain) and not is_code:
+        read = _by_dialect(words, is_mark, form, decimal)
+        if read is not None and (form or is_open or int(read.is_number.sum()) > count):
+            return read
+    values = _parsed(words) if count == len(words) else np.full(len(words), np.nan)
+    if 0 < count < len(words):
+        values[is_number] = _parsed(words.filter(pa.array(is_number)))
+    is_mostly = count > 0 and count >= SHARE * known
+    notes = (f"{words.drop_null()[0]} is read with a decimal point",) * (is_open and not decimal)
+    return NumberWords(
+        values, is_number, is_mark, is_mostly, is_code, is_open=is_open, notes=notes,
+        likely=count / max(known, 1),
+    )  # fmt: skip
+
+
+def are_marks(words: pa.LargeStringArray) -> np.ndarray:
+    """Which words stand for a missing number or date, such as "?", "-" and "NA", [n] bool."""
+    return matches(words, MARK)
+
+
+def matches(words: pa.LargeStringArray, pattern: str) -> np.ndarray:
+    """Which words hold what a regular expression says, [n] bool; a null does not."""
+    outcome = pc.match_substring_regex(words, pattern)  # type: ignore[attr-defined]
+    return outcome.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def _parsed(words: pa.LargeStringArray) -> np.ndarray:
+    trimmed = pc.utf8_trim_whitespace(words)  # type: ignore[attr-defined]
+    if matches(words, _WHOLE).all():
+        trimmed = pc.utf8_ltrim(trimmed, characters="+")  # type: ignore[attr-defined]
+        return trimmed.cast(pa.int64()).to_numpy()
+    return trimmed.cast(pa.float64()).to_numpy()
+
+
+def number_word(value: float, form: str) -> str:
+    """A number as a column of this form has it, without marks of thousands."""
+    key = next(key for key in DIALECTS if form.startswith(key))
+    return f"{value:.15g}".replace(".", DIALECTS[key][0]) + form[len(key) :]
+
+
+class _Template(NamedTuple):
+    """What words that differ in their digits alone have in common."""
+
+    body: str  # digits and marks
+    sign: int
+    ten: int  # power of ten by which a word such as Mio scales
+    is_bound: bool
+    unit: str
+    is_name: bool  # maybe
+    first: int  # row of the first such word
+    n: int
+
+    def reads(self, key: str, unit: str) -> bool:
+        """Whether a dialect reads such words, in a column of one unit."""
+        if self.unit != unit and (self.unit or unit in {"%", "‰"}):
+            return False
+        d, g = map(re.escape, DIALECTS[key])
+        indian = "|9{1,2}(?:,9{2})*,9{3}" if g == "," else ""
+        whole = rf"(?:9{{1,3}}(?:{g}9{{3}})+{indian}|_|9+)"
+        return bool(re.fullmatch(rf"{whole}(?:{d}[9_]9*)?|{d}[9_]9*", self.body))
+
+    @property
+    def has_mark(self) -> bool:
+        return bool(set(".,' ") & set(self.body))
+
+
+def _template(word: str, first: int, n: int) -> _Template | None:
+    parts = _WORD.fullmatch(word)
+    if parts is None or (parts["scale"] and parts["power"]):
+        return None
+    before = parts["head"] + parts["mid"]
+    minus = (before + (parts["end"] or "")).count("-") + before.count("(")
+    if minus > 1 or before.count("(") != bool(parts["close"]):
+        return None
+    ten = _POWERS[parts["scale"].rstrip(".").lower()] if parts["scale"] else 0
+    unit = ((parts["money"] or "") + (parts["unit"] or "")).rstrip(".")
+    is_bound = bool(set(before) & set("<>≤≥~≈")) or parts["end"] == "+"
+    sign, is_name = -1 if minus else 1, bool(_NAME.fullmatch(word))
+    return _Template(parts["body"], sign, ten, is_bound, unit, is_name, first, n)
+
+
+def _by_dialect(
+    words: pa.LargeStringArray, is_mark: np.ndarray, form: str, decimal: str
+) -> NumberWords | None:
+    """By the dialect and unit that read most of the words; None where they are no quantities."""
+    text = words
+    for old, new in _SAME if matches(words, r"[^\x00-\x7F]|\pL[23]\s*$").any() else ():
+        text = pc.replace_substring_regex(text, old, new)  # type: ignore[attr-defined]
+    is_shaped, known = (
+        matches(text, _SHAPE) & ~is_mark,
+        len(words) - words.null_count - int(is_mark.sum()),
+    )
+    if not known or 2 * is_shaped.sum() < known:
+        return None
+    text, rows = text.filter(pa.array(is_shaped)), np.flatnonzero(is_shaped)
+    drawn = pc.replace_substring_regex(text, r"^(\D*)0", r"\1_")  # type: ignore[attr-defined]
+    drawn = pc.replace_substring_regex(drawn, r"\d", "9").dictionary_encode()  # type: ignore[attr-defined]
+    of = drawn.indices.to_numpy()
+    if len(drawn.dictionary) > _MOST_TEMPLATES:
+        return None
+    _, first, n = np.unique(of, return_index=True, return_counts=True)
+    drawn = zip(drawn.dictionary.to_pylist(), rows[first].tolist(), n.tolist(), strict=True)
+    templates = [_template(*each) for each in drawn]
+    understood = [t for t in templates if t]
+    key, unit, is_open = _dialect(understood, form, decimal)
+    point, group = DIALECTS[key]
+    used = [t for t in understood if t.reads(key, unit)]
+    is_read = np.array([t in used for t in templates])[of]
+    numbers = words.take(pa.array(rows[is_read]))
+    if not form and _are_names(used, unit, numbers):
+        return None
+    parts = pc.extract_regex(text.filter(pa.array(is_read)), _SHAPE)  # type: ignore[attr-defined]
+    body = pc.replace_substring(parts.field("body"), group, "")  # type: ignore[attr-defined]
+    body = pc.replace_substring(body, point, ".")  # type: ignore[attr-defined]
+    tens = pa.array([f"e{t.ten}" if t and t.ten else "" for t in templates], body.type)
+    tens = tens.take(pa.array(of[is_read]))
+    body = pc.binary_join_element_wise(body, parts.field("power"), tens, pa.scalar("", body.type))  # type: ignore[attr-defined]
+    signs = np.array([t.sign if t else 0 for t in templates])[of[is_read]]
+    values = np.full(len(words), np.nan)
+    values[rows[is_read]] = body.cast(pa.float64()).to_numpy() * signs
+
+    def some(chosen: list[_Template], what: str) -> list[str]:
+        one = [(words[chosen[0].first].as_py(), sum(t.n for t in chosen))] if chosen else []
+        return [what.format(*each) for each in one]
+
+    marked = [t for t in used if set(".,") & set(t.body)]
+    bounds = [t for t in used if t.is_bound]
+    notes = some(bounds, "limits such as {!r} ({}) are read as their number")
+    bare = [t for t in used if unit and not t.unit]
+    notes += some(bare, f"values such as {{!r}} ({{}}) are without {unit}")
+    notes += some(marked * is_open, "{!r} alone could have another decimal mark")
+    clear = (t for t in understood if t.has_mark or _SURE.fullmatch(t.unit))
+    likely = sum(t.n for t in clear if any(t.reads(each, t.unit) for each in DIALECTS)) / known
+    return NumberWords(
+        values, ~np.isnan(values), is_mark, is_code=False, notes=tuple(notes), likely=likely,
+        is_mostly=len(numbers) > 0 and (bool(form) or len(numbers) >= SHARE * known),
+        form=f"{key} {unit}".rstrip(), decimal=point if marked and not is_open else "",
+        is_open=is_open and bool(marked),
+    )  # fmt: skip
+
+
+def _dialect(known: list[_Template], form: str, decimal: str) -> tuple[str, str, bool]:
+    """The dialect that reads most, the unit, and whether another decimal mark reads as many."""
+    units: Counter[str] = Counter({"": 0})
+    for t in known:
+        units[t.unit] += t.n
+    key = next((key for key in DIALECTS if form.startswith(key)), "")
+    unit = max(units, key=lambda each: (units[each], bool(each)))
+    unit = form[len(key) :].strip() if form else unit
+    counts = {each: sum(t.n for t in known if t.reads(each, unit)) for each in DIALECTS}
+    key = key or max(counts, key=lambda each: (counts[each], DIALECTS[each][0] == decimal))
+    ties = {DIALECTS[each][0] for each in DIALECTS if counts[each] == counts[key]}
+    return key, unit, len(ties) > 1
+
+
+def _are_names(used: list[_Template], unit: str, words: pa.LargeStringArray) -> bool:
+    """Whether such numbers are codes, classes or ranges, and no quantities."""
+    is_sure, is_whole = bool(_SURE.fullmatch(unit)), not any(t.has_mark for t in used)
+    is_scaled = is_sure and not (is_whole and len({t.ten for t in used}) == 1)
+    return (
+        any(re.fullmatch("_9+", t.body) for t in used)
+        or all(re.fullmatch(r"999([ '.]999){2,}", t.body) for t in used)
+        or 2 * sum(t.n for t in used if t.is_bound) > len(words)
+        or (is_whole and not is_sure and len(words.unique()) <= FEW)
+        or (not is_scaled and 2 * sum(t.n for t in used if t.is_name) > len(words))
+    )
