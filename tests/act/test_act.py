@@ -208,7 +208,8 @@ def suspected(suspect, ids):
     n, none = len(suspect), np.zeros(len(suspect), int)
     return LabelIssues(
         score=np.where(suspect, 1.0 + np.arange(n) / n, -1.0), probability=suspect.astype(float),
-        suggested_label=none, is_issue=suspect, posterior=None, noise=(), given_label=none,
+        suggested_label=none, is_issue=suspect, worth_a_look=suspect, share_wrong=(0.0, 1.0),
+        posterior=None, noise=(), given_label=none,
         held_out=np.zeros((n, 1)), ridge=1.0, ids=ids,
     )  # fmt: skip
 

@@ -163,7 +163,7 @@ def test_frames_join_the_users_own():
     wrong = assayed.findings.samples.ids[assayed.findings.issues.suspects].tolist()
     assert suspects.index[suspects["list"] == "probably wrong"].tolist() == wrong
     assert list(suspects.columns[:4]) == ["given", "suggested", "list", "wrong_probability"]
-    assert set(suspects.columns[4:]) == {"a", "b"}
+    assert set(suspects.columns[5:]) == {"a", "b"}
     assert suspects["given"].tolist() == frame()["kind"][suspects.index].tolist()
 
 

@@ -24,7 +24,8 @@ COUNTS = {
     rf"({NUMBER}) suspected": ("suspects",),
     rf"({NUMBER}) of ({NUMBER}) samples (?:can|may) be left out": ("droppable", "n"),
     rf"({NUMBER}) redundant samples": ("droppable",),
-    rf"[Aa]bout ({NUMBER}) of ({NUMBER}) (?:is|are) expected to be wrong": ("expected", "n"),
+    rf"[Bb]etween ({NUMBER}) and ({NUMBER}) (?:of {NUMBER} )?are wrong": ("low", "high"),
+    rf"up to ({NUMBER}) of ({NUMBER}) \([\w ]+ %\) may be": ("high", "n"),
     rf"of ({NUMBER}) actions? tried none is shown to help": ("tried",),
     rf"({NUMBER}) actions? compared": ("tried",),
 }
@@ -62,8 +63,9 @@ def _values(summary):
     counts, actions = summary["counts"], (summary["actions"] or {"actions": []})["actions"]
     names = {"n": "train", "suspects": "suspected_label_errors", "review": "to_review"}
     tried = sum(action["how"] == "retrained" for action in actions)
-    expected, droppable = round(summary["labels"]["expected_wrong"]), counts["redundant"]
-    own = {"tried": tried, "acts": actions, "expected": expected, "droppable": droppable}
+    low, high = counts["wrong_at_least"], counts["wrong_at_most"]
+    own = {"tried": tried, "acts": actions, "droppable": counts["redundant"]}
+    own |= {"low": low, "high": high}
     return own | {name: counts[key] for name, key in names.items()}
 
 

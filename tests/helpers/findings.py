@@ -80,8 +80,8 @@ def issues_of(samples, score, suggested=None, noise=None, probability=None):
     return LabelIssues(
         score=score, probability=1 / (1 + np.exp(-score)) if probability is None else probability,
         suggested_label=samples.y if suggested is None else suggested, is_issue=score > 0,
-        worth_a_look=score > -1,
-        share_wrong=(float((score > 3).mean()), float((score > -1).mean())),
+        worth_a_look=score > -3,
+        share_wrong=(float((score > 3).mean()), float((score > -3).mean())),
         posterior=np.full((n, k), 1 / k) if classes else None, noise=noise or (),
         held_out=np.zeros((n, k)), ridge=0.1, ids=samples.ids, given_label=samples.y,
         class_names=samples.class_names,

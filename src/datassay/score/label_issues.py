@@ -207,13 +207,9 @@ def label_issues(
     lin = data
     several = lin.labels is None and _is_several(lin.targets)
     check_noise(noise, is_of_labels=lin.labels is not None or several)
-    names = lin.class_names if lin.labels is not None else ()
-    given = pred_probs if isinstance(pred_probs, list | tuple) else [pred_probs]
-    others = [
-        log_probabilities(checked_probabilities(one, len(lin), names))
-        for one in given
-        if one is not None
-    ]
+    names, given = lin.class_names if lin.labels is not None else (), pred_probs
+    given = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    others = [log_probabilities(checked_probabilities(one, len(lin), names)) for one in given]
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     fit = ridge_fit(lin, progress)
     if lin.labels is not None:

@@ -122,7 +122,7 @@ def test_no_sentence_of_a_page_contradicts_its_summary(make):
         "Correcting them gains 0.9 points of accuracy (0.7 to 2.4).",
         "Leaving out 250 samples gains 0.5 points of accuracy (−0.6 to 0.4).",
         "Removing 50 % of the samples and retraining gains 0.5 points.",
-        "About 7 of 500 are expected to be wrong",
+        "Between 7 and 9 of 500 are wrong",
         "of 4 actions tried none is shown to help",
         "Not tried: Correcting or removing labels",
     ],
@@ -144,7 +144,9 @@ def test_a_contradiction_is_noticed(planted):
 )  # fmt: skip
 def test_the_verdict_counts_states_the_gain_and_hedges(row, gain):
     result = make_findings(acts=acts(DROP, row))
-    start = f"{result.issues.is_issue.sum()} of 500 labels are probably wrong; "
+    low, high = (round(500 * end) for end in result.issues.share_wrong)
+    start = f"{result.issues.is_issue.sum()} of 500 labels are probably wrong "
+    start += f"(between {low} and {high} are wrong); "
     assert verdict(result).sentence == f"{start}correcting them {gain}."
     pending = verdict(replace(result, acts=None, pending=PENDING))
     assert pending.sentence == f"{start}what correcting them gains is being measured."
@@ -167,11 +169,13 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
         (Labels(4, 0, 0, 2, 2),
          "4 labels are too few to tell which are wrong", "0 likeliest labels"),
         (Labels(900, 1, 1, 1, 1), "1 of 900 labels is probably wrong", "1 label"),
-        (Labels(900, 9, 9, 7, 99), "9 of 900 labels are probably wrong (between 7 and 99 in all)",
-         "9 labels"),
-        (Labels(900, 0, 10, 8, 8),
-         "No label stands out as wrong, though about 8 of 900 are expected to be wrong",
-         "10 likeliest labels"),
+        (Labels(900, 9, 9, 7, 99),
+         "9 of 900 labels are probably wrong (between 7 and 99 are wrong)", "9 labels"),
+        (Labels(900, 0, 10, 0, 80),
+         "No label is surely wrong, but up to 80 of 900 (about 9 %) may be", "10 likeliest labels"),
+        (Labels(900, 9, 9, 9, 450, is_learned=False),
+         "The classes are hardly predicted: little is certain. 9 of 900 labels are probably wrong "
+         "(between 9 and 450 are wrong)", "9 labels"),
         (Labels(442, 0, 0, 0, 0, "target"), "No target stands out as wrong", "0 likeliest targets"),
     ],
 )  # fmt: skip

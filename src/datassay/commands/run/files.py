@@ -87,6 +87,8 @@ def _counts(findings: Findings) -> dict[str, object]:
         "classes": findings.samples.n_classes,
         "suspected_label_errors": predicted.labels.n_flagged,
         "to_review": predicted.labels.n_review,
+        "wrong_at_least": predicted.labels.low,
+        "wrong_at_most": predicted.labels.high,
         "known_label_errors": None if wrong is None else int(wrong.sum()),
         "adversarial": None if adversarial is None else int(adversarial.sum()),
         "redundant": predicted.n_droppable,

@@ -36,7 +36,7 @@ def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
 
 def to_check(findings: Findings) -> np.ndarray:
     """Positions of the labels that are worth a look, the most suspect first."""
-    look = np.flatnonzero(findings.issues.worth_a_look)
+    look = np.flatnonzero(findings.issues.worth_a_look | findings.issues.is_issue)
     return look[np.argsort(-findings.issues.score[look], kind="stable")]
 
 

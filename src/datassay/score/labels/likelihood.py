@@ -82,9 +82,9 @@ def fitted(
     while True:
         found = _expectation_maximisation(stacked[:, :, heard], labels, form, start)
         kept = [j for j, w in zip(heard, found.weights.tolist(), strict=True) if w > LEAST_WEIGHT]
-        if len(heard) == 1 or len(kept) == len(heard) or not kept:
+        if len(heard) == 1 or len(kept) == len(heard):
             break
-        heard = kept
+        heard = kept or heard[:1]
     weights = torch.zeros(len(judges), dtype=torch.float64)
     weights[heard] = found.weights
     return replace(found, weights=weights)
