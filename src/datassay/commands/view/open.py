@@ -17,7 +17,7 @@ from datassay.data.targets import as_given
 from datassay.errors import DataError
 from datassay.report.review.labels import Reviewed, near_duplicates_of
 
-COLUMNS = ("id", "suggested_label", "is_issue", "label_issue_score", "wrong_probability")
+COLUMNS = ("id", "suggested_label", "worth_a_look", "label_issue_score", "wrong_probability")
 
 
 def opened(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer:
@@ -51,7 +51,7 @@ def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
         suggested=_suggested(samples, run.scores["suggested_label"].to_pylist()),
         probability=run.scores["wrong_probability"].to_numpy(),
         score=run.scores["label_issue_score"].to_numpy(),
-        is_issue=np.array(run.scores["is_issue"].to_pylist(), bool),
+        is_issue=np.array(run.scores["worth_a_look"].to_pylist(), bool),
         digest=run.digest,
         coordinates=judged.coordinates,
         inputs=run.summary["origin"]["inputs"],

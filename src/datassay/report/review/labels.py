@@ -28,7 +28,7 @@ class Reviewed:
     # [n], that the given label is wrong; nan where nobody knows
     probability: Float[np.ndarray, " n"]
     score: Float[np.ndarray, " n"]  # [n], higher is more suspect
-    is_issue: Bool[np.ndarray, " n"]  # [n], which are suspected
+    is_issue: Bool[np.ndarray, " n"]  # [n], which are worth a look
     digest: str  # of the data, from `source_digest`; empty: not known
     # [n, d], where each sample lies to the network; None: not known
     coordinates: Shaped[np.ndarray, "n d"] | None = None
