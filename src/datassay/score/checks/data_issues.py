@@ -233,7 +233,7 @@ def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list
     across = np.isin(group[n:], groups) & (group[n:] >= 0)
     if across.any():
         text = "Validation rows whose inputs are also in the training set: they test nothing new."
-        text += "" if outcome.natural else _without(_repeated(outcome, n))
+        text += "" if outcome.natural else _without(outcome, n)
         severity = "look" if outcome.natural else "act"
         issues.append(
             DataIssue("equal rows across the split", severity, int(across.sum()), "rows", text)
@@ -284,46 +284,34 @@ def _value(train: SampleSet, val: SampleSet | None, position: int, name: str) ->
 
 def _near(train: SampleSet, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
     """Groups of near duplicates, and held-out samples that are in one with training samples."""
-    n, near = len(train), outcome.near
-    issues = []
+    n, near, issues = len(train), outcome.near, []
     across = np.isin(near[n:], near[:n]) & (near[n:] >= 0)
     if across.any():
         one = _apart([p for p in pairs if sum(p.in_validation) == 1])
-        text = (
-            f"{_percent(across)} of the validation samples are all but equal to training samples"
-            f"{one}: a model has seen them.{_without(_repeated(outcome, n))}"
-        )
+        text = f"{100 * across.mean():.2g} % of the validation samples repeat training samples all "
+        text += f"but exactly{one}: a model has seen them.{_without(outcome, n)}"
         severity = "act" if one or across.mean() > NOTABLE else "look"
-        found = len(np.unique(near[n:][across]))
-        kind = "near duplicates across the split"
-        issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, found))
-    _, group, size = np.unique(near[:n], return_inverse=True, return_counts=True)
-    inside = (near[:n] >= 0) & (size[group] > 1)
+        groups, kind = len(np.unique(near[n:][across])), "near duplicates across the split"
+        issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, groups))
+    size = np.bincount(near[:n] + 1)[near[:n] + 1]
+    inside = (near[:n] >= 0) & (size > 1)
     if inside.any():
-        size, groups = size[group][inside], len(np.unique(near[:n][inside]))
-        text = (
-            f"{_percent(inside)} of the samples are all but equal to others, up to {size.max()} "
-            f"to a group{_apart([p for p in pairs if not any(p.in_validation)])}."
-        )
-        severity = "look"
+        groups, severity = len(np.unique(near[:n][inside])), "look"
+        text = f"{100 * inside.mean():.2g} % of the samples are all but equal to others, up to "
+        text += f"{size[inside].max()} in a group"
+        text += f"{_apart([p for p in pairs if not any(p.in_validation)])}."
         if inside.mean() > NOTABLE:
-            severity, alike = "act", inside.sum() - groups
-            text += (
-                f" Models that learn from one and are judged on another look better than they are."
-                f" Actions are judged with each group on one side. {n - alike:,} samples differ."
-            )
-        issues.append(
-            DataIssue("near duplicates", severity, int(inside.sum()), "samples", text, groups)
-        )
+            severity = "act"
+            text += " A model judged on copies of what it learnt looks better than it is: keep each"
+            text += " group on one side of a split, as the table of actions does."
+        count = int(inside.sum())
+        issues.append(DataIssue("near duplicates", severity, count, "samples", text, groups))
     return issues
 
 
-def _without(repeated: Bool[np.ndarray, " m"]) -> str:
-    return " Actions are judged without them." * bool((~repeated).sum() >= LEAST_NEW)
-
-
-def _percent(which: Bool[np.ndarray, " n"]) -> str:
-    return f"{100 * which.mean():.2g} %"
+def _without(outcome: Duplicates, n: int) -> str:
+    is_enough = (~_repeated(outcome, n)).sum() >= LEAST_NEW
+    return " Actions are judged without them." * bool(is_enough)
 
 
 def _apart(pairs: list[NearPair]) -> str:

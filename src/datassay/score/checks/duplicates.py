@@ -120,23 +120,24 @@ def _directions(code: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
 
 
 K = 10  # neighbours whose mean distance says how alone a row is
-REACH = 20  # neighbours that are compared: groups of more are searched for apart
+REACH = 20  # neighbours that are compared; groups of more are searched for otherwise
 FEWEST = 12  # different rows that distances can be judged by
 EXACT_UP_TO, WITHOUT_FAISS = 20_000, 50_000
 # Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
 ONE_COLUMN, ALL_COLUMNS = 0.05, 0.01
-# A group of three or more lies this many times its diameter from all others; less is a cluster.
-APART = 3.0
+APART = 3.0  # times its width from all others lies a group of three or more; less is a cluster
 LARGEST = 0.05  # part of all rows that a group of more than REACH + 1 may be: more is a cluster
 # Chance that gives a share q of the rows a partner one column apart gives q²/2 two (Poisson).
-# Copies come in pairs: where fewer than this part of q²/2 have two, the pairs are no accident,
-# unless columns that know nothing of each other make a tenth as many.
+# Where fewer than this part of q²/2 have two, the pairs are no accident, unless columns that know
+# nothing of each other make a tenth as many; none is told where they make half as many.
 CROWDED, INDEPENDENT = 0.5, 0.1
 FEWEST_COLUMNS = 3
+NO_LINKS = np.zeros((0, 2), int)
 MANY_EQUAL = 0.05  # of all rows: where so many are equal by chance, close ones are too
 LUMP = 10.0  # members so many times nearer to each other than the group is wide are one
 MOST_JUDGED = 500  # rows that tell what chance does
+JUDGED = 8  # steps of agreement that tell what chance does
 OUTLYING = 10.0  # steps beyond so many mean steps lead out of a group
 
 
@@ -187,10 +188,10 @@ def duplicates(rows: RowCodes) -> Duplicates:
     further than they are from each other. How much further chance puts it is read off the steps
     from each neighbour to the next: those of an ordered sample are exponential and 1/j as long from
     the jth on, whatever the data's dimension D (Rényi 1953), so a distance ρ times the diameter has
-    the chance ρ^(−D (g − 1)). Three or more must also lie three diameters apart. Two rows that
-    differ in one column only are near duplicates where that is no accident: where such pairs hardly
-    ever share a row, or where the values in which they agree are much rarer than those shared
-    with the next most alike row.
+    the chance ρ^(−D (g − 1)). Three or more must also lie three diameters apart; more than 21 ten,
+    and be at most a twentieth of all rows. Rows that differ in one column only are near duplicates
+    where that is no accident: where such pairs hardly ever share a row, or where the values in
+    which they agree are much rarer than those shared with the next most alike row.
 
     Returns:
         Groups, pairs, neighbours. Neighbours are not searched for above 50 000 different rows
@@ -264,15 +265,8 @@ def _near(rows: RowCodes, keys: np.ndarray, total: np.ndarray, first: np.ndarray
             n_apart[these] += 1
     places, has_faiss = rows.places[first], find_spec("faiss") is not None
     if n < FEWEST or not places.shape[1] or not (n <= WITHOUT_FAISS or has_faiss):
-        return _Near(
-            places,
-            places[:, ~rows.words],
-            np.zeros((n, 0), int),
-            np.zeros((n, 0)),
-            np.zeros((n, 0)),
-            apart,
-            n_apart,
-        )
+        none = np.zeros((n, 0))
+        return _Near(places, places, none.astype(int), none, none, apart, n_apart)
     approximate = n > EXACT_UP_TO and has_faiss
     search, reach = "approximate" if approximate else "exact", min(REACH + 1, n - 1)
     neighbors = nearest_neighbors(places, reach, search=search)
@@ -290,6 +284,8 @@ def _one_column(codes: Int[np.ndarray, "u d"], near: _Near) -> Int[np.ndarray, "
     n, is_apart = len(codes), near.n_apart > 0
     same = np.array([np.square(np.bincount(code) / n).sum() for code in codes.T])
     by_chance = n * (same.prod() / same).sum()  # partners of a row whose columns are independent
+    if by_chance > near.n_apart.mean() / 2:
+        return NO_LINKS
     is_rare = (near.n_apart > 1).mean() <= CROWDED * is_apart.mean() ** 2 / 2
     if is_rare and by_chance <= INDEPENDENT * near.n_apart.mean():
         return np.stack([np.arange(n), near.apart[:, 0]], 1)[is_apart]
@@ -299,9 +295,9 @@ def _one_column(codes: Int[np.ndarray, "u d"], near: _Near) -> Int[np.ndarray, "
 def _close(near: _Near) -> Int[np.ndarray, "l 2"]:
     """Links of groups that lie close in all columns, far from all others."""
     n, k = near.index.shape
-    own, links, is_apart = np.arange(n), np.zeros((0, 2), int), near.n_apart > 0
+    own, is_apart = np.arange(n), near.n_apart > 0
     if k < 3:
-        return links
+        return NO_LINKS
     tiny = np.finfo(np.float32).tiny
     inside, outside = (np.log(np.maximum(r, tiny)) for r in (near.distance, near.alone))
     step = outside[:, 1:] - inside[:, :-1]
@@ -316,15 +312,10 @@ def _close(near: _Near) -> Int[np.ndarray, "l 2"]:
     rate = _rate(-outside)
     for _ in range(2):
         # Half of the accidents are pairs, a quarter groups of three, and so on.
-        chance = np.where(
-            crowd, 1.0, np.minimum(1.0, 2.0 ** np.arange(1, k) * np.exp(-rate * step))
-        )
-        accepted = _accepted(chance.min(1), ALL_COLUMNS)
-        if not accepted.any():
+        chance = np.where(crowd, 1.0, 2.0 ** np.arange(1, k) * np.exp(-rate * step))
+        links = _grouped(chance, near.index, ALL_COLUMNS)
+        if not len(links):
             break
-        size = k - 1 - np.argmax(chance[:, ::-1] <= chance.min(1)[accepted].max(), 1)
-        within = (np.arange(1, k) <= size[:, None]) & accepted[:, None]
-        links = np.stack([own.repeat(within.sum(1)), near.index[:, :-1][within]], 1)
         # One of each group tells what chance does.
         some = np.setdiff1d(own, _joined(links, n)[1][:, 1])[:: -(-n // MOST_JUDGED)]
         if len(some) < FEWEST:
@@ -337,12 +328,12 @@ def _close(near: _Near) -> Int[np.ndarray, "l 2"]:
 def _large(near: _Near) -> Int[np.ndarray, "l 2"]:
     """Links of groups larger than REACH: a few rows, no neighbour outside, far from all others."""
     n, k = near.index.shape
-    ends = np.arange(n).repeat(k), near.index.ravel()
-    graph = coo_array((np.ones(n * k), ends), shape=(n, n))
-    label = connected_components(graph, connection="strong")[1]
+    if k < REACH:
+        return NO_LINKS
+    graph = coo_array((np.ones(n * k), (np.arange(n).repeat(k), near.index.ravel())), (n, n))
+    label, links = connected_components(graph, connection="strong")[1], [NO_LINKS]
     leaves = np.unique(label[(label[near.index] != label[:, None]).any(1)])
     count = np.bincount(label)
-    links = [np.zeros((0, 2), int)]
     for c in np.setdiff1d(np.flatnonzero((count >= k) & (count <= LARGEST * n)), leaves):
         members = np.flatnonzero(label == c)
         away = np.linalg.norm(near.numbers - near.numbers[members[0]], axis=1)
@@ -356,25 +347,29 @@ def _large(near: _Near) -> Int[np.ndarray, "l 2"]:
 def _rare_agreement(codes: Int[np.ndarray, "u d"], near: _Near) -> Int[np.ndarray, "l 2"]:
     """Links of rows one column apart whose agreement is far rarer than with the next alike."""
     n = len(codes)
-    own = np.arange(n)[:, None]
     candidates = np.sort(np.concatenate([near.index, near.apart], 1), 1)
-    again = np.zeros(candidates.shape, bool)
-    again[:, 1:] = candidates[:, 1:] == candidates[:, :-1]
-    again |= candidates < 0
-    agreement = np.zeros(candidates.shape)
+    again = candidates < 0
+    again[:, 1:] |= candidates[:, 1:] == candidates[:, :-1]
+    agreement, differ = np.zeros(candidates.shape), np.zeros(candidates.shape, int)
     for code in codes.T:
         others = np.maximum(np.bincount(code)[code] - 2, 0.5)  # beside this row and its copy
-        agreement += (code[candidates] == code[:, None]) * np.log(n / others)[:, None]
+        same = code[candidates] == code[:, None]
+        agreement += same * np.log(n / others)[:, None]
+        differ += ~same
     agreement[again] = -1.0
     order = np.argsort(-agreement, axis=1, kind="stable")
-    best = candidates[own, order[:, :1]][:, 0]
     if candidates.shape[1] < 3:
-        return np.zeros((0, 2), int)
-    depth = np.take_along_axis(agreement, order, 1)
-    rate = min(1.0, _rate(depth[:, :3]))
-    chance = np.exp(-rate * (depth[:, 0] - depth[:, 1]))
-    chance[(codes != codes[best]).sum(1) != 1] = 1.0
-    return np.stack([own[:, 0], best], 1)[_accepted(chance, ONE_COLUMN)]
+        return NO_LINKS
+    values = (candidates, agreement, differ)
+    candidates, depth, differ = (np.take_along_axis(one, order, 1) for one in values)
+    # The copies of one row, each edited elsewhere, differ from each other in two columns.
+    alike = np.logical_and.accumulate(differ[:, :-1] <= 2, 1) & (differ[:, :1] == 1)
+    # Groups of three have their step where pairs have none, and so on.
+    steps = -np.diff(depth)[:, 1:JUDGED].mean(0)
+    rate = 1 / max(1.0, np.median(steps * np.arange(2, len(steps) + 2)))
+    chance = 2.0 ** np.arange(alike.shape[1]) * np.exp(rate * np.diff(depth))
+    chance = np.where(alike & (depth[:, 1:] >= 0), chance, 1.0)
+    return _grouped(chance, candidates, ONE_COLUMN)
 
 
 def _rate(depth: Float[np.ndarray, "u k"]) -> float:
@@ -383,6 +378,18 @@ def _rate(depth: Float[np.ndarray, "u k"]) -> float:
     while (inside := step <= OUTLYING * step.mean()).sum() < len(step) and step.mean() > 0:
         step = step[inside]
     return float(1 / step.mean()) if step.mean() > 0 else np.inf
+
+
+def _grouped(
+    chance: Float[np.ndarray, "u j"], others: Int[np.ndarray, "u k"], share: float
+) -> Int[np.ndarray, "l 2"]:
+    """Each row with its first 1, 2, … others, as many as some chance accepts."""
+    least, k = chance.min(1), chance.shape[1]
+    accepted = _accepted(least, share)
+    most = least[accepted].max(initial=-1.0)
+    size = k - np.argmax(chance[:, ::-1] <= most, 1)
+    within = (np.arange(k) < size[:, None]) & accepted[:, None]
+    return np.stack([np.nonzero(within)[0], others[:, :k][within]], 1)
 
 
 def _accepted(chance: Float[np.ndarray, " u"], share: float) -> Bool[np.ndarray, " u"]:
