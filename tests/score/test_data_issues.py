@@ -125,7 +125,8 @@ def test_pairs_across_the_split_come_first_and_name_the_column():
     issues = data_issues(samples(train), held_out)
     assert kinds(issues)["equal rows across the split"].count == 1
     across = kinds(issues)["near duplicates across the split"]
-    assert across.severity == "act" and "; 1 differs in one column" in across.sentence
+    assert across.severity == "act" and "1 in all but one column" in across.sentence
+    assert across.counted == "2 samples in 1 group"
     (pair,) = issues.pairs[:1]
     values = (str(copy["visits"]), str(copy["visits"] + 5))
     assert pair.columns == (("visits", *values),)
@@ -193,6 +194,7 @@ def test_images_are_compared_as_a_whole():
     result = duplicates(array_codes(x))
     assert np.flatnonzero(result.group >= 0).tolist() == [*range(20), *range(150, 170)]
     assert {tuple(p) for p in result.pairs.tolist()} == {(20 + i, 170 + i) for i in range(30)}
+    assert not result.one_column.any()  # of one pixel nobody speaks
 
 
 def test_few_or_odd_rows():
@@ -204,3 +206,89 @@ def test_few_or_odd_rows():
     assert (issues.duplicate_group == 0).all()
     with pytest.raises(DataError, match="train must be a SampleSet"):
         data_issues(np.zeros((3, 2)))  # pyright: ignore[reportArgumentType]
+
+
+def grouped(result):
+    """Members of each group of equal or near rows, by hand."""
+    of = np.where(result.near >= 0, result.near, np.where(result.group >= 0, -2 - result.group, -1))
+    return {tuple(np.flatnonzero(of == g)) for g in np.unique(of[of != -1])}
+
+
+def with_groups(n, d, size, distance, n_groups, seed=0):
+    """n rows and size − 1 copies of some at a distance; positions of each group."""
+    rng = np.random.default_rng((seed, d, size))
+    x = rng.normal(size=(n, d))
+    step = rng.normal(size=(n_groups, size - 1, d))
+    step *= distance / np.linalg.norm(step, axis=2, keepdims=True)
+    both = np.concatenate([x, (x[:n_groups, None] + step).reshape(-1, d)])
+    copies = n + np.arange(n_groups * (size - 1)).reshape(n_groups, -1)
+    return both, {(g, *members) for g, members in enumerate(copies.tolist())}
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "size"),
+    [
+        (300, 2, 2),
+        (300, 2, 20),
+        (300, 8, 3),
+        (900, 8, 40),
+        (200, 64, 5),
+        (150, 512, 2),
+        (150, 512, 20),
+    ],
+)
+def test_groups_of_any_size_are_found_and_no_others(n, d, size):
+    for distance in (1e-6, 1e-4, 1e-2 if d > 2 else 1e-5):
+        x, planted = with_groups(n, d, size, distance, 6)
+        result = grouped(duplicates(array_codes(x)))
+        assert len(result & planted) == 6 and len(result - planted) <= 1
+
+
+def test_groups_are_those_that_a_search_of_all_distances_finds():
+    x, planted = with_groups(150, 4, 4, 1e-3, 8)
+    distance = np.linalg.norm(x[:, None] - x[None], axis=2)
+    result = duplicates(array_codes(x))
+    label = np.arange(len(x))  # single linkage below the largest relative step of all
+    steps = np.sort(distance[np.triu_indices(len(x), 1)])
+    cut = steps[np.argmax(np.diff(np.log(steps)))]
+    for _ in range(len(x)):
+        label = np.array([label[row <= cut].min() for row in distance])
+    by_hand = {tuple(np.flatnonzero(label == g)) for g in np.unique(label)}
+    assert {g for g in by_hand if len(g) > 1} == grouped(result) == planted
+    first = {(g[0], other) for g in planted for other in g[1:]}
+    assert {tuple(pair) for pair in result.pairs.tolist()} == first
+
+
+@pytest.mark.parametrize("size", [3, 5, 20])
+def test_rows_edited_in_one_column_are_found_in_groups(size):
+    rows, rng = table(900), np.random.default_rng(0)
+    copies = [one_edit(dict(row), rng) for row in rows.to_pylist()[:10] for _ in range(size - 1)]
+    both = pa.concat_tables([rows, pa.Table.from_pylist(copies, schema=rows.schema)])
+    result = duplicates(row_codes(both))
+    copies = 900 + np.arange(10 * (size - 1)).reshape(10, -1)
+    assert grouped(result) == {(g, *members) for g, members in enumerate(copies.tolist())}
+
+
+def test_rounded_values_are_no_duplicates_nor_are_clusters():
+    rng = np.random.default_rng(0)
+    for d, digits in ((3, 2), (4, 1)):
+        rows = pa.table({f"x{j}": rng.normal(size=2000).round(digits) for j in range(d)})
+        assert len(duplicates(row_codes(rows)).pairs) <= 2
+    centres = 3 * rng.normal(size=(100, 20)).repeat(5, 0)
+    assert len(duplicates(array_codes(centres + rng.normal(size=(500, 20)))).pairs) <= 4
+
+
+def test_images_speak_of_groups_and_held_out_copies_are_named():
+    x, planted = with_groups(220, 16, 5, 1e-3, 10)
+    x = x.reshape(-1, 1, 4, 4).astype(np.float32)
+    train = SampleSet(x, np.arange(len(x)) % 2, np.arange(len(x)), ("a", "b"), kind="image")
+    copies = [g[1] for g in planted]
+    held = np.r_[copies, np.arange(200, 220)]
+    rest = np.setdiff1d(np.arange(len(x)), held)
+    issues = data_issues(train.subset(rest), train.subset(held))
+    inside, across = (kinds(issues)[f"near duplicates{w}"] for w in ("", " across the split"))
+    assert inside.counted == "40 samples in 10 groups" and inside.severity == "act"
+    assert across.counted == "10 samples in 10 groups" and "33 % of" in across.sentence
+    assert not any(pair.columns for pair in issues.pairs) and "column" not in inside.sentence
+    np.testing.assert_array_equal(issues.repeated, np.arange(30) < 10)
+    assert len(np.unique(issues.copies)) == len(rest) - 30

@@ -153,6 +153,17 @@ class Linearization:
             val_features=None if self.features is None else _rows_at(self.features, others),
         )
 
+    def judged_on(self, held: np.ndarray) -> Linearization:
+        """The same with only the validation samples at `held`, [m] positions."""
+        rows, part = self._rows(held), {}
+        for name, at in (("outputs", held), ("targets", held), ("kernel", rows)):
+            values = getattr(self, f"val_{name}")
+            part[f"val_{name}"] = None if values is None else values[at]
+        features = self.val_features
+        return replace(
+            self, **part, val_features=None if features is None else _rows_at(features, rows)
+        )
+
 
 def _rows_at(features: Features, rows: Tensor) -> Tensor:
     return features.take(rows) if isinstance(features, StoredFeatures) else features[rows]

@@ -132,8 +132,7 @@ def issues_table(issues: DataIssues) -> Table:
     """What is wrong with the data apart from their labels, worst first."""
     rows = []
     for one in issues.issues:
-        single = {"classes": "class"}.get(one.unit, one.unit.removesuffix("s"))
-        rows.append(Row(one.kind, (count(one.count, single, one.unit), one.sentence)))
+        rows.append(Row(one.kind, (one.counted, one.sentence)))
     columns = ("issue", "count", "what")
     return Table("Issues of the data", columns, tuple(rows), prose=True, in_terminal=True)
 

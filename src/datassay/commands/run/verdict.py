@@ -255,7 +255,7 @@ def _data_cards(findings: Findings, typed: Typed) -> list[Advice]:
     for one in (one for one in issues if one.severity == "act"):
         is_leak = one.kind == "leaking columns"
         command = typed.line("run", drop=leaking, out="without") if is_leak else ""
-        headline = f"{_capital(one.kind)}: {one.count:,}"
+        headline = f"{_capital(one.kind)}: {one.counted}"
         cards += [Advice("data", "act", headline, one.sentence, command=command)]
     return cards
 

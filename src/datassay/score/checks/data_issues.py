@@ -28,6 +28,9 @@ OUTLIER = 3.5  # modified z-score (Iglewicz and Hoaglin 1993)
 RARE_CLASS = 0.1
 MOST_COLUMNS = 500  # Arrays of more are compared as a whole, as images are.
 NAMED = 5  # columns in a sentence
+# Where more than this part of the samples are near duplicates, what they are judged by is false.
+NOTABLE = 0.05
+LEAST_NEW = 10  # held-out samples that repeat none: fewer judge nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,9 @@ class DataIssue:
         kind: such as "near duplicates".
         severity: "act" on it, "look" at it, or it is "fine".
         count: how many there are.
-        unit: of what: "rows", "pairs", "columns", "classes".
+        unit: of what: "rows", "samples", "columns", "classes".
         sentence: what was found.
+        n_groups: that they are in; 0: they are in none.
     """
 
     kind: str
@@ -47,6 +51,14 @@ class DataIssue:
     count: int
     unit: str
     sentence: str
+    n_groups: int = 0
+
+    @property
+    def counted(self) -> str:
+        """How many of what, in how many groups."""
+        unit = {"classes": "class"}.get(self.unit, self.unit[:-1]) if self.count == 1 else self.unit
+        within = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}" * (self.n_groups > 0)
+        return f"{self.count:,} {unit}{within}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +82,11 @@ class DataIssues(Tabular):
 
     Attributes:
         issues: worst first.
-        pairs: near duplicates, those across the split first.
+        pairs: of each group of near duplicates the first with every other, those across the split
+            first.
+        repeated: [m], which held-out samples repeat a training sample, equally or nearly.
         duplicate_group: [n], samples whose inputs are equal share a number; −1: none is equal.
+        near_group: [n], near duplicates share a number, also with samples equal to them; −1: none.
         nearest: [n], id of the nearest other sample, of either part.
         distance: [n], to it: robust standard deviations, 1 for another word; nan where the nearest
             was not searched for, and `nearest` says nothing.
@@ -83,9 +98,15 @@ class DataIssues(Tabular):
 
     issues: tuple[DataIssue, ...]
     pairs: tuple[NearPair, ...]
+    repeated: Bool[np.ndarray, " m"]
     duplicate_group: Int[np.ndarray, " n"] = column(
         "samples of equal inputs share a number; null: none is equal",
         values=lambda one: pa.array(one.duplicate_group, mask=one.duplicate_group < 0),
+    )
+    near_group: Int[np.ndarray, " n"] = column(
+        "near duplicates share a number; null: there are none of it",
+        name="near_duplicate_group",
+        values=lambda one: pa.array(one.near_group, mask=one.near_group < 0),
     )
     nearest: np.ndarray = column(
         "id of the nearest other sample",
@@ -109,22 +130,13 @@ class DataIssues(Tabular):
 
     @property
     def copies(self) -> Int[np.ndarray, " n"]:
-        """A number per sample, shared by equal samples and near duplicates, also in chains."""
+        """A number per sample, shared by equal samples and near duplicates."""
         # Equal rows count only where that is no chance of columns with few values.
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
-        n = len(self.ids)
-        position = {str(one): i for i, one in enumerate(self.ids.tolist())}
-        inside = [pair.ids for pair in self.pairs if not any(pair.in_validation)]
-        links = [(position[one], position[other]) for one, other in inside]
         by_chance = any(i.kind == "equal rows" and i.severity == "fine" for i in self.issues)
-        for group in range(0 if by_chance else int(self.duplicate_group.max(initial=-1)) + 1):
-            members = np.flatnonzero(self.duplicate_group == group)
-            links += [(members[0], other) for other in members[1:]]
-        ends = np.array(links, int).reshape(-1, 2).T
-        joined = coo_array((np.ones(len(links)), tuple(ends)), shape=(n, n))
-        return connected_components(joined, directed=False)[1]
+        equal = np.full(len(self.ids), -1) if by_chance else self.duplicate_group
+        own, n = np.arange(len(equal)), len(equal)
+        near = self.near_group
+        return np.where(near >= 0, near, np.where(equal >= 0, n + equal, 2 * n + own))
 
 
 @checks_arguments
@@ -157,7 +169,7 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
     pairs = _pairs(train, val, rows, outcome)
     issues = (
         *_equal(train, val, outcome),
-        *_near(pairs),
+        *_near(train, outcome, pairs),
         *_outliers(rows, lonely),
         *_classes(train),
         *_columns(train),
@@ -167,7 +179,9 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
     return DataIssues(
         issues=tuple(sorted(issues, key=lambda one: (worst(one.severity), -one.count))),
         pairs=pairs,
+        repeated=_repeated(outcome, n),
         duplicate_group=outcome.group[:n],
+        near_group=outcome.near[:n],
         nearest=_ids(train, val)[outcome.nearest[:n].clip(0)],
         distance=outcome.distance[:n],
         outlier_score=lonely,
@@ -194,6 +208,13 @@ def _ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
     return np.asarray(train.ids if val is None else np.concatenate([train.ids, val.ids]))
 
 
+def _repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
+    """Which held-out samples repeat one of the n training samples and not by chance."""
+    groups = (outcome.near,) if outcome.natural else (outcome.near, outcome.group)
+    both = [np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups]
+    return np.logical_or.reduce(both)
+
+
 def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
     """Equal rows; of these those across the split, and those of different labels."""
     group, n = outcome.group, len(train)
@@ -212,6 +233,7 @@ def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list
     across = np.isin(group[n:], groups) & (group[n:] >= 0)
     if across.any():
         text = "Validation rows whose inputs are also in the training set: they test nothing new."
+        text += "" if outcome.natural else _without(outcome, n)
         severity = "look" if outcome.natural else "act"
         issues.append(
             DataIssue("equal rows across the split", severity, int(across.sum()), "rows", text)
@@ -241,7 +263,7 @@ def _pairs(
     named = []
     for one, other in outcome.pairs[order].tolist():
         differ = np.flatnonzero(rows.codes[one] != rows.codes[other])
-        names = [rows.names[c] for c in differ]
+        names = [rows.names[c] for c in differ] if rows.names else []
         values = [[_value(train, val, i, name) for name in names] for i in (one, other)]
         columns = tuple(zip(names, *values, strict=True))
         named.append(NearPair((str(ids[one]), str(ids[other])), (one >= n, other >= n), columns))
@@ -260,26 +282,42 @@ def _value(train: SampleSet, val: SampleSet | None, position: int, name: str) ->
     return f"{samples.x[index].ravel()[names.index(name)]:g}" if name in names else ""
 
 
-def _near(pairs: tuple[NearPair, ...]) -> list[DataIssue]:
-    issues = []
-    across = [p for p in pairs if sum(p.in_validation) == 1]
-    if across:
-        one = sum(len(p.columns) == 1 for p in across)
-        text = f"A training and a validation row are all but equal; {_apart(one)}"
-        severity = "act" if one else "look"
-        kind = "near duplicates across the split"
-        issues.append(DataIssue(kind, severity, len(across), "pairs", text))
-    if inside := len(pairs) - len(across):
-        one = sum(len(p.columns) == 1 for p in pairs if sum(p.in_validation) != 1)
-        text = f"Rows all but equal; {_apart(one)}"
-        issues.append(DataIssue("near duplicates", "look", inside, "pairs", text))
+def _near(train: SampleSet, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
+    """Groups of near duplicates, and held-out samples that are in one with training samples."""
+    n, near, issues = len(train), outcome.near, []
+    across = np.isin(near[n:], near[:n]) & (near[n:] >= 0)
+    if across.any():
+        one = _apart([p for p in pairs if sum(p.in_validation) == 1])
+        text = f"{100 * across.mean():.2g} % of the validation samples repeat training samples all "
+        text += f"but exactly{one}: a model has seen them.{_without(outcome, n)}"
+        severity = "act" if one or across.mean() > NOTABLE else "look"
+        groups, kind = len(np.unique(near[n:][across])), "near duplicates across the split"
+        issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, groups))
+    size = np.bincount(near[:n] + 1)[near[:n] + 1]
+    inside = (near[:n] >= 0) & (size > 1)
+    if inside.any():
+        groups, severity = len(np.unique(near[:n][inside])), "look"
+        text = f"{100 * inside.mean():.2g} % of the samples are all but equal to others, up to "
+        text += f"{size[inside].max()} in a group"
+        text += f"{_apart([p for p in pairs if not any(p.in_validation)])}."
+        if inside.mean() > NOTABLE:
+            severity = "act"
+            text += " A model judged on copies of what it learnt looks better than it is: keep each"
+            text += " group on one side of a split, as the table of actions does."
+        count = int(inside.sum())
+        issues.append(DataIssue("near duplicates", severity, count, "samples", text, groups))
     return issues
 
 
-def _apart(one: int) -> str:
-    if not one:
-        return "they lie close in all values."
-    return f"{one:,} {'differs' if one == 1 else 'differ'} in one column only."
+def _without(outcome: Duplicates, n: int) -> str:
+    is_enough = (~_repeated(outcome, n)).sum() >= LEAST_NEW
+    return " Actions are judged without them." * bool(is_enough)
+
+
+def _apart(pairs: list[NearPair]) -> str:
+    """How many differ from the first of their group in one column only."""
+    one = sum(len(p.columns) == 1 for p in pairs)
+    return f", {one:,} in all but one column" * (one > 0)
 
 
 def _outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:
@@ -334,7 +372,7 @@ def _columns(train: SampleSet) -> list[DataIssue]:
 
 def _sources(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:
     n = len(train)
-    part = RowCodes(rows.names, rows.codes[:n], rows.numbers[:n], rows.places[:n])
+    part = RowCodes(rows.names, rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words)
     tests = []
     if train.source is not None:
         tests.append(("drift between sources", part, np.asarray(train.source)))

@@ -1,4 +1,4 @@
-"""Equal rows and near duplicates, by codes that say which values are equal."""
+"""Equal rows and groups of near duplicates, by codes that say which values are equal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from importlib.util import find_spec
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from datassay.results import result
 from datassay.score.neighbors.search import nearest_neighbors
@@ -22,24 +24,26 @@ class RowCodes:
     """A table of mixed columns, ready for comparisons.
 
     Attributes:
-        names: of its d columns.
+        names: of its d columns; none where rows are compared as a whole.
         codes: [n, d], equal where values are; missing values of a column are equal.
         numbers: [n, d], asinh((value − median) / robust deviation) of columns of numbers; nan where
             missing, and for other columns.
         places: [n, m], where each row lies: numbers as above, 0 where missing; each other value,
             and being missing, a direction of its own, so that two different ones are about 1
             apart.
+        words: [m], which of these are such directions.
     """
 
     names: tuple[str, ...]
     codes: Int[np.ndarray, "n d"]
     numbers: Float[np.ndarray, "n d"]
     places: Float[np.ndarray, "n m"]
+    words: Bool[np.ndarray, " m"]
 
 
 def row_codes(*tables: pa.Table) -> RowCodes:
     """One row of codes and places each, of tables of the same columns below each other."""
-    codes, numbers, positions = [], [], []
+    codes, numbers, positions, words = [], [], [], []
     for name in tables[0].column_names:
         parts = [_comparable(table[name]) for table in tables]
         if len({part.type for part in parts}) > 1:
@@ -52,15 +56,18 @@ def row_codes(*tables: pa.Table) -> RowCodes:
         if pa.types.is_floating(values.type):
             numbers[-1] = _scaled(values.to_numpy())
             positions.append(np.nan_to_num(numbers[-1])[:, None])
+            words.append(False)
             code = np.isnan(numbers[-1]).astype(np.int64)
         if code.any():
             positions.append(_directions(code))
+            words += [True] * positions[-1].shape[1]
     empty = np.zeros((sum(table.num_rows for table in tables), 0))
     return RowCodes(
         names=tuple(tables[0].column_names),
         codes=np.stack(codes, 1) if codes else empty.astype(np.int64),
         numbers=np.stack([*numbers, *empty.T], 1).astype(np.float32) if numbers else empty,
         places=np.concatenate([empty, *positions], 1).astype(np.float32),
+        words=np.array(words, bool),
     )
 
 
@@ -69,7 +76,9 @@ def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
     flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0
     rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0] if flat.size else flat.sum(1)
     codes = np.unique(rows, return_inverse=True)[1].reshape(-1, 1)
-    return RowCodes(("values",), codes, np.full(codes.shape, np.nan, np.float32), flat)
+    return RowCodes(
+        (), codes, np.full(codes.shape, np.nan, np.float32), flat, np.zeros(flat.shape[1], bool)
+    )
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -111,15 +120,25 @@ def _directions(code: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
 
 
 K = 10  # neighbours whose mean distance says how alone a row is
+REACH = 20  # neighbours that are compared; groups of more are searched for otherwise
 FEWEST = 12  # different rows that distances can be judged by
 EXACT_UP_TO, WITHOUT_FAISS = 20_000, 50_000
-# Shares of false pairs that are accepted (Benjamini and Hochberg): rows that differ in one column,
+# Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
 ONE_COLUMN, ALL_COLUMNS = 0.05, 0.01
+APART = 3.0  # times its width from all others lies a group of three or more; less is a cluster
+LARGEST = 0.05  # part of all rows that a group of more than REACH + 1 may be: more is a cluster
 # Chance that gives a share q of the rows a partner one column apart gives q²/2 two (Poisson).
-# Copies come in pairs: where fewer than this part of q²/2 have two, the pairs are no accident.
-CROWDED = 0.5
+# Where fewer than this part of q²/2 have two, the pairs are no accident, unless columns that know
+# nothing of each other make a tenth as many; none is told where they make half as many.
+CROWDED, INDEPENDENT = 0.5, 0.1
 FEWEST_COLUMNS = 3
+NO_LINKS = np.zeros((0, 2), int)
+MANY_EQUAL = 0.05  # of all rows: where so many are equal by chance, close ones are too
+LUMP = 10.0  # members so many times nearer to each other than the group is wide are one
+MOST_JUDGED = 500  # rows that tell what chance does
+JUDGED = 8  # steps of agreement that tell what chance does
+OUTLYING = 10.0  # steps beyond so many mean steps lead out of a group
 
 
 @result
@@ -128,9 +147,10 @@ class Duplicates:
 
     Attributes:
         group: [n], rows equal in all columns share a number from 0; −1: no other row is equal.
-        pairs: [m, 2], positions of near duplicates, the first before the second; of equal rows the
-            first stands for all.
-        one_column: [m], whether the two differ in one column only; else they lie close in all.
+        near: [n], near duplicates share a number from 0, also with rows equal to them; −1: none.
+        pairs: [m, 2], the first of each such group with every other; of equal rows the first stands
+            for all.
+        one_column: [m], whether the two differ in one column only; never of arrays.
         natural: whether equal rows are nothing unusual: at least half as many rows differ from
             another in one column only, without being a near duplicate.
         nearest: [n], position of the nearest other row, an equal one first; −1: not searched for.
@@ -139,6 +159,7 @@ class Duplicates:
     """
 
     group: Int[np.ndarray, " n"]
+    near: Int[np.ndarray, " n"]
     pairs: Int[np.ndarray, "m 2"]
     one_column: Bool[np.ndarray, " m"]
     natural: bool
@@ -149,27 +170,33 @@ class Duplicates:
 
 @result
 class _Near:
-    """Different rows: their neighbours by distance, and those one column apart."""
+    """Different rows: where they lie, their neighbours, and those one column apart."""
 
+    places: Float[np.ndarray, "u m"]
+    numbers: Float[np.ndarray, "u _"]  # places without words
     index: Int[np.ndarray, "u k"]
     distance: Float[np.ndarray, "u k"]
+    alone: Float[np.ndarray, "u k"]  # distances by numbers alone
     apart: Int[np.ndarray, "u 2"]
     n_apart: Int[np.ndarray, " u"]
 
 
 def duplicates(rows: RowCodes) -> Duplicates:
-    """Equal rows by their hashes; near duplicates by how much closer the nearest row is.
+    """Equal rows by their hashes; near duplicates by how far a group lies from all other rows.
 
-    Two rows that differ in one column only are a near duplicate where that is no accident: where
-    such pairs hardly ever share a row, or where the values in which the two agree are much rarer
-    than those that the second most alike row shares. Rows that differ in all columns are one where
-    the nearest is much closer than the second nearest. How much closer chance brings them is read
-    off the step from the second to the third: the steps of an ordered sample are exponential and
-    1/j as long from the jth on, whatever the data's dimension (Rényi 1953).
+    g rows that are each other's nearest g − 1 are near duplicates where the next row is much
+    further than they are from each other. How much further chance puts it is read off the steps
+    from each neighbour to the next: those of an ordered sample are exponential and 1/j as long from
+    the jth on, whatever the data's dimension D (Rényi 1953), so a distance ρ times the diameter has
+    the chance ρ^(−D (g − 1)). Three or more must also lie three diameters apart; more than 21 ten,
+    and be at most a twentieth of all rows. Rows that differ in one column only are near duplicates
+    where that is no accident: where such pairs hardly ever share a row, or where the values in
+    which they agree are much rarer than those shared with the next most alike row.
 
     Returns:
         Groups, pairs, neighbours. Neighbours are not searched for above 50 000 different rows
-        without faiss (`datassay[neighbors]`), nor of fewer than 12.
+        without faiss (`datassay[neighbors]`), nor of fewer than 12. Copies about as far from each
+        other as other rows are, as at a hundredth of a deviation in two columns, are not told.
 
     Cost: a sort of n a column, and the neighbours of the different rows: n² m / 2 float32
     operations to 20 000 of them, then about 12 n^1.5 m by faiss.
@@ -187,23 +214,42 @@ def duplicates(rows: RowCodes) -> Duplicates:
     repeated = np.cumsum(counts > 1) - 1
     group = np.where(counts[inverse] > 1, repeated[inverse], -1)
     near = _near(rows, keys[first], total[first], first)
-    pairs, one_column, flagged = _near_pairs(rows.codes[first], near)
-    natural = bool(2 * ((near.n_apart > 0) & ~flagged).sum() >= (group >= 0).sum() > 0)
-    pairs = np.sort(first[pairs], 1)
-    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+    links = _one_column(rows.codes[first], near)
+    one_edit = np.isin(np.arange(len(first)), links)
+    equal = (group >= 0).sum()
+    natural = bool(2 * ((near.n_apart > 0) & ~one_edit).sum() >= equal > 0)
+    if not natural or equal < MANY_EQUAL * len(group):
+        links = np.concatenate([links, _close(near), _large(near)])
+    member, pairs = _joined(first[links], len(inverse))
+    differ = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)
     own, last = np.arange(len(inverse)), np.full(len(first), -1)
     if not near.index.shape[1]:
         nearest, distance, loneliness = (np.full(len(own), v) for v in (-1, np.nan, np.nan))
     else:
         nearest, distance = first[near.index[inverse, 0]], near.distance[inverse, 0]
-        loneliness = near.distance.mean(1)[inverse]
+        loneliness = near.distance[:, :K].mean(1)[inverse]
     last[inverse] = own  # of equal rows the last one
     repeated = last[inverse] != first[inverse]
     other = np.where(own == first[inverse], last[inverse], first[inverse])
     return Duplicates(
-        group, pairs[order], one_column[order], natural, np.where(repeated, other, nearest),
-        np.where(repeated, 0.0, distance), loneliness,
+        group, member[first[inverse]], pairs, (differ == 1) & bool(rows.names), natural,
+        np.where(repeated, other, nearest), np.where(repeated, 0.0, distance), loneliness,
     )  # fmt: skip
+
+
+def _joined(
+    links: Int[np.ndarray, "l 2"], n: int
+) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, "m 2"]]:
+    """Rows that links join, also in chains: their group's number, and its first with each other."""
+    graph = coo_array((np.ones(len(links)), tuple(links.T)), shape=(n, n))
+    label = connected_components(graph, directed=False)[1]
+    _, start, inverse, size = np.unique(
+        label, return_index=True, return_inverse=True, return_counts=True
+    )
+    others = np.flatnonzero((size[inverse] > 1) & (start[inverse] != np.arange(n)))
+    pairs = np.stack([start[inverse[others]], others], 1)
+    number = np.where(size > 1, np.cumsum(size > 1) - 1, -1)
+    return number[inverse], pairs[np.lexsort(pairs.T[::-1])]
 
 
 def _near(rows: RowCodes, keys: np.ndarray, total: np.ndarray, first: np.ndarray) -> _Near:
@@ -217,72 +263,133 @@ def _near(rows: RowCodes, keys: np.ndarray, total: np.ndarray, first: np.ndarray
         for these, others in ((ahead, behind), (behind, ahead)):
             apart[these, np.minimum(n_apart[these], 1)] = others
             n_apart[these] += 1
-    has_faiss = find_spec("faiss") is not None
-    if n < FEWEST or not rows.places.shape[1] or not (n <= WITHOUT_FAISS or has_faiss):
-        return _Near(np.zeros((n, 0), int), np.zeros((n, 0)), apart, n_apart)
+    places, has_faiss = rows.places[first], find_spec("faiss") is not None
+    if n < FEWEST or not places.shape[1] or not (n <= WITHOUT_FAISS or has_faiss):
+        none = np.zeros((n, 0))
+        return _Near(places, places, none.astype(int), none, none, apart, n_apart)
     approximate = n > EXACT_UP_TO and has_faiss
-    neighbors = nearest_neighbors(
-        rows.places[first], min(K + 1, n - 1), search="approximate" if approximate else "exact"
-    )
-    return _Near(neighbors.index[:, 1:], neighbors.distance[:, 1:], apart, n_apart)
+    search, reach = "approximate" if approximate else "exact", min(REACH + 1, n - 1)
+    neighbors = nearest_neighbors(places, reach, search=search)
+    numbers, alone = places[:, ~rows.words], neighbors.distance
+    if not numbers.shape[1]:
+        alone = np.zeros_like(alone)  # words alone have no distance to judge by
+    elif rows.words.any():
+        alone = nearest_neighbors(numbers, reach, search=search).distance
+    index, distance = neighbors.index[:, 1:], neighbors.distance[:, 1:]
+    return _Near(places, numbers, index, distance, alone[:, 1:], apart, n_apart)
 
 
-def _near_pairs(
-    codes: Int[np.ndarray, "u d"], near: _Near
-) -> tuple[Int[np.ndarray, "m 2"], Bool[np.ndarray, " m"], Bool[np.ndarray, " u"]]:
-    """Pairs, whether they differ in one column only, and which rows one column apart are in one."""
+def _one_column(codes: Int[np.ndarray, "u d"], near: _Near) -> Int[np.ndarray, "l 2"]:
+    """Links of rows that differ in one column only, where that is no accident."""
+    n, is_apart = len(codes), near.n_apart > 0
+    same = np.array([np.square(np.bincount(code) / n).sum() for code in codes.T])
+    by_chance = n * (same.prod() / same).sum()  # partners of a row whose columns are independent
+    if by_chance > near.n_apart.mean() / 2:
+        return NO_LINKS
+    is_rare = (near.n_apart > 1).mean() <= CROWDED * is_apart.mean() ** 2 / 2
+    if is_rare and by_chance <= INDEPENDENT * near.n_apart.mean():
+        return np.stack([np.arange(n), near.apart[:, 0]], 1)[is_apart]
+    return _rare_agreement(codes, near)
+
+
+def _close(near: _Near) -> Int[np.ndarray, "l 2"]:
+    """Links of groups that lie close in all columns, far from all others."""
+    n, k = near.index.shape
+    own, is_apart = np.arange(n), near.n_apart > 0
+    if k < 3:
+        return NO_LINKS
+    tiny = np.finfo(np.float32).tiny
+    inside, outside = (np.log(np.maximum(r, tiny)) for r in (near.distance, near.alone))
+    step = outside[:, 1:] - inside[:, :-1]
+    crowd = step <= np.log(APART)
+    crowd[:, 0] = step[:, 0] <= 0
+    crowd |= is_apart[:, None] | np.logical_or.accumulate(is_apart[near.index[:, :-1]], 1)
+    for j in range(1, k - 1):  # copies among the members come in lumps, each of which counts once
+        some = np.flatnonzero(~crowd[:, j])
+        members = np.concatenate([own[some, None], near.index[some, : j + 1]], 1)
+        lump = inside[members] < (inside[some, j] - np.log(LUMP))[:, None, None]
+        step[some, j] *= (1 / (1 + lump.sum(2))).sum(1) - 1
+    rate = _rate(-outside)
+    for _ in range(2):
+        # Half of the accidents are pairs, a quarter groups of three, and so on.
+        chance = np.where(crowd, 1.0, 2.0 ** np.arange(1, k) * np.exp(-rate * step))
+        links = _grouped(chance, near.index, ALL_COLUMNS)
+        if not len(links):
+            break
+        # One of each group tells what chance does.
+        some = np.setdiff1d(own, _joined(links, n)[1][:, 1])[:: -(-n // MOST_JUDGED)]
+        if len(some) < FEWEST:
+            break
+        alone = nearest_neighbors(near.numbers[some], min(k + 1, len(some) - 1))
+        rate = _rate(-np.log(np.maximum(alone.distance[:, 1:], tiny)))
+    return links
+
+
+def _large(near: _Near) -> Int[np.ndarray, "l 2"]:
+    """Links of groups larger than REACH: a few rows, no neighbour outside, far from all others."""
+    n, k = near.index.shape
+    if k < REACH:
+        return NO_LINKS
+    graph = coo_array((np.ones(n * k), (np.arange(n).repeat(k), near.index.ravel())), (n, n))
+    label, links = connected_components(graph, connection="strong")[1], [NO_LINKS]
+    leaves = np.unique(label[(label[near.index] != label[:, None]).any(1)])
+    count = np.bincount(label)
+    for c in np.setdiff1d(np.flatnonzero((count >= k) & (count <= LARGEST * n)), leaves):
+        members = np.flatnonzero(label == c)
+        away = np.linalg.norm(near.numbers - near.numbers[members[0]], axis=1)
+        reach = np.linalg.norm(near.places[members] - near.places[members[0]], axis=1).max()
+        away[members] = np.inf
+        if away.min() > LUMP * reach:
+            links.append(np.stack([np.full(len(members), members[0]), members], 1))
+    return np.concatenate(links)
+
+
+def _rare_agreement(codes: Int[np.ndarray, "u d"], near: _Near) -> Int[np.ndarray, "l 2"]:
+    """Links of rows one column apart whose agreement is far rarer than with the next alike."""
     n = len(codes)
-    own = np.arange(n)
-    is_apart = near.n_apart > 0
-    if (near.n_apart > 1).mean() <= CROWDED * is_apart.mean() ** 2 / 2:
-        accepted, partner = is_apart, near.apart[:, 0]
-    else:
-        accepted, partner = _rare_agreement(codes, near)
-    close = np.zeros(n, bool)
-    if near.distance.shape[1] >= 3:
-        depth = -np.log(np.maximum(near.distance[:, :3], np.finfo(np.float32).tiny))
-        close = _accepted(_chance(depth), ALL_COLUMNS) & ~is_apart
-        close &= ~is_apart[near.index[:, 0]]
-    other = near.index[close, 0] if close.any() else own[:0]
-    pairs = np.concatenate([
-        np.stack([own[accepted], partner[accepted]], 1), np.stack([own[close], other], 1)
-    ])  # fmt: skip
-    one_column = np.arange(len(pairs)) < accepted.sum()
-    pairs, position = np.unique(np.sort(pairs, 1), axis=0, return_index=True)
-    flagged = np.zeros(n, bool)
-    flagged[pairs[one_column[position]].ravel()] = True
-    return pairs, one_column[position], flagged
-
-
-def _rare_agreement(
-    codes: Int[np.ndarray, "u d"], near: _Near
-) -> tuple[Bool[np.ndarray, " u"], Int[np.ndarray, " u"]]:
-    """Rows one column apart whose agreement is far rarer than with the next most alike row."""
-    n = len(codes)
-    own = np.arange(n)[:, None]
     candidates = np.sort(np.concatenate([near.index, near.apart], 1), 1)
-    again = np.zeros(candidates.shape, bool)
-    again[:, 1:] = candidates[:, 1:] == candidates[:, :-1]
-    again |= candidates < 0
-    agreement = np.zeros(candidates.shape)
+    again = candidates < 0
+    again[:, 1:] |= candidates[:, 1:] == candidates[:, :-1]
+    agreement, differ = np.zeros(candidates.shape), np.zeros(candidates.shape, int)
     for code in codes.T:
         others = np.maximum(np.bincount(code)[code] - 2, 0.5)  # beside this row and its copy
-        agreement += (code[candidates] == code[:, None]) * np.log(n / others)[:, None]
+        same = code[candidates] == code[:, None]
+        agreement += same * np.log(n / others)[:, None]
+        differ += ~same
     agreement[again] = -1.0
     order = np.argsort(-agreement, axis=1, kind="stable")
-    best = candidates[own, order[:, :1]][:, 0]
     if candidates.shape[1] < 3:
-        return np.zeros(n, bool), best
-    chance = _chance(np.take_along_axis(agreement, order[:, :3], 1), most=1.0)
-    chance[(codes != codes[best]).sum(1) != 1] = 1.0
-    return _accepted(chance, ONE_COLUMN), best
+        return NO_LINKS
+    values = (candidates, agreement, differ)
+    candidates, depth, differ = (np.take_along_axis(one, order, 1) for one in values)
+    # The copies of one row, each edited elsewhere, differ from each other in two columns.
+    alike = np.logical_and.accumulate(differ[:, :-1] <= 2, 1) & (differ[:, :1] == 1)
+    # Groups of three have their step where pairs have none, and so on.
+    steps = -np.diff(depth)[:, 1:JUDGED].mean(0)
+    rate = 1 / max(1.0, np.median(steps * np.arange(2, len(steps) + 2)))
+    chance = 2.0 ** np.arange(alike.shape[1]) * np.exp(rate * np.diff(depth))
+    chance = np.where(alike & (depth[:, 1:] >= 0), chance, 1.0)
+    return _grouped(chance, candidates, ONE_COLUMN)
 
 
-def _chance(depth: Float[np.ndarray, "u 3"], most: float = np.inf) -> Float[np.ndarray, " u"]:
-    """Of a first so far ahead of the second, by the steps from second to third."""
-    step = 2 * (depth[:, 1] - depth[:, 2]).mean()
-    rate = min(most, 1 / step) if step > 0 else most if np.isfinite(most) else 0.0
-    return np.exp(-rate * (depth[:, 0] - depth[:, 1]))
+def _rate(depth: Float[np.ndarray, "u k"]) -> float:
+    """Of the exponential steps from the second on, those out of groups left out."""
+    step = (np.arange(2, depth.shape[1]) * -np.diff(depth)[:, 1:]).ravel()
+    while (inside := step <= OUTLYING * step.mean()).sum() < len(step) and step.mean() > 0:
+        step = step[inside]
+    return float(1 / step.mean()) if step.mean() > 0 else np.inf
+
+
+def _grouped(
+    chance: Float[np.ndarray, "u j"], others: Int[np.ndarray, "u k"], share: float
+) -> Int[np.ndarray, "l 2"]:
+    """Each row with its first 1, 2, … others, as many as some chance accepts."""
+    least, k = chance.min(1), chance.shape[1]
+    accepted = _accepted(least, share)
+    most = least[accepted].max(initial=-1.0)
+    size = k - np.argmax(chance[:, ::-1] <= most, 1)
+    within = (np.arange(k) < size[:, None]) & accepted[:, None]
+    return np.stack([np.nonzero(within)[0], others[:, :k][within]], 1)
 
 
 def _accepted(chance: Float[np.ndarray, " u"], share: float) -> Bool[np.ndarray, " u"]:

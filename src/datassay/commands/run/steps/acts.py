@@ -20,6 +20,7 @@ from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.models.build import build_model
+from datassay.score.checks.data_issues import LEAST_NEW
 from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.registry import Context
 from datassay.train.learner import Estimators, Learner, Networks
@@ -83,6 +84,10 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         return learner_of(some, settings, plan.seeds, part)
 
     if val is not None and not val.split_off:
+        new = np.flatnonzero(~context.results["data_issues"].repeated)
+        # Samples that a model has seen judge nothing; where no others are left, they have to.
+        if LEAST_NEW <= len(new) < len(val):
+            lin, val = lin.judged_on(new), val.subset(new)
         penalty = _penalty(lin, issues)
         own = learner(train, 0)
         return [Part(train, val, lin, issues, information.information, penalty, None, own)]
