@@ -40,7 +40,7 @@ def data(tmp_path_factory):
     return folder
 
 
-STEP = ["--step", 4]
+STEP = ["--step", 4, "--order", "adjoint"]
 TABLE = ["mixed.csv", "--target", "answer", "--ids", "key", "--source", "clinic"]
 
 
