@@ -33,12 +33,10 @@ class CrossFit:
     """What cross-fitting finds.
 
     Attributes:
-        surprise: [n], −log of the probability, in nats, that a fit to the samples kept gives the
-            label, the sample itself left out.
+        surprise: [n], −log p_−i(y_i | x_i) under the fit to the samples kept, nats.
         is_foreign: [n], whether a sample is to go.
         ridge: of the mean loss, best for what is kept.
-        gain: by how much leaving samples out raised held-out accuracy on the given labels; NaN
-            where none would go.
+        gain: of held-out accuracy on the given labels by removal; NaN where none would go.
         error: its standard error.
     """
 
@@ -68,10 +66,9 @@ def cross_fit(
     penalised mean loss in the weights; f_−i = f_i for a sample outside S. It ends where at most
     0.5 % change, where less than half would stay, or after six rounds.
 
-    Whether that helps is asked of samples it never saw: the same is done without each tenth, and
-    the labels of that tenth, as given, are predicted with and without removal. Labels wrong at
-    random cost both alike, so that the better model scores more. Samples go only where accuracy
-    rises by more than 2.5 standard errors, and where they are at least 2 %.
+    The same is done without each tenth, whose labels, as given, are predicted with and without
+    removal; labels wrong at random cost both alike. Samples go only where accuracy rises by more
+    than 2.5 standard errors, and where they are at least 2 %.
 
     Args:
         geometry: of a model linear in what trains, under cross-entropy.
@@ -84,9 +81,9 @@ def cross_fit(
 
     Cost: of all samples and of ten parts at most 16 fits of two Newton steps, each as
     `fit_convex`, and n k² d² for the samples left out; with nothing to remove six fits in all.
-    Source: ours, after the cross-fitting of confident learning (Northcutt et al., 2021). f_−i is
-    one Newton step from the fit with the sample (approximate leave-one-out, Rad and Maleki, 2020),
-    in the place of five folds. Beyond 800 weights the fit sees leading directions alone.
+    Source: ours, after confident learning (Northcutt et al., 2021). f_−i is one Newton step from
+    the fit with the sample (Rad and Maleki, 2020), in the place of folds. Deviates beyond 800
+    weights: the fit sees the leading directions of the inputs alone.
     """
     geometry, n = _in_leading_directions(geometry), len(geometry)
     y = geometry.targets
