@@ -58,7 +58,7 @@ def only_right(task: Given, seed: int) -> np.ndarray:
 
 
 def purified(order: str, task: Given, seed: int) -> np.ndarray:
-    """The library's loop on a linear model, stopped by its held-out rule."""
+    """What the library keeps for a linear model."""
     model = nn.Linear(rows(task.given).shape[1], task.given.n_classes)
     flat = replace(task.given, x=rows(task.given), kind="row")
     return da.purify(model, flat, order=order, seed=seed).keep

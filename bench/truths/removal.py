@@ -59,6 +59,13 @@ def information(task: Valued, seed: int) -> np.ndarray:
     return np.where(issues.is_issue, -issues.score, result)
 
 
+def addition(task: Valued, seed: int) -> np.ndarray:
+    """The order in which to add samples: what teaches a fit most first, suspects last."""
+    lin = detectors.linearised(task.given, seed)
+    keep = da.summarize(lin, 0.5, rule="fit", issues=da.label_issues(lin), seed=seed)
+    return -np.argsort(keep.added_first).astype(float)
+
+
 def negative(of, task: Valued, seed: int) -> np.ndarray:
     return -of(task.given, seed)
 
@@ -111,6 +118,7 @@ TASK = Task(
         "influence on the validation loss": Contender(partial(influence, "loss"), "ours"),
         "influence on the margin": Contender(partial(influence, "margin"), "ours"),
         "information, suspects last": Contender(information, "ours"),
+        "summarize by fit, suspects last": Contender(addition, "ours"),
         **{
             f"{name}, low first": Contender(partial(negative, of), "trivial")
             for name, of in detectors.TRIVIAL.items()

@@ -220,7 +220,7 @@ def test_suspects_first():
     assert suspects_first(information, issues).tolist() == [4, 1, 3, 2, 0]
 
 
-@pytest.mark.parametrize("rule", ["auto", "information"])
+@pytest.mark.parametrize("rule", ["auto", "fit", "information"])
 def test_summarize_drops_suspects_before_anything_else(rule):
     lin = lin_of()
     suspect = np.isin(np.arange(40), np.argsort(-sample_information(lin).information)[:5])
@@ -228,6 +228,8 @@ def test_summarize_drops_suspects_before_anything_else(rule):
     kept_set = summarize(lin, 0.5, rule=rule, issues=issues)
     assert list(kept_set.removed[:5]) == list(np.argsort(-issues.score)[:5])
     assert len(kept_set.keep) == 20 and not suspect[kept_set.keep].any()
+    assert list(kept_set.added_first[-5:]) == list(kept_set.removed[4::-1])  # worst last of all
+    assert sorted(kept_set.added_first[:20]) == list(kept_set.keep)
     few = summarize(lin, 0.95, rule=rule, issues=issues)
     assert list(few.removed) == list(np.argsort(-issues.score)[:2])
 

@@ -10,7 +10,6 @@ from torch import nn
 
 import datassay as da
 from datassay.act.partition.block_count import (
-    fold_numbers,
     held_out_joint,
     influence_blocks,
     reassigned,
@@ -28,6 +27,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.train.convex import fit_convex
+from datassay.train.folds import fold_numbers
 
 
 def linear(samples, n_outputs=None):

@@ -8,12 +8,15 @@ import pytest
 
 from datassay.commands.partition.division import gallery as surest_gallery
 from datassay.commands.partition.division import page as partition_page
+from datassay.commands.purify.command import PurifySettings
 from datassay.commands.purify.job import before_and_after, foreign, majority_source
+from datassay.commands.purify.job import run as run_purify
 from datassay.commands.purify.page import FILES as PURIFIED
 from datassay.commands.purify.page import files as purify_files
 from datassay.commands.purify.page import gallery as removed_gallery
 from datassay.commands.purify.page import page as purify_page
 from datassay.commands.purify.page import purified_table, trace_table
+from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.errors import DataError
 from datassay.report.html import render
 from helpers.blocks import NAMES, divided, purified, samples, two_rules
@@ -40,7 +43,7 @@ def data(tmp_path_factory):
     return folder
 
 
-STEP = ["--step", 4]
+STEP = ["--step", 4, "--order", "adjoint"]
 TABLE = ["mixed.csv", "--target", "answer", "--ids", "key", "--source", "clinic"]
 
 
@@ -183,6 +186,22 @@ def test_purify_says_what_was_right():
     assert (
         f"against {findings.baseline.trace.test[findings.baseline.steps]:.3f}" in rest[-1].sentence
     )
+
+
+def test_the_page_says_what_cross_fitting_found():
+    mixed, other = sd_mixture((320, 80), seed=0), sd_mixture((60,), seed=1)
+    found = run_purify(mixed, replace(other, split_off=True), PurifySettings(step=40))
+    page, gain = purify_page(found), found.purification.cross_fit.gain
+    assert found.purification.rule == "suspects" and found.facts["Order of removal"].endswith(
+        "(auto)"
+    )
+    assert page.advice[-1].headline == "Cross-fitting against plain loss"
+    assert f"without removal: by +{100 * gain:.2f} points here" in render(page)
+    assert "by cross-fitting" in {line.name for line in page.figures[0].figure.data}
+    two_rules = purify_page(purified(order="auto"))
+    few = purify_page(run_purify(other, replace(other, split_off=True), PurifySettings()))
+    for one, why in ((two_rules, "no sure gain"), (few, "Fewer than 2 % of the labels")):
+        assert one.advice[0].headline == "Nothing to remove" and why in one.advice[0].sentence
 
 
 def test_before_and_after_are_the_traces_own_points():

@@ -46,8 +46,8 @@ def aside():
 
 
 @cache
-def purified(**changes):
-    settings = PurifySettings(step=4, command="datassay purify <x>", **changes)
+def purified(order="adjoint", **changes):
+    settings = PurifySettings(order=order, step=4, command="datassay purify <x>", **changes)
     return run_purify(samples(), aside(), settings)
 
 

@@ -62,7 +62,7 @@ class Removal:
     """Of `purify`: how samples are removed, and when that stops."""
 
     loss: str = "auto"
-    ridge: float = 1e-4
+    ridge: float | None = None
     damping: float = 0.01
     order: str = "auto"
     stop: str = "auto"

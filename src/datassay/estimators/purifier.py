@@ -21,19 +21,20 @@ from datassay.models.networks import linear, seeded, spread
 class Purifier(BaseEstimator):
     """Removes foreign samples, by imbalanced-learn's `fit_resample` convention.
 
-    A linear model of standardised columns is fitted again and again while the samples that raise
-    the variance of its influence are removed (`purify`), until what was removed last is foreign no
-    more. From a pure set nothing is removed.
+    A linear model of standardised columns says which (`purify`): classes by cross-fitting, where
+    leaving samples out predicts the others' labels better; targets by the variance of influence,
+    until what was removed last is foreign no more. From a pure set nothing is removed, nor where
+    labels are wrong at random and a larger ridge does as well.
 
     Args:
-        order: ranking of `purify`: "auto", "adjoint", "fixed", "loss", ...
-        stop: its stopping rule; "auto" is "held_out", which needs no clean set.
-        ridge: of the mean loss.
+        order: ranking of `purify`: "auto", "cross_fit", "adjoint" (S4), "loss", ...
+        stop: its stopping rule; "auto" needs no clean set.
+        ridge: of the mean loss; None is chosen by "cross_fit", else 1e-4.
         damping: added to the Hessian for V.
         step: samples removed per step; None is n/100.
         max_fraction: of the samples, never more are removed.
         min_per_class: a class is never left with fewer.
-        random_state: seed or generator; only order="random" draws.
+        random_state: seed or generator, of held-out parts and order="random".
 
     Attributes:
         sample_indices_: [kept], positions of the samples that stay, ascending.

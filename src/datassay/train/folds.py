@@ -6,8 +6,10 @@ import warnings
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from sklearn.model_selection import KFold, StratifiedKFold
+from torch import Tensor
 
 from datassay.collect.curvature.output_loss import output_score
 from datassay.data.samples import SampleSet
@@ -128,6 +130,20 @@ def check_classes(samples: SampleSet) -> None:
             f"held-out class probabilities need classes, one of them with {FOLDS} samples or more; "
             f"got {len(samples)} samples of {samples.n_classes} classes. Add samples."
         )
+
+
+def fold_numbers(
+    targets: Float[Tensor, "n k"], loss: str, n_folds: int, seed: int
+) -> Int[Tensor, " n"]:
+    """Assign samples to folds at random and evenly, stratified by class."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(targets))
+    if loss == "cross_entropy":
+        label = (targets * torch.arange(1, targets.shape[1] + 1)).sum(1).numpy()
+        order = order[np.argsort(label[order], kind="stable")]
+    numbers = np.empty(len(targets), dtype=np.int64)
+    numbers[order] = np.arange(len(targets)) % n_folds
+    return torch.from_numpy(numbers)
 
 
 def _folds(

@@ -1,4 +1,4 @@
-"""Remove what a linear model's variance says does not belong (S4)."""
+"""Remove what contradicts a linear model: classes by cross-fitting, targets by influence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datassay.errors import DatassayError
 from datassay.models.build import linear_or_named
 
 # Purifying refits a convex model of p weights to n samples: at most so large an n p², and so often.
-MOST_WORK, STEPS = 1e8, 20
+MOST_WORK, STEPS = 3e7, 20
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
@@ -29,7 +29,8 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     try:
         step, seed = max(1, len(train) // STEPS), scores.seed
         model = linear_or_named("logistic" if train.is_classification else "linear", train, seed)
-        purified = purify(model, train, order="fixed", step=step, seed=seed)
+        order = "auto" if train.is_classification else "fixed"
+        purified = purify(model, train, order=order, step=step, seed=seed)
     except DatassayError as error:
         return f"Purifying: {error}"
     removed = np.ones(len(train), bool)
@@ -41,7 +42,7 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
 
 ACTION = ActionKind(
     name=PURIFY,
-    help="Samples go that a linear model's variance says do not belong.",
+    help="Samples go that contradict a linear model of the others, where that helps it.",
     propose=propose,
     command="purify",
     is_searched=True,

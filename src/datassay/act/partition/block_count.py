@@ -100,20 +100,6 @@ def is_better(likelihood: Float[Tensor, " n"], than: Float[Tensor, " n"]) -> boo
     return bool(gain.mean() > max(LEAST_GAIN, float(gain.std() / len(gain) ** 0.5)))
 
 
-def fold_numbers(
-    targets: Float[Tensor, "n k"], loss: str, n_folds: int, seed: int
-) -> Int[Tensor, " n"]:
-    """Assign samples to folds at random and evenly, stratified by class."""
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(targets))
-    if loss == "cross_entropy":
-        label = (targets * torch.arange(1, targets.shape[1] + 1)).sum(1).numpy()
-        order = order[np.argsort(label[order], kind="stable")]
-    numbers = np.empty(len(targets), dtype=np.int64)
-    numbers[order] = np.arange(len(targets)) % n_folds
-    return torch.from_numpy(numbers)
-
-
 def held_out_joint(
     problem: MixtureProblem,
     responsibility: Float[Tensor, "n K"],

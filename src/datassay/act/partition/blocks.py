@@ -14,7 +14,6 @@ from datassay import rules
 from datassay.act.partition.block_count import (
     LEAST_IN_BLOCK,
     choose_blocks,
-    fold_numbers,
     held_out_joint,
     influence_blocks,
     is_better,
@@ -37,6 +36,7 @@ from datassay.results import Tabular, result
 from datassay.score.influence_moments import influence_variance
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
 from datassay.train.convex import fit_convex
+from datassay.train.folds import fold_numbers
 
 # Of the restarts without one: a gate's likelihood has more optima, an eighth to a quarter arrive.
 GATE_RESTARTS = 3

@@ -67,6 +67,11 @@ class KeepSet(Tabular):
         kept = self.kept_order if len(self.kept_order) else self.keep
         return np.concatenate([self.removed, kept])
 
+    @property
+    def added_first(self) -> Int[np.ndarray, " n"]:
+        """All positions, most useful first, suspects last: best by rule "fit" at half of them."""
+        return self.removed_first[::-1]
+
     def to_table(self) -> pa.Table:
         """One row per kept sample: position, id."""
         return pa.table({"position": self.keep, "id": self.kept_ids})

@@ -199,6 +199,8 @@ def _features_a_tensor(layers: Layers, n: int, projection: int | str | None) -> 
 
 # Values that one chunk of products may hold, 256 MiB in float64.
 CHUNK_VALUES = 2**25
+# Blocks of a batch from which one product of all x_i x_iᵀ costs less than a product each.
+MANY_BLOCKS = 256
 
 
 @result
@@ -309,7 +311,8 @@ class SharedFeatures:
         """Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: n k² d² operations, half that for a batch."""
         (n, d), k = self.x.shape, self.n_outputs
         batch = inner.shape[:-3]
-        if batch and n * d * (d + 1) // 2 <= CHUNK_VALUES:
+        many = batch.numel() * k * (k + 1) // 2 >= MANY_BLOCKS
+        if batch and many and n * d * (d + 1) // 2 <= CHUNK_VALUES:
             blocks = self._curvature_blocks(inner)
         else:
             blocks = inner.new_empty(*batch, k, k, d, d)

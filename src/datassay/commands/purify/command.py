@@ -25,12 +25,15 @@ class PurifySettings:
     model: str = setting(MODEL, BLOCK_MODEL_HELP)
     order: str = setting(
         Removal.order,
-        "Influence adjoint, fixed, step, retrain; label_issues; auto; baselines loss, random.",
+        "auto; cross_fit; influence adjoint, fixed, step, retrain; label_issues; baselines loss, "
+        "random.",
     )
     rule: str = setting(
         Removal.stop, "Rule: auto, held_out, validation, inflection, suspects or none.", name="stop"
     )
-    ridge: float = setting(Removal.ridge, RIDGE_HELP)
+    ridge: float | None = setting(
+        Removal.ridge, RIDGE_HELP + " Default: by cross_fit the best of six, else 0.0001."
+    )
     damping: float = setting(Removal.damping, DAMPING_HELP)
     step: int | None = setting(
         Removal.step, "Samples removed per step (default: one in a hundred, networks one in forty)."

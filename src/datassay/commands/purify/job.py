@@ -136,7 +136,7 @@ def run(
     with_baseline = settings.baseline and ours.order != "loss"
     stop = "auto" if ours.rule == "suspects" else settings.rule
     predicted, chance = _predicted(ours.model, train)
-    model_text = f"{settings.model}, ridge {settings.ridge:g}, damping {settings.damping:g}"
+    model_text = f"{settings.model}, ridge {ours.ridge:g}, damping {settings.damping:g}"
     facts = {
         **data_facts(train, val),
         **model_facts(settings.model, model_text),

@@ -33,7 +33,10 @@ FILES = {
 # A class that loses this many times the share that the whole set loses is worth a look.
 UNEVEN = 2.0
 X_TITLE = "samples removed"
-OURS = {"loss": "by loss", "random": "at random", "label_issues": "by label issues"}
+OURS = {
+    "loss": "by loss", "random": "at random", "label_issues": "by label issues",
+    "cross_fit": "by cross-fitting",
+}  # fmt: skip
 Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, colour
 
 
@@ -63,7 +66,8 @@ def page(findings: PurifyFindings) -> Page:
     _draw_curves(variance, findings, lines, "V = %{y:.3g}")
     lines = [(one, one.trace.validation, name, colour) for one, name, colour in _rankings(findings)]
     if findings.majority:
-        lines.append((ours, ours.trace.test, f"by influence, {findings.majority} alone", SKY))
+        name = f"{lines[0][2]}, {findings.majority} alone"
+        lines.append((ours, ours.trace.test, name, SKY))
     score = chart(X_TITLE, f"validation {findings.metric}")
     _draw_curves(score, findings, lines, "%{y:.3f}")
     blocks = {
