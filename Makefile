@@ -11,8 +11,10 @@ OUT ?= report
 PACKAGE := pyproject.toml README.md $(shell find src -type f -name '*.py')
 # Two files of tests at a time, each on one thread: half the time of one after the other.
 TEST := -m pytest -n 2 --dist loadfile
-# Oldest versions meet neither a browser nor the large data sets: those test the same code again.
+# Oldest versions meet neither a browser nor the large data sets, which test the same code again, nor
+# commands and pages, which call no library that the others do not.
 OLDEST_TESTS := not slow and not typed and not browser and not real_data
+OLDEST := $(addprefix tests/,act collect complexity data estimators lm models polynomial score store train)
 
 .PHONY: demo check lint types docs tests slow typed bench oldest clean
 .DEFAULT_GOAL := check
@@ -53,7 +55,7 @@ bench: .venv-dev/installed
 	.venv-dev/bin/python -m bench check
 
 oldest: .venv-oldest/installed
-	.venv-oldest/bin/python $(TEST) -m '$(OLDEST_TESTS)' tests
+	.venv-oldest/bin/python $(TEST) -m '$(OLDEST_TESTS)' $(OLDEST)
 
 # A variable and not an argument of a function, where make would split at the comma.
 .venv/installed: INSTALLED = -c constraints.txt .

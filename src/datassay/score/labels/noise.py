@@ -26,6 +26,7 @@ Again = Callable[[Float[Tensor, "n k"]], Judges]
 # half a nat a parameter: nats per sample, and nats in all, of two classes and of more. Hardness,
 # and noise of a region of the inputs, imitate less of it.
 LEAST_GAIN, LEAST_NATS = (0.005, 0.025), (20.0, 5.0)
+ENOUGH = 0.025  # nats per sample that are believed of few samples too
 CLEAR_GAIN = 0.08
 SURE = 0.9  # the probability from which on a wrong label is counted as certain
 # Nats by which noise must explain the labels better than hardness to be believed to 1 - 1/e.
@@ -108,7 +109,7 @@ def explain(
     if noise != "uniform" and k > 1:
         by_class = fitted(judges, labels, "by class")
         gain = (by_class.log_likelihood - even.log_likelihood - (k * (k - 1) - 1) / 2) / n
-        least = max(LEAST_GAIN[k > 2], LEAST_NATS[k > 2] / n)
+        least = max(LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2] / n, ENOUGH))
         if noise == "class" or gain > least:
             found, form = by_class, "by class"
     second = _second(found, again, labels, form)
