@@ -9,6 +9,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from sklearn.metrics import euclidean_distances
 
 from datassay.results import result
 from datassay.score.neighbors.search import nearest_neighbors
@@ -125,7 +126,7 @@ FEWEST = 12  # different rows that distances can be judged by
 EXACT_UP_TO, WITHOUT_FAISS = 20_000, 50_000
 # Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
-ONE_COLUMN, ALL_COLUMNS = 0.05, 0.01
+ONE_COLUMN, ALL_COLUMNS = 0.05, 0.02
 APART = 3.0  # times its width from all others lies a group of three or more; less is a cluster
 LARGEST = 0.05  # part of all rows that a group of more than REACH + 1 may be: more is a cluster
 # Chance that gives a share q of the rows a partner one column apart gives q²/2 two (Poisson).
@@ -136,7 +137,7 @@ FEWEST_COLUMNS = 3
 NO_LINKS = np.zeros((0, 2), int)
 MANY_EQUAL = 0.05  # of all rows: where so many are equal by chance, close ones are too
 LUMP = 10.0  # members so many times nearer to each other than the group is wide are one
-MOST_JUDGED = 500  # rows that tell what chance does
+MOST_JUDGED = 200  # rows that tell what chance does
 JUDGED = 8  # steps of agreement that tell what chance does
 OUTLYING = 10.0  # steps beyond so many mean steps lead out of a group
 
@@ -311,17 +312,17 @@ def _close(near: _Near) -> Int[np.ndarray, "l 2"]:
         step[some, j] *= (1 / (1 + lump.sum(2))).sum(1) - 1
     rate = _rate(-outside)
     for _ in range(2):
-        # Half of the accidents are pairs, a quarter groups of three, and so on.
-        chance = np.where(crowd, 1.0, 2.0 ** np.arange(1, k) * np.exp(-rate * step))
+        # Of accidents each size is half as frequent as the one before, pairs the most.
+        chance = np.where(crowd, 1.0, 2.0 ** np.arange(k - 1) * np.exp(-rate * step))
         links = _grouped(chance, near.index, ALL_COLUMNS)
         if not len(links):
             break
         # One of each group tells what chance does.
-        some = np.setdiff1d(own, _joined(links, n)[1][:, 1])[:: -(-n // MOST_JUDGED)]
+        some = near.numbers[np.setdiff1d(own, _joined(links, n)[1][:, 1])]
         if len(some) < FEWEST:
             break
-        alone = nearest_neighbors(near.numbers[some], min(k + 1, len(some) - 1))
-        rate = _rate(-np.log(np.maximum(alone.distance[:, 1:], tiny)))
+        alone = np.sort(euclidean_distances(some[:: -(-len(some) // MOST_JUDGED)], some), 1)
+        rate = _rate(-np.log(np.maximum(alone[:, 1 : k + 1], tiny)))
     return links
 
 
