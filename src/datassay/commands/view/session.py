@@ -25,7 +25,7 @@ from datassay.act.review.decisions import (
     read_decisions,
 )
 from datassay.act.review.judged import Judged
-from datassay.act.review.remaining import BATCH, remaining
+from datassay.act.review.remaining import BATCH, probe, remaining
 from datassay.errors import DataError
 from datassay.report.review.labels import Reviewed, listing
 from datassay.report.review.showcase import Showcase
@@ -33,6 +33,8 @@ from datassay.store.atomic import write_whole
 
 LARGE, SMALL = 640, 160  # pixels of pictures
 MOST_CHANGES = 1000
+# A share of wrong labels known less closely than this is learned first, from LEAST_SAMPLES on.
+WIDE, LEAST_SAMPLES = 0.05, 4 * BATCH
 
 
 class Refused(Exception):
@@ -58,6 +60,8 @@ class Session:
         self._showcase = Showcase(reviewed)
         self._decisions: dict[int, Decision] = {}
         self._listed = listing(reviewed, np.arange(len(reviewed.samples)))
+        is_wide = judged.share[1] - judged.share[0] > WIDE and len(judged) >= LEAST_SAMPLES
+        self.probe = probe(judged).tolist() if is_wide else []
         self._state = (0, 0, 0)
         if self.path.exists():
             self._state = _state(self.path)
@@ -79,7 +83,7 @@ class Session:
                 for row, one in self._decisions.items()
             ]  # fmt: skip
         about = {"writable": not self.unwritable, "file": self.path.name, "batch": BATCH}
-        return self._listed | about | {"decisions": made}
+        return self._listed | about | {"decisions": made, "probe": self.probe}
 
     def pictures(self, rows: list[int]) -> list[dict[str, Any]]:
         """Samples drawn small."""
@@ -126,16 +130,18 @@ class Session:
         chance = rest.probability
         is_open = np.ones(len(chance), bool)
         is_open[list(decided)] = False
-        suggested, suspect = reviewed.suggested, reviewed.is_issue
+        suggested, suspect = reviewed.suggested, reviewed.worth_a_look
         if rest.learns and classes:
-            likely = is_open & (chance > 0.5)
-            suggested = np.where(likely, rest.suggested, np.where(is_open, samples.y, suggested))
-            suspect = np.where(is_open, likely, suspect)
+            first = rest.order[np.argsort(-chance[rest.order], kind="stable")]
+            look = is_open & (chance > 0.5)
+            look[first[: round(rest.errors_left)]] = True
+            suggested = np.where(look, rest.suggested, np.where(is_open, samples.y, suggested))
+            suspect = np.where(is_open, look, suspect)
         now = replace(
             reviewed,
             suggested=suggested,
             probability=np.where(is_open & rest.learns, chance, reviewed.probability),
-            is_issue=suspect,
+            worth_a_look=suspect,
         )
         self._showcase = self._showcase.beside(now)
         listed = listing(now, np.arange(len(chance)))
