@@ -53,7 +53,7 @@ def ridge_without(phi, targets, i, ridge):
 
 @pytest.mark.parametrize(("dual", "p"), [(True, 40), (False, 6)], ids=["dual", "primal"])
 def test_held_out_outputs_are_those_of_the_fit_without_the_sample(monkeypatch, dual, p):
-    monkeypatch.setattr(import_module("datassay.score.label_issues"), "LARGEST_KERNEL", 30)
+    monkeypatch.setattr(import_module("datassay.score.labels.ridge"), "LARGEST_KERNEL", 30)
     phi, given, _, targets = class_problem(p=p)
     lin = linearization(phi, targets, dual=dual, labels=given)
     issues = label_issues(lin)

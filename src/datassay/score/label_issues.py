@@ -38,7 +38,7 @@ from datassay.score.labels.noise import (
     explain,
 )
 from datassay.score.labels.outliers import outliers
-from datassay.score.labels.ridge import LARGEST_KERNEL, RidgeFit, judge_steps, ridge_fit
+from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
 
@@ -223,7 +223,6 @@ def label_issues(
     names, given = lin.class_names if lin.labels is not None else (), pred_probs
     given = given if isinstance(given, list | tuple) else [] if given is None else [given]
     others = [log_probabilities(checked_probabilities(one, len(lin), names)) for one in given]
-    lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     fit = ridge_fit(lin, progress)
     if lin.labels is not None:
         return _of_classes(fit, torch.as_tensor(lin.labels), noise, others, known, progress)

@@ -73,8 +73,9 @@ class Choices:
     @property
     def roles(self) -> dict[str, Role]:
         """The columns that are no features, with what they are for."""
-        roles: tuple[Role, ...] = ("target", "ids", "source", "trusted")
-        named = {role: getattr(self, role) for role in roles}
+        named: dict[Role, Any] = {
+            "target": self.target, "ids": self.ids, "source": self.source, "trusted": self.trusted,
+        }  # fmt: skip
         return {column: role for role, column in named.items() if isinstance(column, str)}
 
     @property
