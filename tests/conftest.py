@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 import typecheck
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
