@@ -174,14 +174,6 @@ def test_each_sample_is_asked_about_with_its_likest(noisy, findings):
     np.testing.assert_allclose(pairs.joint[:5], expected, rtol=1e-9)
 
 
-def test_groups_that_take_minutes_are_not_left_out(noisy, monkeypatch):
-    monkeypatch.setattr(groups, "MOST_GROUP_WORK", 1e6)
-    result = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
-    assert not result.whole_groups
-    assert result.pairs is None
-    assert len(result.groups["class"].names) == 10
-
-
 def test_trained_networks_explained_instead_change_no_other_bit_and_scores_show_first(
     noisy, findings
 ):
@@ -278,9 +270,16 @@ def test_a_check_that_fails_is_a_warning(noisy):
     assert "in another order than the scores say" in result.warnings[-1]
 
 
-def test_attribution_changes_no_score(noisy, findings):
-    bare = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
-    assert bare.attribution is None
+def test_what_is_switched_off_or_takes_minutes_is_left_out_and_changes_no_score(
+    noisy, findings, monkeypatch
+):
+    monkeypatch.setattr(groups, "MOST_GROUP_WORK", 1e6)
+    settings = replace(SETTINGS, curve_seeds=0, attribution="none")
+    bare = run(*noisy, settings, first=pytest.fail)
+    assert (bare.removal_curve, bare.baselines, bare.contests) == (None, None, ())
+    assert "Retraining" not in bare.facts
+    assert not bare.whole_groups and bare.pairs is None and bare.attribution is None
+    assert len(bare.groups["class"].names) == 10
     known = findings[0].information.information
     np.testing.assert_allclose(bare.information.information, known, rtol=1e-9)
 
@@ -306,12 +305,6 @@ def test_without_truth_the_suspects_are_removed_to_judge_them(noisy):
     assert len(measures) == 2
     assert f"the {result.issues.is_issue.sum()} most suspect labels" in measures[1]
     assert result.contests[1].rankings[0] == "highest label issue score first"
-
-
-def test_without_retraining_there_is_no_curve(noisy):
-    result = run(*noisy, replace(SETTINGS, curve_seeds=0), first=pytest.fail)
-    assert (result.removal_curve, result.baselines, result.contests) == (None, None, ())
-    assert "Retraining" not in result.facts
 
 
 @pytest.mark.parametrize(("n", "largest", "n_contests"), [(2, 0.0, 0), (4, 0.5, 1), (8, 0.75, 1)])
@@ -367,19 +360,13 @@ def test_too_little_memory_is_logged_before_and_kept_after(caplog):
     assert [r.getMessage() for r in caplog.records] == list(result.warnings)
 
 
-def test_keep_set_says_what_it_did():
-    train, val = da.load("iris")
-    kept = keep_set(train, val, replace(SETTINGS, command="as typed"), KeepSettings(0.25))
-    assert kept.facts["kept"] == len(kept.keep.keep) == 30
-    assert kept.facts["command"] == "as typed"
-    assert kept.facts["fraction"] == 0.25
-
-
 def test_only_the_suspects_that_go_count_as_dropped(noisy):
     """More labels are suspect than samples may go; none is held out."""
-    kept = keep_set(noisy[0], None, SETTINGS, KeepSettings(0.95, drop_suspects=True))
+    typed = replace(SETTINGS, command="as typed")
+    kept = keep_set(noisy[0], None, typed, KeepSettings(0.95, drop_suspects=True))
     assert len(kept.keep.removed) == kept.facts["suspects_dropped"] == 8
-    assert len(kept.keep.keep) == 152
+    assert kept.facts["kept"] == len(kept.keep.keep) == 152
+    assert (kept.facts["command"], kept.facts["fraction"]) == ("as typed", 0.95)
 
 
 @pytest.mark.parametrize(
