@@ -27,20 +27,15 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from itertools import count as counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from datassay.report import wording
 from datassay.report.advice import Advice
 from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Section, Table, Text
 from datassay.stats import sentence
 
-if TYPE_CHECKING:
-    import jinja2
-
-FINALIZE = "finalize"
 TEXT = Path(__file__).parent / "text"
 HEADS = ("brand", "title", "lead", "answer", "warning")
 MANY = ("answer", "warning")
@@ -90,27 +85,21 @@ def compose(
 def _rendered(
     template: str, numbers: Mapping[str, object], finalize: Callable[[object], str]
 ) -> str:
-    text = _environment(TEXT).get_template(f"{template}.md.j2")
-    return text.render(dict(numbers) | {FINALIZE: finalize})
-
-
-@cache
-def _environment(folder: Path) -> jinja2.Environment:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(TEXT),
         autoescape=False,  # a Page holds plain text; escaped where it is written
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=jinja2.pass_context(lambda context, value: context[FINALIZE](value)),
+        finalize=finalize,
     )
     functions = {name: getattr(wording, name) for name in FUNCTIONS} | {"sentence": sentence}
     own = {"log": math.log, "max": max, "min": min, "round": round}
     environment.globals |= functions | own
     environment.filters |= functions | {"line": lambda text: " ".join(text.split())}
-    return environment
+    return environment.get_template(f"{template}.md.j2").render(numbers)
 
 
 class _Values:

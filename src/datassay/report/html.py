@@ -8,17 +8,13 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from datassay.report.advice import Advice
 from datassay.report.columns import columns_section
 from datassay.report.page import Gallery, Page, Partial, Table
-
-if TYPE_CHECKING:
-    import jinja2
 
 SUSPECTS = "suspects"  # the anchor of a table of suspects, where a page has one
 TEMPLATES = Path(__file__).parent / "templates"
@@ -39,15 +35,24 @@ def render(page: Page) -> str:
     Returns:
         HTML; about 5 MB of it is plotly's JavaScript, where it has figures.
     """
+    import jinja2
     from plotly.offline import get_plotlyjs
 
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     line = "Kind, missing values and treatment of each." if page.verdict else ""
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
+    environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
     css, plotly = _own("page.css"), _lines(get_plotlyjs()) if page.figures else ""
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
     js = "".join(_own(name) for name in _scripts(page, gallery))
-    html = _environment().get_template("page.html").render(
+    html = environment.get_template("page.html").render(
         page=page,
         tags=[tag(one) for one in page.advice],
         figures={f.name: (markup(script_json(f.json)), f.text)
@@ -64,21 +69,6 @@ def render(page: Page) -> str:
         **_footer(page),
     )  # fmt: skip
     return html.lstrip()
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
-    return environment
 
 
 def policy(css: str, plotly: str, own: str) -> str:
