@@ -185,6 +185,9 @@ def test_bad_settings():
     lin = linearization(phi, targets, dual=True, labels=given)
     with pytest.raises(SettingError, match=r"noise must be one of auto, uniform, class; got 'pair"):
         label_issues(lin, noise="pairs")
+    for known in (np.ones(len(phi), bool), np.zeros(3, bool), np.zeros(len(phi))):
+        with pytest.raises(SettingError, match=r"trusted must be \[\d+\] bool with a False"):
+            label_issues(lin, trusted=known)
     of_numbers = linearization(phi, targets[:, :, :1] + 0.5, dual=True)
     with pytest.raises(SettingError, match=r"these targets are numbers, and got 'class'"):
         label_issues(of_numbers, noise="class")

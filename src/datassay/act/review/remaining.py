@@ -18,7 +18,7 @@ LEAST_CHANCE = 0.1  # of being drawn, beside the standard deviation of whether a
 WORTHWHILE = 0.05  # expected share of errors in a batch below which the order looks elsewhere
 LEVEL = 0.9  # of the interval
 # A share of wrong labels that the run thought impossible is less likely by e each so much farther.
-BEYOND = 0.03
+BEYOND = 0.06
 GRID, SMALLEST = 2000, 1e-5
 LEAST_DECISIONS = 60  # before which a review is never called finished
 
@@ -164,8 +164,9 @@ def _interval(
     mass = (np.exp(log_density - log_density.max()) * np.gradient(r)).cumsum()
     low, high = (r[np.searchsorted(mass, mass[-1] * end)] for end in ((1 - LEVEL) / 2,
                                                                       (1 + LEVEL) / 2))  # fmt: skip
-    low = low if low * n_open > 0.5 else 0.0  # fewer than half an error is none
-    return float(low * n_open), float(high * n_open)
+    if not found:  # nothing is shown to be wrong, and so few prove no more than that few are
+        low, high = 0.0, max(high, min(share[1], 1 / (seen + 2)))
+    return float(np.floor(low * n_open)), float(np.ceil(high * n_open))
 
 
 def probe(judged: Judged) -> Int[np.ndarray, " b"]:
@@ -199,7 +200,7 @@ def _sentence(
     """How many of n labels are wrong, and what going on would find."""
     if not n_open:
         return f"Every label has been looked at: {found:,} of {n:,} are wrong"
-    low, high = (found + round(end) for end in interval)
+    low, high = (found + int(end) for end in interval)
     some = f"{yielded:.0f}" if yielded >= 1 else f"{yielded:.1g}"
     return (
         f"{low:,} to {high:,} of {n:,} labels are wrong (90 %), {found:,} of them found; about "
