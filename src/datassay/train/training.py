@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+from torch.optim.adam import adam
 
 from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
 from datassay.collect.jacobian.inputs import network_inputs
@@ -207,7 +208,7 @@ def _descend(
     progress: Progress,
 ) -> dict[str, Tensor]:
     weights = {name: w.clone().requires_grad_() for name, w in start.items()}
-    optimizer = _optimizer(recipe, list(weights.values()))
+    update = _updates(recipe, list(weights.values()))
     for step, batch in enumerate(draw):
         outputs = write_gradients(weights, batch)
         if observe is not None:
@@ -215,7 +216,7 @@ def _descend(
         for name, w in weights.items() if recipe.weight_decay else ():
             assert w.grad is not None
             w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
-        optimizer.step()
+        update()
         progress("retrain networks", step + 1, recipe.steps)
     return {name: w.detach() for name, w in weights.items()}
 
@@ -281,11 +282,25 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
         )
 
 
-def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
-    # Elementwise updates: stacked networks stay independent.
-    if recipe.optimizer == "adam":
-        return torch.optim.Adam(weights, lr=recipe.lr, fused=True)
-    return torch.optim.SGD(weights, lr=recipe.lr)
+def _updates(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
+    """What updates the weights by their gradients, elementwise: networks stay independent."""
+    # The same bits as torch.optim.Adam and SGD, whose classes import a compiler, for a second.
+    first, second = ([torch.zeros_like(w) for w in weights] for _ in range(2))
+    steps = [torch.zeros((), dtype=torch.float32) for _ in weights]
+
+    @torch.no_grad()
+    def update() -> None:
+        gradients = [w.grad for w in weights if w.grad is not None]
+        if recipe.optimizer == "adam":
+            adam(
+                weights, gradients, first, second, [], steps, fused=True, amsgrad=False, beta1=0.9,
+                beta2=0.999, lr=recipe.lr, weight_decay=0.0, eps=1e-8, maximize=False,
+            )  # fmt: skip
+            return
+        for w, gradient in zip(weights, gradients, strict=True):
+            w.add_(gradient, alpha=-recipe.lr)
+
+    return update
 
 
 def _n_outputs(model: nn.Module, x: Tensor) -> int:

@@ -21,7 +21,14 @@ from datassay.act.choose.action import (
     as_it_is,
     proposals,
 )
-from datassay.act.choose.looks import Comparison, Key, looks, mean
+from datassay.act.choose.looks import (
+    Comparison,
+    Key,
+    Predictions,
+    base_predictions,
+    looks,
+    mean,
+)
 from datassay.act.choose.parts import Part
 from datassay.act.choose.screen import screen
 from datassay.errors import DataError
@@ -144,6 +151,7 @@ def compare_actions(
     *,
     budget: float,
     per_fit: float | None = None,
+    base: list[Predictions] | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> ActionTable:
@@ -156,6 +164,7 @@ def compare_actions(
             whatever it takes.
         per_fit: seconds that one model a seed is expected to take over all parts, the same on every
             machine; None: what the samples as they are took.
+        base: `base_predictions` of the parts, where they are there already; None: they are made.
         seed: of controls, blocks and random choices.
         progress: called with (step, actions done, actions in all).
 
@@ -179,9 +188,9 @@ def compare_actions(
     useless = {name for name, one in kinds.items() if one.is_searched and name not in outcome}
     proposed = [first, *(_proposed(part, seed, useless)[0] for part in parts[1:])]
     actions = {action.key: action for each in reversed(proposed) for action in each.values()}
-    comparison = Comparison(parts, proposed)
-    comparison.train_base()
-    per_fit = comparison.seconds if per_fit is None else per_fit
+    before = time.perf_counter()
+    comparison = Comparison(parts, proposed, base or base_predictions(parts))
+    per_fit = time.perf_counter() - before if per_fit is None else per_fit
     promising = {key: action for key, action in actions.items() if key not in hopeless}
     chosen = _affordable(promising, screened, budget - per_fit, per_fit)
     job = _Job(comparison, screened, kinds, comparison.right(), progress)

@@ -222,7 +222,9 @@ def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list
     own = group[:n][group[:n] >= 0]
     groups, counts = np.unique(own, return_counts=True)
     if n_more := int((counts - 1).clip(0).sum()):
-        text = f"{n_more:,} more than once, in {(counts > 1).sum():,} groups of equal inputs."
+        n_groups = int((counts > 1).sum())
+        in_groups = f"{n_groups:,} group{'s' * (n_groups > 1)}"
+        text = f"{n_more:,} more than once, in {in_groups} of equal inputs."
         if outcome.natural:
             text += (
                 " Columns hold few different values: at least half as many rows differ from "
