@@ -72,7 +72,7 @@ def gain_of_more(
     ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
     low, median, high = np.quantile(now - then, ends)
     return ActionGain(
-        kind=MORE, words="double the data", how=EXPECTED,
+        kind=MORE, words="Double the data", how=EXPECTED,
         gain=float(median), low=float(low), high=float(high), p=1.0, verdict="",
         cost=-(FACTOR - 1) * n, seconds=time.perf_counter() - started,
     )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +30,8 @@ from datassay.train.dense_training import DenseGradients, DenseStack, FunctionSp
 from datassay.train.recipe import Recipe
 
 AT_ONCE = "run for many networks at once"
+ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "fused": True}
+ADAM |= {"amsgrad": False, "maximize": False}
 
 
 @result
@@ -284,21 +287,16 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
 
 def _updates(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
     """What updates the weights by their gradients, elementwise: networks stay independent."""
-    # The same bits as torch.optim.Adam and SGD, whose classes import a compiler, for a second.
-    first, second = ([torch.zeros_like(w) for w in weights] for _ in range(2))
-    steps = [torch.zeros((), dtype=torch.float32) for _ in weights]
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(weights, lr=recipe.lr).step
+    # The bits of torch.optim.Adam, whose class imports a compiler, for a second.
+    moments = [[torch.zeros_like(w) for w in weights] for _ in range(2)]
+    steps = [torch.zeros(()) for _ in weights]
 
     @torch.no_grad()
     def update() -> None:
         gradients = [w.grad for w in weights if w.grad is not None]
-        if recipe.optimizer == "adam":
-            adam(
-                weights, gradients, first, second, [], steps, fused=True, amsgrad=False, beta1=0.9,
-                beta2=0.999, lr=recipe.lr, weight_decay=0.0, eps=1e-8, maximize=False,
-            )  # fmt: skip
-            return
-        for w, gradient in zip(weights, gradients, strict=True):
-            w.add_(gradient, alpha=-recipe.lr)
+        adam(weights, gradients, *moments, [], steps, lr=recipe.lr, **ADAM)
 
     return update
 

@@ -21,14 +21,7 @@ from datassay.act.choose.action import (
     as_it_is,
     proposals,
 )
-from datassay.act.choose.looks import (
-    Comparison,
-    Key,
-    Predictions,
-    base_predictions,
-    looks,
-    mean,
-)
+from datassay.act.choose.looks import Comparison, Key, Predictions, base_predictions, looks, mean
 from datassay.act.choose.parts import Part
 from datassay.act.choose.screen import screen
 from datassay.errors import DataError
@@ -151,7 +144,7 @@ def compare_actions(
     *,
     budget: float,
     per_fit: float | None = None,
-    base: list[Predictions] | None = None,
+    base: Sequence[Predictions] = (),
     seed: int = 0,
     progress: Progress = silent,
 ) -> ActionTable:
@@ -164,7 +157,7 @@ def compare_actions(
             whatever it takes.
         per_fit: seconds that one model a seed is expected to take over all parts, the same on every
             machine; None: what the samples as they are took.
-        base: `base_predictions` of the parts, where they are there already; None: they are made.
+        base: `base_predictions` of the parts, where they are there already; none: they are made.
         seed: of controls, blocks and random choices.
         progress: called with (step, actions done, actions in all).
 
@@ -189,7 +182,7 @@ def compare_actions(
     proposed = [first, *(_proposed(part, seed, useless)[0] for part in parts[1:])]
     actions = {action.key: action for each in reversed(proposed) for action in each.values()}
     before = time.perf_counter()
-    comparison = Comparison(parts, proposed, base or base_predictions(parts))
+    comparison = Comparison(parts, proposed, list(base) or base_predictions(parts))
     per_fit = time.perf_counter() - before if per_fit is None else per_fit
     promising = {key: action for key, action in actions.items() if key not in hopeless}
     chosen = _affordable(promising, screened, budget - per_fit, per_fit)
@@ -270,7 +263,8 @@ class _Job:
         """What is known of an action before it is retrained."""
         outcome, note = self.screened.get(action.key), ""
         if outcome is not None and is_hopeless:
-            gain, low, high = (f"{100 * x:+.1f}" for x in (outcome.gain, outcome.low, outcome.high))
+            ends = (outcome.gain, outcome.low, outcome.high)
+            gain, low, high = (f"{100 * x:+.1f}".replace("-", "−") for x in ends)
             note = f"not retrained: in closed form it gains {gain} points ({low} to {high})"
         gain = np.nan if outcome is None else outcome.gain
         return ActionGain(

@@ -66,13 +66,12 @@ class RemovalCurve(Tabular):
 
     def to_table(self) -> pa.Table:
         """One row per ranking, fraction and seed: ranking, fraction_removed, seed, score."""
-        tried = np.isfinite(self.score)
-        ranking, fraction, seed = np.nonzero(tried)
+        ranking, fraction, seed = np.nonzero(np.isfinite(self.score))
         return pa.table({
             "ranking": np.array(self.rankings)[ranking],
             "fraction_removed": self.fractions[fraction],
             "seed": seed,
-            "score": self.score[tried],
+            "score": self.score[ranking, fraction, seed],
         })
 
 
@@ -134,11 +133,8 @@ def removal_curve(
     orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
     orders |= {RANDOM: [parts.order(shuffled.permutation(len(train)), s) for s in networks]}
     # Nothing is removed yet at 0: the fits are those of all rankings.
-    tried = [
-        [r for r, name in enumerate(orders) if not f or (only or {}).get(name, f) == f]
-        for f in fractions
-    ]
-    each = list(orders.values())
+    each, at = list(orders.values()), [(only or {}).get(name) for name in orders]
+    tried = [[r for r, one in enumerate(at) if one in {None, f} or not f] for f in fractions]
     kept = [parts.rest[None]] + [
         np.array([[np.sort(order[round(f * n) :]) for order in each[r]] for r in some])
         for f, some in zip(fractions[1:], tried[1:], strict=True)

@@ -26,7 +26,7 @@ from datassay.commands.run.settings import (
     TrainingSettings,
 )
 from datassay.commands.shell import err_console
-from datassay.errors import DatassayError, SettingError
+from datassay.errors import SettingError
 
 if TYPE_CHECKING:
     from datassay.commands.run.findings import Findings
@@ -82,9 +82,10 @@ class _Run(Command):
 
     def further_arguments(self, here: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
         """What writes the scores' page before anything is retrained, and says where it is."""
+        from datassay.store.folders import written
 
         def first(findings: Findings) -> None:
-            if is_complete(here / out):  # a reader keeps it, and it stays if this run is stopped
+            if PAGE in written(here / out):  # a reader keeps it, also where this run is stopped
                 told = f"{out / PAGE} shows the run before until this one ends"
                 return err_console.print(f"{told}; comparing actions …", soft_wrap=True)
             self.write(findings, here / out, overwrite=overwrite)
@@ -110,19 +111,6 @@ class _Run(Command):
             inputs = inputs_like(earlier, wanted)
             train, val = load_sets(inputs, encode, given.get("queries"))
         return {"train": train, "val": val, "earlier": earlier}, inputs
-
-
-def is_complete(folder: Path) -> bool:
-    """Whether a run wrote its page here, actions and all."""
-    from datassay.commands.finished import SUMMARY, read_summary
-    from datassay.store.folders import written
-
-    if not {PAGE, SUMMARY} <= set(written(folder)):
-        return False
-    try:
-        return read_summary(folder)["pending"] == ""
-    except (DatassayError, ValueError, LookupError, TypeError):
-        return False
 
 
 class _Summarize(Command):

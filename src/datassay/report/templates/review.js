@@ -103,10 +103,8 @@
   }
 
   // ---- what is shown
-  const title = () => {
-    const what = list.suspect[row()] ? "Suspect" : "Sample";
-    return `${what} ${(at + 1).toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
-  };
+  const title = () =>
+    `Sample ${(at + 1).toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
 
   const claim = () => {
     const proposed = list.suggested[row()] !== list.given[row()];
@@ -176,7 +174,7 @@
     const bar = root.querySelector("progress");
     [bar.max, bar.value] = [Math.max(1, among.length), reviewed];
     part("count").textContent = `${reviewed.toLocaleString("en")} of ` +
-      `${counted(among.length, suspects.length ? "suspect" : "sample")} reviewed` +
+      `${counted(among.length, "sample")} reviewed` +
       (beyond ? `, and ${counted(beyond, "other")}` : "");
   }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from math import isnan
 
@@ -16,12 +15,7 @@ from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
-from datassay.commands.run.steps.budget import (
-    ActPlan,
-    act_models,
-    act_plan,
-    forward_work,
-)
+from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work
 from datassay.commands.run.steps.scores import issues_of
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
@@ -47,17 +41,15 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     parts = _parts(context, settings, plan)
     if not all(_is_judged(part) for part in parts):
         return None
-    started = time.perf_counter()
-    base = base_predictions(parts)
-    took = time.perf_counter() - started
+    # Whose time is known beforehand; else comparing begins by measuring it.
+    base = [] if plan.per_fit is None else base_predictions(parts)
     table = compare_actions(
-        parts, budget=settings.budget, per_fit=took if plan.per_fit is None else plan.per_fit,
-        base=base, seed=settings.seed, progress=context.progress,
+        parts, budget=settings.budget, per_fit=plan.per_fit, base=base, seed=settings.seed,
+        progress=context.progress,
     )  # fmt: skip
-    learner = learner_of(parts[0].train, settings, CURVE_MODELS, 0)
-    more = gain_of_more(
-        learner, parts[0].train, parts[0].yardstick, whole=base[0], seed=settings.seed
-    )
+    learner, first = learner_of(parts[0].train, settings, CURVE_MODELS, 0), parts[0]
+    whole = base[0] if base else None
+    more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
@@ -118,7 +110,7 @@ def _penalty(lin: Linearization, issues: LabelIssues) -> float:
 
 def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
     """What is trained anew: the user's model, or networks of the run's kind, seeds of each part."""
-    seed = settings.seed + act_models(settings) * part
+    seed = settings.seed + seeds * part
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)
     models: list[nn.Module] = [

@@ -6,14 +6,11 @@ on every machine, idle or busy; what `--plan` shows is measured here and decides
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from math import ceil
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from datassay.act.choose.action import most_fits
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
@@ -22,6 +19,7 @@ from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
+from datassay.models.operations import OperationCounter
 from datassay.train.folds import judging
 from datassay.train.recipe import BATCH, network_updates
 
@@ -36,9 +34,7 @@ RANKINGS, BASELINES = 4, 2  # the latter at one fraction alone
 # to five fifths of the training samples. Of fewer than FEWEST samples intervals are ten points
 # wide.
 WANTED, FIFTHS, FEWEST = 1500, 5, 100
-# Models of an action for each network a point of the curve: what is acted on is measured better
-# than what is only shown.
-MODELS = 5 / 3
+MODELS = 5 / 3  # of an action, for each network a point of the curve: they decide, it only shows
 BUDGET = "Retraining budget"
 
 
@@ -63,29 +59,10 @@ def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
     """Count the first sample's way through the network, which is left untouched."""
     frozen = frozen_copy(model, torch.float32)
     x = network_inputs(samples.x[:1], frozen, torch.float32)
-    with _Counter() as counter, torch.no_grad():
+    with OperationCounter() as counter, torch.no_grad():
         frozen(x.clone())
-    counts = counter.counts
-    convolutions = sum(n for op, n in counts.items() if "convolution" in op)
-    return ForwardWork(convolutions, sum(counts.values()) - convolutions)
-
-
-class _Counter(TorchDispatchMode):
-    """Operations by torch's own rules; its `FlopCounterMode` imports a compiler, for a second."""
-
-    def __init__(self):
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # skipping it imports it
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        if (rule := flop_registry.get(func._overloadpacket)) is not None:
-            self.counts[str(func)] += int(rule(*args, **(kwargs or {}), out_val=out))
-        return out
+    convolutions = sum(n for op, n in counter.counts.items() if "convolution" in op)
+    return ForwardWork(convolutions, counter.counts.total() - convolutions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +108,6 @@ class ActPlan:
         return self.seeds * self.parts
 
 
-def act_models(settings: RunSettings) -> int:
-    """The most models of an action in one part."""
-    return ceil(MODELS * settings.curve_seeds)
-
-
 def act_plan(
     work: ForwardWork,
     train: SampleSet,
@@ -156,7 +128,7 @@ def act_plan(
         The most parts and seeds with which all actions are likely to be retrained; else one part
         and two seeds, and actions are left out.
     """
-    most = act_models(settings)
+    most = ceil(MODELS * settings.curve_seeds)
     if settings.curve_seeds < 2 or len(train) < fewest or not settings.budget > 0:
         return None
     own_part = val is not None and not val.split_off

@@ -147,12 +147,11 @@ def group_totals(context: Context) -> dict[str, Aggregate]:
 
 
 def jointly(context: Context) -> dict[str, Any]:
-    """What samples inform together, which takes longer than what each does.
+    """What samples inform together: the findings' `whole_groups` and `pairs`.
 
     Returns:
-        The findings' `whole_groups`, what is lost when all of a class or source is left out, and
-        `pairs`, each sample with the one most like it; without what would take minutes, and empty
-        for smoothings that have neither.
+        What is lost when all of a class or source is left out, and each sample with the one most
+        like it; without what would take minutes, and of smoothings that have them.
     """
     lin, labels = context.lin, _group_labels(context.train)
     information, n = context.results["information"].information, len(lin)
