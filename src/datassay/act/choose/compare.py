@@ -22,7 +22,7 @@ from datassay.act.choose.action import (
     proposals,
 )
 from datassay.act.choose.looks import Comparison, Key, Predictions, base_predictions, looks, mean
-from datassay.act.choose.parts import Part
+from datassay.act.choose.parts import R2, Part
 from datassay.act.choose.screen import screen
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
@@ -259,13 +259,18 @@ class _Job:
         """As far as it was retrained."""
         return self.comparison.gain(action.key, is_searched=self.kinds[action.kind].is_searched)
 
+    def amount(self, gain: float) -> str:
+        """A gain in words: of R², or in points."""
+        is_r2 = self.comparison.parts[0].yardstick.metric == R2
+        return (f"{gain:.3f} of R²" if is_r2 else f"{100 * gain:.1f} points").replace("-", "−")
+
     def blank(self, action: Action, is_hopeless: bool = False) -> ActionGain:
         """What is known of an action before it is retrained."""
         outcome, note = self.screened.get(action.key), ""
         if outcome is not None and is_hopeless:
             ends = (outcome.gain, outcome.low, outcome.high)
-            gain, low, high = (f"{100 * x:+.1f}".replace("-", "−") for x in ends)
-            note = f"not retrained: in closed form it gains {gain} points ({low} to {high})"
+            gain, low, high = (self.amount(x) for x in ends)
+            note = f"not retrained: in closed form it gains {gain} ({low} to {high})"
         gain = np.nan if outcome is None else outcome.gain
         return ActionGain(
             kind=action.kind, words=action.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
@@ -323,7 +328,7 @@ class _Job:
             i += 1
         if i + 1 == len(drops):
             return [rows[i]]
-        note = f"{100 * drops[i + 1].fraction:.0f} % costs {-100 * rows[i + 1].gain:.1f} points"
+        note = f"{100 * drops[i + 1].fraction:.0f} % costs {self.amount(-rows[i + 1].gain)}"
         return [replace(rows[i], note=note)]
 
 

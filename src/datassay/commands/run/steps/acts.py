@@ -62,6 +62,7 @@ def _of_whole(row: ActionGain, of_all: float, suspects: int) -> ActionGain:
     changed, cost = round(row.changed * of_all), round(row.cost * of_all)
     if row.kind in {RELABEL, REMOVE}:
         changed, cost = suspects, suspects if row.cost else 0
+        row = row if suspects else replace(row, note="only parts of the samples have suspects")
     return replace(row, changed=changed, cost=cost)
 
 
