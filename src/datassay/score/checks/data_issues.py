@@ -217,8 +217,7 @@ def _repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
 
 def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
     """Equal rows; of these those across the split, and those of different labels."""
-    group, n = outcome.group, len(train)
-    issues = []
+    group, n, issues = outcome.group, len(train), []
     own = group[:n][group[:n] >= 0]
     groups, counts = np.unique(own, return_counts=True)
     n_more, n_in = int((counts - 1).clip(0).sum()), int((counts > 1).sum())
