@@ -291,13 +291,13 @@ def _updates(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
     if recipe.optimizer == "sgd":
         return torch.optim.SGD(weights, lr=recipe.lr).step
     # The bits of torch.optim.Adam, whose class imports a compiler, for a second.
-    moments = [[torch.zeros_like(w) for w in weights] for _ in range(2)]
+    first, second = ([torch.zeros_like(w) for w in weights] for _ in range(2))
     steps = [torch.zeros(()) for _ in weights]
 
     @torch.no_grad()
     def update() -> None:
         gradients = [w.grad for w in weights if w.grad is not None]
-        adam(weights, gradients, *moments, [], steps, lr=recipe.lr, **ADAM)
+        adam(weights, gradients, first, second, [], steps, lr=recipe.lr, **ADAM)
 
     return update
 
