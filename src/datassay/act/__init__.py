@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from datassay.act.review.judged import judged as judged
     from datassay.act.review.judged import read_judged as read_judged
     from datassay.act.review.remaining import Remaining as Remaining
+    from datassay.act.review.remaining import probe as probe
     from datassay.act.review.remaining import remaining as remaining
     from datassay.act.sample.comparison import SamplingComparison as SamplingComparison
     from datassay.act.sample.comparison import compare_designs as compare_designs

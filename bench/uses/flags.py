@@ -1,0 +1,90 @@
+"""How many labels are wrong, and which: the two lists, the bounds, and what 24 reviews tell.
+
+Sets and kinds of noise of `noise.py`, at most N samples each. Settings of ours were chosen on sets
+of `CHOSEN`; the two cases are these, which no figure may be quoted from, and the others. The rival
+is confident learning on five-fold logistic regression and on boosted trees, the better of both.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from bench import data, detectors, noise
+from bench.baselines import cleanlab
+from bench.frame import Case, Options, Row, Task
+
+from datassay.act import judged, probe, remaining
+
+N, LEAST = 1500, 10  # samples of a set; flags of which a precision is judged
+CHOSEN = ("digits", "mnist", "churn", "census", "breast_cancer", "sst2", "cifar10n worst")
+LEFT_OUT = ("60000", "minilm", "balanced", "as shipped")  # and what --set without= names
+NEAR = 0.07
+
+
+def f1(wrong: np.ndarray, flagged: np.ndarray) -> float:
+    return float(2 * (wrong & flagged).sum() / max(1, wrong.sum() + flagged.sum()))
+
+
+def one(case: str, seed: int) -> dict[str, float]:
+    """Figures of one set and noise; NaN where there is none."""
+    whole = data.some(noise.CASES[case](seed), N, seed)
+    assert whole.true_y is not None
+    samples, wrong, n = replace(whole, true_y=None), whole.y != whole.true_y, len(whole)
+    lin, issues = detectors.as_run_asks(samples, seed)
+    share, flagged, half = float(wrong.mean()), issues.is_issue, 0.5 / n
+    low, high = issues.share_wrong
+    known = judged(lin, issues)
+    told = remaining(known, {int(i): int(whole.true_y[i]) for i in probe(known)}).share_wrong
+    models = (detectors.logistic, detectors.trees)
+    rival = max(f1(wrong, cleanlab.flagged(samples.y, of(samples, seed))) for of in models)
+    is_judged, is_clean = flagged.sum() >= LEAST, not wrong.any()
+    off = issues.expected_precision() - wrong[flagged].mean() if is_judged else np.nan
+    return {
+        "f1": np.nan if is_clean else f1(wrong, issues.worth_a_look),
+        "rival_f1": np.nan if is_clean else rival,
+        "precision_near": float(abs(off) <= NEAR) if is_judged and not is_clean else np.nan,
+        "clean_flagged": float(flagged.mean()) if is_clean else np.nan,
+        "held": float(low - half <= share <= high + half), "width": high - low,
+        "held_after_24": float(told[0] - half <= share <= told[1] + half),
+        "width_after_24": told[1] - told[0],
+    }  # fmt: skip
+
+
+def measured(is_chosen: bool, options: Options) -> dict[str, float]:
+    left_out = {*LEFT_OUT, *options.value("without", (" as shipped",))}
+    cases = [c for c in noise.CASES if c.startswith(CHOSEN) == is_chosen
+             and not any(word in c for word in left_out)]  # fmt: skip
+    seeds = range(options.seed, options.seed + (options.repeats or 1))
+    figures = []
+    for case in cases:
+        for seed in seeds:
+            figures.append(one(case, seed))
+            print(case, seed, {k: round(v, 3) for k, v in figures[-1].items()}, flush=True)
+    means = {k: float(np.nanmean([f[k] for f in figures])) for k in figures[0]}
+    ahead = [f["f1"] >= f["rival_f1"] for f in figures if f["f1"] == f["f1"]]
+    return {"cells": len(figures), "f1_ahead": float(np.mean(ahead)), **means}
+
+
+def rows(lines: dict[str, dict]) -> list[Row]:
+    if not (x := lines.get("flags/reported")):
+        return []
+    return [Row(
+        f"Labels worth a look, {x['cells']} sets with noise: mean F1 (confident learning's), "
+        "share of them where it is not behind",
+        "{f1:.2f} ({rival_f1:.2f}), {f1_ahead:.0%}".format(**x),
+    ), Row(
+        "Bounds of the share of wrong labels, and those after 24 reviews: how often they hold "
+        "it, mean width",
+        "{held:.0%}, {width:.2f}; {held_after_24:.0%}, {width_after_24:.2f}".format(**x),
+    )]  # fmt: skip
+
+
+TASK = Task(
+    measure="labels flagged, and how many are said to be wrong",
+    cases={
+        "chosen": Case(partial(measured, True)),
+        "reported": Case(partial(measured, False)),
+    },
+    lines="flags/",
+    rows=rows,
+)
