@@ -387,7 +387,11 @@
       form.elements.show.querySelector("[value=suspects]").remove();
       form.elements.show.value = "all";
     }
-    if (list.probe?.length) form.elements.show.value = "probe";
+    if (list.probe?.some((k) => !decisions.has(k))) {
+      form.elements.show.value = "probe";
+      part("learned").textContent = `These ${list.probe.length} tell how many labels are wrong; some look right.`;
+      part("learned").hidden = false;
+    }
     endProbe();
     for (const name of ["take", "other"]) root.querySelector(`[data-act=${name}]`).hidden = !list.relabels;
     root.querySelector("[data-act=accept]").hidden = list.relabels !== "class";
