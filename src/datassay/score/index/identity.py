@@ -27,7 +27,7 @@ from datassay.store.manifest import CODE, FEW, differences, digest
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2  # 1: one temperature of effects and of self-influence
+FORMAT = 3  # 1: one temperature of effects and of self-influence; 2: no list of its parts
 LOSS, OWN_TEMPERATURE = "loss", "temperature of self-influence"
 FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")
 PLAIN = Objective("custom")
