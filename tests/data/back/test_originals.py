@@ -28,6 +28,7 @@ def given_back(data, out, *, relabel=(), remove=(), chosen=Choices(), link=True)
     of = original(data, chosen, link=link)
     keep, y = np.ones(len(of.ids), dtype=bool), of.y.copy()
     keep[list(remove)] = False
+    y = y.astype(float) if any(isinstance(label, float) for label in dict(relabel).values()) else y
     for position, label in dict(relabel).items():
         y[position] = of.class_names.index(label) if of.class_names else label
     out.mkdir(exist_ok=True)
