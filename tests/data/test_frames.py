@@ -54,6 +54,7 @@ def strings(frame):
         lambda f: strings(f).sample(frac=0.5, random_state=1),
         lambda f: f.set_axis(f.index * 2 - 7, axis=0).rename_axis("key"),
         lambda f: f.rename_axis("mark"),
+        lambda f: f.set_axis(f.index.to_numpy().astype("u8") + 2**63, axis=0),
         lambda f: f.set_axis(f.index.astype("int8") * 2, axis=0).convert_dtypes(),
     ],
 )

@@ -252,6 +252,9 @@ def test_class_names_and_ids_of_an_archive(tmp_path):
     )  # fmt: skip
     after = np.load(file)
     assert after["y"].tolist() == [2, 0, 0]
+    np.savez(tmp_path / "b.npz", x=np.eye(4), y=np.array([*"abab"], "U10"))
+    file, _ = given_back(tmp_path / "b.npz", tmp_path / "out", relabel={0: "b"})
+    assert np.load(file)["y"].dtype == "U10"  # as wide as it was
     assert after["ids"].tolist() == ids == ["p", "q", "s"]
 
 

@@ -211,7 +211,7 @@ def _decision(
     seen = None if seen != seen else seen  # pandas has NaN for none
     if kind not in KINDS or not isinstance(label, str) or (kind == RELABEL) != bool(label):
         raise DataError(
-            f"{path} must decide {', '.join(KINDS)}, with a label in words where it is {RELABEL}; "
+            f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; "
             f"for id {name} it has {kind!r} and {label!r}. Correct that row."
         )
     is_id = type(name) in (str, int) and isinstance(when, datetime)  # not True
