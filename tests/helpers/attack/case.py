@@ -6,6 +6,7 @@ import pickle
 import random
 import shutil
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +25,23 @@ class Case:
     work: Callable[[], object]  # in a child, in the case's folder
     # what is wrong with its results, or None; asked where how it ended is in order
     judge: Callable[[Attempt], str | None] = lambda ended: None
+    refused: bool | None = None  # whether it must be; None: either is right
     expected: frozenset[int] = frozenset()  # statuses that are right beside the usual ones
     before: Callable[[], object] = lambda: None  # in the child, before the work
     during: Callable[[int], object] = lambda pid: None  # in the parent, of the child's process id
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:
-    """Run a case; how it ended, and what is wrong with that."""
+    """Run a case; how it ended, and what is wrong with that. A judge that crashes fails it alone."""
     ended = attempt(case.work, folder, before=case.before, during=case.during, limit=limit)
-    return ended, verdict(ended, case.expected) or case.judge(ended)
+    try:
+        wrong = verdict(ended, case.expected) or case.judge(ended)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        wrong = f"judge: {type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+    if case.refused is not None and not wrong and case.refused != (ended.status == 2):
+        wrong = "taken: it should be refused" if case.refused else "refused: it should be taken"
+    return ended, wrong
 
 
 def empty(folder: Path) -> Path:
@@ -119,6 +128,7 @@ def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
                 "x": s.x,
                 "y": s.y,
                 "ids": s.ids,
+                "classes": s.class_names,
                 "names": s.feature_names,
                 "read": {c.name: (c.read_as, c.missing) for c in s.columns},
             }
