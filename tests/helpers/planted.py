@@ -66,7 +66,7 @@ BUGS = [
     ("true is an id", "act/review/decisions.py", "type(name) in (str, int)",
      "isinstance(name, str | int)", "act/review/test_decisions.py another_kind"),
     ("a part of an index that is gone", "score/index/opening.py", "if number < len(noted or ()):",
-     "if False:", "indices: 0-30"),
+     "if False:", "score/index/test_index.py gone and rows-2"),
     ("an index of other weights", "score/index/opening.py", "        check_model(kept, model, place)",
      "        pass", "indices: 0-30"),
     ("a loss is ignored", "score/index/identity.py", 'if not manifest["function"] and name not in',
@@ -74,13 +74,14 @@ BUGS = [
     ("classes in the estimator's order", "models/estimators.py",
      "placed[:, classes.astype(np.int64)] = values", "placed[:, : len(classes)] = values",
      "own_code: 0-30"),
-    ("negative probabilities", "rules.py", "(values >= 0).all(1) & ", "", "own_code: 0-30"),
+    ("negative probabilities", "rules.py", "(values >= 0).all(1) & ", "",
+     "test_rules.py refuses"),
     ("zero is positive", "rules.py", "require(number > 0 and not (finite",
      "require(number >= 0 and not (finite", "test_rules.py refuses"),
     ("half the interval", "stats.py", "stdtrit(freedom, (1 + level) / 2)",
      "stdtrit(freedom, (1 + level) / 4 + 0.25)", "test_stats.py students"),
     ("effects the other way round", "score/leave_one_out.py", "outputs - torch.cat(self._own)",
-     "outputs + torch.cat(self._own)", "score/test_leave_one_out.py training_inputs_serve"),
+     "outputs + torch.cat(self._own)", "score/test_leave_one_out.py definition"),
 ]  # fmt: skip
 
 

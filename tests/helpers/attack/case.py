@@ -25,10 +25,10 @@ class Case:
     work: Callable[[], object]  # in a child, in the case's folder
     # what is wrong with its results, or None; asked where how it ended is in order
     judge: Callable[[Attempt], str | None] = lambda ended: None
-    refused: bool | None = None  # whether it must be; None: either is right
     expected: frozenset[int] = frozenset()  # statuses that are right beside the usual ones
     before: Callable[[], object] = lambda: None  # in the child, before the work
     during: Callable[[int], object] = lambda pid: None  # in the parent, of the child's process id
+    refused: bool | None = None  # whether it must be; None: either is right
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:

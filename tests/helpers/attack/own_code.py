@@ -57,7 +57,7 @@ class Liar(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, x: Any) -> np.ndarray:
         p = self.inner_.predict_proba(x)
-        lies = {"reversed": p[:, ::-1], "negative": 1.5 * p - 0.25, "nan": p * np.nan,
+        lies = {"reversed": p[:, ::-1], "negative": 1.5 * p - 0.5 / p.shape[1], "nan": p * np.nan,
                 "half": p / 2, "short": p[:-1], "logarithms": np.log(p)}  # fmt: skip
         return lies.get(self.lie, p)
 

@@ -101,7 +101,6 @@ def _missed(folder: Path) -> str | None:
     if len(session(folder)) != len(there):
         return "lost: a review goes on with others"
     killed = len(list(folder.glob("accepted.*"))) == 1
-    last = next(reversed(accepted), None)
     wrong = [row for row, decision in accepted.items() if there.get(row) != decision]
     # What was being saved when it was killed may be there or not.
-    return f"lost: {wrong}" if [row for row in wrong if not killed or row == last] else None
+    return f"lost: {wrong}" if len(wrong) > killed or {*wrong} - {*there} else None

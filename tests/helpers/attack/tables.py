@@ -90,7 +90,11 @@ def _judged(
     for row, value in zip(rows, y.tolist(), strict=True):
         label = sets[0]["classes"][value] if sets[0]["classes"] else value
         number = _number(row[of])
-        same = label == row[of].strip() if number is None else _number(str(label)) == number
+        same = (
+            str(label).strip() == row[of].strip()
+            if number is None
+            else _number(str(label)) == number
+        )
         plain = number is not None or sets[0]["classes"]  # "1,5" and "12 kg" have tests
         if plain and not same:
             return f"silent: the label {row[of]!r} loaded as {label!r}"
@@ -100,7 +104,9 @@ def _judged(
         numeric = sum(v is not None and np.isfinite(v) for v in values)
         if name in names:
             # Words with digits, such as "5 €", may count as numbers: tests of their own say which.
-            words = [v is None and any(map(str.isdigit, row[index])) for v, row in zip(values, rows)]
+            words = [
+                v is None and any(map(str.isdigit, row[index])) for v, row in zip(values, rows)
+            ]
             without = sum(v is None or np.isnan(v) for v in values)
             if not without - sum(words) <= missing <= without:
                 return f"silent: column {name!r} has other missing values"
@@ -112,6 +118,8 @@ def _judged(
             # What float32 may change is documented: a hundredth of a standard deviation.
             if not np.allclose(x, wanted, 1e-6, 0.01 * float(np.std(wanted))):
                 return f"silent: column {name!r} holds other numbers"
+        elif any(row[index][:1] == "0" and row[index][1:2].isdigit() for row in rows):
+            continue  # codes, such as 007, are words
         elif 0.9 * len(rows) <= numeric < len(rows) and kind in {"category", "text"}:
             return f"silent: column {name!r} of numbers was read as words"
     return None
