@@ -16,6 +16,9 @@ TEST := -m pytest -n 2 --dist loadfile
 OLDEST_TESTS := not slow and not typed and not browser and not real_data
 OLDEST := $(addprefix tests/,act collect complexity data estimators lm models polynomial score store train)
 
+# Else each of the tests' processes compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo check lint types docs tests slow typed bench oldest clean
 .DEFAULT_GOAL := check
 

@@ -3,14 +3,15 @@
 import os
 
 import pytest
-from jaxtyping import install_import_hook
+
+import typecheck
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
 if "PYTEST_XDIST_WORKER" in os.environ:  # files run side by side: one thread each
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 pytest.register_assert_rewrite("helpers")
 CORE = ("data", "collect", "train", "score", "act", "polynomial")
-install_import_hook([f"datassay.{package}" for package in CORE], "typecheck.checked")
+typecheck.install([f"datassay.{package}" for package in CORE])
 from helpers import perturbation  # noqa: E402  (imports torch, which reads the variables above)
 from helpers.browser import started  # noqa: E402
 

@@ -27,8 +27,7 @@ print(time.perf_counter() - start, *sys.modules)
 
 
 @pytest.mark.parametrize(
-    ("module", "light"),
-    [("datassay", HEAVY), ("datassay.commands", HEAVY - {"rich"}), *SETTINGS],
+    ("module", "light"), [("datassay", HEAVY), ("datassay.commands", HEAVY - {"rich"}), *SETTINGS]
 )
 def test_importing_loads_nothing_heavy(module, light):
     command = [sys.executable, "-c", SCRIPT.format(module=module)]

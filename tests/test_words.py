@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from datassay.commands import app
 
 REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src/datassay"
-TREES = {str(f.relative_to(ROOT)): ast.parse(f.read_text("utf-8")) for f in ROOT.rglob("*.py")}
 
 OLD = re.compile(
     r"(?<![\w./\"`-])(acts?|mend(s|ed|ing)?|rivals?|spoil(s|ed|t)?|twins?|beside|gone|told|house|"
@@ -39,6 +39,11 @@ def old(text):
     return [m[0] for m in OLD.finditer(re.sub("|".join(ALLOWED), "", text))]
 
 
+@cache
+def trees():
+    return {str(f.relative_to(ROOT)): ast.parse(f.read_text("utf-8")) for f in ROOT.rglob("*.py")}
+
+
 def pages():
     for kind in ("src/**/*.j2", "src/**/*.html", "docs/**/*.md", "README.md"):
         for path in REPOSITORY.glob(kind):
@@ -46,7 +51,7 @@ def pages():
 
 
 def errors():
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         nodes = [n for e in ast.walk(tree) if isinstance(e, ast.Raise) for n in ast.walk(e)]
         yield file, "\n".join(str(n.value) for n in nodes if isinstance(n, ast.Constant))
 
@@ -80,7 +85,7 @@ def test_public_names_and_keys_of_summaries_have_no_old_word():
         own += vars(thing) if inspect.isclass(thing) else []
         own += inspect.signature(thing).parameters if inspect.isfunction(thing) else []
         names |= {(step, name), *((name, one) for one in own if not one.startswith("_"))}
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
         written = [f for f in functions if f.name.endswith(("summary", "files", "to_table"))]
         texts = (getattr(n, "value", None) for f in written for n in ast.walk(f))

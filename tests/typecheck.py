@@ -1,5 +1,74 @@
-"""beartype as the tests use it: an integer is a float, as PEP 484 says and users expect."""
+"""The core's types and shapes, checked as the tests run: beartype, with jaxtyping for shapes."""
 
+import contextlib
+import functools
+import inspect
+import re
+import typing
+
+import jaxtyping
 from beartype import BeartypeConf, beartype
 
+# An integer is a float, as PEP 484 says and users expect.
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
+_of_jaxtyping = jaxtyping.jaxtyped
+_seen: set[object] = set()
+
+
+def install(packages):
+    """Check all functions and classes of these packages.
+
+    jaxtyping's own decorator makes two functions of each that it decorates, and binds and checks
+    the arguments of each call twice. Here beartype checks once, in a context of jaxtyping where an
+    annotation has a shape; a generator, whose body runs in another context, stays with jaxtyping.
+    A function within a function is checked as it is first made.
+    """
+    jaxtyping.jaxtyped = _jaxtyped  # which the hook looks up in each module
+    jaxtyping.install_import_hook(packages, "typecheck.checked")
+
+
+def _jaxtyped(*, typechecker):
+    def decorate(made):
+        if not inspect.isfunction(made) or inspect.isgeneratorfunction(made):
+            return _of_jaxtyping(typechecker=typechecker)(made)
+        if "<locals>" in made.__qualname__:
+            if made.__code__ in _seen:
+                return made
+            _seen.add(made.__code__)
+        if any(_has_shape(hint, made.__globals__) for hint in made.__annotations__.values()):
+            return _with_shapes(_checked(made))
+        return _checked(made)
+
+    return decorate
+
+
+def _has_shape(hint, names):
+    """Whether a word of an annotation is a type of jaxtyping or stands for one."""
+    words = re.findall(r"[A-Za-z_]\w*", str(hint))
+    return any("jaxtyping" in str(names.get(word)) for word in words)
+
+
+def _with_shapes(made):
+    """One letter is one size in all arguments and the result."""
+
+    @functools.wraps(made)
+    def in_context(*args, **given):
+        with _of_jaxtyping("context"):
+            return made(*args, **given)
+
+    return in_context
+
+
+def _checked(made):
+    """By what each annotation says; as by jaxtyping, one that has no meaning here is skipped."""
+    given, hints = made.__annotations__, {}
+    for name, hint in given.items():
+        with contextlib.suppress(Exception):
+            one = type("one", (), {"__annotations__": {name: hint}})
+            hints |= typing.get_type_hints(one, made.__globals__, include_extras=True)
+    if not hints:
+        return made
+    made.__annotations__ = hints
+    result = checked(made)
+    made.__annotations__ = result.__annotations__ = given
+    return result

@@ -9,11 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 import datassay as da
-from datassay.act.partition.block_count import (
-    held_out_joint,
-    influence_blocks,
-    reassigned,
-)
+from datassay.act.partition.block_count import held_out_joint, influence_blocks, reassigned
 from datassay.act.partition.blocks import agreement, oracle_agreement
 from datassay.act.partition.mixture import (
     MAX_ITERATIONS,

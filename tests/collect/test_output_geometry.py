@@ -72,8 +72,7 @@ def test_any_network_has_its_jacobians():
     assert rows.shape == expected.shape
     # The order of the parameters is the projection's: inner products know nothing of it.
     torch.testing.assert_close(
-        rows.flatten(0, 1) @ rows.flatten(0, 1).T,
-        expected.flatten(0, 1) @ expected.flatten(0, 1).T,
+        rows.flatten(0, 1) @ rows.flatten(0, 1).T, expected.flatten(0, 1) @ expected.flatten(0, 1).T
     )
 
 

@@ -1,9 +1,29 @@
-"""What tests of commands share: a current folder of their own."""
+"""What tests of commands share: short trainings, and a current folder of their own."""
 
 import shutil
 import sys
 
 import pytest
+
+from datassay.train.recipe import Recipe
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short():
+    """A fifth of the updates, each five times as long, where a command says no number of its own.
+
+    What is tested here is what a command does with networks, not how well they learn.
+    """
+    made = Recipe.__init__
+
+    def shorter(self, *args, **given):
+        ours = {"lr": 5e-3} if len(args) < 2 else {}
+        made(self, *args, **ours | ({"steps": 60} if len(args) < 3 else {}) | given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recipe, "__init__", shorter)
+        patch.setattr("datassay.train.recipe.FEWEST_UPDATES", 100)
+        yield
 
 
 @pytest.fixture

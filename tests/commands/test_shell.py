@@ -108,13 +108,7 @@ def test_a_standard_output_that_a_model_closed_loses_no_result(here):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirected", "status"),
-    [
-        (">/dev/full", 1),
-        ("2>/dev/full", 0),
-        (">&-", 1),
-        ("2>&-", 0),
-        ("| head -1", 0),
-    ],
+    [(">/dev/full", 1), ("2>/dev/full", 0), (">&-", 1), ("2>&-", 0), ("| head -1", 0)],
 )
 def test_streams_that_take_nothing_lose_no_result(here, redirected, status):
     line = f"{sys.executable} -m datassay {' '.join(SCORE)} --model logistic {redirected}"

@@ -15,15 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import datassay as da
 from datassay.errors import DatassayError
 from kinds import given, truth
-from kinds.rules import (
-    IGNORED,
-    LABELS,
-    OTHER_TARGETS,
-    Cell,
-    Expected,
-    K,
-    expected,
-)
+from kinds.rules import IGNORED, LABELS, OTHER_TARGETS, Cell, Expected, K, expected
 
 N, M = 14, 7
 INTEGERS = (np.int64, np.int32, np.uint8)

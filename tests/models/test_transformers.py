@@ -261,10 +261,7 @@ def test_a_step_of_the_trainer_by_hand(bert, samples, trainer):
     for batch, accumulated in ((8, 1), (4, 2)):
         model.load_state_dict(start)
         done = trainer(
-            model,
-            rows,
-            per_device_train_batch_size=batch,
-            gradient_accumulation_steps=accumulated,
+            model, rows, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulated
         ).train()
         assert done.global_step == 1
         assert done.training_loss == pytest.approx(loss.item(), rel=1e-5)

@@ -156,10 +156,7 @@ def test_exact_is_the_formula():
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [
-        ("cg", {"tolerance": 1e-12}),
-        ("lissa", {"depth": 120, "scale": 1.0, "batch_size": None}),
-    ],
+    [("cg", {"tolerance": 1e-12}), ("lissa", {"depth": 120, "scale": 1.0, "batch_size": None})],
 )
 def test_solvers_agree_with_exact(method, settings):
     train, val = samples(30, 3), samples(7, 3, m_seed=1)

@@ -53,7 +53,7 @@ def ridge_without(phi, targets, i, ridge):
 
 @pytest.mark.parametrize(("dual", "p"), [(True, 40), (False, 6)], ids=["dual", "primal"])
 def test_held_out_outputs_are_those_of_the_fit_without_the_sample(monkeypatch, dual, p):
-    monkeypatch.setattr(import_module("datassay.score.label_issues"), "LARGEST_KERNEL", 30)
+    monkeypatch.setattr(import_module("datassay.score.labels.ridge"), "LARGEST_KERNEL", 30)
     phi, given, _, targets = class_problem(p=p)
     lin = linearization(phi, targets, dual=dual, labels=given)
     issues = label_issues(lin)
@@ -185,6 +185,9 @@ def test_bad_settings():
     lin = linearization(phi, targets, dual=True, labels=given)
     with pytest.raises(SettingError, match=r"noise must be one of auto, uniform, class; got 'pair"):
         label_issues(lin, noise="pairs")
+    for known in (np.ones(len(phi), bool), np.zeros(3, bool), np.zeros(len(phi))):
+        with pytest.raises(SettingError, match=r"trusted must be \[\d+\] bool with a False"):
+            label_issues(lin, trusted=known)
     of_numbers = linearization(phi, targets[:, :, :1] + 0.5, dual=True)
     with pytest.raises(SettingError, match=r"these targets are numbers, and got 'class'"):
         label_issues(of_numbers, noise="class")

@@ -172,11 +172,7 @@ REFUSED = [
     ("matrix-completion", {"observed": (10, 500)}, "observed at most size²"),
     ("early-stopping", {"step_size": 2.0}, r"step_size must lie in \(0, 2\)"),
     ("finite-steps", {"duration": 1e6, "steps": (20, 40, 80)}, "steps must make descent stable"),
-    (
-        "universal-approximation",
-        {"n_points": 99},
-        "must be a whole number of at least 1,024",
-    ),
+    ("universal-approximation", {"n_points": 99}, "must be a whole number of at least 1,024"),
     ("spectral-bias", {"n_samples": 39}, "a whole number of at least 40; got 39"),
     ("class-activation", {"canvas": 15}, "canvas must be even"),
     ("fourier-mask", {"power": 0.5}, "power must be at least 1"),

@@ -61,10 +61,7 @@ def test_broken_statement_ends_with_status_1(tmp_path):
     [
         (["weight-decey"], "Did you mean weight-decay"),
         (["weight-decay", "--set", "width=3"], "set must be NAME=VALUE with a parameter of weight"),
-        (
-            ["weight-decay", "--set", "steps=0"],
-            "steps must be a whole number of at least",
-        ),
+        (["weight-decay", "--set", "steps=0"], "steps must be a whole number of at least"),
         (["all", "--set", "steps=3"], "set changes one experiment's parameters"),
         (["weight-decay", "--seed", -1], "seed must be an integer"),
     ],

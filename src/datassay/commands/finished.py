@@ -26,7 +26,7 @@ from datassay.errors import DataError
 from datassay.store.folders import heal
 
 SCORES, SUMMARY = "scores.parquet", "summary.json"
-ROLES = ("target", "ids", "source")
+ROLES = ("target", "ids", "source", "trusted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,9 @@ def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
     """Where a run's samples come from, to be written with its results."""
     data = str(inputs.data if inputs.data_option is None else inputs.data_option)
     where = data if data in BUILTINS else str(Path(data).expanduser().resolve())
-    read = asdict(replace(inputs, data=where, data_option=None))
+    # A file of trusted ids changes no sample.
+    trusted = None if inputs.trusted_file else inputs.trusted
+    read = asdict(replace(inputs, data=where, data_option=None, trusted=trusted))
     return Origin({**read, **asdict(noise)}, source_digest(where), noise.noise)
 
 

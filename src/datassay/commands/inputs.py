@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from datassay.score.settings import Influence
 from datassay.setting import setting
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from datassay.collect.backbone import Backbone
     from datassay.data.samples import SampleSet
 
@@ -58,6 +60,9 @@ class DataInputs:
     target: str | None = setting(Loading.target, of=f"{LOAD}target")
     ids: str | None = setting(Loading.ids, "Without it rows are numbered.", of=f"{LOAD}ids")
     source: str | None = setting(Loading.source, of=f"{LOAD}source")
+    trusted: str | None = setting(
+        Loading.trusted, "Or a file with their ids, one a line.", of=f"{LOAD}trusted"
+    )
     drop: str | None = setting(Loading.drop, "Names between commas.", of=f"{LOAD}drop")
     keep: str | None = setting(Loading.keep, "Names between commas.", of=f"{LOAD}keep")
     categorical: str | None = setting(
@@ -85,7 +90,14 @@ class DataInputs:
         for name in COLUMNS:  # between commas; one that holds a comma stands in quotes, as in .csv
             line = next(csv.reader([given[name] or ""], skipinitialspace=True), [])
             given[name] = [column.strip() for column in line]
+        given["trusted"] = None if self.trusted_file else self.trusted
         return given
+
+    @property
+    def trusted_file(self) -> Path | None:
+        """The file that names whose labels are right; None where a column says so, or nothing."""
+        path = None if self.trusted is None else Path(self.trusted).expanduser()
+        return path if path is not None and path.is_file() else None
 
     @property
     def named(self) -> str:
@@ -169,7 +181,28 @@ def load_sets(
     """(train, val) as the inputs name them, or val from a file; raises what `load` raises."""
     from datassay.data.load import load
 
-    return load(inputs.named, encode=encode, val=val, **inputs.options)
+    train, held_out = load(inputs.named, encode=encode, val=val, **inputs.options)
+    if (path := inputs.trusted_file) is not None:
+        train = replace(train, trusted=_trusted(path, train.ids))
+    return train, held_out
+
+
+def _trusted(path: Path, ids: np.ndarray) -> np.ndarray:
+    """Which samples a file names: ids, one a line, in .csv the first column."""
+    import numpy as np  # slow to import
+
+    from datassay.data.source import reading
+
+    with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
+        named = {line[0].strip() for line in csv.reader(file) if line} - {"", "id"}
+    known = [str(one) in named for one in ids.tolist()]
+    if sum(known) < len(named) or all(known) or not named:
+        raise SettingError(
+            f"trusted must name some of the samples by their ids, one a line, and leave others; "
+            f"{path} names {len(named):,}, of which {sum(known):,} of the {len(known):,} samples "
+            "are. Name the id column with --ids."
+        )
+    return np.array(known, bool)
 
 
 def check_inputs(given: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs) -> None:

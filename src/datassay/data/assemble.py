@@ -171,6 +171,7 @@ def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, 
     origins = None if part.source is None else _names(part.source, "source")
     if origins is not None and origins.dtype.kind in "iu":
         origins = origins.astype(str)
+    trusted = None if part.trusted is None else _flags(part.trusted)
     width = x.shape[1] if x.ndim == 2 else -1
     colours = x.ndim == 4 and (x.shape[1] in {1, 3} or x.shape[3] in {1, 3})
     is_image = x.ndim == 3 or colours
@@ -184,6 +185,7 @@ def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, 
         texts=texts,
         images=part.images,
         source=origins,
+        trusted=trusted,
         name=source.name,
         columns=source.columns,
         rows=part.rows,
@@ -228,6 +230,25 @@ def _names(given: np.ndarray, name: str) -> np.ndarray:
     if values.dtype.kind == "u" and len(values) and values.max() < 2**63:
         return values.astype(np.int64)
     return compact(as_arrow(values, name)) if values.dtype.kind in "UO" else values
+
+
+FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _flags(given: np.ndarray) -> np.ndarray:
+    """Whose labels are known to be right, from booleans, 0 and 1, or words."""
+    words = [str(value).lower().removesuffix(".0") for value in given.tolist()]
+    if unknown := [word for word in words if word not in FLAGS]:
+        raise DataError(
+            f"trusted must hold {', '.join(FLAGS)}; got {unknown[0][:80]!r}. Write yes where the "
+            "label is known to be right, no elsewhere."
+        )
+    flags = np.array([FLAGS[word] for word in words], bool)
+    if flags.all():
+        raise DataError(
+            f"trusted must leave a label to judge; all {len(flags)} are trusted. Leave trusted out."
+        )
+    return flags
 
 
 def _check_differ(train: SampleSet) -> None:

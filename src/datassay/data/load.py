@@ -17,7 +17,7 @@ from datassay.data.memory.convert import read_in_memory
 from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
-from datassay.data.source import Source, Task
+from datassay.data.source import Source, Task, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
 from datassay.data.tables.read import Choices, names_of
@@ -25,7 +25,7 @@ from datassay.data.tables.sources import table_source, with_roles
 from datassay.errors import DataError
 
 SMALL = 10_000_000  # bytes of a table that is read before all else, only for its columns' names
-NAMING = "target, ids, source, drop, keep, categorical and text"
+NAMING = "target, ids, source, trusted, drop, keep, categorical and text"
 
 
 @checks_arguments
@@ -35,6 +35,7 @@ def load(
     target: str | None = Loading.target,
     ids: Any = Loading.ids,
     source: Any = Loading.source,
+    trusted: Any = Loading.trusted,
     task: str | None = Loading.task,
     val_fraction: float | None = Loading.val_fraction,
     seed: int = Loading.seed,
@@ -71,6 +72,8 @@ def load(
             numbers, or the paths of image files.
         source: the column of a table that says where each row came from (no feature then). For
             arrays and Datasets [n] strings or integers. None: unknown.
+        trusted: the column of a table that says whose labels somebody knows to be right, of 0 and
+            1, booleans, yes and no (no feature then). For arrays and Datasets [n] bool. None: none.
         task: "classification" or "regression"; None: strings and booleans are labels, and so are
             whole numbers of at most 20 distinct values or that run 0..k−1 or 1..k with 10 samples
             a class; other numbers are quantities.
@@ -100,7 +103,7 @@ def load(
             not finite, too small, or has one class only; pickled data is refused.
     """
     options = {"drop": drop, "keep": keep, "categorical": categorical, "text": text}
-    chosen = _chosen(target, ids, source, task, val_fraction, seed, **options)
+    chosen = _chosen(target, ids, source, trusted, task, val_fraction, seed, **options)
     known = chosen.task
     read = _read(data, chosen)
     if val is not None:
@@ -125,8 +128,8 @@ def load(
 
 
 def _chosen(
-    target: str | None, ids: Any, source: Any, task: str | None, val_fraction: float | None,
-    seed: int, **columns: Any,
+    target: str | None, ids: Any, source: Any, trusted: Any, task: str | None,
+    val_fraction: float | None, seed: int, **columns: Any,
 ) -> Choices:  # fmt: skip
     """What the user says of the columns, refused where the values themselves are wrong."""
     if task is not None:
@@ -139,7 +142,7 @@ def _chosen(
         )
     check_seed(seed)
     named: dict[str, Any] = {option: names_of(option, value) for option, value in columns.items()}
-    return Choices(target, ids, source, cast("Task | None", task), **named)
+    return Choices(target, ids, source, trusted, cast("Task | None", task), **named)
 
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> None:
@@ -211,6 +214,9 @@ def _read(data: Any, chosen: Choices) -> Source:
             f"__len__ and __getitem__; got a {type(data).__name__}. Pass arrays as a pair (x, y), "
             "and a DataLoader as its .dataset."
         )
+    if chosen.trusted is not None:
+        known = to_numpy(chosen.trusted, "trusted")
+        read = replace(read, train=replace(read.train, trusted=known))
     return read
 
 
@@ -222,7 +228,9 @@ def _read_named(data: str | Path, chosen: Choices) -> Source:
 def _named_format(data: str | Path, chosen: Choices) -> tuple[Path, Format | TableFormat | None]:
     """The path and the format of what is named; None of a built-in set."""
     path, known = (Path(data), None) if data in BUILTINS else existing_format(data)
-    is_named = chosen.any or not (chosen.ids is None and chosen.source is None)
+    is_named = chosen.any or any(
+        one is not None for one in (chosen.ids, chosen.source, chosen.trusted)
+    )
     if is_named and not isinstance(known, TableFormat):
         raise DataError(
             f"{NAMING} name columns of a table ({_tables()}); {data} is none. Leave them out."

@@ -17,7 +17,7 @@ Kind = Literal["image", "text", "row"]
 LabelType = Literal["string", "integer", "boolean", "number"]
 LONGEST_NAME = 1000  # characters of an id or of the name of a class
 # What a set holds one of for each sample, beside rows of a table.
-OF_EACH = ("x", "y", "ids", "texts", "images", "true_y", "source")
+OF_EACH = ("x", "y", "ids", "texts", "images", "true_y", "source", "trusted")
 if TYPE_CHECKING:
     Array = np.ndarray
 else:  # a torch tensor too, of which a SampleSet makes an array
@@ -29,8 +29,8 @@ class Column:
     """How one column of a table was read, as plain values."""
 
     name: str  # of a folder, what was found there
-    # "number", "boolean", "date", "vector", "category", "text", "target", "ids", "source" or
-    # "left out".
+    # "number", "boolean", "date", "vector", "category", "text", "target", "ids", "source",
+    # "trusted" or "left out".
     read_as: str
     n_values: int | None = None  # distinct values of a category, classes of a target
     missing: int = 0
@@ -114,6 +114,7 @@ class SampleSet:
         encoding: what x was made of images or texts by; None of what was numbers.
         true_y: [n], the labels before noise was added; None where no truth is known.
         source: [n] strings, where each sample came from; None where that is unknown.
+        trusted: [n] bool, whose labels somebody knows to be right; None where that is unknown.
         name: what to call the set on a page.
         split_off: whether `load` took these samples from the training set, so that what is wrong
             there is wrong here too.
@@ -137,6 +138,7 @@ class SampleSet:
     encoding: Encoding | None = None
     true_y: Array | None = None
     source: Array | None = None
+    trusted: Array | None = None
     name: str = "data"
     split_off: bool = False
     columns: tuple[Column, ...] = ()
@@ -146,7 +148,7 @@ class SampleSet:
     label_type: LabelType = "string"
 
     def __post_init__(self) -> None:
-        for name in ("x", "y", "ids", "true_y", "source"):
+        for name in ("x", "y", "ids", "true_y", "source", "trusted"):
             values = of_tensor(getattr(self, name), name)
             if values is not None and not isinstance(values, np.ndarray):
                 raise DataError(

@@ -20,6 +20,7 @@ class Loading:
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; None: row numbers.
         source: the column of a table that says where each row came from; None: unknown.
+        trusted: the column of a table that says whose labels are known to be right; None: unknown.
         task: "classification", "regression" or None: by the targets.
         val_fraction: split off where there is no validation part, in [0, 1); None: nothing of a
             table, `HELD_OUT` of anything else.
@@ -35,6 +36,7 @@ class Loading:
     target: str | None = None
     ids: str | None = None
     source: str | None = None
+    trusted: str | None = None
     task: str | None = None
     val_fraction: float | None = None
     seed: int = 0

@@ -51,6 +51,8 @@ class SourcePart:
     ids: np.ndarray | None = None  # [n]; None: the row number within this part
     texts: Texts | None = None  # [n], beside the numbers in x
     source: np.ndarray | None = None  # [n] names of where each sample came from
+    # [n] whose labels are known to be right: booleans, 0 and 1, or yes and no
+    trusted: np.ndarray | None = None
     images: Images | None = None  # [n] files, x then [n, 0]
     rows: pa.Table | None = None  # [n] rows of a table's own columns, as they came
 

@@ -16,7 +16,7 @@ _PLURAL = {"category": "categories"}
 
 def columns_line(columns: Sequence[Column]) -> str:
     """Counts by kind, and the first columns that are not as usual."""
-    roles = ("target", "ids", "source", "left out")
+    roles = ("target", "ids", "source", "trusted", "left out")
     kinds = Counter(c.read_as for c in columns if c.read_as not in roles)
     parts = [count(n, kind, _PLURAL.get(kind)) for kind, n in kinds.items()]
     named = {"target": "target {0.name} ({1})"}

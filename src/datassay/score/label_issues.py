@@ -28,9 +28,17 @@ from datassay.score.labels.judges import (
     judge_warnings,
     log_probabilities,
 )
-from datassay.score.labels.noise import Again, Explained, Judges, LabelNoise, check_noise, explain
+from datassay.score.labels.noise import (
+    TRUSTED,
+    Again,
+    Explained,
+    Judges,
+    LabelNoise,
+    check_noise,
+    explain,
+)
 from datassay.score.labels.outliers import outliers
-from datassay.score.labels.ridge import LARGEST_KERNEL, RidgeFit, judge_steps, ridge_fit
+from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
 
@@ -151,6 +159,7 @@ def label_issues(
     *,
     model: Any = None,
     pred_probs: Any = None,
+    trusted: Any = None,
     noise: str = "auto",
     seed: int = 0,
     progress: Progress = silent,
@@ -173,6 +182,9 @@ def label_issues(
             has them). With samples the judge. With a linearisation another judge, or several as a
             list: each is heard as far as it explains the given labels better; gradient-boosted
             trees and logistic regression do on many tables.
+        trusted: [n] bool, samples whose labels somebody knows to be right, drawn as the others
+            are; None: none. They are no suspects, calibrate what is said of the others, and from
+            20 on narrow `share_wrong`.
         noise: "uniform": any other label as often as any; "class": it depends on the class, as
             where cats are called dogs; "auto": whichever explains the labels.
         seed: of the folds and of the model.
@@ -188,7 +200,7 @@ def label_issues(
             probabilities of these samples.
         ModelError: the kernel is 0: the outputs depend on no weight; or the model cannot be used.
         SettingError: noise is none of these, or of numbers not auto; samples without a model, a
-            linearisation with one, or two judges.
+            linearisation with one, or two judges; trusted is no bool a sample, or all are.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
     linearisation's own), 70 n² k operations. From features: 2 n b p² operations to read their rows
@@ -202,21 +214,32 @@ def label_issues(
     over all rows are not float64) to λ_max.
     """
     check_judges(isinstance(data, SampleSet), model, pred_probs)
+    known = _checked_trusted(trusted, len(data))
     if isinstance(data, SampleSet):
-        return _of_model(data, model, pred_probs, noise, seed, progress)
+        return _of_model(data, model, pred_probs, known, noise, seed, progress)
     lin = data
     several = lin.labels is None and _is_several(lin.targets)
     check_noise(noise, is_of_labels=lin.labels is not None or several)
     names, given = lin.class_names if lin.labels is not None else (), pred_probs
     given = given if isinstance(given, list | tuple) else [] if given is None else [given]
     others = [log_probabilities(checked_probabilities(one, len(lin), names)) for one in given]
-    lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     fit = ridge_fit(lin, progress)
     if lin.labels is not None:
-        return _of_classes(fit, torch.as_tensor(lin.labels), noise, others, progress)
+        return _of_classes(fit, torch.as_tensor(lin.labels), noise, others, known, progress)
     if several:
-        return _of_several(fit, noise, progress)
-    return _of_targets(lin.targets, fit.held_out, ridge=fit.penalty, ids=lin.ids)
+        return _of_several(fit, noise, known, progress)
+    return _of_targets(lin.targets, fit.held_out, known, ridge=fit.penalty, ids=lin.ids)
+
+
+def _checked_trusted(trusted: Any, n: int) -> Bool[Tensor, " n"]:
+    """Which labels are known to be right."""
+    if trusted is None:
+        return torch.zeros(n, dtype=torch.bool)
+    known = np.asarray(trusted)
+    if known.shape != (n,) or known.dtype != bool or known.all():
+        got = f"shape {known.shape} of {known.dtype}" + " with no False" * (known.dtype == bool)
+        raise SettingError(f"trusted must be [{n}] bool with a False to judge; got {got}.")
+    return torch.from_numpy(known.copy())
 
 
 def _of_classes(
@@ -224,6 +247,7 @@ def _of_classes(
     labels: Int[Tensor, " n"],
     noise: str,
     others: list[Float[Tensor, "n k"]],
+    trusted: Bool[Tensor, " n"],
     progress: Progress,
 ) -> LabelIssues:
     is_single = fit.held_out.shape[1] == 1
@@ -232,7 +256,7 @@ def _of_classes(
         held_out = fit.held_out_of(classes[:, 1:] if is_single else classes, progress)
         return [_by_class(held_out), *others]
 
-    outcome = explain([_by_class(fit.held_out), *others], again, labels, noise)
+    outcome = explain([_by_class(fit.held_out), *others], again, labels, noise, trusted)
     of = {"ridge": fit.penalty, "ids": fit.lin.ids, "label_type": fit.lin.label_type}
     of |= {"class_names": fit.lin.class_names, "weights": outcome.weights if others else ()}
     return _explained(outcome, labels, fit.held_out, **of)
@@ -261,8 +285,9 @@ def _explained(
 
 
 def _of_model(
-    samples: SampleSet, model: Any, pred_probs: Any, noise: str, seed: int, progress: Progress
-) -> LabelIssues:
+    samples: SampleSet, model: Any, pred_probs: Any, trusted: Bool[Tensor, " n"], noise: str,
+    seed: int, progress: Progress,
+) -> LabelIssues:  # fmt: skip
     """The user's own model as the only judge, by cross-validation or by what it gave."""
     n, names, is_probable = len(samples), samples.class_names, True
     check_noise(noise, is_of_labels=samples.is_classification)
@@ -276,17 +301,19 @@ def _of_model(
     of = {"ridge": nan, "ids": samples.ids, "judge": judge}
     if not samples.is_classification:
         targets = torch.from_numpy(samples.y.astype(np.float64)).reshape(n, -1)
-        return _of_targets(targets, held_out, **of)
+        return _of_targets(targets, held_out, trusted, **of)
     labels = torch.as_tensor(samples.y)
     of |= {"class_names": names, "label_type": samples.label_type}
     if is_probable:
         of["warnings"] = judge_warnings(held_out, labels)
     judges = [log_probabilities(held_out) if is_probable else held_out]
-    outcome = explain(judges, lambda _: judges, labels, noise)  # there is no second fit
+    outcome = explain(judges, lambda _: judges, labels, noise, trusted)  # there is no second fit
     return _explained(outcome, labels, held_out, **of)
 
 
-def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
+def _of_several(
+    fit: RidgeFit, noise: str, trusted: Bool[Tensor, " n"], progress: Progress
+) -> LabelIssues:
     """Each of several labels as two classes; a sample is judged by its worst label."""
     labels = fit.lin.targets.long()
 
@@ -299,7 +326,7 @@ def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
         return judged
 
     each = [
-        explain([_by_class(fit.held_out[:, j : j + 1])], again(j), labels[:, j], noise)
+        explain([_by_class(fit.held_out[:, j : j + 1])], again(j), labels[:, j], noise, trusted)
         for j in range(labels.shape[1])
     ]
     look = np.any([_top(outcome.log_odds, outcome.n_look) for outcome in each], 0)
@@ -324,14 +351,15 @@ def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
 
 
 def _of_targets(
-    targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], **of: Any
-) -> LabelIssues:
+    targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], trusted: Bool[Tensor, " n"],
+    **of: Any,
+) -> LabelIssues:  # fmt: skip
     outcome = outliers(targets, held_out)
-    is_one, p = held_out.shape[1] == 1, outcome.probability
+    is_one, p = held_out.shape[1] == 1, outcome.probability.masked_fill(trusted, 0.0)
     is_far = (p > LOOK) | ((p > 0) & (outcome.score > LOOK_SCORE))
     return LabelIssues(
-        score=outcome.score.numpy(),
-        probability=outcome.probability.numpy(),
+        score=outcome.score.masked_fill(trusted, TRUSTED).numpy(),
+        probability=p.numpy(),
         suggested_label=(held_out[:, 0] if is_one else held_out).numpy(),
         is_issue=_flagged(p - 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
@@ -380,13 +408,18 @@ def _of_run(context: Context) -> LabelIssues:
     train, progress = context.train, context.progress
     noise, model = context.options.get("label_noise", "auto"), context.options.get("own")
     if model is not None:
-        return label_issues(train, model=model, noise=noise, seed=context.seed, progress=progress)
+        return label_issues(
+            train, model=model, trusted=train.trusted, noise=noise, seed=context.seed,
+            progress=progress,
+        )  # fmt: skip
     models = further_judges(train)
     others = [
         held_out_probabilities(train, model, seed=context.seed, progress=progress)
         for model in models.values()
     ]
-    issues = label_issues(context.lin, noise=noise, pred_probs=others, progress=progress)
+    issues = label_issues(
+        context.lin, noise=noise, pred_probs=others, trusted=train.trusted, progress=progress
+    )
     return replace(issues, judge=", ".join(("linearised network", *models)))
 
 

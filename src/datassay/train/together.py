@@ -238,7 +238,15 @@ def _version(
 def _joined(sets: list[SampleSet]) -> SampleSet:
     """Inputs and targets of all sets as one; what samples are shown by is left out."""
     x, y = (np.concatenate([getattr(s, name) for s in sets]) for name in ("x", "y"))
-    nothing = dict.fromkeys(("texts", "images", "true_y", "source", "rows", "preparation"))
+    nothing = dict.fromkeys((
+        "texts",
+        "images",
+        "true_y",
+        "source",
+        "trusted",
+        "rows",
+        "preparation",
+    ))
     return replace(sets[0], x=x, y=y, ids=np.arange(len(x)), **nothing)
 
 

@@ -1,5 +1,7 @@
 """What decisions teach of what is left to review."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -18,7 +20,7 @@ from datassay.act.review.outcomes import (
     quadratic,
     sums_by_code,
 )
-from datassay.act.review.remaining import remaining
+from datassay.act.review.remaining import BATCH, probe, remaining
 from datassay.errors import SettingError
 
 
@@ -66,6 +68,32 @@ def test_without_decisions_the_order_is_the_judges_and_numbers_keep_it():
     assert none.errors_left < before.errors_left < every.errors_left
 
 
+def test_a_draw_over_the_whole_order_tells_how_many_are_wrong():
+    held, widths = [], []
+    for seed in range(8):
+        judged, truth = made(n=800, seed=seed, rate=0.05 * (1 + seed % 4))
+        judged = replace(judged, share=(0.0, 0.4))
+        drawn = probe(judged)
+        assert len(np.unique(drawn)) == BATCH
+        rank = np.argsort(np.argsort(-judged.log_odds))[drawn]
+        assert (np.diff(rank) > 0).all() and rank[0] < 40 and rank[-1] > 600
+        before = remaining(judged, {}).share_wrong
+        low, high = remaining(judged, {int(i): int(truth[i]) for i in drawn}).share_wrong
+        held.append(low <= (truth != judged.labels).mean() <= high)
+        widths.append((high - low) / (before[1] - before[0]))
+    assert np.mean(held) >= 0.75 and np.mean(widths) < 0.7
+
+
+def test_where_none_is_wrong_the_lower_end_is_zero_and_the_upper_one_is_not():
+    judged, _ = made(n=400, rate=0.0)
+    rest = remaining(judged, {int(i): int(judged.labels[i]) for i in probe(judged)})
+    assert rest.share_wrong[0] == 0 < rest.share_wrong[1]
+    few = Judged(*(part[:20] for part in (
+        judged.labels, judged.log_posterior, judged.log_odds, judged.coordinates
+    )))  # fmt: skip
+    assert sorted(probe(few)) == list(range(20))
+
+
 @pytest.mark.parametrize(
     ("known", "passed", "match"),
     [({400: 0}, (), "positions"), ({0: 3}, (), "true class"), ({}, (-1,), "positions")],
@@ -96,7 +124,7 @@ def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_sm
             results.interval[0] <= true <= results.interval[1]
             for results, true in zip(predicted, left, strict=True)
         ]
-        assert not predicted[0].can_stop and "95 %" in predicted[0].sentence
+        assert not predicted[0].can_stop and "(90 %)" in predicted[0].sentence
         assert len(known) == 300
         for result in predicted:
             next_errors = wrong[result.order[:20]].sum()

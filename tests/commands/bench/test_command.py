@@ -36,7 +36,8 @@ def test_the_answer_stands_first_and_the_files_say_the_same(tmp_path):
 def test_the_users_own_network_and_the_same_again_from_the_store(tmp_path):
     (tmp_path / "mine.py").write_text(NETWORK)
     args = ["wine", *SHORT, "--model", f"{tmp_path / 'mine.py'}:network", "--optimizer", "sgd",
-            "--lr", 0.1, "--batch-size", "none", "--store", tmp_path / "kept"]  # fmt: skip
+            "--lr", 0.1, "--steps", 15, "--batch-size", "none",
+            "--store", tmp_path / "kept"]  # fmt: skip
     succeed("bench", *args, "--out", tmp_path / "a")
     succeed("bench", *args, "--out", tmp_path / "b")
     first, again = (columns(tmp_path / name / "bench.parquet") for name in "ab")

@@ -1,14 +1,12 @@
 """`run --before`: what a review gained, from the data to the page."""
 
-import json
-
 import numpy as np
 import pytest
 
 from datassay.commands.finished import finished_run, sets_of
 from datassay.commands.run import job
 from datassay.data import load
-from helpers.command_line import assert_one_error_line, invoke, succeed
+from helpers.command_line import assert_one_error_line, invoke, succeed, summary
 from helpers.decided import decided
 
 FAST = ("--model", "linear", "--attribution", "none")
@@ -22,10 +20,6 @@ def spirals(n=150):
     y = truth.copy()
     y[::7] = 1 - y[::7]
     return x, y, truth
-
-
-def summary(folder):
-    return json.loads((folder / "summary.json").read_text())
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,13 +16,7 @@ from datassay.report.result_plots import issue_figure
 from datassay.report.style import plain
 from datassay.report.wording import label_text
 from datassay.score.sample_information import SampleInformation
-from helpers.findings import (
-    digit_samples,
-    issues_of,
-    make_findings,
-    row_samples,
-    text_samples,
-)
+from helpers.findings import digit_samples, issues_of, make_findings, row_samples, text_samples
 
 
 def test_script_json_keeps_the_value():

@@ -15,6 +15,7 @@ from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
 from datassay.commands.run.steps.plan import plan
 from datassay.errors import ModelError, SettingError
+from datassay.train.recipe import Recipe
 from datassay.train.together import train_in_stacks
 
 DIGITS = da.load("digits")
@@ -39,7 +40,7 @@ def test_digits():
         "attribution": "1438 x 359 effects, the 5 largest",
         "label issues": "1438 x 1438 kernel",
         "groups and pairs": "each sample with its likest",
-        "retrain": "300 updates of 64 samples",
+        "retrain": f"{Recipe().steps} updates of 64 samples",
         "compare actions": "held-out part",
     }
     assert all(reported.get(step.name, "") in step.detail for step in planned.steps)
@@ -163,7 +164,7 @@ def test_a_budget_trains_fewer_networks_and_says_so(monkeypatch):
 @pytest.mark.parametrize("held_out", [True, False])
 def test_every_network_that_is_trained_is_counted(held_out, monkeypatch):
     train, val = da.load("digits")
-    train = da.add_label_noise(train.subset(np.arange(200)), 0.15)
+    train = da.add_label_noise(train.subset(np.arange(100)), 0.15)
     val = val if held_out else None
     settings, made = replace(SETTINGS, model="logistic", curve_seeds=2), []
 

@@ -14,11 +14,7 @@ from datassay.report.html import render
 from datassay.score.compare.aggregate import aggregate
 from datassay.score.information.groups import GroupInformation
 from datassay.score.information.pairs import PairInformation
-from helpers.findings import (
-    digit_samples,
-    make_findings,
-    with_sources,
-)
+from helpers.findings import digit_samples, make_findings, with_sources
 
 
 def rendered(found):

@@ -110,26 +110,28 @@ def test_no_sentence_of_a_page_contradicts_its_summary(make):
     assert contradictions(text, summary) == []
 
 
-@pytest.mark.parametrize(
-    "planted",
-    [
-        "No label stands out as wrong.",
-        "No suspected label errors",
-        "8 suspected labels",
-        "Review 8 labels",
-        "About 719 redundant samples",
-        "719 of 500 samples can be left out",
-        "Correcting them gains 0.9 points of accuracy (0.7 to 2.4).",
-        "Leaving out 250 samples gains 0.5 points of accuracy (−0.6 to 0.4).",
-        "Removing 50 % of the samples and retraining gains 0.5 points.",
-        "Between 7 and 9 of 500 are wrong",
-        "of 4 actions tried none is shown to help",
-        "Not tried: Correcting or removing labels",
-    ],
+PLANTED = (
+    "No label stands out as wrong.",
+    "No suspected label errors",
+    "8 suspected labels",
+    "Review 8 labels",
+    "About 719 redundant samples",
+    "719 of 500 samples can be left out",
+    "Correcting them gains 0.9 points of accuracy (0.7 to 2.4).",
+    "Leaving out 250 samples gains 0.5 points of accuracy (−0.6 to 0.4).",
+    "Removing 50 % of the samples and retraining gains 0.5 points.",
+    "Between 7 and 9 of 500 are wrong",
+    "of 4 actions tried none is shown to help",
+    "Not tried: Correcting or removing labels",
 )
-def test_a_contradiction_is_noticed(planted):
+
+
+def test_a_contradiction_is_noticed():
     text, summary = rendered(PAGES["noisy digits"]())
-    assert contradictions(text.replace("<main", f"<p>{planted}</p><main"), summary) != []
+    pages = (text.replace("<main", f"<p>{planted}</p><main") for planted in PLANTED)
+    assert [
+        p for p, page in zip(PLANTED, pages, strict=True) if not contradictions(page, summary)
+    ] == []
 
 
 @pytest.mark.parametrize(

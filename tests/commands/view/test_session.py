@@ -170,7 +170,7 @@ def test_decisions_about_other_labels_are_refused_by_name(session, folder, spoil
 
 
 def test_what_is_left_is_ordered_anew(session):
-    suspects = np.flatnonzero(session.reviewed.is_issue).tolist()
+    suspects = np.flatnonzero(session.reviewed.worth_a_look).tolist()
     session.change([change(suspects[0]), change(suspects[1], "remove")])
     session.change([change(suspects[2], "relabel", NAMES[0])])
     left = session.remaining()
@@ -181,7 +181,7 @@ def test_what_is_left_is_ordered_anew(session):
 
 
 def test_beside_a_sample_stand_those_most_like_it(session):
-    row = int(np.flatnonzero(session.reviewed.is_issue)[0])
+    row = int(np.flatnonzero(session.reviewed.worth_a_look)[0])
     (detail,) = session.details([row])
     samples, given, other = session.reviewed.samples, *detail["groups"]
     assert {one["label"] for one in given["samples"]} == {NAMES[samples.y[row]]}
@@ -245,8 +245,8 @@ def test_nobody_types_logarithms(session):
 
 def test_a_new_suggestion_has_other_samples_beside_it(session, monkeypatch):
     monkeypatch.setattr(session_module, "BATCH", 1)
-    row = int(np.flatnonzero(session.reviewed.is_issue)[0])
-    decided = np.flatnonzero(~session.reviewed.is_issue)[:3].tolist()
+    row = int(np.flatnonzero(session.reviewed.worth_a_look)[0])
+    decided = np.flatnonzero(~session.reviewed.worth_a_look)[:3].tolist()
     for k, one in enumerate(decided):
         session.change([change(one) | {"when": f"2026-11-23T09:00:{k:02d}Z"}])
     left = session.remaining()

@@ -6,7 +6,7 @@ import torch
 from scipy.optimize import minimize
 
 from datassay.score.labels.likelihood import COMMON_COUNT, evenly, fitted
-from datassay.score.labels.noise import confident_count, explain
+from datassay.score.labels.noise import TRUSTED, confident_count, explain
 
 SOFT = np.random.default_rng(0)
 
@@ -108,3 +108,34 @@ def test_noise_that_looks_like_hard_samples_is_said_to_be_possible():
     assert found.noise.kind == "uniform" and found.share[0] < 0.02
     assert found.share[1] >= wrong.mean() and found.n_look >= 0.25 * wrong.sum()
     assert torch.allclose(torch.as_tensor(evenly(2, 0.1).sum(1)), torch.ones(2).double())
+
+
+def test_labels_known_to_be_right_tell_hard_samples_from_wrong_labels():
+    """Half of the disagreement is hardness; a fifth of the labels is known to be right."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=3000)
+    true = (x + 0.7 * draw.normal(size=3000) > 0).astype(int)
+    trusted = torch.as_tensor(draw.random(3000) < 0.2)
+    wrong = (draw.random(3000) < 0.1) & ~trusted.numpy()
+    y = torch.as_tensor(np.where(wrong, 1 - true, true))
+    f = torch.as_tensor(np.column_stack([-x, x]))
+    alone, told = (explain([f], lambda _: [f], y, "uniform", known) for known in (None, trusted))
+    assert (told.log_odds[trusted] == TRUSTED).all()
+    assert (torch.argmax(told.posterior[trusted], 1) == y[trusted]).all()
+    assert told.share[0] <= wrong.mean() <= told.share[1]
+    assert told.share[1] - told.share[0] < 0.6 * (alone.share[1] - alone.share[0])
+    # Its transition is that of the others: those known to be right do not dilute it.
+    rate = 1 - told.noise.transition[0, 0]
+    assert rate == pytest.approx(wrong[~trusted.numpy()].mean(), abs=0.03)
+
+
+def test_predictions_that_learned_the_wrong_rule_leave_the_upper_end_high():
+    """A column repeats the given labels, so that only labels known to be right contradict it."""
+    draw = np.random.default_rng(1)
+    true = draw.integers(2, size=1000)
+    wrong = draw.random(1000) < 0.2
+    given, trusted = np.where(wrong, 1 - true, true), draw.random(1000) < 0.2
+    f = torch.as_tensor(3.0 * np.eye(2)[given])
+    y = torch.as_tensor(np.where(trusted, true, given))
+    found = explain([f], lambda _: [f], y, "uniform", torch.as_tensor(trusted))
+    assert found.share[1] > 0.1

@@ -33,12 +33,14 @@ class Judged:
         log_odds: that the given label is wrong, nats, [n].
         coordinates: of each sample to the network, [n, r] with r ≤ COORDINATES; inner products say
             how alike two samples are, 1 for a sample and itself.
+        share: of wrong labels, at least and at most.
     """
 
     labels: Int[np.ndarray, " n"]
     log_posterior: Float[np.ndarray, "n k"]
     log_odds: Float[np.ndarray, " n"]
     coordinates: Float[np.ndarray, "n r"]
+    share: tuple[float, float] = (0.0, 1.0)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -54,7 +56,7 @@ class Judged:
         Args:
             path: of the file, with its ending.
         """
-        np.savez(path, **{name: getattr(self, name) for name in FIELDS})
+        np.savez(path, **{name: getattr(self, name) for name in FIELDS}, share=self.share)
 
 
 def judged(lin: Linearization, issues: LabelIssues) -> Judged:
@@ -79,6 +81,7 @@ def judged(lin: Linearization, issues: LabelIssues) -> Judged:
         log_posterior=np.log(posterior.clip(SMALLEST)).astype(np.float32),
         log_odds=log_odds.astype(np.float32),
         coordinates=coordinates(lin).astype(np.float16),
+        share=issues.share_wrong,
     )
 
 
@@ -100,18 +103,20 @@ def read_judged(path: str | Path) -> Judged:
     with reading(path), np.load(path, allow_pickle=False) as file:
         named = {EARLIER.get(name, name): name for name in file.files}
         results = {name: file[named[name]] for name in FIELDS if name in named}
+        share = file["share"] if "share" in file.files else np.array([0.0, 1.0])  # of earlier runs
     shapes = {name: array.shape for name, array in results.items()}
     n = len(results["labels"]) if results.get("labels", np.empty(())).ndim == 1 else -1
     whole = shapes.keys() == set(FIELDS) and all(
         shape[:1] == (n,) and len(shape) == 1 + (name in ("log_posterior", "coordinates"))
         for name, shape in shapes.items()
     )
+    whole &= share.shape == (2,) and bool(0 <= share[0] <= share[1] <= 1)
     if not whole:
         raise DataError(
-            f"{path} must hold {', '.join(FIELDS)}, one row per sample; got {shapes}. "
+            f"{path} must hold {', '.join(FIELDS)}, one row per sample, and share; got {shapes}. "
             "Take the file that datassay run wrote."
         )
-    return Judged(**results)
+    return Judged(**results, share=(float(share[0]), float(share[1])))
 
 
 def coordinates(lin: Linearization) -> Float[np.ndarray, "n r"]:

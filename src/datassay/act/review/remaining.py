@@ -6,19 +6,20 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.special import expit, logit
 
 from datassay import rules
 from datassay.act.review.judged import Judged
 from datassay.act.review.outcomes import fit_outcomes
 from datassay.results import result
 
-BATCH = 20  # decisions until the order is made anew
+BATCH = 24  # decisions until the order is made anew; so many tell how many labels are wrong
+LEAST_CHANCE = 0.1  # of being drawn, beside the standard deviation of whether a label is wrong
 WORTHWHILE = 0.05  # expected share of errors in a batch below which the order looks elsewhere
-# Of the logarithm of the errors left, what the fit does not know of itself: a standard deviation
-# for the lower end and one for the upper, and what is added before the first decision, which fades
-# over so many decisions. Chosen so that the interval held the truth in 97 % of simulated reviews.
-LOW_DOUBT, HIGH_DOUBT, EARLY_DOUBT, FADES = 0.8, 0.3, 1.0, 40.0
-NORMAL = 1.96
+LEVEL = 0.9  # of the interval
+# A share of wrong labels that the run thought impossible is less likely by e each so much farther.
+BEYOND = 0.06
+GRID, SMALLEST = 2000, 1e-5
 LEAST_DECISIONS = 60  # before which a review is never called finished
 
 
@@ -32,7 +33,8 @@ class Remaining:
         suggested: the likeliest class, [n]: of `order` the likeliest other one, of those looked at
             the one decided on; −1 of numbers and of several labels.
         errors_left: expected in `order`.
-        interval: of the same, 95 %, as simulated reviews had it.
+        interval: of the same, 90 %, as often as simulated reviews had it.
+        share_wrong: of all labels but those passed, the same interval with what was found.
         errors_found: among those looked at.
         can_stop: whether going on would find next to nothing.
         sentence: the same in words.
@@ -44,6 +46,7 @@ class Remaining:
     suggested: Int[np.ndarray, " n"]
     errors_left: float
     interval: tuple[float, float]
+    share_wrong: tuple[float, float]
     errors_found: int
     can_stop: bool
     sentence: str
@@ -71,9 +74,10 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
             decided unseen.
 
     Returns:
-        What is left. The interval holds what the run's noise and the decisions leave open, and a
-        doubt chosen on simulated reviews; before the first decisions it is wide, since how many
-        labels are wrong cannot be known from them alone where noise depends on the input.
+        What is left. The interval is that of a logit-normal share of errors in `order`, its
+        spread what the decisions leave open of the fit, less likely where the share of all wrong
+        labels leaves the bounds of the run; before the first decisions it is wide, since how many
+        labels are wrong cannot be known from outputs alone. `probe` tells the most.
 
     Raises:
         SettingError: a position or a class that is none.
@@ -97,15 +101,17 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     fitted = fit_outcomes(judged, suggested, reviewed, wrong, is_open)
     probability = fitted.probability.copy()
     order = _order(judged, probability, is_open, reviewed)
-    left = float(probability[order].sum())
-    chance = float((probability[order] * (1 - probability[order])).sum())
-    interval = _interval(left, fitted.spread, chance, len(reviewed), len(order))
+    left, found, n_open = float(probability[order].sum()), int(wrong.sum()), len(order)
+    spread = np.hypot(fitted.spread, np.sqrt((probability * (1 - probability))[order].sum()))
+    interval = _interval(left, float(spread), n_open, found, len(reviewed), judged.share)
+    low, high = ((found + end) / max(1, n_open + len(reviewed)) for end in interval)
     yielded = float(probability[order[:BATCH]].sum())
-    can_stop = not len(order) or (
+    can_stop = not n_open or (
         len(reviewed) >= LEAST_DECISIONS
         and int(wrong[-BATCH:].sum()) <= WORTHWHILE * BATCH
         and yielded <= WORTHWHILE * BATCH
     )
+    sentence = _sentence(found, interval, left, yielded, n_open, n_open + len(reviewed))
     probability[reviewed] = wrong
     suggested[reviewed] = decided if judged.is_of_classes else -1
     return Remaining(
@@ -114,9 +120,10 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
         suggested=suggested,
         errors_left=left,
         interval=interval,
-        errors_found=int(wrong.sum()),
+        share_wrong=(low, high),
+        errors_found=found,
         can_stop=can_stop,
-        sentence=_sentence(left, interval, yielded, len(order), can_stop),
+        sentence=f"{sentence}: you can stop here." if can_stop and n_open else f"{sentence}.",
         learns=judged.is_of_classes,
     )
 
@@ -142,28 +149,60 @@ def _order(
 
 
 def _interval(
-    left: float, spread: float, chance: float, n_decisions: int, n_open: int
+    left: float, spread: float, n_open: int, found: int, seen: int, share: tuple[float, float]
 ) -> tuple[float, float]:
-    """95 %: the fit's spread and a doubt on a logarithmic scale, then which labels are wrong."""
-    early = EARLY_DOUBT * np.exp(-n_decisions / FADES)
-    down, up = (
-        np.exp(NORMAL * np.hypot(spread / (left + 0.5), doubt + early))
-        for doubt in (LOW_DOUBT, HIGH_DOUBT)
-    )
-    low = left - np.hypot(left - left / down, NORMAL * np.sqrt(chance))
-    high = left + 1 + np.hypot((left + 0.5) * up - left, NORMAL * np.sqrt(chance))
-    return max(0.0, float(low)), min(float(n_open), float(high))
+    """Of the errors left, from their mean and spread, and the bounds of the share of all."""
+    if not n_open:
+        return 0.0, 0.0
+    # On the logit of the share r of open labels that are wrong, and on a grid of r.
+    mean = np.clip(left / n_open, 0.25 / n_open, 1 - 0.25 / n_open)
+    r = np.union1d((np.arange(GRID) + 0.5) / GRID, np.geomspace(SMALLEST, 1 / GRID, 50))
+    deviation = spread / n_open / (mean * (1 - mean))
+    log_density = -np.square((logit(r) - logit(mean)) / deviation) / 2 - np.log(r * (1 - r))
+    whole = (found + r * n_open) / (seen + n_open)
+    log_density -= np.maximum(0, np.maximum(share[0] - whole, whole - share[1])) / BEYOND
+    mass = (np.exp(log_density - log_density.max()) * np.gradient(r)).cumsum()
+    low, high = (r[np.searchsorted(mass, mass[-1] * end)] for end in ((1 - LEVEL) / 2,
+                                                                      (1 + LEVEL) / 2))  # fmt: skip
+    if not found:  # nothing is shown to be wrong, and so few prove no more than that few are
+        low, high = 0.0, max(high, min(share[1], 1 / (seen + 2)))
+    return float(np.floor(low * n_open)), float(np.ceil(high * n_open))
+
+
+def probe(judged: Judged) -> Int[np.ndarray, " b"]:
+    """The BATCH labels that tell most of how many are wrong; all where there are no more.
+
+    A systematic draw along the order: each label with a chance in proportion to the standard
+    deviation of whether it is wrong, and LEAST_CHANCE, so that none is sure to be right unseen.
+
+    Args:
+        judged: by the run.
+
+    Returns:
+        Positions, the most suspect first.
+
+    Cost: a sort of n.
+    """
+    order = np.argsort(-judged.log_odds, kind="stable")
+    odds = judged.log_odds[order].astype(np.float64)
+    ends = (np.sqrt(expit(odds) * expit(-odds)) + LEAST_CHANCE).cumsum()
+    if len(order) <= BATCH:
+        return order
+    step = np.arange(BATCH)
+    drawn = np.searchsorted(ends, (step + 0.5) / BATCH * ends[-1])
+    drawn = np.maximum.accumulate(drawn - step) + step  # none twice
+    return order[np.minimum(drawn, len(order) - BATCH + step)]
 
 
 def _sentence(
-    left: float, interval: tuple[float, float], yielded: float, n_open: int, can_stop: bool
+    found: int, interval: tuple[float, float], left: float, yielded: float, n_open: int, n: int
 ) -> str:
+    """How many of n labels are wrong, and what going on would find."""
     if not n_open:
-        return "Every label has been looked at."
-    low, high = interval
+        return f"Every label has been looked at: {found:,} of {n:,} are wrong"
+    low, high = (found + int(end) for end in interval)
     some = f"{yielded:.0f}" if yielded >= 1 else f"{yielded:.1g}"
-    text = (
-        f"About {left:,.0f} of the {n_open:,} labels that are left are wrong "
-        f"(95 %: {low:,.0f} to {high:,.0f}); of the next {min(BATCH, n_open)} about {some}"
+    return (
+        f"{low:,} to {high:,} of {n:,} labels are wrong (90 %), {found:,} of them found; about "
+        f"{left:,.0f} are left, of the next {min(BATCH, n_open)} about {some}"
     )
-    return f"{text}: you can stop here." if can_stop else f"{text}."

@@ -52,7 +52,7 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
         name: value for name in READ_BY if (value := getattr(settings, name)) is not None
     }
     target, ids, source, task = (inputs.get(name) for name in READ_BY)
-    chosen = Choices(target, ids, source, task)
+    chosen = Choices(target, ids, source, inputs.get("trusted"), task)
     given = original(settings.data, chosen, link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)

@@ -188,7 +188,7 @@ def reviewed(findings: Findings) -> Reviewed:
         suggested=issues.suggested_label,
         probability=issues.probability,
         score=issues.score,
-        is_issue=issues.is_issue | issues.worth_a_look,
+        worth_a_look=issues.worth_a_look,
         digest="" if origin is None else origin.digest,
         near_duplicates=near_duplicates,
         coordinates=None if findings.judged is None else findings.judged.coordinates,

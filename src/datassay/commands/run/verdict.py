@@ -22,6 +22,7 @@ from datassay.score.label_issues import FEWEST
 from datassay.stats import BETTER, PERHAPS, WORSE, costs
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
+FEW = 0.02  # a share of labels that may be wrong and goes without saying
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 DOING = {  # as the subject of a sentence
     RELABEL: "correcting them",
@@ -70,7 +71,7 @@ class Labels:
             return (
                 f"{first}{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{more}"
             )
-        if self.n_review and self.noun == "label":
+        if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             may = f"up to {self.high:,} of {self.n:,} ({share}) may be"
             return f"{first}No {self.noun} is surely wrong, but {may}"
         return f"{first}No {self.noun} stands out as wrong"

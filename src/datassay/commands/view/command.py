@@ -61,14 +61,17 @@ class _View(Command):
 
 def _beginning(session: Session) -> list[str]:
     reviewed = session.reviewed
-    n, n_suspects = len(reviewed.samples), int(reviewed.is_issue.sum())
+    n, n_look = len(reviewed.samples), int(reviewed.worth_a_look.sum())
+    what = f"{reviewed.samples.name}: of {n:,} labels {n_look:,} are worth a look."
+    if session.probe:
+        what += f" Review {len(session.probe)} first to learn how many are wrong."
     saved = f"Decisions are saved in {session.path}; {len(session):,} are there. Ctrl-C ends."
     if session.unwritable:
         saved = (
             f"{session.path.parent} cannot be written ({session.unwritable}): the browser keeps "
             "the decisions, and the page downloads them. Ctrl-C ends."
         )
-    return [f"{reviewed.samples.name}: {n_suspects:,} suspects of {n:,} samples.", saved]
+    return [what, saved]
 
 
 COMMAND = _View(

@@ -51,7 +51,7 @@ def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
         suggested=_suggested(samples, run.scores["suggested_label"].to_pylist()),
         probability=run.scores["wrong_probability"].to_numpy(),
         score=run.scores["label_issue_score"].to_numpy(),
-        is_issue=np.array(run.scores["worth_a_look"].to_pylist(), bool),
+        worth_a_look=np.array(run.scores["worth_a_look"].to_pylist(), bool),
         digest=run.digest,
         coordinates=judged.coordinates,
         inputs=run.summary["origin"]["inputs"],

@@ -28,7 +28,7 @@ from datassay.act.review.decisions import (
     read_decisions,
 )
 from datassay.act.review.judged import Judged
-from datassay.act.review.remaining import BATCH, remaining
+from datassay.act.review.remaining import BATCH, probe, remaining
 from datassay.data.tables.numerals import number_of
 from datassay.data.targets import few
 from datassay.errors import DataError
@@ -39,6 +39,8 @@ from datassay.store.journal import add, journal_of, state
 
 LARGE, SMALL = 640, 160  # pixels of pictures
 MOST_CHANGES = 1000
+# A share of wrong labels known less closely than this is learned first, from LEAST_SAMPLES on.
+WIDE, LEAST_SAMPLES = 0.05, 4 * BATCH
 
 
 class Refused(Exception):
@@ -64,6 +66,8 @@ class Session:
         self._showcase = Showcase(reviewed)
         self._decisions: dict[int, Decision] = {}
         self._listed = listing(reviewed, np.arange(len(reviewed.samples)))
+        is_wide = judged.share[1] - judged.share[0] > WIDE and len(judged) >= LEAST_SAMPLES
+        self.probe = probe(judged).tolist() if is_wide else []
         with locked(folder):
             self._state = state(self.path)
             if self.path.exists():
@@ -86,7 +90,7 @@ class Session:
                 for row, one in self._decisions.items()
             ]  # fmt: skip
         about = {"writable": not self.unwritable, "file": self.path.name, "batch": BATCH}
-        return self._listed | about | {"decisions": made}
+        return self._listed | about | {"decisions": made, "probe": self.probe}
 
     def pictures(self, rows: list[int]) -> list[dict[str, Any]]:
         """Samples drawn small."""
@@ -133,16 +137,18 @@ class Session:
         chance = rest.probability
         is_open = np.ones(len(chance), bool)
         is_open[list(decided)] = False
-        suggested, suspect = reviewed.suggested, reviewed.is_issue
+        suggested, suspect = reviewed.suggested, reviewed.worth_a_look
         if rest.learns and classes:
-            likely = is_open & (chance > 0.5)
-            suggested = np.where(likely, rest.suggested, np.where(is_open, samples.y, suggested))
-            suspect = np.where(is_open, likely, suspect)
+            first = rest.order[np.argsort(-chance[rest.order], kind="stable")]
+            look = is_open & (chance > 0.5)
+            look[first[: round(rest.errors_left)]] = True
+            suggested = np.where(look, rest.suggested, np.where(is_open, samples.y, suggested))
+            suspect = np.where(is_open, look, suspect)
         now = replace(
             reviewed,
             suggested=suggested,
             probability=np.where(is_open & rest.learns, chance, reviewed.probability),
-            is_issue=suspect,
+            worth_a_look=suspect,
         )
         self._showcase = self._showcase.beside(now)
         listed = listing(now, np.arange(len(chance)))

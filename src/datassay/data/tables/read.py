@@ -15,7 +15,7 @@ from datassay.errors import DataError
 from datassay.results import result
 
 SHOWN, NAMED = 5, 20  # rows and columns that an error names
-Role = Literal["feature", "target", "ids", "source"]
+Role = Literal["feature", "target", "ids", "source", "trusted"]
 QUOTE = 'in .csv, quote a text that reads as missing: "NA"'
 
 
@@ -61,6 +61,7 @@ class Choices:
     target: str | None = None  # None: the last column that is neither `ids` nor `source`
     ids: Any = None  # None: row labels of pandas, else numbers; of arrays [n] names
     source: Any = None  # where each row came from, which is no feature; of arrays [n] names
+    trusted: Any = None  # whose labels are known to be right; of arrays [n] bool
     task: Task | None = None
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()  # features, though our rules would leave them out
@@ -72,7 +73,9 @@ class Choices:
     @property
     def roles(self) -> dict[str, Role]:
         """The columns that are no features, with what they are for."""
-        named: dict[Role, Any] = {"target": self.target, "ids": self.ids, "source": self.source}
+        named: dict[Role, Any] = {
+            "target": self.target, "ids": self.ids, "source": self.source, "trusted": self.trusted,
+        }  # fmt: skip
         return {column: role for role, column in named.items() if isinstance(column, str)}
 
     @property

@@ -66,7 +66,8 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
     # no row.
     decimal = (table.schema.metadata or {}).get(DECIMAL, b"").decode()
     table, labelled = row_ids(table)
-    if chosen.ids is None and labelled not in {chosen.target, chosen.source}:
+    others = {chosen.source, chosen.trusted}
+    if chosen.ids is None and labelled not in {chosen.target, *others}:
         chosen = replace(chosen, ids=labelled)
     names = _names(table, name)
     if not table.num_rows:
@@ -75,7 +76,7 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
         )
     _check_roles(names, name, chosen)
     labels = row_labels(table) - set(chosen.roles)
-    inputs = [n for n in names if n not in {chosen.ids, chosen.source} and n not in labels]
+    inputs = [n for n in names if n not in {chosen.ids, *others} and n not in labels]
     target = inputs[-1] if chosen.target is None and inputs else chosen.target
     _check_inputs([n for n in inputs if n != target], names, name, target, chosen)
     chosen = replace(chosen, target=target, decimal=decimal)
@@ -120,6 +121,7 @@ def _source(
     y = plain(read[chosen.target])  # pyright: ignore[reportArgumentType]
     ids = positions if chosen.ids is None else plain(read[chosen.ids])
     origins = None if chosen.source is None else plain(read[chosen.source])
+    trusted = None if chosen.trusted is None else plain(read[chosen.trusted])
     used = [c for n, c in read.items() if n not in chosen.roles and c.column.read_as != "left out"]
     columns = {n: c.column for n, c in read.items()}
     if not used:
@@ -147,7 +149,7 @@ def _source(
     x = np.zeros((len(y), 0)) if x is None else x
     return Source(
         Path(name).stem,
-        SourcePart(x, y, ids, Texts(words[0]) if words else None, origins, rows=rows),
+        SourcePart(x, y, ids, Texts(words[0]) if words else None, origins, trusted, rows=rows),
         feature_names=() if fitted is None else fitted.feature_names,
         columns=tuple(columns.values()),
         preparation=fitted,
@@ -179,7 +181,7 @@ def _names(table: pa.Table, name: str) -> list[str]:
 
 
 def _check_roles(names: list[str], name: str, chosen: Choices) -> None:
-    for role in ("target", "ids", "source"):
+    for role in ("target", "ids", "source", "trusted"):
         column = getattr(chosen, role)
         is_name = isinstance(column, str)
         if column is not None and (not is_name or column not in names):
@@ -198,9 +200,10 @@ def _check_inputs(
             f"every feature column must have a name; one of {name} has none. If it numbers the "
             "rows, name it and pass that as ids, or write the table without it (index=False)."
         )
-    if target is None or not inputs or target in {chosen.ids, chosen.source}:
+    if target is None or not inputs or target in {chosen.ids, chosen.source, chosen.trusted}:
         raise DataError(
-            f"{name} must hold a target column and at least one feature besides ids and source; "
+            f"{name} must hold a target column and at least one feature besides ids, source and "
+            "trusted; "
             f"got {some(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
             ".tsv) and the names given for target, ids and source."
         )

@@ -28,7 +28,7 @@ class Reviewed:
     # [n], that the given label is wrong; nan where nobody knows
     probability: Float[np.ndarray, " n"]
     score: Float[np.ndarray, " n"]  # [n], higher is more suspect
-    is_issue: Bool[np.ndarray, " n"]  # [n], which are worth a look
+    worth_a_look: Bool[np.ndarray, " n"]
     digest: str  # of the data, from `source_digest`; empty: not known
     # [n, d], where each sample lies to the network; None: not known
     coordinates: Shaped[np.ndarray, "n d"] | None = None
@@ -94,7 +94,7 @@ def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
         "given": label_values(reviewed, samples.y[rows], 12),
         "suggested": label_values(reviewed, reviewed.suggested[rows], 6),
         "wrong": [None if np.isnan(p) else round(p, 4) for p in wrong.tolist()],
-        "suspect": reviewed.is_issue[rows].astype(int).tolist(),
+        "suspect": reviewed.worth_a_look[rows].astype(int).tolist(),
         "order": np.argsort(rank[rows], kind="stable").tolist(),
         "source": None,
         "sources": [],

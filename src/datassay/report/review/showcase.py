@@ -99,7 +99,7 @@ class Showcase:
         return {
             "id": str(samples.ids[j]),
             "label": samples.class_names[label] if samples.class_names else str(label),
-            "suspect": bool(reviewed.is_issue[j]),
+            "suspect": bool(reviewed.worth_a_look[j]),
             "distance": None if apart is None else float(f"{apart:.3g}"),
             "drawing": drawn[j],
         }

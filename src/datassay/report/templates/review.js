@@ -31,7 +31,7 @@
   function choose(keep) {
     const { show, class: given, source, least } = Object.fromEntries(new FormData(form));
     const fits = (k) => (
-      (show === "all" || (show === "done" ? decisions.has(k) : list.suspect[k] || show === "open")) &&
+      (show === "all" || (show === "probe" ? list.probe.includes(k) : show === "done" ? decisions.has(k) : list.suspect[k] || show === "open")) &&
       (show !== "open" || !decisions.has(k)) &&
       (!given || list.given[k] === Number(given)) &&
       (!source || list.source[k] === Number(source)) &&
@@ -168,7 +168,8 @@
   }
 
   function count() {
-    const suspects = list.order.filter((k) => list.suspect[k]);
+    const isProbe = form.elements.show.value === "probe";
+    const suspects = isProbe ? list.probe : list.order.filter((k) => list.suspect[k]);
     const among = suspects.length ? suspects : list.order;
     const reviewed = among.filter((k) => decisions.has(k)).length;
     const beyond = decisions.size - reviewed;
@@ -176,7 +177,7 @@
     [bar.max, bar.value] = [Math.max(1, among.length), reviewed];
     const number = (n) => n.toLocaleString("en");
     part("count").textContent =
-      `${number(reviewed)} of ${number(among.length)} ${suspects.length ? "suspects" : "samples"} reviewed` +
+      `${number(reviewed)} of ${number(among.length)} ${isProbe ? "that tell how many are wrong" : suspects.length ? "suspects" : "samples"} reviewed` +
       (beyond ? `, and ${number(beyond)} other${beyond > 1 ? "s" : ""}` : "");
   }
 
@@ -228,6 +229,12 @@
       part("learned").textContent = found.sentence;
       part("learned").hidden = !found.sentence;
       part("learned").classList.toggle("enough", found.enough);
+      const soFar = document.getElementById("so-far");
+      if (soFar && found.sentence) {
+        soFar.textContent = `After ${decisions.size} reviews: ${found.sentence}`;
+        soFar.hidden = false;
+      }
+      endProbe();
       choose(row());
       isNew = true;
       count();
@@ -235,6 +242,16 @@
     } catch (error) {
       say(`The order stays as it is: ${error.message}`);
     }
+  }
+
+  // Those that tell how many are wrong come first; once they are reviewed, the suspects.
+  function endProbe() {
+    if (list.probe?.some((k) => !decisions.has(k))) return;
+    const { show } = form.elements, probe = show.querySelector("[value=probe]");
+    if (!probe) return;
+    const isShown = show.value === "probe";
+    probe.remove();
+    if (isShown) show.value = list.suspect.some(Boolean) ? "suspects" : "all";
   }
 
   // ---- dialogs
@@ -372,6 +389,8 @@
       form.elements.show.querySelector("[value=suspects]").remove();
       form.elements.show.value = "all";
     }
+    if (list.probe?.length) form.elements.show.value = "probe";
+    endProbe();
     for (const name of ["take", "other"]) root.querySelector(`[data-act=${name}]`).hidden = !list.relabels;
     root.querySelector("[data-act=accept]").hidden = list.relabels !== "class";
     if (list.relabels === "number") {

@@ -21,7 +21,7 @@ from datassay.plan import PlanStep
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.rules import at_least
-from datassay.score.label_issues import label_issues
+from datassay.score.labels.ridge import ridge_fit
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import operand, panels, product
 from datassay.score.registry import Context, Score, Sizes
@@ -243,7 +243,7 @@ def _of_run(context: Context) -> SampleInfluence | None:
     """At the ridge fit of the label scores; None where nothing depends on it."""
     lin, progress, ridge = context.lin, context.progress, context.results["label_issues"].ridge
     if isnan(ridge):  # the user's model has none: the network's fit has its own
-        ridge = label_issues(lin, progress=progress).ridge
+        ridge = ridge_fit(lin, progress).penalty
     try:
         return linear_influence(lin, ridge=ridge, seed=context.seed, progress=progress)
     except DataError:  # too few samples, or fitted without error

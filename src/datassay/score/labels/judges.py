@@ -31,7 +31,9 @@ FEWEST = 10  # of fewer samples that says nothing
 # so many rows and at most so many classes. Of fewer rows they see no more than the network, and
 # hide class pairs from it (Boston, 506 rows: 0.80 against 0.875).
 FEWEST_ROWS, MOST_CLASSES = 1000, 20
-MOST_TREE_WORK = 2e7  # rows x columns x classes: boosting fits a tree a class and round
+# (rows + TREE_ROWS) x columns x classes, half a minute: boosting fits a tree a class and round,
+# and its histograms cost as much as so many rows.
+MOST_TREE_WORK, TREE_ROWS = 2e7, 8000
 STRENGTH = 0.1  # of the logistic regression on standardised columns: scikit-learn's C
 ONE_THREAD = 50_000  # rows up to which trees are grown by one thread
 
@@ -112,7 +114,7 @@ def further_judges(train: SampleSet) -> dict[str, Any]:
         return {}
     linear = LogisticRegression() if is_words else LogisticRegression(C=STRENGTH)
     linear = linear if is_words else make_pipeline(StandardScaler(), linear)
-    is_slow = is_words or len(train) * columns * train.n_classes > MOST_TREE_WORK
+    is_slow = is_words or (len(train) + TREE_ROWS) * columns * train.n_classes > MOST_TREE_WORK
     trees = {} if is_slow else {"boosted trees": None}
     return trees | {"logistic regression": linear}
 

@@ -2,7 +2,7 @@
 
 P(given y | judges) = Σ_c p[c] T[c, y],  p = softmax(Σ_j w_j f_j + b): f_j are the held-out outputs
 of judge j, p the probabilities of the true class, T[c, l] = P(given l | true c). Under the fit,
-P(true c | given y) ∝ p[c] T[c, y] = q[c].
+P(true c | given y) ∝ p[c] T[c, y] = q[c]. Of a label that is trusted T is the identity: q is known.
 
 Expectation maximisation: q from (w, b, T); then T from the expected counts N[c, l] = Σ q_i[c] over
 the samples given l, in closed form; and one Newton step for (w, b), a logistic regression on q.
@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from datassay.results import result
@@ -64,6 +64,7 @@ def fitted(
     labels: Int[Tensor, " n"],
     form: Form,
     start: Float[Tensor, "k k"] | None = None,
+    trusted: Bool[Tensor, " n"] | None = None,
 ) -> Fitted:
     """The likeliest calibration and noise of a form; judges whose weight is not positive are left.
 
@@ -72,6 +73,7 @@ def fitted(
         labels: given.
         form: of the noise.
         start: T to start from.
+        trusted: labels that are known to be right; None: none is.
 
     Returns:
         The fit.
@@ -79,8 +81,9 @@ def fitted(
     Cost: ROUNDS of n (k² + judges² k) operations, n k (judges + 4) values.
     """
     stacked, heard = torch.stack(list(judges), 2).double(), list(range(len(judges)))
+    trusted = torch.zeros(len(labels), dtype=torch.bool) if trusted is None else trusted
     while True:
-        found = _expectation_maximisation(stacked[:, :, heard], labels, form, start)
+        found = _expectation_maximisation(stacked[:, :, heard], labels, form, start, trusted)
         kept = [j for j, w in zip(heard, found.weights.tolist(), strict=True) if w > LEAST_WEIGHT]
         if len(heard) == 1 or len(kept) == len(heard):
             break
@@ -95,6 +98,7 @@ def _expectation_maximisation(
     labels: Int[Tensor, " n"],
     form: Form,
     start: Float[Tensor, "k k"] | None,
+    trusted: Bool[Tensor, " n"],
 ) -> Fitted:
     k, j = judges.shape[1:]
     spread = judges.std((0, 1), correction=0)
@@ -104,19 +108,27 @@ def _expectation_maximisation(
     before = -torch.inf
     for _ in range(ROUNDS):
         log_p = torch.log_softmax(judges @ weights + intercepts, 1)
-        joint = log_p + transition.log().T[labels]
+        joint = log_p + _log_given(transition, labels, trusted)
         each = torch.logsumexp(joint, 1)
         if float(each.mean()) - before < STILL:
             break
         before = float(each.mean())
         posterior = (joint - each[:, None]).exp()
         if form != "none":
-            transition = _transition(posterior, labels, form)
+            transition = _transition(posterior[~trusted], labels[~trusted], form)
         weights, intercepts = _calibrated(judges, posterior, log_p.exp(), weights, intercepts)
     log_p = torch.log_softmax(judges @ weights + intercepts, 1)
-    joint = log_p + transition.log().T[labels]
+    joint = log_p + _log_given(transition, labels, trusted)
     each = torch.logsumexp(joint, 1)
     return Fitted(form, float(each.sum()), log_p, joint - each[:, None], transition, weights)
+
+
+def _log_given(
+    transition: Float[Tensor, "k k"], labels: Int[Tensor, " n"], trusted: Bool[Tensor, " n"]
+) -> Float[Tensor, "n k"]:
+    """Log P(given | each true class)."""
+    identity = torch.eye(len(transition), dtype=torch.float64)
+    return torch.where(trusted[:, None], identity.log()[labels], transition.log().T[labels])
 
 
 def _transition(

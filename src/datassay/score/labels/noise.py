@@ -7,16 +7,17 @@ noise of a rate, which no calibration explains, and hardness, by which nothing i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import exp, sqrt
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.labels.likelihood import Fitted, Form, fitted
+from datassay.score.labels.likelihood import Fitted, fitted
 from datassay.score.settings import NOISES
 
 Judges = Sequence[Float[Tensor, "n k"]]
@@ -32,6 +33,9 @@ SURE = 0.9  # the probability from which on a wrong label is counted as certain
 # Nats by which noise must explain the labels better than hardness to be believed to 1 - 1/e.
 BELIEVED, HALF_BELIEVED = 5.0, 0.5
 LINE_STEPS, LONGEST_STEP = 60, 1.0
+# Log odds of a trusted label; so many tell how often right labels are contradicted.
+TRUSTED, LEAST_TRUSTED = -20.0, 20
+NORMAL = 1.96
 WEAK = 1e-3  # a prior, in nats, where all labels are sure to be right or to be wrong
 
 
@@ -84,7 +88,11 @@ def check_noise(noise: str, *, is_of_labels: bool) -> None:
 
 
 def explain(
-    judges: Judges, again: Again, labels: Int[Tensor, " n"], noise: str = "auto"
+    judges: Judges,
+    again: Again,
+    labels: Int[Tensor, " n"],
+    noise: str = "auto",
+    trusted: Bool[Tensor, " n"] | None = None,
 ) -> Explained:
     """Find the noise, and what it says of each label after one more fit to the probable labels.
 
@@ -93,6 +101,7 @@ def explain(
         again: the same after a fit to other probabilities of the true classes.
         labels: given.
         noise: "uniform" or "class" leave no choice.
+        trusted: labels that are known to be right, not all; None: none is.
 
     Returns:
         The noise and what follows from it. The order is that of two readings, their log posteriors
@@ -103,32 +112,31 @@ def explain(
     Cost: 4 fits, and one `again`.
     """
     n, k = judges[0].shape
-    hard = fitted(judges, labels, "none")
-    even = fitted(judges, labels, "one rate")
+    trusted = torch.zeros(n, dtype=torch.bool) if trusted is None else trusted
+    fit = partial(fitted, labels=labels, trusted=trusted)
+    hard = fit(judges, form="none")
+    even = fit(judges, form="one rate")
     found, gain, form = even, -torch.inf, "one rate"
     if noise != "uniform" and k > 1:
-        by_class = fitted(judges, labels, "by class")
+        by_class = fit(judges, form="by class")
         gain = (by_class.log_likelihood - even.log_likelihood - (k * (k - 1) - 1) / 2) / n
         least = max(LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2] / n, ENOUGH))
         if noise == "class" or gain > least:
             found, form = by_class, "by class"
-    second = _second(found, again, labels, form)
+    second = fit(again(found.log_posterior.exp()), form=form, start=found.transition)
     first = hard.log_p if found.form == "by class" else even.log_posterior
     if gain > CLEAR_GAIN:  # as where a class is given as one other: no region imitates that
         first = second.log_posterior
     posterior = torch.log_softmax((first + second.log_posterior) / 2, 1)
     wrong = torch.sigmoid(_log_odds(found.log_posterior, labels))
-    log_odds = _as_probable(_log_odds(posterior, labels), wrong)
+    log_odds, is_open = torch.full((n,), TRUSTED, dtype=torch.float64), ~trusted
+    log_odds[is_open] = _as_probable(_log_odds(posterior, labels)[is_open], wrong[is_open])
     kind = "class" if found.form == "by class" else "uniform"
     outcome = LabelNoise(kind, found.transition.numpy(), gain)
-    alone = hard if len(judges) == 1 else fitted(judges[:1], labels, "none")
-    share, n_look = _share((hard, alone), found, even, wrong, labels)
+    alone = hard if len(judges) == 1 else fit(judges[:1], form="none")
+    share, n_look = _share((hard, alone), found, even, wrong, labels, trusted)
     weights = tuple(hard.weights.tolist())
     return Explained(outcome, posterior, log_odds, share, n_look, weights)
-
-
-def _second(found: Fitted, again: Again, labels: Tensor, form: Form) -> Fitted:
-    return fitted(again(found.log_posterior.exp()), labels, form, found.transition)
 
 
 def _share(
@@ -137,24 +145,54 @@ def _share(
     even: Fitted,
     wrong: Float[Tensor, " n"],
     labels: Int[Tensor, " n"],
+    trusted: Bool[Tensor, " n"],
 ) -> tuple[tuple[float, float], int]:
     """The share of wrong labels, at least and at most, and how many are worth a look."""
     # At least: what the noise makes certain, less two standard errors. At most: what the held-out
     # predictions contradict, of all judges or of the first alone (another may have learned the very
     # rule that wrong labels follow), and one standard error. Worth a look: between what the noise
     # says and what confident learning counts, the nearer to the noise the better it explains them.
-    n, hard = len(labels), hards[0]
+    hard, is_open = hards[0], ~trusted
+    n = int(is_open.sum())
     sure = float(wrong[wrong > SURE].sum())
-    error, own = (float((h.log_p.argmax(1) != labels).double().mean()) for h in hards)
+    error, own = (float((h.log_p.argmax(1) != labels)[is_open].double().mean()) for h in hards)
     low = max(0.0, (sure - 2 * sqrt(sure)) / n)
     most = max(error, own)
     high = min(1.0, most + sqrt(most * (1 - most) / n) + 1 / n)
-    by_noise = float(wrong.mean())
-    most = min(error, max(confident_count(hard.log_p.exp(), labels) / n, by_noise))
+    if len(labels) - n >= LEAST_TRUSTED:
+        contradicted = float((hard.log_p.argmax(1) != labels)[trusted].double().mean())
+        low, high = _with_trusted((low, high), error, contradicted, n, trusted, hard.log_p.shape[1])
+    by_noise = float(wrong[is_open].mean())
+    counted = confident_count(hard.log_p[is_open].exp(), labels[is_open]) / n
+    most = min(error, high, max(counted, by_noise))
     doubt = exp(-max(0.0, even.log_likelihood - hard.log_likelihood) / BELIEVED)
     doubt *= HALF_BELIEVED if found.form == "by class" else 1.0
     n_look = round(n * (by_noise + (most - by_noise) * doubt))
-    return (min(low, high), high), n_look
+    part = n / len(labels)
+    return (min(low, high) * part, high * part), n_look
+
+
+def _with_trusted(
+    bounds: tuple[float, float], error: float, contradicted: float, n: int,
+    trusted: Bool[Tensor, " n"], k: int,
+) -> tuple[float, float]:  # fmt: skip
+    """Bounds of the share, narrowed by how often labels known to be right are contradicted."""
+    # Rogan and Gladen (1978): error = s a + (1 − s) c, where c contradicts right labels and
+    # a = 1 − c / (k − 1) wrong ones; each end with both rates two standard errors away. Where
+    # right labels are contradicted more often than the others, predictions have learned the very
+    # rule that wrong ones follow: then as many as are contradicted may be wrong.
+    m, ends = int(trusted.sum()), []
+    for sign in (-1, 1):
+        e = error + sign * NORMAL * sqrt(error * (1 - error) / n)
+        c = contradicted - sign * NORMAL * sqrt(contradicted * (1 - contradicted) / m)
+        c = max(0.0, c)
+        rest = 1 - c - c / max(1, k - 1)
+        ends.append((e - c) / rest if rest > 0 else float(sign > 0))
+    if ends[1] <= 0:
+        most = contradicted + NORMAL * sqrt(contradicted * (1 - contradicted) / m)
+        return bounds[0], min(1.0, max(bounds[1], most))
+    low, high = max(bounds[0], ends[0]), min(bounds[1], ends[1])
+    return min(low, high), max(low, high)
 
 
 def confident_count(p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> float:

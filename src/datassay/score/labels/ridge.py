@@ -58,6 +58,7 @@ class RidgeFit:
 
 def ridge_fit(lin: Linearization, progress: Progress) -> RidgeFit:
     """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
+    lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     basis = eigenbasis(lin, progress)
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"

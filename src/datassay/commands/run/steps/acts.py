@@ -20,8 +20,10 @@ from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.models.build import build_model
+from datassay.progress import silent
 from datassay.score.checks.data_issues import LEAST_NEW
-from datassay.score.label_issues import LabelIssues, label_issues
+from datassay.score.label_issues import LabelIssues
+from datassay.score.labels.ridge import ridge_fit
 from datassay.score.registry import Context
 from datassay.train.learner import Estimators, Learner, Networks
 
@@ -101,7 +103,7 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
 
 def _penalty(lin: Linearization, issues: LabelIssues) -> float:
     """Of the ridge fit of the label scores; the user's model has none, then another fit's."""
-    return label_issues(lin).ridge if isnan(issues.ridge) else issues.ridge
+    return ridge_fit(lin, silent).penalty if isnan(issues.ridge) else issues.ridge
 
 
 def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
