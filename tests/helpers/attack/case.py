@@ -32,11 +32,11 @@ class Case:
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:
-    """Run a case; how it ended, and what is wrong with that. A judge that crashes fails it alone."""
+    """Run a case; how it ended, and what is wrong with that. A judge may crash."""
     ended = attempt(case.work, folder, before=case.before, during=case.during, limit=limit)
     try:
         wrong = verdict(ended, case.expected) or case.judge(ended)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (it fails this case alone)
         where = traceback.extract_tb(error.__traceback__)[-1]
         wrong = f"judge: {type(error).__name__}: {error} ({where.name}, line {where.lineno})"
     if case.refused is not None and not wrong and case.refused != (ended.status == 2):
@@ -110,6 +110,12 @@ def write_csv(path: Path, lines: list[list[str]]) -> Path:
     return path
 
 
+def refused(error: Exception) -> SystemExit:
+    """How a command ends that refuses."""
+    sys.stderr.write(f"Error: {str(error)!r}\n")
+    return SystemExit(2)
+
+
 def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
     """The work of loading data; what was read is kept, what is refused ends as a command does."""
 
@@ -120,8 +126,7 @@ def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
         try:
             sets = datassay.load(path, **settings)
         except DatassayError as error:
-            sys.stderr.write(f"Error: {str(error)!r}\n")
-            raise SystemExit(2) from error
+            raise refused(error) from error
         sets = [s for s in sets if s is not None]
         facts = [
             {

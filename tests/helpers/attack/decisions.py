@@ -195,10 +195,11 @@ def _pandas(path):
 EDITS = [
     *((f"{name} {value!r}", _column(name, value), True) for name, value in (
         ("id", True), ("id", 1.5), ("id", "nobody"), ("label", 1), ("label", {"a": 1}),
-        ("label", "no class"), ("given", "no class"), ("given", 3), ("when", 5), ("seen_score", "x"),
-        ("seen_score", 7.0), ("decision", "burn"), ("decision", 1))),
+        ("label", "no class"), ("given", "no class"), ("given", 3), ("when", 5),
+        ("seen_score", "x"), ("seen_score", 7.0), ("decision", "burn"), ("decision", 1))),
     ("seen_score nan", _column("seen_score", float("nan")), False),
     ("digest", _about(digest="0" * 64), True), ("class_names", _about(class_names=5), True),
-    ("inputs", _about(inputs="x"), True), ("target", _about(inputs={"target": "none"}), None),
-    ("cut", lambda path: path.write_bytes(path.read_bytes()[:-9]), True), ("pandas", _pandas, False),
+    ("inputs", _about(inputs="x"), True), ("pandas", _pandas, False),
+    ("target", _about(inputs={"target": "none"}), None),
+    ("cut", lambda path: path.write_bytes(path.read_bytes()[:-9]), True),
 ]  # fmt: skip

@@ -12,8 +12,7 @@ from torch import nn
 import datassay as da
 from datassay.errors import DatassayError
 from helpers.attack.attempt import attempt
-from helpers.attack.case import Case, damaged, empty
-from helpers.attack.own_code import refused
+from helpers.attack.case import Case, damaged, empty, refused
 
 X = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)).numpy()
 Y = (X[:, 0] > 0).astype(int)
@@ -33,18 +32,8 @@ def case(draw: random.Random, folder: Path) -> Case:
         ended = attempt(lambda: _make(made), empty(made))
         assert ended.status == 0, ended.err
     shutil.copytree(made / "ix", folder / "ix")
-    files = sorted(f for f in (folder / "ix").rglob("*") if f.is_file())
-    file = draw.choice(files)
     how = draw.choice(["flip", "flip", "gone", "folder", "swap", "weights", "loss", "class", ""])
-    if how == "flip":
-        file.write_bytes(damaged(draw, file.read_bytes())[1])
-    elif how == "gone":
-        file.unlink()
-    elif how == "folder":
-        shutil.rmtree(draw.choice([f for f in (folder / "ix").rglob("*") if f.is_dir()]))
-    elif how == "swap":
-        one, other = draw.sample(sorted((folder / "ix").glob("rows-*")), 2)
-        one.rename(folder / "aside"), other.rename(one), (folder / "aside").rename(other)
+    name = _changed(draw, folder / "ix", how)
     wanted = np.load(made / "wanted.npy")
 
     def work() -> None:
@@ -58,7 +47,7 @@ def case(draw: random.Random, folder: Path) -> Case:
         try:
             effect = da.open_index(folder / "ix", model, **settings).query(NEW, top=None).effect
         except DatassayError as error:
-            raise SystemExit(refused(error)) from error
+            raise refused(error) from error
         if effect.shape != wanted.shape or (effect != wanted).any():
             (folder / "wrong").touch()
 
@@ -66,7 +55,21 @@ def case(draw: random.Random, folder: Path) -> Case:
         return "silent: another answer" if (folder / "wrong").exists() else None
 
     must = {"": False, "swap": True, "weights": True, "class": True, "loss": True}
-    return Case(f"{how} {file.relative_to(folder)}", work, judge, refused=must.get(how))
+    return Case(f"{how} {name}", work, judge, refused=must.get(how))
+
+
+def _changed(draw: random.Random, index: Path, how: str) -> str:
+    file = draw.choice(sorted(f for f in index.rglob("*") if f.is_file()))
+    if how == "flip":
+        file.write_bytes(damaged(draw, file.read_bytes())[1])
+    elif how == "gone":
+        file.unlink()
+    elif how == "folder":
+        shutil.rmtree(draw.choice(sorted(f for f in index.rglob("*") if f.is_dir())))
+    elif how == "swap":
+        one, other = draw.sample(sorted(index.glob("rows-*")), 2)
+        one.rename(index / "aside"), other.rename(one), (index / "aside").rename(other)
+    return str(file.relative_to(index))
 
 
 def _make(folder: Path) -> None:

@@ -1,7 +1,6 @@
 """What a user hands over in Python: Datasets, loaders with samplers, and estimators that lie."""
 
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch.utils import data as loading
 
 import datassay as da
 from datassay.errors import DatassayError
-from helpers.attack.case import Case
+from helpers.attack.case import Case, refused
 
 N = 24
 X = torch.randn(N, 3, generator=torch.Generator().manual_seed(0))
@@ -80,7 +79,7 @@ def case(draw: random.Random, folder: Path) -> Case:
         try:
             wrong = work()
         except DatassayError as error:
-            raise SystemExit(refused(error)) from error
+            raise refused(error) from error
         if wrong:
             (folder / "wrong").write_text(wrong)
 
@@ -88,12 +87,6 @@ def case(draw: random.Random, folder: Path) -> Case:
         return (folder / "wrong").read_text() if (folder / "wrong").exists() else None
 
     return Case(name, done, judge, refused=must)
-
-
-def refused(error: Exception) -> int:
-    """The status of a refusal, said as a command says it."""
-    sys.stderr.write(f"Error: {str(error)!r}\n")
-    return 2
 
 
 def _dataset(draw):

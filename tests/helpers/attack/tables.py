@@ -73,7 +73,7 @@ def _judged(
         return None
     sets = pickle.loads(stored.read_bytes())  # our own, of a moment ago
     header, *rows = _lines(path)
-    names, read = sets[0]["names"], sets[0]["read"]
+    read = sets[0]["read"]
     ids = np.concatenate([s["ids"] for s in sets])
     without = sum(missing for kind, missing in read.values() if kind == "target")
     if len(ids) + without != len(rows):  # rows without a target are left out, and that is told
@@ -86,18 +86,24 @@ def _judged(
         return "silent: samples in another order"
     rows = [rows[i] for i in index]
     of = header.index(target) if target else len(header) - 1
-    y = np.concatenate([s["y"] for s in sets])
-    for row, value in zip(rows, y.tolist(), strict=True):
-        label = sets[0]["classes"][value] if sets[0]["classes"] else value
-        number = _number(row[of])
-        same = (
-            str(label).strip() == row[of].strip()
-            if number is None
-            else _number(str(label)) == number
-        )
-        plain = number is not None or sets[0]["classes"]  # "1,5" and "12 kg" have tests
-        if plain and not same:
-            return f"silent: the label {row[of]!r} loaded as {label!r}"
+    y = np.concatenate([s["y"] for s in sets]).tolist()
+    return _labels(sets[0]["classes"], y, [row[of] for row in rows]) or _columns(sets, header, rows)
+
+
+def _labels(classes: tuple[str, ...], y: list, cells: list[str]) -> str | None:
+    for cell, value in zip(cells, y, strict=True):
+        label, number = classes[value] if classes else value, _number(cell)
+        if number is None:  # "1,5" and "12 kg" have tests
+            same = not classes or str(label).strip() == cell.strip()
+        else:
+            same = _number(str(label)) == number
+        if not same:
+            return f"silent: the label {cell!r} loaded as {label!r}"
+    return None
+
+
+def _columns(sets: list[dict], header: list[str], rows: list[list[str]]) -> str | None:
+    names, read = sets[0]["names"], sets[0]["read"]
     for index, name in enumerate(header):
         values = [_number(row[index]) if index < len(row) else None for row in rows]
         kind, missing = read[name]
@@ -105,7 +111,8 @@ def _judged(
         if name in names:
             # Words with digits, such as "5 €", may count as numbers: tests of their own say which.
             words = [
-                v is None and any(map(str.isdigit, row[index])) for v, row in zip(values, rows)
+                v is None and any(map(str.isdigit, row[index]))
+                for v, row in zip(values, rows, strict=True)
             ]
             without = sum(v is None or np.isnan(v) for v in values)
             if not without - sum(words) <= missing <= without:
