@@ -11,6 +11,7 @@ from torch import nn
 from datassay.collect.fingerprint import samples_fingerprint, weights_digest
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.models.reference import is_reference, reference_file
+from datassay.report.wording import count
 from datassay.store.folders import sha256
 
 DIGITS = 16  # of a digest, as pages show it
@@ -59,7 +60,7 @@ def noise_facts(train: SampleSet) -> dict[str, str]:
     wrong = wrong_labels(train)
     if wrong is None:
         return {}
-    return {"Label noise": f"{int(wrong.sum()):,} labels were flipped on purpose"}
+    return {"Label noise": f"{count(int(wrong.sum()), 'label')} flipped on purpose"}
 
 
 def seed_facts(seed: int | str) -> dict[str, str]:

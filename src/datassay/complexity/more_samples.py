@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from jaxtyping import Float
 
 from datassay.act.choose.action import MORE
 from datassay.act.choose.compare import EXPECTED, ActionGain
@@ -24,9 +25,22 @@ DRAWS = 400
 
 
 def gain_of_more(
-    learner: Learner, train: SampleSet, rule: Yardstick, *, seed: int = 0
+    learner: Learner,
+    train: SampleSet,
+    rule: Yardstick,
+    *,
+    whole: Float[np.ndarray, "_ m k"] | None = None,
+    seed: int = 0,
 ) -> ActionGain | None:
     """The gain to expect of twice the samples, by a learning curve of R ≥ 2 fits of five sizes.
+
+    Args:
+        learner: gives the R models.
+        train: n samples.
+        rule: how predictions of the held-out samples are scored.
+        whole: what the learner's first models say of those when they learn from all n samples,
+            where that is known: they are not fitted again.
+        seed: of the smaller sizes' samples, and of the curves that are drawn.
 
     Returns:
         A row of the table of actions, not measured but expected: the median over resampled curves
@@ -41,12 +55,15 @@ def gain_of_more(
     draw = np.random.default_rng((seed, 3))
     orders = np.stack([nested_order(train, draw) for _ in range(learner.repeats)])
     subsets = [np.sort(orders[:, :size], 1) for size in sizes]
+    known = [] if whole is None else list(whole[: learner.repeats, None])
     fittings = [
         Fitting(learner, train, rule.held_out, train.y, rows[seed], None, range(seed, seed + 1))
         for rows in subsets
-        for seed in range(learner.repeats)
+        for seed in range(len(known) if rows is subsets[-1] else 0, learner.repeats)
     ]
-    scores = np.concatenate([rule.scores(one) for one in predictions_of(fittings)])
+    fitted = predictions_of(fittings)
+    smaller = (len(sizes) - 1) * learner.repeats
+    scores = np.concatenate([rule.scores(p) for p in fitted[:smaller] + known + fitted[smaller:]])
     errors = 1 - scores.reshape(len(sizes), learner.repeats, -1)
     start = _start(train, rule)
     curve = AccuracyCurve(sizes, errors, start, rule.metric)
@@ -55,7 +72,7 @@ def gain_of_more(
     ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
     low, median, high = np.quantile(now - then, ends)
     return ActionGain(
-        kind=MORE, words="double the data", how=EXPECTED,
+        kind=MORE, words="Double the data", how=EXPECTED,
         gain=float(median), low=float(low), high=float(high), p=1.0, verdict="",
         cost=-(FACTOR - 1) * n, seconds=time.perf_counter() - started,
     )  # fmt: skip

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+from torch.optim.adam import adam
 
 from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
 from datassay.collect.jacobian.inputs import network_inputs
@@ -28,6 +30,8 @@ from datassay.train.dense_training import DenseGradients, DenseStack, FunctionSp
 from datassay.train.recipe import Recipe
 
 AT_ONCE = "run for many networks at once"
+ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "fused": True}
+ADAM |= {"amsgrad": False, "maximize": False}
 
 
 @result
@@ -207,7 +211,7 @@ def _descend(
     progress: Progress,
 ) -> dict[str, Tensor]:
     weights = {name: w.clone().requires_grad_() for name, w in start.items()}
-    optimizer = _optimizer(recipe, list(weights.values()))
+    update = _updates(recipe, list(weights.values()))
     for step, batch in enumerate(draw):
         outputs = write_gradients(weights, batch)
         if observe is not None:
@@ -215,7 +219,7 @@ def _descend(
         for name, w in weights.items() if recipe.weight_decay else ():
             assert w.grad is not None
             w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
-        optimizer.step()
+        update()
         progress("retrain networks", step + 1, recipe.steps)
     return {name: w.detach() for name, w in weights.items()}
 
@@ -281,11 +285,20 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
         )
 
 
-def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
-    # Elementwise updates: stacked networks stay independent.
-    if recipe.optimizer == "adam":
-        return torch.optim.Adam(weights, lr=recipe.lr, fused=True)
-    return torch.optim.SGD(weights, lr=recipe.lr)
+def _updates(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
+    """What updates the weights by their gradients, elementwise: networks stay independent."""
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(weights, lr=recipe.lr).step
+    # The bits of torch.optim.Adam, whose class imports a compiler, for a second.
+    moments = [[torch.zeros_like(w) for w in weights] for _ in range(2)]
+    steps = [torch.zeros(()) for _ in weights]
+
+    @torch.no_grad()
+    def update() -> None:
+        gradients = [w.grad for w in weights if w.grad is not None]
+        adam(weights, gradients, *moments, [], steps, lr=recipe.lr, **ADAM)
+
+    return update
 
 
 def _n_outputs(model: nn.Module, x: Tensor) -> int:

@@ -30,7 +30,7 @@ from helpers.findings import issues_of, make_findings, regression_samples, row_s
 
 WORDS = {
     "relabel": "Relabel suspected labels", "remove": "Remove suspects", "drop": "Drop half",
-    "balance": "Balance the classes by weights", "more": "double the data",
+    "balance": "Balance the classes by weights", "more": "Double the data",
 }  # fmt: skip
 COST = {"drop": 250, "remove": 50, "more": -500}
 

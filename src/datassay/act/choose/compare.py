@@ -21,8 +21,8 @@ from datassay.act.choose.action import (
     as_it_is,
     proposals,
 )
-from datassay.act.choose.looks import Comparison, Key, looks, mean
-from datassay.act.choose.parts import Part
+from datassay.act.choose.looks import Comparison, Key, Predictions, base_predictions, looks, mean
+from datassay.act.choose.parts import R2, Part
 from datassay.act.choose.screen import screen
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
@@ -144,6 +144,7 @@ def compare_actions(
     *,
     budget: float,
     per_fit: float | None = None,
+    base: Sequence[Predictions] = (),
     seed: int = 0,
     progress: Progress = silent,
 ) -> ActionTable:
@@ -156,6 +157,7 @@ def compare_actions(
             whatever it takes.
         per_fit: seconds that one model a seed is expected to take over all parts, the same on every
             machine; None: what the samples as they are took.
+        base: `base_predictions` of the parts, where they are there already; none: they are made.
         seed: of controls, blocks and random choices.
         progress: called with (step, actions done, actions in all).
 
@@ -179,9 +181,9 @@ def compare_actions(
     useless = {name for name, one in kinds.items() if one.is_searched and name not in outcome}
     proposed = [first, *(_proposed(part, seed, useless)[0] for part in parts[1:])]
     actions = {action.key: action for each in reversed(proposed) for action in each.values()}
-    comparison = Comparison(parts, proposed)
-    comparison.train_base()
-    per_fit = comparison.seconds if per_fit is None else per_fit
+    before = time.perf_counter()
+    comparison = Comparison(parts, proposed, list(base) or base_predictions(parts))
+    per_fit = time.perf_counter() - before if per_fit is None else per_fit
     promising = {key: action for key, action in actions.items() if key not in hopeless}
     chosen = _affordable(promising, screened, budget - per_fit, per_fit)
     job = _Job(comparison, screened, kinds, comparison.right(), progress)
@@ -257,12 +259,18 @@ class _Job:
         """As far as it was retrained."""
         return self.comparison.gain(action.key, is_searched=self.kinds[action.kind].is_searched)
 
+    def amount(self, gain: float) -> str:
+        """A gain in words: of R², or in points."""
+        is_r2 = self.comparison.parts[0].yardstick.metric == R2
+        return (f"{gain:.3f} of R²" if is_r2 else f"{100 * gain:.1f} points").replace("-", "−")
+
     def blank(self, action: Action, is_hopeless: bool = False) -> ActionGain:
         """What is known of an action before it is retrained."""
         outcome, note = self.screened.get(action.key), ""
         if outcome is not None and is_hopeless:
-            gain, low, high = (f"{100 * x:+.1f}" for x in (outcome.gain, outcome.low, outcome.high))
-            note = f"not retrained: in closed form it gains {gain} points ({low} to {high})"
+            ends = (outcome.gain, outcome.low, outcome.high)
+            gain, low, high = (self.amount(x) for x in ends)
+            note = f"not retrained: in closed form it gains {gain} ({low} to {high})"
         gain = np.nan if outcome is None else outcome.gain
         return ActionGain(
             kind=action.kind, words=action.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
@@ -320,7 +328,7 @@ class _Job:
             i += 1
         if i + 1 == len(drops):
             return [rows[i]]
-        note = f"{100 * drops[i + 1].fraction:.0f} % costs {-100 * rows[i + 1].gain:.1f} points"
+        note = f"{100 * drops[i + 1].fraction:.0f} % costs {self.amount(-rows[i + 1].gain)}"
         return [replace(rows[i], note=note)]
 
 

@@ -55,23 +55,9 @@ class Comparison:
 
     parts: Sequence[Part]
     proposed: list[dict[Key, Action]]
-    base: list[Predictions] = field(default_factory=list)
+    base: list[Predictions]
     seconds: float = 0.0
     _done: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
-
-    def train_base(self) -> None:
-        """Fit the models of the samples as they are."""
-        before = time.perf_counter()
-        fittings = [
-            one
-            for part in self.parts
-            for one in fittings_of(
-                part.learner, part.train, part.held_out, as_it_is(part.train),
-                range(part.learner.repeats),
-            )
-        ]  # fmt: skip
-        self.base = predictions_of(fittings)
-        self.seconds = time.perf_counter() - before
 
     def train(
         self, keys: Sequence[Key], look: Sequence[tuple[int, range]], *, control: bool = False
@@ -155,6 +141,18 @@ class Comparison:
     def right(self) -> list[Bool[np.ndarray, " m"]]:
         """Which held-out labels are not suspected; of numbers all."""
         return [_unsuspected(*one) for one in zip(self.parts, self.base, strict=True)]
+
+
+def base_predictions(parts: Sequence[Part]) -> list[Predictions]:
+    """What models of the samples as they are predict, [R, m, k] a part."""
+    return predictions_of([
+        one
+        for part in parts
+        for one in fittings_of(
+            part.learner, part.train, part.held_out, as_it_is(part.train),
+            range(part.learner.repeats),
+        )
+    ])  # fmt: skip
 
 
 def mean(each: Sequence[Float[np.ndarray, "_ _"]]) -> float:

@@ -39,10 +39,11 @@ from datassay.commands.run.steps.projection import APPROXIMATED, chosen_projecti
 from datassay.commands.run.steps.scores import (
     LEFT_OUT,
     attribution_of,
-    by_group,
     check_of,
     check_warning,
     context_of,
+    group_totals,
+    jointly,
     score_facts,
     trained_effects,
 )
@@ -136,7 +137,7 @@ def run(
         influence=results["influence"],
         data_issues=results["data_issues"],
         average=results["average_information"],
-        **by_group(context),
+        groups=group_totals(context),
         adversarial=replaced,
         projection_quality=chosen.quality,
         facts=facts | {"Seconds": f"{time.perf_counter() - started:.1f}"},
@@ -147,6 +148,7 @@ def run(
     )
     if first is not None and (settings.curve_seeds or settings.check or earlier):
         first(replace(findings, pending=PENDING))
+    findings = replace(findings, **jointly(context))
     retrained = _retrained(model, context, replaced, settings)
     effects = removed.attribution, removed.query_outputs
     at_trained = settings.attribution_at == "trained" and attributed != "none"

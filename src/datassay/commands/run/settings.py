@@ -107,7 +107,7 @@ class RunSettings(TrainingSettings):
     )
     products: str = setting(Collection.products, of=f"{COLLECT}products")
     device: str = setting(Collection.device, of=f"{COLLECT}device")
-    curve_seeds: int = setting(5, "Networks for each point of the removal curve; 0: none.")
+    curve_seeds: int = setting(3, "Networks for each point of the removal curve; 0: none.")
     budget: float = setting(
         60.0,
         "Most seconds for training networks again: once for the removal curve, once for comparing "

@@ -233,6 +233,8 @@ def _label_card(
         reported = [action for action in tried if action.kind == RELABEL]
         reported += [a for a in tried if a.kind == REMOVE and a.verdict in {BETTER, PERHAPS}]
         which = "Of these" if labels.n_flagged > 1 else "Of such labels"
+        if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
+            which = f"Of the {labels.n_flagged:,} suspected"
         text = [f"{which} {right}.", *(f"{_capital(clause(a, metric))}." for a in reported)]
         is_sure = not any(action.gain <= 0 for action in reported[:1])
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []

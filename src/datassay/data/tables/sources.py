@@ -38,8 +38,9 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     if (is_missing := read[target].is_missing) is not None:
         positions, n_missing = np.flatnonzero(~is_missing), int(is_missing.sum())
         warnings = (
-            f"{n_missing:,} of {len(is_missing):,} rows have no target ({target!r}) and are left "
-            f"out: {rows_of(is_missing)}, counted from 0.",
+            f"{n_missing:,} of {len(is_missing):,} rows "
+            f"{'has' if n_missing == 1 else 'have'} no target ({target!r}) and "
+            f"{'is' if n_missing == 1 else 'are'} left out: {rows_of(is_missing)}, counted from 0.",
         )
         again = _read(table.select(used).take(pa.array(positions)), name, chosen)
         # What numbered all rows numbers these, though with gaps.

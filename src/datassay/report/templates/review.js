@@ -18,6 +18,7 @@
   const details = new Map(), asked = new Map();
 
   const row = () => rows[at];
+  const counted = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
   const isGrid = () => form.elements.layout.value === "grid";
   const text = (label) => list.classes.length ? list.classes[label] : label;
   // What was done, and where we are now: that is on the screen, so only read aloud.
@@ -39,7 +40,7 @@
     rows = list.order.filter(fits);
     const kept = rows.indexOf(keep);
     at = kept >= 0 ? kept : Math.max(0, firstOpen());
-    form.elements.shown.value = `${rows.length.toLocaleString("en")} samples`;
+    form.elements.shown.value = counted(rows.length, "sample");
     draw();
   }
 
@@ -97,15 +98,13 @@
     const back = rows.indexOf(last[0][0]);
     if (back >= 0) at = back;
     draw();
-    say(`Undone: ${last.length > 1 ? `${last.length} decisions` : list.id[last[0][0]]}.`,
+    say(`Undone: ${last.length > 1 ? counted(last.length, "decision") : list.id[last[0][0]]}.`,
       rows.length ? `${title()}. ${claim()}` : "");
   }
 
   // ---- what is shown
-  const title = () => {
-    const what = list.suspect[row()] ? "Suspect" : "Sample";
-    return `${what} ${(at + 1).toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
-  };
+  const title = () =>
+    `Sample ${(at + 1).toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
 
   const claim = () => {
     const proposed = list.suggested[row()] !== list.given[row()];
@@ -175,10 +174,9 @@
     const beyond = decisions.size - reviewed;
     const bar = root.querySelector("progress");
     [bar.max, bar.value] = [Math.max(1, among.length), reviewed];
-    const number = (n) => n.toLocaleString("en");
-    part("count").textContent =
-      `${number(reviewed)} of ${number(among.length)} ${isProbe ? "that tell how many are wrong" : suspects.length ? "suspects" : "samples"} reviewed` +
-      (beyond ? `, and ${number(beyond)} other${beyond > 1 ? "s" : ""}` : "");
+    part("count").textContent = `${reviewed.toLocaleString("en")} of ` +
+      `${counted(among.length, isProbe ? "first sample" : "sample")} reviewed` +
+      (beyond ? `, and ${counted(beyond, "other")}` : "");
   }
 
   // ---- samples come in pages, ahead of where we are
@@ -238,7 +236,7 @@
       choose(row());
       isNew = true;
       count();
-      say(`${decisions.size} decisions: what is left has a new order.`, found.sentence);
+      say(`${counted(decisions.size, "decision")}: what is left has a new order.`, found.sentence);
     } catch (error) {
       say(`The order stays as it is: ${error.message}`);
     }

@@ -221,8 +221,9 @@ def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list
     issues = []
     own = group[:n][group[:n] >= 0]
     groups, counts = np.unique(own, return_counts=True)
-    if n_more := int((counts - 1).clip(0).sum()):
-        text = f"{n_more:,} more than once, in {(counts > 1).sum():,} groups of equal inputs."
+    n_more, n_in = int((counts - 1).clip(0).sum()), int((counts > 1).sum())
+    if n_more:
+        text = f"{n_more:,} more than once, in {n_in:,} group{'s' * (n_in > 1)} of equal inputs."
         if outcome.natural:
             text += (
                 " Columns hold few different values: at least half as many rows differ from "

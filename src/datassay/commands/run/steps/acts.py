@@ -10,6 +10,7 @@ from torch import nn
 
 from datassay.act.choose.action import RELABEL, REMOVE
 from datassay.act.choose.compare import ActionGain, ActionTable, compare_actions
+from datassay.act.choose.looks import base_predictions
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
@@ -42,12 +43,15 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     parts = _parts(context, settings, plan)
     if not all(_is_judged(part) for part in parts):
         return None
+    # Whose time is known beforehand; else comparing begins by measuring it.
+    base = [] if plan.per_fit is None else base_predictions(parts)
     table = compare_actions(
-        parts, budget=settings.budget, per_fit=plan.per_fit, seed=settings.seed,
+        parts, budget=settings.budget, per_fit=plan.per_fit, base=base, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
-    learner = learner_of(parts[0].train, settings, max(plan.seeds, CURVE_MODELS), 0)
-    more = gain_of_more(learner, parts[0].train, parts[0].yardstick, seed=settings.seed)
+    learner, first = learner_of(parts[0].train, settings, CURVE_MODELS, 0), parts[0]
+    whole = base[0] if base else None
+    more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
@@ -60,6 +64,7 @@ def _of_whole(row: ActionGain, of_all: float, suspects: int) -> ActionGain:
     changed, cost = round(row.changed * of_all), round(row.cost * of_all)
     if row.kind in {RELABEL, REMOVE}:
         changed, cost = suspects, suspects if row.cost else 0
+        row = row if suspects else replace(row, note="only parts of the samples have suspects")
     return replace(row, changed=changed, cost=cost)
 
 
@@ -108,7 +113,7 @@ def _penalty(lin: Linearization, issues: LabelIssues) -> float:
 
 def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
     """What is trained anew: the user's model, or networks of the run's kind, seeds of each part."""
-    seed = settings.seed + settings.curve_seeds * part
+    seed = settings.seed + seeds * part
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)
     models: list[nn.Module] = [

@@ -11,7 +11,6 @@ from math import ceil
 
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from datassay.act.choose.action import most_fits
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
@@ -20,6 +19,7 @@ from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
+from datassay.models.operations import OperationCounter
 from datassay.train.folds import judging
 from datassay.train.recipe import BATCH, network_updates
 
@@ -29,11 +29,12 @@ from datassay.train.recipe import BATCH, network_updates
 RATE = 2 * NOMINAL_RATE
 CURVE_SHARE, ACT_SHARE, CONVOLUTION_SHARE = 0.3, 0.8, 0.09
 CURVE_UPDATE, ACT_UPDATE = 1.1e-3, 3e-4
-RANKINGS = 6
+RANKINGS, BASELINES = 4, 2  # the latter at one fraction alone
 # Without a validation part of the user's own, actions are judged on so many held-out samples, in up
 # to five fifths of the training samples. Of fewer than FEWEST samples intervals are ten points
 # wide.
 WANTED, FIFTHS, FEWEST = 1500, 5, 100
+MODELS = 5 / 3  # of an action, for each network a point of the curve: they decide, it only shows
 BUDGET = "Retraining budget"
 
 
@@ -58,11 +59,10 @@ def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
     """Count the first sample's way through the network, which is left untouched."""
     frozen = frozen_copy(model, torch.float32)
     x = network_inputs(samples.x[:1], frozen, torch.float32)
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
+    with OperationCounter() as counter, torch.no_grad():
         frozen(x.clone())
-    counts = counter.get_flop_counts().get("Global", {})
-    convolutions = sum(int(n) for op, n in counts.items() if "convolution" in str(op))
-    return ForwardWork(convolutions, int(counter.get_total_flops()) - convolutions)
+    convolutions = sum(n for op, n in counter.counts.items() if "convolution" in op)
+    return ForwardWork(convolutions, counter.counts.total() - convolutions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def retraining(
     points = len(usable_fractions(n_rest)) - 1 + (train.true_y is None)
     # On all samples; without a validation part also on all but the fifth that each is judged on.
     whole = 1 + (val is None)
-    networks = seeds * (whole + RANKINGS * points)
+    networks = seeds * (whole + RANKINGS * points + BASELINES)
     passes = 3.0 * batch * recipe.steps * networks  # forward, and backward twice that
     seconds = passes * work.seconds(CURVE_SHARE) + (whole + points) * recipe.steps * CURVE_UPDATE
     return Retraining(networks, recipe.steps, passes * work.flops, seconds)
@@ -128,8 +128,8 @@ def act_plan(
         The most parts and seeds with which all actions are likely to be retrained; else one part
         and two seeds, and actions are left out.
     """
-    most = settings.curve_seeds
-    if most < 2 or len(train) < fewest or not settings.budget > 0:
+    most = ceil(MODELS * settings.curve_seeds)
+    if settings.curve_seeds < 2 or len(train) < fewest or not settings.budget > 0:
         return None
     own_part = val is not None and not val.split_off
     parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))

@@ -108,8 +108,9 @@ def retrain_and_compare(
         fits = Estimators(own, len(models), seed, dtype=None)
         curve_of = partial(removal_curve, fits, train, val)
     curve = curve_of(
-        rankings, fractions=usable_fractions(parts.rest.shape[1]), seed=seed, progress=progress
-    )
+        rankings, fractions=usable_fractions(parts.rest.shape[1]), seed=seed, progress=progress,
+        only=dict.fromkeys((LOWEST_LOSS_FIRST, LARGEST_MARGIN_FIRST), CONTEST_FRACTION),
+    )  # fmt: skip
     contests = _removal_contests(curve)
     wrong = wrong_labels(train)
     if wrong is not None and wrong.any() and not wrong.all():

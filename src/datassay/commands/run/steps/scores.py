@@ -20,7 +20,7 @@ from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress
-from datassay.score.compare.aggregate import aggregate
+from datassay.score.compare.aggregate import Aggregate, aggregate
 from datassay.score.compare.retraining_check import RetrainingCheck, retraining_check
 from datassay.score.effects import Attribution
 from datassay.score.influence.linear import SampleInfluence
@@ -139,19 +139,23 @@ def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
     )
 
 
-def by_group(context: Context) -> dict[str, Any]:
-    """Information by class and by source, where the samples have several; and of pairs.
+def group_totals(context: Context) -> dict[str, Aggregate]:
+    """Information by class and by source, where the samples have several: sums over samples."""
+    information = context.results["information"].information
+    groups = _group_labels(context.train).items()
+    return {by: aggregate(information, names, seed=context.seed) for by, names in groups}
+
+
+def jointly(context: Context) -> dict[str, Any]:
+    """What samples inform together: the findings' `whole_groups` and `pairs`.
 
     Returns:
-        The findings' `groups`, sums over samples; `whole_groups`, what is lost when all of a group
-        is left out; and `pairs`, each sample with the one most like it. The last two of smoothings
-        that they have, and without what would take minutes.
+        What is lost when all of a class or source is left out, and each sample with the one most
+        like it; without what would take minutes, and of smoothings that have them.
     """
     lin, labels = context.lin, _group_labels(context.train)
     information, n = context.results["information"].information, len(lin)
-    results: dict[str, Any] = {
-        "groups": {by: aggregate(information, g, seed=context.seed) for by, g in labels.items()}
-    }
+    results: dict[str, Any] = {}
     if context.options["smoothing"] not in SMOOTHINGS:
         return results
     settings: dict[str, Any] = context.chosen("smoothing", "sigma", *RUN)

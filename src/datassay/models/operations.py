@@ -1,0 +1,26 @@
+"""Operations of a network, by torch's own rules: its `FlopCounterMode` imports a compiler."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+
+class OperationCounter(TorchDispatchMode):
+    """Counts the additions and multiplications of what runs in it, by operation."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # skipping it imports it, for a second
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if (rule := flop_registry.get(func._overloadpacket)) is not None:
+            self.counts[str(func)] += int(rule(*args, **(kwargs or {}), out_val=out))
+        return out
