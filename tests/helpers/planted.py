@@ -103,7 +103,8 @@ def _fail(tests: str, work: Path) -> bool:
         import pytest
 
         file, *words = tests.split()
-        options = ["--noconftest", "-xqp", "no:cacheprovider", f"--basetemp={work / 'pytest'}"]
+        options = ["--noconftest", "-xqp", "no:cacheprovider", f"--basetemp={work / 'pytest'}",
+                   "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # fmt: skip
         return pytest.main([str(ROOT / "tests" / file), *options, "-k", " ".join(words)]) != 0
     from helpers.attack.case import empty, tried
 
