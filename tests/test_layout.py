@@ -25,24 +25,24 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 6_890,  # 5 900; data of `datassay example`; numbers and dates in strings, by dialect
+    "data": 6_935,  # 5 900; numbers and dates in strings, by dialect; labels known to be right
     "models": 1_900,  # 1 900
     "store": 1_500,  # 1 600
     "collect": 6_875,  # 6 800; what is refused before torch is imported
-    "train": 2_950,  # 2 600; folds for purify; networks of their own samples, in stacks
+    "train": 2_970,  # 2 600; folds for purify; networks of their own samples, in stacks
     "stats.py": 250,  # 300
-    "score": 15_150,  # 15 800; near duplicates in groups
-    "act": 7_545,  # 7 000; cross-fitting; two looks, each with its own level
+    "score": 15_195,  # 15 800; near duplicates in groups; labels known to be right
+    "act": 7_600,  # 7 000; cross-fitting; looks with levels of their own; reviews tell the share
     "polynomial complexity lm estimators": 7_450,  # 8 000
-    "commands": 12_810,  # 10 800; `example`, --help-all, two pages, refusals before imports
+    "commands": 12_875,  # 10 800; `example`, --help-all, two pages, early refusals, --trusted
     # Everything in the folder, templates of any kind counted.
-    "report": 6_005,  # 5 200; what cross-fitting says; drawings of results came from commands
+    "report": 6_025,  # 5 200; the first 24 of a review; cross-fitting; drawings of results
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 66_720,  # 66 000; the above
+    "src/datassay": 67_000,  # 66 000; the above
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_050,  # 9 000
     "bench": 10_055,  # 9 500
-    "tests packages/*/tests": 41_640,  # 32 000; pages against summaries, dialects, copies, twins
+    "tests packages/*/tests": 41_700,  # 32 000; pages against summaries, dialects, copies, twins
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.4  # 1/3

@@ -12,7 +12,8 @@ from datassay.data.samples import SampleSet
 from datassay.score.compare.aggregate import aggregate
 from datassay.score.compare.retraining_check import Baselines
 from datassay.score.effects import Attribution, TopEffects
-from datassay.score.label_issues import LabelIssues, LabelNoise
+from datassay.score.label_issues import LabelIssues
+from datassay.score.labels.noise import LabelNoise
 from datassay.score.learning_curve import LearningCurve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.linear.training_run import Dynamics

@@ -141,7 +141,8 @@ def descended(
     template = copies[0]
     start, fixed = _stacked(copies)
     x = network_inputs(train.x, template, dtype)
-    n_outputs = _n_outputs(template, x[:1])
+    with torch.no_grad():
+        n_outputs = one_output(template, x[:1]).shape[1]
     check_n_outputs(train, n_outputs)
     versions = [replace(train, y=one, true_y=None) for one in labels]
     y = torch.cat([_train_targets(one, recipe, n_outputs, dtype) for one in versions])
@@ -290,20 +291,15 @@ def _updates(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
     if recipe.optimizer == "sgd":
         return torch.optim.SGD(weights, lr=recipe.lr).step
     # The bits of torch.optim.Adam, whose class imports a compiler, for a second.
-    moments = [[torch.zeros_like(w) for w in weights] for _ in range(2)]
+    first, second = ([torch.zeros_like(w) for w in weights] for _ in range(2))
     steps = [torch.zeros(()) for _ in weights]
 
     @torch.no_grad()
     def update() -> None:
         gradients = [w.grad for w in weights if w.grad is not None]
-        adam(weights, gradients, *moments, [], steps, lr=recipe.lr, **ADAM)
+        adam(weights, gradients, first, second, [], steps, lr=recipe.lr, **ADAM)
 
     return update
-
-
-def _n_outputs(model: nn.Module, x: Tensor) -> int:
-    with torch.no_grad():
-        return one_output(model, x).shape[1]
 
 
 def _train_targets(

@@ -19,7 +19,7 @@ from datassay.report.html import render
 from datassay.report.page import Row, Text
 from datassay.report.result_plots import beyond, issue_figure
 from datassay.report.wording import rough_percent
-from datassay.score.label_issues import LabelNoise
+from datassay.score.labels.noise import LabelNoise
 from helpers.findings import (
     EVIL,
     even_noise,

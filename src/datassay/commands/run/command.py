@@ -202,9 +202,6 @@ COMMANDS = (RUN, SCORE, SUMMARIZE)
 def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | None = None) -> Path:
     """Write what `datassay run` writes: index.html, tables and summary.json.
 
-    All are completed in a temporary folder on the same disk, then moved into place one by one, so
-    an interruption leaves earlier results intact and never a half-written file.
-
     Args:
         findings: one run's results.
         out: the folder; made where it does not exist. Other files in it stay.

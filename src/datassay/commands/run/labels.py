@@ -8,7 +8,8 @@ import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.results import result
-from datassay.score.label_issues import FEWEST, LabelIssues, LabelNoise
+from datassay.score.label_issues import FEWEST, LabelIssues
+from datassay.score.labels.noise import LabelNoise
 
 LEAST_SHARE = 0.005  # Smaller confusions are not told.
 MOST_KEPT, MOST_CLASSES = 100, 50

@@ -218,11 +218,10 @@ def _repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
 def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
     """Equal rows; of these those across the split, and those of different labels."""
     group, n = outcome.group, len(train)
-    issues = []
-    own = group[:n][group[:n] >= 0]
+    issues, own = [], group[:n][group[:n] >= 0]
     groups, counts = np.unique(own, return_counts=True)
-    n_more, n_in = int((counts - 1).clip(0).sum()), int((counts > 1).sum())
-    if n_more:
+    n_in = int((counts > 1).sum())
+    if n_more := int((counts - 1).clip(0).sum()):
         text = f"{n_more:,} more than once, in {n_in:,} group{'s' * (n_in > 1)} of equal inputs."
         if outcome.natural:
             text += (

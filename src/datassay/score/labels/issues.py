@@ -1,0 +1,116 @@
+"""What is told of labels: how likely each is wrong, which to look at, how many there are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Int, Shaped
+
+from datassay.data.samples import LabelType
+from datassay.data.targets import as_given
+from datassay.errors import SettingError
+from datassay.results import Tabular, column, result, sample_ids
+from datassay.score.labels.noise import LabelNoise
+
+
+@result
+class LabelIssues(Tabular):
+    """How likely each given label is wrong, one row per sample.
+
+    Attributes:
+        given_label: [n], the label that was judged, coded like the suggested one.
+        suggested_label: [n]; class index (int64): the likeliest class, of those worth a look the
+            likeliest other. Several labels: [n, k], 0 or 1. Regression: the held-out output, target
+            unit ([n, k] for several targets).
+        is_issue: [n] bool: probably wrong, probability > 1/2; none where n is below FEWEST.
+        worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
+            noise cannot be told from hard samples; of targets those that deviate almost as far.
+        share_wrong: of wrong labels, at least (what noise alone explains) and at most (all that
+            held-out predictions contradict); of several labels of samples with one wrong.
+        score: [n]; higher: more likely mislabelled. Classification: log odds that the label is
+            wrong, nats. Regression: the held-out residual's modified z-score minus 3.5, unitless;
+            its spread is at least the targets' rounding, so that where most residuals are equal
+            only others stand out.
+        probability: [n], that the label (of several: at least one) is wrong.
+        posterior: [n, k], probability of each true class; of several labels that each is 1; None
+            for regression.
+        noise: that was found, one for each of several labels; empty for regression.
+        held_out: [n, outputs], 1 of two classes, from the fit to the given labels without each. Of
+            an estimator its class probabilities (or decision function), or its predictions.
+        ridge: the absolute penalty chosen by leave-one-out error, kernel unit; NaN of an estimator
+            and of probabilities given.
+        ids: [n], the samples' ids.
+        class_names: in index order; empty for several labels and for regression.
+        label_type: of the user's labels, which class_names are the words of.
+        judge: what gave the held-out outputs.
+        weights: of the judges, the fit first and the probabilities given after it, a unit of its
+            outputs or a nat; 0: it explained nothing that the others do not. Empty: one judge.
+        warnings: what the user should know about these numbers; empty when nothing.
+    """
+
+    given_label: Shaped[np.ndarray, "n ..."] = column(
+        "the given label", joint="", values=lambda one: one._as_given(one.given_label)
+    )
+    suggested_label: Shaped[np.ndarray, "n ..."] = column(
+        "the likeliest label, of one worth a look the next; of a target the held-out output",
+        values=lambda one: one._as_given(one.suggested_label),
+    )
+    is_issue: Bool[np.ndarray, " n"] = column(
+        "whether the label is probably wrong: wrong_probability above 1/2"
+    )
+    worth_a_look: Bool[np.ndarray, " n"] = column(
+        "whether the label is probably wrong, or may well be: what to review"
+    )
+    score: Float[np.ndarray, " n"] = column(
+        "log odds that the label is wrong; of targets the held-out residual's modified z-score "
+        "minus 3.5",
+        unit="nats; of targets none",
+        sign="high: more likely wrong; 0: the bound of suspicion",
+        name="label_issue_score",
+    )
+    probability: Float[np.ndarray, " n"] = column(
+        "probability that the given label is wrong",
+        unit="probability",
+        sign="high: more likely wrong",
+        name="wrong_probability",
+    )
+    share_wrong: tuple[float, float]
+    posterior: Float[np.ndarray, "n k"] | None
+    noise: tuple[LabelNoise, ...]
+    held_out: Float[np.ndarray, "n outputs"]
+    ridge: float
+    ids: np.ndarray = sample_ids()
+    class_names: tuple[str, ...] = ()
+    label_type: LabelType = "string"
+    judge: str = "ridge regression on the linearised network"
+    weights: tuple[float, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def suspects(self) -> Int[np.ndarray, " suspects"]:
+        """Positions of the flagged samples, the most suspect first."""
+        flagged = np.flatnonzero(self.is_issue)
+        return flagged[np.argsort(-self.score[flagged], kind="stable")]
+
+    def expected_precision(self, top: int | None = None) -> float:
+        """The share of wrong labels to expect among the most suspect samples.
+
+        Args:
+            top: how many of them; None: those that are flagged.
+
+        Returns:
+            Their mean probability; nan of none.
+
+        Raises:
+            SettingError: top is negative or above n.
+        """
+        if top is None:
+            chosen = self.suspects
+        elif 0 <= top <= len(self.score):
+            chosen = np.argsort(-self.score, kind="stable")[:top]
+        else:
+            raise SettingError(f"top must lie in 0 ... {len(self.score)}; got {top}.")
+        return float(self.probability[chosen].mean()) if len(chosen) else float("nan")
+
+    def _as_given(self, labels: np.ndarray) -> pa.Array:
+        return as_given(labels, self.class_names, self.label_type)
