@@ -130,7 +130,7 @@ def test_a_key_writes_little_and_the_end_all(session, folder):
     journal.write_bytes(lines.replace(b"keep", b"unsure"))
     assert read_decisions(session.path).decisions[-1].decision == "unsure"
     pq.write_table(made.to_table().slice(0, 3), session.path)
-    with pytest.raises(DataError, match="journal was begun beside"):
+    with pytest.raises(DataError, match="journal was begun with"):
         read_decisions(session.path)
     journal.unlink()
 

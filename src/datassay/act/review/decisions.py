@@ -132,7 +132,7 @@ def read_decisions(path: str | Path) -> Decisions:
         ) from error
     if not is_beside and list(map(astuple, made.values())) != before:
         raise DataError(
-            f"{path} must be the file that {path.name}.journal was begun beside; it is another, "
+            f"{path} must be the file that {path.name}.journal was begun with; it is another, "
             "and the journal has other decisions. Put that file back, or delete the journal."
         )
     digest, name, classes, inputs = (about.get(key) for key in ABOUT)
