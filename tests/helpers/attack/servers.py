@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -58,12 +60,18 @@ def _reviewed() -> Reviewed:
     samples = SampleSet(draw.normal(size=(N, 4)), y, np.arange(N), ("a", "b", "c"))
     p = draw.random(N)
     return Reviewed(
-        samples=samples, suggested=(y + 1) % 3, probability=p, score=p, is_issue=p > 0.9, digest="d"
+        samples=samples,
+        suggested=(y + 1) % 3,
+        probability=p,
+        worth_a_look=p > 0.9,
+        score=p,
+        digest="d",
     )
 
 
 def session(folder: Path) -> Session:
-    return Session(_reviewed(), None, folder)  # pyright: ignore[reportArgumentType]
+    unused: Any = SimpleNamespace(share=(0.0, 0.0))  # by what saves
+    return Session(_reviewed(), unused, folder)
 
 
 def change(row: int, decision: str | None) -> dict:
