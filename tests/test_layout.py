@@ -25,24 +25,24 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 6_935,  # 5 900; numbers and dates in strings, by dialect; labels known to be right
+    "data": 6_970,  # 5 900; dialects of numbers; labels known to be right; digits of targets, links
     "models": 1_900,  # 1 900
-    "store": 1_500,  # 1 600
+    "store": 1_555,  # 1 600; a journal beside a file
     "collect": 6_875,  # 6 800; what is refused before torch is imported
     "train": 2_970,  # 2 600; folds for purify; networks of their own samples, in stacks
     "stats.py": 250,  # 300
-    "score": 15_195,  # 15 800; near duplicates in groups; labels known to be right
-    "act": 7_600,  # 7 000; cross-fitting; looks with levels of their own; reviews tell the share
+    "score": 15_255,  # 15 800; near duplicates; labels known to be right; parts of an index
+    "act": 7_655,  # 7 000; cross-fitting; looks; reviews tell the share; a journal of decisions
     "polynomial complexity lm estimators": 7_450,  # 8 000
-    "commands": 12_875,  # 10 800; `example`, --help-all, two pages, early refusals, --trusted
+    "commands": 12_905,  # 10 800; `example`, --help-all, pages, early refusals, --trusted; one lock
     # Everything in the folder, templates of any kind counted.
     "report": 6_025,  # 5 200; the first 24 of a review; cross-fitting; drawings of results
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 67_000,  # 66 000; the above
+    "src/datassay": 67_255,  # 66 000; the above; silent errors that the attack found
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_050,  # 9 000
     "bench": 10_055,  # 9 500
-    "tests packages/*/tests": 41_700,  # 32 000; pages against summaries, dialects, copies, twins
+    "tests packages/*/tests": 42_735,  # 32 000; pages, dialects, twins; oracles of the attack
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.4  # 1/3

@@ -34,6 +34,13 @@ REFUSED = [
     (rules.finite, ([1, np.nan, np.inf],), {}, "q must be finite; got 2 values that are not."),
     (rules.positions, ([0, 3], 3), {}, "q must hold positions in 0..2; got 0 to 3."),
     (rules.positions, ([0.0], 3), {}, "q must hold positions in 0..2; got type float64."),
+    (
+        rules.probabilities,
+        (np.array([[0.5, 0.5], [1.5, -0.5]]),),
+        {},
+        "q must be at least 0 and sum to 1 in each row; got 1 rows that do not, the first at "
+        "position 1: [1.5, -0.5].",
+    ),
 ]
 
 
@@ -65,6 +72,7 @@ def test_what_a_rule_refuses(rule, given, words, sentence):
         ("https://host/a@b/c", "https://host/a@b/c"),
         ("s3://bucket/a", "s3://bucket/a"),
         ("a folder: no/url@all?x=1", "a folder: no/url@all?x=1"),
+        ("x" * 100_000, "x" * 100_000),  # not in minutes
     ],
 )
 def test_urls_are_shown_without_credentials(text, shown):

@@ -33,8 +33,9 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 # Kind → its share of all cases.
 KINDS = {
-    "tables": 0.3, "files": 0.25, "options": 0.15, "networks": 0.1, "stores": 0.08, "disks": 0.04,
-    "stops": 0.03, "payloads": 0.05,
+    "tables": 0.25, "files": 0.15, "decisions": 0.2, "servers": 0.1, "own_code": 0.1,
+    "indices": 0.07, "options": 0.04, "networks": 0.03, "stores": 0.02, "disks": 0.01,
+    "stops": 0.01, "payloads": 0.02,
 }  # fmt: skip
 # Packages that a child would otherwise import anew in each case.
 HEAVY = ("torch._dynamo", "torch.func", "sklearn.linear_model", "sklearn.neighbors",

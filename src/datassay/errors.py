@@ -16,8 +16,9 @@ EXTRAS = {
     "tune": "optuna",
 }
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
-WHOLE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+", re.DOTALL)
+SCHEME = "[A-Za-z][A-Za-z0-9+.-]{0,30}://"  # a bound: a long word without one takes no minutes
+URL = re.compile(SCHEME + r"[^\s'\"<>]+")
+WHOLE_URL = re.compile(SCHEME + ".+", re.DOTALL)
 
 
 class DatassayError(ValueError):

@@ -21,6 +21,8 @@ from typing import Any, TypedDict, Unpack
 
 from datassay.errors import DatassayError, SettingError
 
+ROUNDING = 1e-3  # that a sum of probabilities may miss 1 by
+
 
 class Words(TypedDict, total=False):
     """What every rule takes besides its own arguments; see above."""
@@ -129,6 +131,16 @@ def positions(name: str, values: Any, n: int, **words: Unpack[Words]) -> None:
     if array.size:
         low, high = int(array.min()), int(array.max())
         require(low >= 0 and high < n, name, rule, f"{low} to {high}", **words)
+
+
+def probabilities(name: str, values: Any, **words: Unpack[Words]) -> None:
+    """[n, k] probabilities of classes: finite, not negative, in each row with a sum of 1."""
+    import numpy as np
+
+    wrong = np.flatnonzero(~((values >= 0).all(1) & (abs(values.sum(1) - 1) <= ROUNDING)))
+    first = [f"the first at position {i}: {values[i][:5].tolist()}" for i in wrong[:1]]
+    rule, got = "be at least 0 and sum to 1 in each row", f"{len(wrong):,} rows that do not"
+    require(not len(wrong), name, rule, ", ".join([got, *first]), **words)
 
 
 def _number(value: Any) -> float:

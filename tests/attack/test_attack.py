@@ -9,7 +9,8 @@ import pytest
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 CASES = {
-    "tables": 60, "files": 30, "options": 16, "networks": 10, "stores": 8, "disks": 6, "stops": 3,
+    "tables": 40, "files": 20, "decisions": 20, "servers": 20, "own_code": 16, "indices": 12,
+    "options": 8, "networks": 6, "stores": 4, "disks": 4, "stops": 2,
 }  # fmt: skip
 
 
@@ -20,3 +21,10 @@ def test_no_case_fails(kind, cases, tmp_path):
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert f"{cases} cases, 0 failed" in ended.stdout
+
+
+def test_planted_bugs_are_noticed():
+    script = ROOT / "tests" / "helpers" / "planted.py"
+    command = [sys.executable, str(script)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 and "30 of 30 noticed" in ended.stdout, ended.stdout + ended.stderr

@@ -149,6 +149,7 @@ def test_the_log_passes_the_same_way(here, capsys):
     ("args", "message"),
     [
         (["--out", ""], "out must name a folder"),
+        (["--out", "http://h/x"], "out must name a folder, no URL"),
         (["--steps", 10**21], "steps must be at most 9,007,199,254,740,992"),
         (["--memory", "1e400"], "memory must be a positive, finite"),
         (["--sigma", "1e308"], "sigma must have a square"),

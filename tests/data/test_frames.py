@@ -67,6 +67,11 @@ def test_scores_join_the_rows_of_a_pandas_frame(pd, frame, change):
         assert sorted(joined.index) == sorted(frame.index)
 
 
+def test_row_labels_that_no_file_holds_are_refused(frame):
+    with pytest.raises(DataError, match=r"must lie below 2\^63, .* Pass them as strings"):
+        da.load(frame.set_axis(frame.index.to_numpy().astype("u8") + 2**63, axis=0), target="y")
+
+
 def test_a_file_that_pandas_wrote_keeps_its_labels(frame, tmp_path):
     for i, part in enumerate([frame.iloc[20:], frame.drop(index=3), strings(frame)]):
         part.to_parquet(tmp_path / f"{i}.parquet")

@@ -15,6 +15,7 @@ from PIL import Image
 
 import datassay as da
 from datassay.data import source
+from datassay.data.back.origin import source_digest
 from datassay.data.pictures import FORMATS, SUFFIXES
 from datassay.errors import DataError
 
@@ -216,3 +217,13 @@ def test_damaged_files_raise_nothing_else(images, name):
             load(images if name.endswith("png") else path)
         except DataError as error:
             assert "\n" not in str(error)
+
+
+def test_names_that_are_no_utf8_and_links_to_themselves(images):
+    (images / "a" / os.fsdecode(b"\xff.txt")).touch()
+    (images / "self").symlink_to("self")
+    assert sum(map(len, da.load(images))) == 8  # the link is no class
+    with pytest.raises(DataError, match=r"self must be a file; it is a link to itself"):
+        source_digest(images)
+    (images / "self").unlink()
+    assert len(source_digest(images)) == 64

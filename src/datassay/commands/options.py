@@ -98,9 +98,9 @@ def add_command(app: typer.Typer, command: Command) -> None:
         options.pop("help_all", None)
         with clear_exit(partial(as_typed, declared)):
             out = options.pop("out", command.out)
-            if not out.strip():  # Path("") is the current folder
+            if not out.strip() or "://" in out:  # Path("") is the current folder
                 raise SettingError(
-                    f"out must name a folder; got {out!r}. Write . for the current one."
+                    f"out must name a folder, no URL; got {out!r}. Write . for the current one."
                 )
             given: dict[str, Any] = {n: options.pop(n, False) for n in ("overwrite", "verbose")}
             for name, value in options.items():

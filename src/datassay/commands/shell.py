@@ -125,6 +125,8 @@ def outcome(error: BaseException, as_typed: Callable[[str], str] = str) -> tuple
             f"Error: memory ran out{_place(error)}: {_reason(error)}. Give fewer samples or "
             "inputs, a smaller model, or --memory where the command has it."
         )
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
+        return BAD_INPUT, "Error: the current folder must exist; it was deleted. Go to another one."
     reason = f"{type(error).__name__}: {_reason(error)}{_place(error)}"
     if _frames(error, own=True):
         return BAD_INPUT, f"Error: code that is not datassay's must not fail; it raised {reason}."

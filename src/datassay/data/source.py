@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
@@ -101,6 +102,8 @@ def reading(path: Path) -> Iterator[None]:
     except DataError:
         raise
     except _UNREADABLE as error:
+        if getattr(error, "errno", None) == errno.ELOOP:
+            raise DataError(f"{path} must be a file; it is a link to itself. Remove it.") from error
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
             f"{path} cannot be read: {reason}. It is truncated, damaged or not of the format its "

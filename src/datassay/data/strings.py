@@ -102,6 +102,11 @@ def compact(words: pa.LargeStringArray) -> np.ndarray:
         return np.array([], dtype=str)
     coded = words.dictionary_encode()
     names = coded.dictionary.to_pylist()
+    if odd := [name for name in names if name.endswith("\0")]:
+        raise DataError(
+            "labels and ids must not end with the character NUL, which NumPy drops; "
+            f"{odd[0]!r:.40} does. Remove it there."
+        )
     longest, size = max(map(len, names)), words.nbytes
     kind = str if longest <= SHORT or 4 * longest * len(words) <= 2 * size else object
     return np.array(names, dtype=kind)[coded.indices.to_numpy()]

@@ -8,14 +8,13 @@ import numpy as np
 from sklearn.base import clone
 from torch import nn
 
+from datassay import rules
 from datassay.errors import ModelError
 from datassay.models.networks import NETWORKS
 from datassay.models.reference import imported_reference
 from datassay.models.user_code import user_code
 
 NEEDED = ("fit", "predict", "get_params")
-# By how much a row of probabilities may miss a sum of 1.
-ROUNDING = 1e-3
 
 
 def named_estimator(name: str) -> Any:
@@ -79,21 +78,13 @@ def fitted(
         return one.fit(x, y) if weight is None else one.fit(x, y, sample_weight=weight)
 
 
-def no_probabilities(values: np.ndarray) -> np.ndarray:
-    """Positions of rows, [n, k], that are not finite, negative somewhere, or miss a sum of 1."""
-    return np.flatnonzero(~((values >= 0).all(1) & (abs(values.sum(1) - 1) <= ROUNDING)))
-
-
 def class_probabilities(one: Any, x: np.ndarray, n_classes: int) -> np.ndarray:
     """What a fitted classifier's `predict_proba` says, [n, k] in the order of the classes."""
     values = np.asarray(one.predict_proba(x))
     placed = by_class(one, values, n_classes, unseen=0.0)
-    if len(bad := no_probabilities(placed)):
-        raise ModelError(
-            "model must give probabilities, at least 0 and summing to 1 in each row; predict_proba "
-            f"of {type(one).__name__} gave {len(bad):,} rows that do not, such as "
-            f"{placed[bad[0]][:5].tolist()}. Correct it, or wrap it in CalibratedClassifierCV."
-        )
+    remedy = "Correct it, or wrap it in CalibratedClassifierCV."
+    name = f"predict_proba of {type(one).__name__}"
+    rules.probabilities(name, placed, remedy=remedy, error=ModelError)
     return placed
 
 

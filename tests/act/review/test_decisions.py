@@ -82,9 +82,23 @@ def test_a_file_of_no_decisions_or_of_no_data(tmp_path):
     ("change", "message"),
     [
         (lambda t: t.drop_columns("given"), "must have the columns .*it lacks given"),
-        (lambda t: t.set_column(0, "id", [["a", None]]), "which id and when; got None"),
-        (lambda t: t.set_column(4, "when", [[1, 2]]), "which id and when; got 7 and 1"),
+        (lambda t: t.set_column(0, "id", [["a", None]]), "which id, .*; got None"),
+        (lambda t: t.set_column(4, "when", [[1, 2]]), "which id, when, .*; got 7, 1"),
         (lambda t: t.replace_schema_metadata({METADATA: b"{"}), "cannot be read"),
+        *(
+            (lambda t, about=about: t.replace_schema_metadata({METADATA: about}), "as a list")
+            for about in (b'{"class_names": 5}', b'{"inputs": "x"}')
+        ),
+        *(
+            (lambda t, change=change: t.set_column(*change), "Correct that row")
+            for change in (
+                (0, "id", [[True, False]]),
+                (2, "label", [[1, 2]]),
+                (2, "label", [[{"a": 1}] * 2]),
+                (3, "given", [[1, 2]]),
+                (5, "seen_score", [[7.0, 8.0]]),
+            )
+        ),
     ],
 )
 def test_a_table_of_another_kind_is_refused(tmp_path, change, message):

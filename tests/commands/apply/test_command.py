@@ -49,6 +49,36 @@ def test_the_same_file_with_other_labels(here):
     assert train.y.tolist() == [1, 1, 0, 1]
 
 
+@pytest.mark.parametrize("file", ["a.csv", "a.jsonl", "a.parquet", "a.npz", "f.parquet", "f.npz"])
+def test_new_targets_keep_their_digits(tmp_path, file):
+    old, new = (2**53 + 1 + 2 * np.arange(30)).tolist(), 2**53 + 3
+    if file[0] == "f":
+        old, new = np.random.default_rng(0).normal(size=30).tolist(), 0.12345678901234566
+    y = np.array(old, dtype="f4" if file == "f.parquet" else None)
+    path, x = tmp_path / file, np.arange(30.0) ** 2
+    if file == "a.csv":
+        path.write_text("".join(["x,y\n", *(f"{a},{b}\n" for a, b in zip(x, old, strict=True))]))
+    elif file == "a.jsonl":
+        path.write_text(
+            "\n".join(json.dumps({"x": a, "y": b}) for a, b in zip(x, old, strict=True))
+        )
+    elif file.endswith("npz"):
+        np.savez(path, x=x[:, None], y=y)
+    else:
+        pq.write_table(pa.table({"x": x, "y": y}), path)
+    decided(path, tmp_path / "d.parquet", [(4, "relabel", "", str(new)), (5, "remove", "", "")])
+    succeed("apply", path, tmp_path / "d.parquet", "--out", tmp_path / "out")
+    made = tmp_path / "out" / file
+    if file == "a.csv":
+        after = [int(line.split(",")[1]) for line in made.read_text().splitlines()[1:]]
+    elif file == "a.jsonl":
+        after = [json.loads(line)["y"] for line in made.read_text().splitlines()]
+    else:
+        after = np.load(made)["y"] if file.endswith("npz") else pq.read_table(made)["y"]
+        after = after.tolist() if file.endswith("npz") else after.to_pylist()
+    assert after == [*y.tolist()[:4], np.array(new, y.dtype).item(), *y.tolist()[6:]]
+
+
 def test_decisions_of_a_page_and_of_label_studio(here):
     digest, inputs = source_digest("a.csv"), {"target": "y", "ids": "key"}
     rows = [{"id": i, "decision": kind, "given": given, "label": label or None, "seen_score": None,

@@ -1,12 +1,15 @@
 """Who may ask the server of a review, and for what: everything else is refused."""
 
+import contextlib
 import socket
+import threading
+import time
 from urllib.parse import quote
 
 import pytest
 
 from datassay.act.review.decisions import read_decisions
-from datassay.commands.view.server import LARGEST_POST
+from datassay.commands.view.server import LARGEST_POST, MOST_OPEN
 from helpers.findings import EVIL
 from helpers.reviews import ask, blobs, scored, served
 
@@ -160,6 +163,24 @@ def test_one_bad_change_changes_nothing(server, change, status):
     good = {**KEEP, "row": 5}
     assert ask(server, "/api/decisions", {"changes": [good, KEEP | change]})[0] == status
     assert decided(server) == 0
+
+
+def test_an_address_that_is_none_is_refused(server, capfd):
+    with socket.create_connection(server.server_address, 5) as connection:
+        host = f"127.0.0.1:{server.server_port}"
+        connection.sendall(f"GET http://[ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert connection.recv(99).startswith(b"HTTP/1.1 404")
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_connections_that_ask_nothing_hold_few_threads(server):
+    with contextlib.ExitStack() as stack:
+        for _ in range(MOST_OPEN + 20):
+            stack.enter_context(socket.create_connection(server.server_address, 5))
+        assert threading.active_count() <= MOST_OPEN + 1
+    until = time.monotonic() + 5
+    while ask(server, "/api/samples")[0] != 200:
+        assert time.monotonic() < until
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "HEAD", "OPTIONS", "TRACE"])

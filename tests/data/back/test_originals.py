@@ -28,6 +28,7 @@ def given_back(data, out, *, relabel=(), remove=(), chosen=Choices(), link=True)
     of = original(data, chosen, link=link)
     keep, y = np.ones(len(of.ids), dtype=bool), of.y.copy()
     keep[list(remove)] = False
+    y = y.astype(float) if any(isinstance(label, float) for label in dict(relabel).values()) else y
     for position, label in dict(relabel).items():
         y[position] = of.class_names.index(label) if of.class_names else label
     out.mkdir(exist_ok=True)
@@ -251,6 +252,9 @@ def test_class_names_and_ids_of_an_archive(tmp_path):
     )  # fmt: skip
     after = np.load(file)
     assert after["y"].tolist() == [2, 0, 0]
+    np.savez(tmp_path / "b.npz", x=np.eye(4), y=np.array([*"abab"], "U10"))
+    file, _ = given_back(tmp_path / "b.npz", tmp_path / "out", relabel={0: "b"})
+    assert np.load(file)["y"].dtype == "U10"  # as wide as it was
     assert after["ids"].tolist() == ids == ["p", "q", "s"]
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import datassay as da
-from datassay.data.tables.numerals import number_word, number_words
+from datassay.data.tables.numerals import number_of, number_word, number_words, numeral
 from datassay.errors import DataError
 
 N = 80
@@ -204,3 +204,14 @@ def test_a_new_target_is_written_as_the_others_are():
     assert number_word(-1234.5, "1.234,5 €") == "-1234,5 €"
     read = number_words(pa.array(["-1234,5 €"], pa.large_string()), "1.234,5 €")
     assert read.values.tolist() == [-1234.5]
+
+
+@pytest.mark.parametrize("text", ["1_000", "0x10", "٣", "", "nan", "1e999", "9" * 5000, True, None])
+def test_what_is_no_numeral(text):
+    with pytest.raises(ValueError, match=r"is no finite number|limit"):
+        number_of(text)
+
+
+@pytest.mark.parametrize("value", [0.1 + 0.2, 2**53 + 1, -(2**62) - 1, 1e22, 5e-324, 3.0, -7])
+def test_numerals_read_as_the_same_number(value):
+    assert number_of(numeral(value)) == value and number_of(f" {value!r} ") == value

@@ -6,6 +6,7 @@ import pickle
 import random
 import shutil
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +28,20 @@ class Case:
     expected: frozenset[int] = frozenset()  # statuses that are right beside the usual ones
     before: Callable[[], object] = lambda: None  # in the child, before the work
     during: Callable[[int], object] = lambda pid: None  # in the parent, of the child's process id
+    refused: bool | None = None  # whether it must be; None: either is right
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:
-    """Run a case; how it ended, and what is wrong with that."""
+    """Run a case; how it ended, and what is wrong with that. A judge may crash."""
     ended = attempt(case.work, folder, before=case.before, during=case.during, limit=limit)
-    return ended, verdict(ended, case.expected) or case.judge(ended)
+    try:
+        wrong = verdict(ended, case.expected) or case.judge(ended)
+    except Exception as error:  # noqa: BLE001  (it fails this case alone)
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        wrong = f"judge: {type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+    if case.refused is not None and not wrong and case.refused != (ended.status == 2):
+        wrong = "taken: it should be refused" if case.refused else "refused: it should be taken"
+    return ended, wrong
 
 
 def empty(folder: Path) -> Path:
@@ -101,6 +110,12 @@ def write_csv(path: Path, lines: list[list[str]]) -> Path:
     return path
 
 
+def refused(error: Exception) -> SystemExit:
+    """How a command ends that refuses."""
+    sys.stderr.write(f"Error: {str(error)!r}\n")
+    return SystemExit(2)
+
+
 def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
     """The work of loading data; what was read is kept, what is refused ends as a command does."""
 
@@ -111,14 +126,14 @@ def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
         try:
             sets = datassay.load(path, **settings)
         except DatassayError as error:
-            sys.stderr.write(f"Error: {str(error)!r}\n")
-            raise SystemExit(2) from error
+            raise refused(error) from error
         sets = [s for s in sets if s is not None]
         facts = [
             {
                 "x": s.x,
                 "y": s.y,
                 "ids": s.ids,
+                "classes": s.class_names,
                 "names": s.feature_names,
                 "read": {c.name: (c.read_as, c.missing) for c in s.columns},
             }

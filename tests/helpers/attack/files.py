@@ -30,16 +30,46 @@ def _judged(ended: Attempt, stored: Path, path: Path) -> str | None:
     if ended.status:
         return None
     sets = pickle.loads(stored.read_bytes())  # our own, of a moment ago
-    n = sum(len(s["x"]) for s in sets)
+    x, y, ids = (np.concatenate([s[name] for s in sets]) for name in ("x", "y", "ids"))
+    names = np.array(sets[0]["classes"])
     if path.is_dir() and not list(path.glob("*idx*")):
-        images = [f for f in path.rglob("*") if f.suffix in {".png", ".jpg", ".bmp", ".ppm"}]
-        return None if n == len(images) else f"silent: {n} of {len(images)} images"
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            x = np.concatenate([s["x"] for s in sets])
-            same = np.allclose(np.sort(x, None), np.sort(arrays["x"], None), rtol=1e-6, atol=0)
-            return None if same and n == len(arrays["x"]) else "silent: other numbers"
-    return None
+        images = {
+            f.relative_to(path).as_posix(): f for f in path.rglob("*")
+            if f.suffix in {".png", ".jpg", ".bmp", ".ppm", ".tif"}
+        }  # fmt: skip
+        if sorted(images) != sorted(ids.tolist()):
+            return f"silent: {len(ids)} of {len(images)} images"
+        for pixels, label, name in zip(x, y.tolist(), ids.tolist(), strict=True):
+            with Image.open(images[name]) as image:
+                wanted = np.asarray(image.convert("RGB"), float).transpose(2, 0, 1) / 255
+            if names[label] != name.split("/")[0] or abs(pixels - wanted).max() > 0.01:
+                return f"silent: other pixels or another label of {name}"
+        return None
+    if path.is_dir():
+        wanted, labels = _idx_arrays(path)
+        same = np.allclose(x[:, 0], wanted[ids] / 255, atol=1e-6)
+        right = names[y].tolist() == [str(label) for label in labels[ids]]
+        return None if same and right else "silent: other images or labels"
+    with np.load(path, allow_pickle=False) as arrays:
+        row = {str(name): i for i, name in enumerate(arrays["ids"].tolist())}
+        index = [row[str(name)] for name in ids.tolist()]
+        same = np.allclose(x, arrays["x"][index].astype(float), rtol=1e-6, atol=0)
+        if not same or len(index) != len(arrays["x"]) or len(set(index)) < len(index):
+            return "silent: other numbers"
+        labels = names[y].tolist() if len(names) else y.tolist()
+        wanted = arrays["y"][index].tolist()
+        return None if [*map(str, labels)] == [*map(str, wanted)] else "silent: other labels"
+
+
+def _idx_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels by their layout alone; the plain file counts where both are there."""
+    arrays = []
+    for what, head in (("images", 16), ("labels", 8)):
+        files = [f for f in path.iterdir() if what in f.name]
+        file = min(files, key=lambda f: f.suffix == ".gz")
+        content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        arrays.append(np.frombuffer(content[head:], np.uint8))
+    return arrays[0].reshape(len(arrays[1]), 4, 4), arrays[1]
 
 
 def _damaged(draw: random.Random, path: Path) -> str:

@@ -22,6 +22,7 @@ WORDS = (
     *("file:///nowhere", "nosuch://x", "-", "--", "\udcff", "x" * 100_000, "a\nb", "\t", "cuda:99"),
     *("data.csv", "/dev/full", "/dev/zero", "/proc/self/mem", "\ufeff", "<b>", "%s", "{0}"),
 )
+DECIDED = [("r003", "relabel", "yes", "no"), ("r004", "remove", "no", "")]
 SECRETS = ("key:secret@", "u:p@", "token=t")
 # A command's arguments when it is not attacked; each takes a second or two.
 PLAIN = {
@@ -57,8 +58,8 @@ def case(draw: random.Random, folder: Path) -> Case:
         write_run(folder / name, noise=0.2, seed=seed)
     if of.name in {"explain", "index"}:
         _write_weights(folder)
-    if of.name == "apply":
-        decided(folder / "data.csv", folder / "decisions.parquet", [])
+    where = folder / "data.csv", folder / "decisions.parquet"
+    decided(*where, DECIDED, target="label", ids="key")
     named = {
         f"--{spec.name or name.replace('_', '-')}": (cls, name)
         for cls in of.groups
@@ -87,12 +88,23 @@ def case(draw: random.Random, folder: Path) -> Case:
         positions = {"--store", "--out", "--data", "--model", "--weights", "--index"} & {*arguments}
         if positions and any(secret in text for secret in SECRETS for text in texts):
             return "secret shown"
+        if of.name == "apply" and not ended.status and not _applied(folder):
+            return "silent: other data than decided"
         return _strict_json(folder)
 
     shown = " ".join(repr(a) if len(a) < 60 else f"{a[:20]!r}..." for a in arguments)
     return Case(
         shown, command(arguments), judge, frozenset({1}) if of.name == "lab" else frozenset()
     )
+
+
+def _applied(folder: Path) -> bool:
+    """Whether the only other table is the first one as `DECIDED` has it."""
+    (made,) = [f for f in folder.rglob("data.csv") if f.parent != folder]
+    lines = (folder / "data.csv").read_bytes().split(b"\r\n")
+    del lines[5]
+    lines[4] = lines[4].removesuffix(b"yes") + b"no"
+    return made.read_bytes() == b"\r\n".join(lines)
 
 
 def _write_weights(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,6 +263,11 @@ def test_a_loss_of_the_users_must_be_given_again(tmp_path):
         da.open_index(tmp_path / "ix", model)
     with pytest.raises(SettingError, match="other code"):
         da.open_index(tmp_path / "ix", model, loss=lambda m, b: own_loss(m, b) * 2)
+    da.index(model, train, tmp_path / "named")
+    da.open_index(tmp_path / "named", model, loss=nn.CrossEntropyLoss())
+    for other in (own_loss, "mse", nn.MSELoss()):
+        with pytest.raises(SettingError, match="was asked with another"):
+            da.open_index(tmp_path / "named", model, loss=other)
     again = da.open_index(tmp_path / "ix", model, loss=own_loss)
     assert (again.query(new, top=None).effect == ix.query(new, top=None).effect).all()
 
@@ -277,6 +283,28 @@ def test_damage_is_told(tmp_path, folder):
     chunk.write_bytes(bytes(content))
     with pytest.raises(DataError, match="chunk 0: "):
         da.open_index(tmp_path / "ix", model).query(new)
+
+
+@pytest.mark.parametrize("gone", ["rows-1", "rows-2", "rows-1/digests/c", "rows-0", "parts"])
+def test_a_part_that_is_gone_is_missed(tmp_path, gone):
+    model, train, new = trained()
+    da.index(model, train, tmp_path / "ix").append(new).append((new.x + 1, new.y))
+    assert len(da.open_index(tmp_path / "ix", model)) == 120
+    shutil.rmtree(tmp_path / "ix" / gone)
+    with pytest.raises(DataError, match=r"index must|must hold an index"):
+        da.open_index(tmp_path / "ix", model)
+    if gone == "parts":
+        da.index(model, train, tmp_path / "ix")
+        assert len(da.open_index(tmp_path / "ix", model)) == 120
+
+
+def test_parts_in_another_order_are_refused(tmp_path):
+    model, train, new = trained()
+    da.index(model, train, tmp_path / "ix").append(new).append((new.x + 1, new.y))
+    first, second, aside = (tmp_path / "ix" / name for name in ("rows-1", "rows-2", "aside"))
+    first.rename(aside), second.rename(first), aside.rename(second)
+    with pytest.raises(DataError, match="rows-1 is another one"):
+        da.open_index(tmp_path / "ix", model)
 
 
 def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatch):

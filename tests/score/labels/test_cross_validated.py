@@ -69,10 +69,13 @@ def test_columns_are_read_by_classes_(columns):
 
 
 NO_PROBABILITIES = {
-    "negative": (Own(change=lambda p: 1.5 * p - 1 / 6), "gave [0-9]+ rows that do not, such as"),
-    "other sums": (Own(change=lambda p: p * 1.01), "summing to 1 in each row"),
-    "logarithms": (Own(change=np.log), "at least 0 and summing to 1"),
-    "nan": (Own(change=lambda p: p * np.nan), "summing to 1"),
+    "negative": (
+        Own(change=lambda p: 1.5 * p - 1 / 6),
+        "got [0-9]+ rows that do not, the first at",
+    ),
+    "other sums": (Own(change=lambda p: p * 1.01), "sum to 1 in each row"),
+    "logarithms": (Own(change=np.log), "at least 0 and sum to 1"),
+    "nan": (Own(change=lambda p: p * np.nan), "sum to 1"),
     "too many names": (Own(named=[0, 1]), r"each of its 2 classes_; Own gave shape \[\d+, 3\]"),
     "too few": (Own(columns=[0, 1], named=[0, 1, 2]), r"each of its 3 classes_; Own gave"),
     "repeated": (Own(named=[0, 1, 1]), r"each once; Own has \[0, 1, 1\]. Set it in fit"),

@@ -107,7 +107,7 @@ class Confused(BaseEstimator):
         ("sklearn.svm:SVC", "model must be a scikit-learn estimator, .* got str"),
         (StandardScaler(), "model must be a scikit-learn estimator, .* got StandardScaler"),
         (LogisticRegression(C=-1), "must be able to learn from .* raised InvalidParameterError"),
-        (Confused(), "must give probabilities, .* predict_proba of Confused gave"),
+        (Confused(), "predict_proba of Confused must be at least 0 and sum to 1"),
     ],
 )
 def test_what_cannot_judge_is_one_line(wine, model, message):

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Int, Shaped
 
 from datassay.act.review.decisions import RELABEL, REMOVE, Decision, Decisions, label_word
 from datassay.data.samples import SampleSet
+from datassay.data.tables.numerals import number_of
 from datassay.errors import DataError
 from datassay.results import result
 
@@ -66,12 +67,15 @@ def corrections(
     for position, decision in zip(positions, decisions, strict=True):
         if decision.given and y.ndim == 1:
             _check_given(decision, y[position].item(), class_names)
-    keep, new = np.ones(len(ids), dtype=bool), y.copy()
-    for position, decision in zip(positions, decisions, strict=True):
-        if decision.decision == REMOVE:
-            keep[position] = False
-        elif decision.decision == RELABEL:
-            new[position] = index[decision.label] if class_names else _target(decision)
+    keep = np.ones(len(ids), dtype=bool)
+    keep[[p for p, d in zip(positions, decisions, strict=True) if d.decision == REMOVE]] = False
+    changed = [p for p, d in zip(positions, decisions, strict=True) if d.decision == RELABEL]
+    labels = [index[d.label] if class_names else _target(d) for d in relabels]
+    # Whole numbers stay so while all new ones are: floats round them beyond 2^53.
+    are_whole = all(isinstance(one, int) and abs(one) < 2**63 for one in labels)
+    new = y.copy() if are_whole or y.dtype.kind == "f" else y.astype(np.float64)
+    if changed:
+        new[changed] = labels
     return Corrections(keep, new, (new != y).reshape(len(y), -1).any(axis=1), positions)
 
 
@@ -110,17 +114,17 @@ def _check_given(decision: Decision, label: float, class_names: tuple[str, ...])
 
 
 def _target(decision: Decision) -> float:
-    value = _number(decision.label)
-    if not math.isfinite(value):
+    try:
+        return number_of(decision.label)
+    except ValueError:
         raise DataError(
             f"a new target must be a finite number; for {decision.id} it is {decision.label!r}. "
             "Decide anew, or remove that decision."
-        )
-    return value
+        ) from None
 
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        return number_of(text)
     except ValueError:
         return math.nan

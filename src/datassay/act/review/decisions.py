@@ -12,23 +12,29 @@ in ISO]}.
 | given | the label that was seen, in the same words |
 | when | UTC |
 | seen_score | probability that the given label is wrong, as it was shown; null where none was |
+
+While `datassay view` runs, `decisions.parquet.journal` holds what is not yet in the file.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import field
+from collections.abc import Iterable
+from dataclasses import asdict, astuple, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as pt
 
 from datassay.data.source import reading
+from datassay.data.tables.numerals import numeral
 from datassay.errors import DataError
 from datassay.results import result
+from datassay.store.journal import added
 
 FILE = "decisions.parquet"
 RELABEL, KEEP, REMOVE, UNSURE = KINDS = ("relabel", "keep", "remove", "unsure")
@@ -97,31 +103,59 @@ class Decisions:
 
 def label_word(class_names: tuple[str, ...], label: Any) -> str:
     """A label as decisions have it."""
-    return class_names[int(label)] if class_names else f"{float(label):.12g}"
+    return class_names[int(label)] if class_names else numeral(label)
 
 
 def read_decisions(path: str | Path) -> Decisions:
-    """Decisions from a file."""
+    """Decisions from a file, with those in the journal beside it."""
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path} must be a file of decisions; there is none. Check the path.")
+    with reading(path):
+        lines, is_beside = added(path)  # before the file
     rows, about = _of_json(path) if path.suffix.lower() == ".json" else _of_parquet(path)
-    decisions = tuple(_decision(row, path) for row in rows)
-    ids = Counter(decision.id for decision in decisions)
-    if twice := [one for one, times in ids.items() if times > 1]:
+    made = {row[0]: _decision(path, *row) for row in rows}
+    if len(made) < len(rows):
+        twice = Counter(row[0] for row in rows).most_common(1)[0][0]
+        raise DataError(f"{path} must decide once about a sample; {twice} occurs more than once.")
+    before = [] if is_beside else list(map(astuple, made.values()))
+    try:
+        for row in (row for line in lines for row in line):
+            made.pop(row["id"], None)  # a new one comes last
+            if row["decision"] is not None:
+                row["when"] = datetime.fromisoformat(row["when"])
+                made[row["id"]] = _decision(path, *(row[name] for name in COLUMNS))
+    except (LookupError, TypeError, ValueError) as error:
         raise DataError(
-            f"{path} must decide once about a sample; {twice[0]} occurs more than once."
+            f"{path.name}.journal must be as datassay view wrote it; it is not ({error!r}). "
+            f"Correct it; without it {path.name} has only the earlier decisions."
+        ) from error
+    if not is_beside and list(map(astuple, made.values())) != before:
+        raise DataError(
+            f"{path} must be the file that {path.name}.journal was begun with; it is another, "
+            "and the journal has other decisions. Put that file back, or delete the journal."
+        )
+    digest, name, classes, inputs = (about.get(key) for key in ABOUT)
+    if not isinstance(classes or [], list) or not isinstance(inputs or {}, dict):
+        raise DataError(
+            f"{path} must say of which data it is, class_names as a list and inputs as an object; "
+            f"got {classes!r:.40} and {inputs!r:.40}. Give the file as it was written."
         )
     return Decisions(
-        decisions,
-        digest=str(about.get("digest", "")),
-        name=str(about.get("name", "")),
-        class_names=tuple(map(str, about.get("class_names") or ())),
-        inputs=about.get("inputs") or {},
-    )
+        tuple(made.values()), str(digest or ""), str(name or ""), tuple(map(str, classes or ())),
+        inputs or {},
+    )  # fmt: skip
 
 
-def _of_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[dict[str, Any]]:
+    """Decisions as the journal has them, one object a sample; None: taken back."""
+    return [
+        {"id": name, "decision": None} if one is None else {**asdict(one), "when": str(one.when)}
+        for name, one in changes
+    ]
+
+
+def _of_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
     with reading(path), pq.ParquetFile(path) as file:
         table = file.read()
         about = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
@@ -130,10 +164,19 @@ def _of_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
             f"{path} must have the columns {', '.join(COLUMNS)}; it lacks {', '.join(missing)}. "
             "Give the file that datassay view wrote."
         )
-    return table.to_pylist(), about if isinstance(about, dict) else {}
+    when = table["when"]
+    if pt.is_timestamp(when.type):  # as lists they take long
+        times = when.cast(pa.timestamp("us")).to_numpy().tolist()
+        table = table.drop_columns("when")
+        columns = {"when": [one and one.replace(tzinfo=UTC) for one in times]}
+    else:
+        columns = {}
+    columns |= table.to_pydict()
+    rows = zip(*(columns[name] for name in COLUMNS), strict=True)
+    return list(rows), about if isinstance(about, dict) else {}
 
 
-def _of_json(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _of_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
     if path.stat().st_size > LARGEST:
         raise DataError(f"{path} must be a file of decisions; it is larger than one can be.")
     try:
@@ -142,14 +185,14 @@ def _of_json(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         about = whole[METADATA.decode()]
         whole_ids = bool(about.get("integer_ids"))  # as texts: JavaScript rounds beyond 2^53
         return [
-            {
-                **row,
-                "id": int(row["id"]) if whole_ids else str(row["id"]),
-                "label": row["label"] and str(row["label"]),
-                "given": str(row["given"]),
-                "seen_score": None if row["seen_score"] is None else float(row["seen_score"]),
-                "when": datetime.fromisoformat(row["when"]).astimezone(UTC),
-            }
+            (
+                int(row["id"]) if whole_ids else str(row["id"]),
+                row["decision"],
+                row["label"] and str(row["label"]),
+                str(row["given"]),
+                datetime.fromisoformat(row["when"]).astimezone(UTC),
+                None if row["seen_score"] is None else float(row["seen_score"]),
+            )
             for row in whole["decisions"]
         ], about
     except DataError:
@@ -161,16 +204,24 @@ def _of_json(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         ) from error
 
 
-def _decision(row: dict[str, Any], path: Path) -> Decision:
-    kind, label, when = row["decision"], row["label"] or "", row["when"]
-    if kind not in KINDS or (kind == RELABEL) != bool(label):
+def _decision(
+    path: Path, name: Any, kind: Any, label: Any, given: Any, when: Any, seen: Any
+) -> Decision:
+    label, given = label or "", given or ""
+    seen = None if seen != seen else seen  # pandas has NaN for none
+    if kind not in KINDS or not isinstance(label, str) or (kind == RELABEL) != bool(label):
         raise DataError(
-            f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; for id "
-            f"{row['id']} it has {kind!r} and {label!r}. Correct that row."
+            f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; "
+            f"for id {name} it has {kind!r} and {label!r}. Correct that row."
         )
-    if not isinstance(row["id"], str | int) or not isinstance(when, datetime):
+    is_id = type(name) in (str, int) and isinstance(when, datetime)  # not True
+    if not (
+        is_id
+        and isinstance(given, str)
+        and (seen is None or (type(seen) in (int, float) and 0 <= seen <= 1))
+    ):
         raise DataError(
-            f"{path} must say of each decision which id and when; got {row['id']!r} and {when!r}. "
-            "Correct that row."
+            f"{path} must say of each decision which id, when, which label was given, and how "
+            f"likely wrong; got {name!r}, {when!r}, {given!r} and {seen!r}. Correct that row."
         )
-    return Decision(row["id"], kind, row["given"] or "", label, when, row["seen_score"])
+    return Decision(name, kind, given, label, when, seen)

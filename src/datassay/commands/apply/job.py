@@ -81,15 +81,16 @@ def decided(settings: ApplySettings) -> Decisions:
     scores = scores.select(["id", "wrong_probability", seen, "suggested_label"])
     known, now = {one.id for one in made.decisions}, datetime.now(UTC)
 
-    def word(label: Any) -> str:
-        return f"{label:.12g}" if isinstance(label, float) else str(label)
-
     accepted = [
-        Decision(name, RELABEL, given=word(y), label=word(new), when=now, seen_score=p)
+        Decision(name, RELABEL, given=_word(y), label=_word(new), when=now, seen_score=p)
         for name, p, y, new in map(dict.values, scores.to_pylist())
         if name not in known and p >= least
     ]
     return replace(made, decisions=(*made.decisions, *accepted))
+
+
+def _word(label: Any) -> str:
+    return label_word((), label) if isinstance(label, float) else str(label)
 
 
 def read_any(path: Path) -> Decisions:

@@ -14,10 +14,11 @@ import re
 import secrets
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from datassay.commands.view.session import Refused, Session, require
 from datassay.errors import DataError, DatassayError, SettingError
@@ -25,6 +26,7 @@ from datassay.errors import DataError, DatassayError, SettingError
 HOME = "127.0.0.1"
 LARGEST_POST = 1_000_000  # bytes
 MOST_AT_ONCE = 100
+MOST_OPEN = 50  # connections, each of which holds a thread; a browser has six
 TOKEN = "X-Datassay-Token"
 POLICY = re.compile(r'(<meta http-equiv="Content-Security-Policy" content=")([^"]*)(">)')
 MODE = 'id="reviewing" data-mode="page"'
@@ -72,6 +74,12 @@ class ReviewServer(ThreadingHTTPServer):
         self.session, self.page, self.token = session, page, secrets.token_urlsafe(32)
         self.hosts = {f"{name}:{self.server_port}" for name in (HOME, "localhost")}
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, where there are not too many already."""
+        if threading.active_count() > MOST_OPEN:
+            return self.shutdown_request(request)
+        super().process_request(request, client_address)
+
     @property
     def url(self) -> str:
         """Where the page is; whoever knows it can read and decide."""
@@ -88,7 +96,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "datassay", ""
-    timeout = 60  # seconds without a request
+    timeout = 10  # seconds without a request
     server: ReviewServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_GET(self) -> None:
@@ -109,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, routes: dict[str, Callable[[], Any]]) -> None:
         try:
             self._check_sender()
-            path = urlsplit(self.path).path
+            path = self._address.path
             require(path in routes, 404, "There is no such address.")
             result = routes[path]()
         except Refused as refused:
@@ -131,14 +139,21 @@ class Handler(BaseHTTPRequestHandler):
             is_own &= heads.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         require(is_own, 403, "Requests must come from the page itself.")
         given = heads.get(TOKEN, "")
-        if urlsplit(self.path).path == "/" and self.command == "GET":
+        if self._address.path == "/" and self.command == "GET":
             given = self._query("token")
         is_token = hmac.compare_digest(given.encode(), self.server.token.encode())
         require(is_token, 403, "Open the whole address that datassay view printed.")
 
+    @property
+    def _address(self) -> SplitResult:
+        try:
+            return urlsplit(self.path)
+        except ValueError as error:
+            raise Refused(404, "There is no such address.") from error
+
     def _query(self, name: str) -> str:
         try:
-            result = parse_qs(urlsplit(self.path).query, max_num_fields=10).get(name, [""])
+            result = parse_qs(self._address.query, max_num_fields=10).get(name, [""])
         except ValueError:
             return ""
         return result[0] if len(result) == 1 else ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,15 +23,19 @@ from datassay.act.review.decisions import (
     RELABEL,
     Decision,
     Decisions,
+    journal_line,
     label_word,
     read_decisions,
 )
 from datassay.act.review.judged import Judged
 from datassay.act.review.remaining import BATCH, probe, remaining
+from datassay.data.tables.numerals import number_of
+from datassay.data.targets import few
 from datassay.errors import DataError
 from datassay.report.review.labels import Reviewed, listing
 from datassay.report.review.showcase import Showcase
-from datassay.store.atomic import write_whole
+from datassay.store.atomic import locked, write_whole
+from datassay.store.journal import add, journal_of, state
 
 LARGE, SMALL = 640, 160  # pixels of pictures
 MOST_CHANGES = 1000
@@ -62,14 +68,15 @@ class Session:
         self._listed = listing(reviewed, np.arange(len(reviewed.samples)))
         is_wide = judged.share[1] - judged.share[0] > WIDE and len(judged) >= LEAST_SAMPLES
         self.probe = probe(judged).tolist() if is_wide else []
-        self._state = (0, 0, 0)
-        if self.path.exists():
-            self._state = _state(self.path)
-            self._decisions = self._earlier(read_decisions(self.path))
+        with locked(folder):
+            self._state = state(self.path)
+            if self.path.exists():
+                self._decisions = self._earlier(read_decisions(self.path))
         self.unwritable = _unwritable(folder)
         if not self.unwritable:
             for left in folder.glob(f".{FILE}.*.part"):  # of a server that was killed
-                left.unlink(missing_ok=True)
+                if left.is_file():
+                    left.unlink(missing_ok=True)
 
     def __len__(self) -> int:
         return len(self._decisions)
@@ -98,18 +105,18 @@ class Session:
         fits = isinstance(changes, list) and 0 < len(changes) <= MOST_CHANGES
         require(fits, 400, f"changes must be a list of 1 to {MOST_CHANGES}.")
         made = [self._made(one) for one in changes]
-        with self._lock:
-            before = dict(self._decisions)
+        with self._lock, self._writing():
+            after = dict(self._decisions)
             for row, decision in made:
-                self._decisions.pop(row, None)  # a new one comes last
+                after.pop(row, None)  # a new one comes last
                 if decision is not None:
-                    self._decisions[row] = decision
-            try:
-                self._save()
-            except Refused:
-                self._decisions = before
-                raise
-            return {"count": len(self._decisions)}
+                    after[row] = decision
+            if self.path.exists():
+                add(self.path, journal_line((self._id(row), one) for row, one in made))
+            else:
+                self._write(after)
+            self._decisions = after
+            return {"count": len(after)}
 
     def remaining(self) -> dict[str, Any]:
         """What the decisions teach: the order of what is left, and how many errors it holds."""
@@ -150,9 +157,12 @@ class Session:
         return columns | {"order": order, "sentence": rest.sentence, "enough": rest.can_stop}
 
     def finish(self) -> int:
-        """Wait for what is being saved; the number of decisions."""
-        with self._lock:
-            return len(self._decisions)
+        """Write the file anew with what its journal has; the number of decisions."""
+        with self._lock, suppress(Refused):  # a journal that stays is read with the file
+            if journal_of(self.path).exists():
+                with self._writing():
+                    self._write(self._decisions)
+        return len(self._decisions)
 
     def _known(self, rows: list[Any]) -> np.ndarray:
         for row in rows:
@@ -174,9 +184,11 @@ class Session:
             when = datetime.fromisoformat(change["when"]).astimezone(UTC)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
+        return row, Decision(self._id(row), kind, self._word(row), label, when, seen)
+
+    def _id(self, row: int) -> Any:
         one = self.reviewed.samples.ids[row]
-        name: Any = one.item() if hasattr(one, "item") else one
-        return row, Decision(name, kind, self._word(row), label, when, seen)
+        return one.item() if hasattr(one, "item") else one
 
     def _label(self, label: Any) -> str:
         """A new label that is one."""
@@ -186,11 +198,9 @@ class Session:
             require(label in names, 400, "A new label must be a class of the data.")
             return str(label)
         try:
-            value = float(label)
-        except (TypeError, ValueError) as error:
-            raise Refused(400, "A new target must be a number.") from error
-        require(np.isfinite(value), 400, "A new target must be a finite number.")
-        return label_word((), value)
+            return label_word((), number_of(label))
+        except ValueError as error:
+            raise Refused(400, f"A new target must be a number: {error}.") from error
 
     def _word(self, row: int) -> str:
         names, given = self.reviewed.samples.class_names, self._listed["given"][row]
@@ -203,10 +213,16 @@ class Session:
                 f"{self.path} must be about the data of this run; it is about other data"
                 f"{f', {decisions.name}' if decisions.name else ''}. Move it to another folder."
             )
-        ids = self.reviewed.samples.ids.tolist()
-        position = {one: row for row, one in enumerate(ids)}
+        ids, names = self.reviewed.samples.ids.tolist(), self.reviewed.samples.class_names
+        position, known = {one: row for row, one in enumerate(ids)}, {"", *names}
+        words = [self._word(row) for row in range(len(ids))]
         for one in decisions.decisions:
-            if one.id not in position or one.given != self._word(position[one.id]):
+            if names and one.label not in known:
+                raise DataError(
+                    f"{self.path} must name classes of the data, {few(names)}; its id {one.id} has "
+                    f"the new label {one.label!r}. Correct that row."
+                )
+            if one.id not in position or one.given != words[position[one.id]]:
                 what = "has another label" if one.id in position else "is not among its samples"
                 raise DataError(
                     f"{self.path} must be about the labels of this run; its id {one.id} {what}. "
@@ -214,31 +230,32 @@ class Session:
                 )
         return {position[one.id]: one for one in decisions.decisions}
 
-    def _save(self) -> None:
-        """Write the whole file beside itself, then let it replace that."""
-        is_ours = not self.path.exists() or _state(self.path) == self._state
-        require(
-            is_ours, 409,
-            f"another program has written {self.path.name} since; download the decisions, then "
-            "start datassay view again.",
-        )  # fmt: skip
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One lock around the check that the files are as we left them and what changes them."""
+        with locked(self.path.parent):
+            is_ours = not self.path.exists() or state(self.path) == self._state
+            require(
+                is_ours, 409,
+                f"another program has written {self.path.name} since; download the decisions, then "
+                "start datassay view again.",
+            )  # fmt: skip
+            try:
+                yield
+            except OSError as error:
+                why = error.strerror or error
+                raise Refused(507, f"{self.path} cannot be written: {why}.") from error
+            self._state = state(self.path)
+
+    def _write(self, made: dict[int, Decision]) -> None:
+        """The whole file beside itself, which then replaces that, and no journal any more."""
         reviewed = self.reviewed
         whole = Decisions(
-            tuple(self._decisions.values()), reviewed.digest, reviewed.samples.name,
+            tuple(made.values()), reviewed.digest, reviewed.samples.name,
             reviewed.samples.class_names, dict(reviewed.inputs),
         )  # fmt: skip
-        try:
-            write_whole(self.path, partial(pq.write_table, whole.to_table()))
-        except OSError as error:
-            why = error.strerror or error
-            raise Refused(507, f"{self.path} cannot be written: {why}.") from error
-        self._state = _state(self.path)
-
-
-def _state(path: Path) -> tuple[int, int, int]:
-    """What changes when another program writes a file."""
-    result = path.stat()
-    return result.st_ino, result.st_size, result.st_mtime_ns
+        write_whole(self.path, partial(pq.write_table, whole.to_table()))
+        journal_of(self.path).unlink(missing_ok=True)
 
 
 def _unwritable(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def source_digest(data: str | Path) -> str:
     if not path.is_dir():
         return digests[""]
     lines = "".join(f"{name}\0{digest}\n" for name, digest in digests.items())
-    return hashlib.sha256(lines.encode()).hexdigest()
+    return hashlib.sha256(os.fsencode(lines)).hexdigest()
 
 
 TABLE, ARRAYS = "data.parquet", "data.npz"

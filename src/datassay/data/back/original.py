@@ -93,6 +93,7 @@ def original_table(
     if chosen.ids is not None:
         ids = plain(column(chosen.ids))[rows]
     y, _, classes = encode_targets(plain(target), None, (), chosen.task)
+    y = exact(plain(target), y)
     is_numbered, index = chosen.ids is None, table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 
@@ -108,11 +109,16 @@ def original_table(
         else:
             form = target.column.form
             for i in np.flatnonzero(new != y):
-                number[int(rows[i])] = number_word(new[i], form) if form else float(new[i])
+                number[int(rows[i])] = number_word(new[i], form) if form else new[i].item()
         give_back(path, folder / file, Change(name, index, stays, donor, number))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
     return Original(ids, y, classes, is_numbered, file, write)
+
+
+def exact(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Targets in the type that holds them: float64 rounds whole ones beyond 2^53."""
+    return stored.reshape(y.shape) if stored.dtype.kind in "iuf" and y.dtype.kind == "f" else y
 
 
 def ids_after(

@@ -19,7 +19,7 @@ import pyarrow.csv as arrow_csv
 from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits, in_blocks
-from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER
+from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER, numeral
 from datassay.data.tables.sources import DECIMAL, NOTE
 from datassay.errors import DataError
 
@@ -274,7 +274,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
 
     def number(word: bytes, value: float | str) -> bytes:
         is_word = isinstance(value, str)
-        new = (value if is_word else f"{value:.15g}".replace(".", form.decimal)).encode()
+        new = (value if is_word else numeral(value).replace(".", form.decimal)).encode()
         return b'"%b"' % new if word.startswith(b'"') else new
 
     text = rewritten(text, rows, cell, number, change)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 from math import prod
 from pathlib import Path
@@ -23,7 +24,7 @@ _NAME = re.compile(r"(images|labels)[-._]idx\d", re.IGNORECASE)
 
 def _idx_files(folder: Path) -> list[Path]:
     """The files in the folder whose names say IDX images or labels, sorted."""
-    return [folder / e.name for e in listed(folder) if e.is_file() and _NAME.search(e.name)]
+    return [folder / e.name for e in listed(folder) if os.path.isfile(e) and _NAME.search(e.name)]
 
 
 def read_idx_folder(folder: Path) -> Source:

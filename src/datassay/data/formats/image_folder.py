@@ -46,7 +46,9 @@ def _read(folder: Path) -> Source:
 
 def _class_folders(folder: Path) -> list[Path]:
     """The folders in it that name classes; hidden ones, __MACOSX and results of ours are none."""
-    inside = [folder / e.name for e in listed(folder) if e.is_dir() and not _is_hidden(e.name)]
+    inside = [
+        folder / e.name for e in listed(folder) if os.path.isdir(e) and not _is_hidden(e.name)
+    ]
     classes = []
     for path in inside:
         with suppress(OSError), (path / _PAGE).open("rb") as file:

@@ -12,6 +12,7 @@ import pyarrow.json
 from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits, in_blocks
+from datassay.data.tables.numerals import numeral
 from datassay.errors import DataError
 
 _SPACE = " \t\r\n"
@@ -49,7 +50,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         return before, before + len(line[first:last].encode())
 
     def number(_: bytes, new: float | str) -> bytes:
-        return (f"{new:.15g}" if isinstance(new, float) else json.dumps(new)).encode()
+        return (json.dumps(new) if isinstance(new, str) else numeral(new)).encode()
 
     target.write_bytes(rewritten(text, rows, cell, number, change))
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Shaped
 from numpy.lib import format as npy
 
-from datassay.data.back.original import Original, ids_after
+from datassay.data.back.original import Original, exact, ids_after
 from datassay.data.format import Format
 from datassay.data.source import Source, SourcePart, check_fits, reading, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
@@ -97,6 +97,7 @@ def _give_back(path: Path, task: str | None, link: bool) -> Original:
     source = _read(path)
     val_y = None if source.val is None else source.val.y
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)  # pyright: ignore[reportArgumentType]
+    y = exact(source.train.y, y)
     ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
     is_numbered, others = source.train.ids is None, set()  # others have a row per sample
     with reading(path), zipfile.ZipFile(path) as archive:
@@ -169,7 +170,7 @@ def _as_stored(
     is_text = stored.dtype.kind == "U"
     given = np.array(stored, object if is_text else stored.dtype)
     given[is_new] = values.reshape(given[is_new].shape)
-    return given.astype(str) if is_text else given
+    return given.astype(np.result_type(stored, given.astype(str))) if is_text else given
 
 
 def _kept(

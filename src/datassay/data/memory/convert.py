@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -183,21 +183,22 @@ def read_datasets(train: Any, val: Any = None, ids: object = None, source: objec
 
 
 def _part(dataset: Any) -> SourcePart:
-    pairs = [_pair(_item(dataset, i), i) for i in range(len(dataset))]
+    n = _asked(lambda: len(dataset), "its length")
+    pairs = [_pair(_asked(lambda i=i: dataset[i], f"item {i}"), i) for i in range(n)]
     if not pairs:
         raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
     return SourcePart(_stacked([x for x, _ in pairs], "x"), _stacked([y for _, y in pairs], "y"))
 
 
-def _item(dataset: Any, i: int) -> Any:
+def _asked(ask: Callable[[], Any], what: str) -> Any:
     try:
-        return dataset[i]
+        return ask()
     except DatassayError:
         raise
     except Exception as error:
         message = str(error).splitlines()[0][:200] if str(error) else "no message"
         raise DataError(
-            f"the Dataset must give each of its samples; item {i} raised {type(error).__name__}: "
+            f"the Dataset must give each of its samples; {what} raised {type(error).__name__}: "
             f"{message}. Correct it, or leave that sample out."
         ) from error
 

@@ -97,6 +97,8 @@ def _with_index(table: pa.Table, index: Any) -> pa.Table:
         values = [", ".join(map(str, label)) for label in index]
     if not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
         values, kind = [str(v) for v in values], pa.large_string()
+    elif max(map(int, values), default=0) >= 2**63:
+        kind = pa.uint64()
     return _marked(table, name, pa.array(values, kind))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from typing import NamedTuple
@@ -107,10 +108,24 @@ def _parsed(words: pa.LargeStringArray) -> np.ndarray:
     return trimmed.cast(pa.float64()).to_numpy()
 
 
+def number_of(value: object) -> float:
+    """A finite number or its numeral, to the last digit: whole ones as int; else ValueError."""
+    text = value if isinstance(value, str) else repr(value)  # True is no numeral
+    if not re.fullmatch(NUMBER, text, re.ASCII) or not math.isfinite(float(text)):
+        raise ValueError(f"{text!r:.40} is no finite number")
+    return int(text) if re.fullmatch(r"\s*[-+]?\d+\s*", text) else float(text)
+
+
+def numeral(value: float) -> str:
+    """A number in the fewest digits that read as it again; whole ones without a fraction."""
+    is_whole = isinstance(value, int | np.integer) or (value % 1 == 0 and abs(value) < 2**53)
+    return str(int(value)) if is_whole else repr(float(value))
+
+
 def number_word(value: float, form: str) -> str:
     """A number as a column of this form has it, without marks of thousands."""
     key = next(key for key in DIALECTS if form.startswith(key))
-    return f"{value:.15g}".replace(".", DIALECTS[key][0]) + form[len(key) :]
+    return numeral(value).replace(".", DIALECTS[key][0]) + form[len(key) :]
 
 
 class _Template(NamedTuple):

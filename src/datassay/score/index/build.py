@@ -31,6 +31,7 @@ from datassay.score.index.segment import (
     check_positions,
     check_precision,
     fill,
+    note_parts,
     quantised,
     segment_manifest,
     segment_store,
@@ -209,6 +210,7 @@ def index(
     result = encoding(bases, share, width)
     classes = given.class_names if isinstance(given, SampleSet) else ()
     _fill(path, run, network, result, keep, as_kept(ids), classes, by, progress)
+    note_parts(path, digest_of_values(run))
     keep_network(path, run, model)
     opened = open_index(path, loss=network.loss.function or Influence.loss)
     few = given.subset(np.arange(min(2, len(given)))) if isinstance(given, SampleSet) else None

@@ -19,7 +19,7 @@ from datassay.collect.fingerprint import (
     model_fingerprint,
 )
 from datassay.collect.gradients.batches import Batches, mapped, tensor_content
-from datassay.collect.gradients.criteria import function_of
+from datassay.collect.gradients.criteria import function_of, of_criterion
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.store.location import shown
@@ -27,7 +27,7 @@ from datassay.store.manifest import CODE, FEW, differences, digest
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2  # 1: one temperature of effects and of self-influence
+FORMAT = 3  # 1: one temperature of effects and of self-influence; 2: no list of its parts
 LOSS, OWN_TEMPERATURE = "loss", "temperature of self-influence"
 FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")
 PLAIN = Objective("custom")
@@ -80,6 +80,12 @@ def objective_of(manifest: Mapping[str, Any], given: Any, location: str) -> Obje
         raise SettingError(
             f"loss must be given to ask {shown(location)}: it was made with a function of the "
             "user's. Pass it: open_index(..., loss=...)."
+        )
+    name = of_criterion(given).name if isinstance(given, nn.Module) else given
+    if not manifest["function"] and name not in ("auto", manifest["name"]):
+        raise SettingError(
+            f"loss must be the one that the index was made with, {manifest['name']!r}; "
+            f"{shown(location)} was asked with another. Leave it out."
         )
     weight, further = manifest["class weight"], {n: manifest[n] for n in FURTHER if n in manifest}
     if further.get("output_weight") is not None:

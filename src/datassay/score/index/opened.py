@@ -31,6 +31,7 @@ from datassay.score.index.segment import (
     as_kept,
     check_positions,
     fill,
+    note_parts,
     segment_store,
 )
 from datassay.score.influence.first_order import measure_of
@@ -299,6 +300,7 @@ class Index(Tabular):
         work = RowWork(replace(network, progress=silent), parts, encoding, keep, kept)
         by = engine_named(engine) if isinstance(engine, str) else engine
         fill(store, work.arrays, by, progress, f"append to {shown(first.location)}")
+        note_parts(self.location, str(self.manifest["of"]))
         self.segments.append(Segment(store))
         return self
 

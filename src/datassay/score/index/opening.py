@@ -16,10 +16,17 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.score.index.identity import FORMAT, check_model, objective_of
 from datassay.score.index.opened import Index
-from datassay.score.index.segment import Segment, own_run, segment_manifest, stored_segment
+from datassay.score.index.segment import (
+    Segment,
+    noted_parts,
+    own_run,
+    segment_manifest,
+    stored_segment,
+)
 from datassay.score.settings import Influence
 from datassay.store.features import FeatureStore, Layout, features_manifest
 from datassay.store.location import normal, shown
+from datassay.store.manifest import digest_of_values
 
 FOLDER = "network"
 # Entries of a configuration that name code to be fetched and run, or other packages.
@@ -142,7 +149,7 @@ def open_index(
     model = kept_network(place) if model is None else model
     if model is not None:
         check_model(kept, model, place)
-    segments = list(_segments(place, kept["of"]))
+    segments = list(_segments(place, kept))
     # A sample that stands for those of the training, by the names of its classes.
     names = tuple(first["free"].get("class names") or ())
     like = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
@@ -160,21 +167,38 @@ def open_index(
     )
 
 
-def _segments(place: str, of: str) -> Iterator[Segment]:
+def _segments(place: str, kept: Mapping[str, Any]) -> Iterator[Segment]:
+    noted = noted_parts(place)
     number = 0
     while (manifest := segment_manifest(place, number)) is not None:
-        if manifest["run"].get("of") != of:
+        if manifest["run"].get("of") != kept["of"]:
             raise DataError(
                 f"the rows of an index must be its own; {shown(place)}/rows-{number} is of another "
                 "one. Put its own back."
             )
-        store = stored_segment(place, number, manifest)
-        if store.unfinished():
-            if number == 0:
-                raise DataError(
-                    f"an index must be finished; {shown(place)} lacks {len(store.unfinished()):,} "
-                    f"of {len(store.chunks):,} chunks. Run index(...) again: it goes on."
-                )
+        if noted is not None and number >= len(noted):
             return  # an appending that was interrupted
+        if noted is not None and noted[number] != digest_of_values(manifest["run"]):
+            raise DataError(
+                f"the parts of an index must be in their order; {shown(place)}/rows-{number} is "
+                "another one of them. Put it back."
+            )
+        store = stored_segment(place, number, manifest)
+        again = "the appending" if number else "index(...)"
+        if n := len(store.unfinished()):
+            raise DataError(
+                f"an index must be finished; {shown(place)}/rows-{number} lacks {n:,} of "
+                f"{len(store.chunks):,} chunks. Run {again} again: it goes on."
+            )
+        if noted is None and kept["version"] > 2:
+            raise DataError(
+                f"an index must be finished; {shown(place)} does not say which parts it has. Run "
+                "index(...) again: it goes on."
+            )
         yield Segment(store)
         number += 1
+    if number < len(noted or ()):
+        raise DataError(
+            f"an index must be whole; {shown(place)} lacks rows-{number}, of {len(noted or ())} "
+            "parts. Put it back, or append the same samples anew."
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -23,10 +24,19 @@ from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 from datassay.store.chunks import Chunk, decoded, encoded
 from datassay.store.features import FeatureStore, Layout, features_manifest
 from datassay.store.location import file_system
+from datassay.store.manifest import (
+    digest_of_values,
+    read_manifest,
+    sealed,
+    unsealed,
+    write_new,
+    writing,
+)
 
 logger = logging.getLogger(__name__)
 
 THREADS = "threads"
+PARTS, PARTS_FILE = "parts", "parts.json"
 
 
 # Computes a chunk from nothing but itself and the chunk: array → [samples of the chunk, ...].
@@ -184,6 +194,27 @@ def samples_of_chunk(n: int, row_bytes: int) -> int:
     """Samples per chunk: as equal as can be, since the last replaces a whole."""
     most = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, row_bytes), n))
     return ceil(n / ceil(n / most))
+
+
+def note_parts(location: str, of: str) -> None:
+    """Write down which parts of an index are finished, so that one that goes later is missed."""
+    # An appending that was finished and not written down is so by the next one.
+    runs, noted = [], noted_parts(location) or []
+    while (manifest := segment_manifest(location, len(runs))) is not None:
+        is_own = manifest["run"].get("of") == of
+        if not is_own or stored_segment(location, len(runs), manifest).unfinished():
+            break
+        runs.append(digest_of_values(manifest["run"]))
+    if len(runs) > len(noted):
+        content = json.dumps(sealed({"run": {"of": of}, PARTS: runs})).encode()
+        with writing(location):
+            write_new(f"{location}/{PARTS}", PARTS_FILE, content, replace=True)
+
+
+def noted_parts(location: str) -> list[str] | None:
+    """The digests of what each part belongs to; None where nothing was finished yet."""
+    noted = read_manifest(f"{location}/{PARTS}", PARTS_FILE, unsealed)
+    return None if noted is None else noted[PARTS]
 
 
 def check_positions(samples: Batches, name: str) -> None:

@@ -15,10 +15,11 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from datassay import rules
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
-from datassay.models.estimators import checked_estimator, no_probabilities
+from datassay.models.estimators import checked_estimator
 from datassay.progress import Progress, silent
 from datassay.train.folds import check_classes, held_out_outputs
 
@@ -75,11 +76,7 @@ def checked_probabilities(
             f"pred_probs must be [{n}, {k}]; got shape {p.shape}. Give a row per sample and a "
             f"column per class, in the order {names}."
         )
-    if len(bad := no_probabilities(p)):
-        raise DataError(
-            f"pred_probs must be at least 0 and sum to 1 in each row; {len(bad)} rows do not, the "
-            f"first at position {bad[0]}: {p[bad[0]][:5].tolist()}. Give probabilities."
-        )
+    rules.probabilities("pred_probs", p, remedy="Give probabilities.", error=DataError)
     return torch.from_numpy(p)
 
 

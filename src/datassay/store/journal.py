@@ -1,0 +1,67 @@
+"""A journal beside a file that takes long to write: what was added since, one JSON value a line.
+
+Its first line holds the file's SHA-256: a journal counts beside that file and no other. A line that
+a killed process left half is none, and goes with the next one.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def journal_of(path: Path) -> Path:
+    """The journal beside a file, there or not."""
+    return path.with_name(f"{path.name}.journal")
+
+
+def state(path: Path) -> tuple[int, ...]:
+    """What changes when another program writes the file or its journal."""
+    there = [p.stat() for p in (path, journal_of(path)) if p.exists()]
+    return tuple(n for one in there for n in (one.st_ino, one.st_size, one.st_mtime_ns))
+
+
+def add(path: Path, value: object) -> None:
+    """Add a line to the journal of a file, on disk when this returns; on failure none of it is."""
+    with journal_of(path).open("ab+", buffering=0) as file:
+        end = _whole(file)
+        lines = [value] if end else [_digest(path), value]
+        content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        try:
+            if file.write(content) < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise
+
+
+def added(path: Path) -> tuple[list[Any], bool]:
+    """What the journal of a file holds, and whether it was begun beside this very file."""
+    # Read before the file: one that is completed meanwhile holds all that was in its journal.
+    try:
+        *lines, _ = journal_of(path).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return [], True
+    base, *values = map(json.loads, lines or [b"null"])
+    return values, not values or base == _digest(path)
+
+
+def _whole(file: Any) -> int:
+    """The length of a journal without a last line that is half."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - 1))
+    if end and file.read(1) != b"\n":
+        file.seek(0)
+        end = file.read().rfind(b"\n") + 1
+        file.truncate(end)
+    return end
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,157 @@
+"""Bugs planted in a copy of the source, each to be noticed by a few tests or cases of the attack.
+
+    python tests/helpers/planted.py [WORD ...]    # a table; those whose words are named
+
+A test is a file, or a file and a word of its tests' names; `kind: 0-9` are cases of the attack. All
+that are named run first on the copy without a bug, where they must pass.
+"""
+
+import importlib
+import os
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SEED = 41
+# What is planted, where, the text, what it becomes, and who must notice.
+BUGS = [
+    ("labels shifted by a row", "data/targets.py", "return indices.astype(np.int64)\n\n",
+     "return np.roll(indices, 1).astype(np.int64)\n\n", "tables: 0-4"),
+    ("x reversed against y in .npz", "data/formats/npz.py", 'Part(arrays["x"], arrays["y"], a',
+     'Part(arrays["x"][::-1], arrays["y"], a', "files: 0-19"),
+    ("inverted pixels", "data/pictures.py", "transpose(2, 0, 1)) / 255",
+     "transpose(2, 0, 1)) / -255 + 1", "files: 0-19"),
+    ("the row before is removed", "act/review/corrections.py", "keep[[p for p", "keep[[p - 1 for p",
+     "decisions: 0-5"),
+    ("no digests of the feature store", "store/features.py", "if not np.array_equal(written[",
+     "if False and not np.array_equal(written[", "store/test_features.py another_run"),
+    ("a killed write is not put back", "store/folders.py", "                    _put_back(",
+     "                    (lambda *_: None)(", "store/test_outputs.py undoes_what_a_kill"),
+    ("the row of a label without its class", "data/formats/image_folder.py",
+     "labels += [class_folder.name]", "labels += [folders[0].name]", "data/test_images.py folder"),
+    ("IDX labels in another order", "data/formats/idx.py", "copy=False), read_idx(labels)",
+     "copy=False), read_idx(labels)[::-1]", "files: 0-29"),
+    ("rows of a table sorted", "data/assemble.py", "np.arange(len(x)) if part.ids is None",
+     "np.arange(len(x))[::-1] if part.ids is None", "tables: 0-9"),
+    ("targets with twelve digits", "data/tables/numerals.py", "else repr(float(value))",
+     'else f"{value:.12g}"', "data/tables/test_numerals.py same_number"),
+    ("underscores in numbers", "data/tables/numerals.py",
+     "not re.fullmatch(NUMBER, text, re.ASCII) or", "", "data/tables/test_numerals.py no_numeral"),
+    ("whole targets as floats", "data/back/original.py", 'in "iuf" and', 'in "" and',
+     "commands/apply/test_command.py keep_their_digits"),
+    ("npz labels narrowed", "data/formats/npz.py", "np.result_type(stored, given.astype(str))",
+     "str", "decisions: 0-29"),
+    ("new ids are the old", "data/back/original.py", "return (ids - np.cumsum(~keep))[keep] if",
+     "return ids[keep] if", "commands/apply/test_command.py move_up"),
+    ("the label of another row", "data/back/original.py", "return {int(i): first[int(new[i])]",
+     "return {int(i): first[int(y[i])]", "decisions: 0-9"),
+    ("no lock of the decisions", "commands/view/session.py", "with locked(self.path.parent):",
+     "with suppress(KeyError):", "servers: 0-30"),
+    ("another's decisions are overwritten", "commands/view/session.py",
+     "or state(self.path) == self._state", "or True", "servers: 0-30"),
+    ("a half line stays", "store/journal.py", 'if end and file.read(1) != b"\\n":', "if False:",
+     "store/test_journal.py"),
+    ("a journal counts beside any file", "store/journal.py", "or base == _digest(path)", "or True",
+     "store/test_journal.py"),
+    ("a failed line stays", "store/journal.py", "            file.truncate(end)\n            raise",
+     "            raise", "store/test_journal.py"),
+    ("decided twice", "act/review/decisions.py", "if len(made) < len(rows):", "if False:",
+     "act/review/test_decisions.py two_decisions"),
+    ("true is an id", "act/review/decisions.py", "type(name) in (str, int)",
+     "isinstance(name, str | int)", "act/review/test_decisions.py another_kind"),
+    ("a part of an index that is gone", "score/index/opening.py", "if number < len(noted or ()):",
+     "if False:", "score/index/test_index.py gone and rows-2"),
+    ("an index of other weights", "score/index/opening.py", " check_model(kept, model, place)",
+     " pass", "indices: 0-30"),
+    ("a loss is ignored", "score/index/identity.py", 'if not manifest["function"] and name not in',
+     "if False and name not in", "indices: 0-30"),
+    ("classes in the estimator's order", "models/estimators.py",
+     "placed[:, classes.astype(np.int64)] = values", "placed[:, : len(classes)] = values",
+     "own_code: 0-30"),
+    ("negative probabilities", "rules.py", "(values >= 0).all(1) & ", "",
+     "test_rules.py refuses"),
+    ("zero is positive", "rules.py", "require(number > 0 and not (finite",
+     "require(number >= 0 and not (finite", "test_rules.py refuses"),
+    ("half the interval", "stats.py", "stdtrit(freedom, (1 + level) / 2)",
+     "stdtrit(freedom, (1 + level) / 4 + 0.25)", "test_stats.py students"),
+    ("effects the other way round", "score/leave_one_out.py", "outputs - torch.cat(self._own)",
+     "outputs + torch.cat(self._own)", "score/test_leave_one_out.py definition"),
+]  # fmt: skip
+
+
+def noticed(tests: str, source: Path) -> bool:
+    """Whether tests fail, or cases of the attack, where datassay is imported from there."""
+    pid = os.fork()
+    if not pid:
+        os.dup2(os.open(source.parent / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+        os.dup2(1, 2)
+        sys.path[:0] = [str(source), str(ROOT / "tests")]
+        failed = True
+        try:
+            failed = _fail(tests, source.parent)
+        finally:  # a bug may also show as an error
+            sys.stdout.flush()
+            os._exit(failed)
+    return os.waitpid(pid, 0)[1] != 0
+
+
+def _fail(tests: str, work: Path) -> bool:
+    if ": " not in tests:
+        import pytest
+
+        file, *words = tests.split()
+        options = ["--noconftest", "-xqp", "no:cacheprovider", f"--basetemp={work / 'pytest'}",
+                   "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # fmt: skip
+        return pytest.main([str(ROOT / "tests" / file), *options, "-k", " ".join(words)]) != 0
+    from helpers.attack.case import empty, tried
+
+    kind, _, last = tests.partition(": 0-")
+    draw, folder = importlib.import_module(f"helpers.attack.{kind}").case, work / kind / "case"
+    cases = (draw(random.Random(f"{kind} {SEED} {number}"), empty(folder))
+             for number in range(int(last) + 1))  # fmt: skip
+    return any(tried(case, folder, 60.0)[1] for case in cases)
+
+
+def planted(bug: tuple, source: Path) -> bool:
+    """Whether a bug is noticed."""
+    what, file, old, new, tests = bug
+    path = source / "datassay" / file
+    text = path.read_text()
+    if text.count(old) != 1:
+        raise RuntimeError(f"{what}: {file} must hold {old!r} once, not {text.count(old)} times")
+    path.write_text(text.replace(old, new))
+    try:
+        return noticed(tests, source)
+    finally:
+        path.write_text(text)
+
+
+def main(words: list[str]) -> int:
+    """Plant all bugs, or those whose words are named; a row each, and how many were missed."""
+    for name in ("torch._dynamo", "torch.func", "sklearn.linear_model", "zarr", "pyarrow.parquet",
+                 "PIL.Image", "pytest", "scipy.stats", "hypothesis", "pandas"):  # fmt: skip
+        importlib.import_module(name)
+    bugs = [bug for bug in BUGS if not words or any(word in bug[0] for word in words)]
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        sys.dont_write_bytecode = True
+        for tests in dict.fromkeys(bug[4] for bug in bugs):
+            if noticed(tests, source):  # all of them: one that cannot run notices everything
+                log = (source.parent / "log").read_text()[-3000:]
+                raise RuntimeError(f"{tests} must pass where no bug is planted:\n{log}")
+        for bug in bugs:
+            seen = planted(bug, source)
+            missed += not seen
+            sys.stdout.write(f"| {bug[0]} | `{bug[1]}` | {bug[4] if seen else '**nobody**'} |\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{len(bugs) - missed} of {len(bugs)} noticed\n")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,37 @@
+"""A journal beside a file: each line whole or not there, and of that file only."""
+
+import pytest
+
+from datassay.store import journal
+from datassay.store.journal import add, added, journal_of, state
+
+
+def test_lines_come_back_in_their_order_and_a_half_one_goes(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("whole")
+    assert added(path) == ([], True)
+    add(path, [1]), add(path, {"a": None})
+    before = state(path)
+    with journal_of(path).open("ab") as file:
+        file.write(b"[1, 2")
+    assert added(path) == ([[1], {"a": None}], True) and state(path) != before
+    add(path, "é\n")
+    assert added(path)[0] == [[1], {"a": None}, "é\n"]
+    path.write_text("another")
+    assert added(path) == ([[1], {"a": None}, "é\n"], False)
+
+
+def test_a_line_that_fails_leaves_none_of_it(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_text("whole")
+    add(path, 1)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        add(path, 2)
+    monkeypatch.undo()
+    add(path, 3)
+    assert added(path)[0] == [1, 3]
