@@ -1,6 +1,7 @@
 """`datassay export`: each tool's schema, what the files say, one line for bad input."""
 
 import json
+from functools import partial
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -8,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from datassay.act.review.decisions import label_word
 from datassay.act.review.label_studio import read_label_studio
 from datassay.commands.export.material import Export
 from datassay.results import meaning_of
@@ -91,7 +93,7 @@ def test_label_studio_shows_every_kind_and_its_export_is_read_back(tmp_path, nam
     exported = tmp_path / "project.json"
     exported.write_text(json.dumps(annotated(tasks, suggested)))
     result = read_label_studio(exported)
-    word = str if name != "numbers" else (lambda number: f"{number:.12g}")
+    word = str if name != "numbers" else partial(label_word, ())  # with all digits
     reported = json.loads((runs() / name / "summary.json").read_text())["origin"]
     assert result.digest == reported["digest"]
     if name == "table":
