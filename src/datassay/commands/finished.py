@@ -22,11 +22,11 @@ from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.data.source import reading
 from datassay.data.synthetic.builtin import BUILTINS
+from datassay.data.tables.read import ROLES
 from datassay.errors import DataError
 from datassay.store.folders import heal
 
 SCORES, SUMMARY = "scores.parquet", "summary.json"
-ROLES = ("target", "ids", "source", "trusted")
 
 
 @dataclass(frozen=True, slots=True)

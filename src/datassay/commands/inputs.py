@@ -195,14 +195,14 @@ def _trusted(path: Path, ids: np.ndarray) -> np.ndarray:
 
     with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
         named = {line[0].strip() for line in csv.reader(file) if line} - {"", "id"}
-    known = [str(one) in named for one in ids.tolist()]
-    if sum(known) < len(named) or all(known) or not named:
+    known = np.isin(ids.astype(str), list(named))
+    if known.sum() < len(named) or known.all() or not named:
         raise SettingError(
             f"trusted must name some of the samples by their ids, one a line, and leave others; "
-            f"{path} names {len(named):,}, of which {sum(known):,} of the {len(known):,} samples "
+            f"{path} names {len(named):,}, of which {known.sum():,} of the {len(known):,} samples "
             "are. Name the id column with --ids."
         )
-    return np.array(known, bool)
+    return known
 
 
 def check_inputs(given: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs) -> None:

@@ -20,7 +20,7 @@ from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
-from datassay.data.tables.read import Choices, names_of
+from datassay.data.tables.read import ROLES, Choices, names_of
 from datassay.data.tables.sources import table_source, with_roles
 from datassay.errors import DataError
 
@@ -228,9 +228,7 @@ def _read_named(data: str | Path, chosen: Choices) -> Source:
 def _named_format(data: str | Path, chosen: Choices) -> tuple[Path, Format | TableFormat | None]:
     """The path and the format of what is named; None of a built-in set."""
     path, known = (Path(data), None) if data in BUILTINS else existing_format(data)
-    is_named = chosen.any or any(
-        one is not None for one in (chosen.ids, chosen.source, chosen.trusted)
-    )
+    is_named = chosen.any or any(getattr(chosen, role) is not None for role in ROLES)
     if is_named and not isinstance(known, TableFormat):
         raise DataError(
             f"{NAMING} name columns of a table ({_tables()}); {data} is none. Leave them out."

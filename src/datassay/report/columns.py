@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from datassay.data.samples import Column
+from datassay.data.tables.read import ROLES
 from datassay.report.page import Row, Section, Table
 from datassay.report.wording import count
 
@@ -16,7 +17,7 @@ _PLURAL = {"category": "categories"}
 
 def columns_line(columns: Sequence[Column]) -> str:
     """Counts by kind, and the first columns that are not as usual."""
-    roles = ("target", "ids", "source", "trusted", "left out")
+    roles = (*ROLES, "left out")
     kinds = Counter(c.read_as for c in columns if c.read_as not in roles)
     parts = [count(n, kind, _PLURAL.get(kind)) for kind, n in kinds.items()]
     named = {"target": "target {0.name} ({1})"}

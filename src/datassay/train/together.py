@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.data.samples import SampleSet
+from datassay.data.samples import OF_EACH, SampleSet
 from datassay.machine import thread_count
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -238,15 +238,7 @@ def _version(
 def _joined(sets: list[SampleSet]) -> SampleSet:
     """Inputs and targets of all sets as one; what samples are shown by is left out."""
     x, y = (np.concatenate([getattr(s, name) for s in sets]) for name in ("x", "y"))
-    nothing = dict.fromkeys((
-        "texts",
-        "images",
-        "true_y",
-        "source",
-        "trusted",
-        "rows",
-        "preparation",
-    ))
+    nothing = dict.fromkeys({*OF_EACH, "rows", "preparation"} - {"x", "y", "ids"})
     return replace(sets[0], x=x, y=y, ids=np.arange(len(x)), **nothing)
 
 

@@ -184,11 +184,10 @@ def probe(judged: Judged) -> Int[np.ndarray, " b"]:
     Cost: a sort of n.
     """
     order = np.argsort(-judged.log_odds, kind="stable")
-    odds = judged.log_odds[order].astype(np.float64)
-    ends = (np.sqrt(expit(odds) * expit(-odds)) + LEAST_CHANCE).cumsum()
     if len(order) <= BATCH:
         return order
-    step = np.arange(BATCH)
+    odds, step = judged.log_odds[order].astype(np.float64), np.arange(BATCH)
+    ends = (np.sqrt(expit(odds) * expit(-odds)) + LEAST_CHANCE).cumsum()
     drawn = np.searchsorted(ends, (step + 0.5) / BATCH * ends[-1])
     drawn = np.maximum.accumulate(drawn - step) + step  # none twice
     return order[np.minimum(drawn, len(order) - BATCH + step)]
@@ -203,6 +202,6 @@ def _sentence(
     low, high = (found + int(end) for end in interval)
     some = f"{yielded:.0f}" if yielded >= 1 else f"{yielded:.1g}"
     return (
-        f"{low:,} to {high:,} of {n:,} labels are wrong (90 %), {found:,} of them found; about "
-        f"{left:,.0f} are left, of the next {min(BATCH, n_open)} about {some}"
+        f"{low:,} to {high:,} of {n:,} labels are wrong ({100 * LEVEL:.0f} %), {found:,} of them "
+        f"found; about {left:,.0f} are left, of the next {min(BATCH, n_open)} about {some}"
     )

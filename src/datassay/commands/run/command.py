@@ -200,7 +200,7 @@ COMMANDS = (RUN, SCORE, SUMMARIZE)
 
 
 def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | None = None) -> Path:
-    """Write what `datassay run` writes: index.html, tables and summary.json.
+    """Write a run's index.html, tables and summary.json, each whole or not at all.
 
     Args:
         findings: one run's results.

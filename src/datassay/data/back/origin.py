@@ -53,14 +53,9 @@ TABLE, ARRAYS = "data.parquet", "data.npz"
 
 
 def keep(
-    data: Any,
-    folder: Path,
-    *,
-    target: str | None = None,
-    ids: Any = None,
-    source: Any = None,
-    trusted: Any = None,
-) -> tuple[Path, dict[str, Any]]:
+    data: Any, folder: Path, *,
+    target: str | None = None, ids: Any = None, source: Any = None, trusted: Any = None,
+) -> tuple[Path, dict[str, Any]]:  # fmt: skip
     """Write what `load` was given to a file; that, and its roles' columns to load it."""
     if (table := frame_table(data)) is not None:
         return _table(table, folder / TABLE, Choices(target, ids, source, trusted))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from datassay.results import result
 
 SHOWN, NAMED = 5, 20  # rows and columns that an error names
 Role = Literal["feature", "target", "ids", "source", "trusted"]
+ROLES: tuple[Role, ...] = get_args(Role)[1:]  # of columns that are no features
 QUOTE = 'in .csv, quote a text that reads as missing: "NA"'
 
 
@@ -73,9 +74,7 @@ class Choices:
     @property
     def roles(self) -> dict[str, Role]:
         """The columns that are no features, with what they are for."""
-        named: dict[Role, Any] = {
-            "target": self.target, "ids": self.ids, "source": self.source, "trusted": self.trusted,
-        }  # fmt: skip
+        named: dict[Role, Any] = {role: getattr(self, role) for role in ROLES}
         return {column: role for role, column in named.items() if isinstance(column, str)}
 
     @property

@@ -17,7 +17,15 @@ from datassay.data.strings import Texts, compact
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.doubts import leak_warnings
 from datassay.data.tables.preparation import fit_columns, refuse
-from datassay.data.tables.read import NAMED, Choices, ReadColumn, check_choices, rows_of, some
+from datassay.data.tables.read import (
+    NAMED,
+    ROLES,
+    Choices,
+    ReadColumn,
+    check_choices,
+    rows_of,
+    some,
+)
 from datassay.errors import DataError
 
 NOTE, DECIMAL = b"note", b"decimal"  # of a table's metadata: what its reader has to say
@@ -182,7 +190,7 @@ def _names(table: pa.Table, name: str) -> list[str]:
 
 
 def _check_roles(names: list[str], name: str, chosen: Choices) -> None:
-    for role in ("target", "ids", "source", "trusted"):
+    for role in ROLES:
         column = getattr(chosen, role)
         is_name = isinstance(column, str)
         if column is not None and (not is_name or column not in names):

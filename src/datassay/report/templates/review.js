@@ -32,7 +32,8 @@
   function choose(keep) {
     const { show, class: given, source, least } = Object.fromEntries(new FormData(form));
     const fits = (k) => (
-      (show === "all" || (show === "probe" ? list.probe.includes(k) : show === "done" ? decisions.has(k) : list.suspect[k] || show === "open")) &&
+      (show === "all" || (show === "done" ? decisions.has(k) :
+        show === "probe" ? list.probe.includes(k) : list.suspect[k] || show === "open")) &&
       (show !== "open" || !decisions.has(k)) &&
       (!given || list.given[k] === Number(given)) &&
       (!source || list.source[k] === Number(source)) &&
@@ -243,12 +244,12 @@
   }
 
   // Those that tell how many are wrong come first; once they are reviewed, the suspects.
+  const hasProbe = () => Boolean(list.probe?.some((k) => !decisions.has(k)));
+
   function endProbe() {
-    if (list.probe?.some((k) => !decisions.has(k))) return;
-    const { show } = form.elements, probe = show.querySelector("[value=probe]");
-    if (!probe) return;
-    const isShown = show.value === "probe";
-    probe.remove();
+    if (hasProbe()) return;
+    const { show } = form.elements, isShown = show.value === "probe";
+    show.querySelector("[value=probe]")?.remove();
     if (isShown) show.value = list.suspect.some(Boolean) ? "suspects" : "all";
   }
 
@@ -387,7 +388,7 @@
       form.elements.show.querySelector("[value=suspects]").remove();
       form.elements.show.value = "all";
     }
-    if (list.probe?.some((k) => !decisions.has(k))) {
+    if (hasProbe()) {
       form.elements.show.value = "probe";
       part("learned").textContent = `These ${list.probe.length} tell how many labels are wrong; some look right.`;
       part("learned").hidden = false;

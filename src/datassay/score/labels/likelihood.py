@@ -105,30 +105,31 @@ def _expectation_maximisation(
     weights = torch.where(spread > 0, SCALE / (j * spread), 0.0)
     intercepts = torch.zeros(k, dtype=torch.float64)
     transition = evenly(k, NO_RATE if form == "none" else FIRST_RATE) if start is None else start
-    before = -torch.inf
+    certain = torch.eye(k, dtype=torch.float64).log()[labels[trusted]]
+    is_open, before = ~trusted, -torch.inf
+    open_labels = labels[is_open]
+
+    def log_given() -> Float[Tensor, "n k"]:
+        """Log P(given | each true class); of a trusted label its own class alone."""
+        log_t = transition.log().T[labels]
+        log_t[trusted] = certain
+        return log_t
+
     for _ in range(ROUNDS):
         log_p = torch.log_softmax(judges @ weights + intercepts, 1)
-        joint = log_p + _log_given(transition, labels, trusted)
+        joint = log_p + log_given()
         each = torch.logsumexp(joint, 1)
         if float(each.mean()) - before < STILL:
             break
         before = float(each.mean())
         posterior = (joint - each[:, None]).exp()
         if form != "none":
-            transition = _transition(posterior[~trusted], labels[~trusted], form)
+            transition = _transition(posterior[is_open], open_labels, form)
         weights, intercepts = _calibrated(judges, posterior, log_p.exp(), weights, intercepts)
     log_p = torch.log_softmax(judges @ weights + intercepts, 1)
-    joint = log_p + _log_given(transition, labels, trusted)
+    joint = log_p + log_given()
     each = torch.logsumexp(joint, 1)
     return Fitted(form, float(each.sum()), log_p, joint - each[:, None], transition, weights)
-
-
-def _log_given(
-    transition: Float[Tensor, "k k"], labels: Int[Tensor, " n"], trusted: Bool[Tensor, " n"]
-) -> Float[Tensor, "n k"]:
-    """Log P(given | each true class)."""
-    identity = torch.eye(len(transition), dtype=torch.float64)
-    return torch.where(trusted[:, None], identity.log()[labels], transition.log().T[labels])
 
 
 def _transition(
