@@ -78,7 +78,9 @@ def test_columns_of_own_models_and_routers_are_read_by_classes_():
     np.testing.assert_allclose(result, truth)
     for wrong in ([Reversed(1.1), None], [None, Reversed(1.1)]):
         model = da.PartitionedClassifier(*wrong, n_blocks=2, restarts=1, random_state=0)
-        with pytest.raises(ModelError, match="predict_proba of Reversed gave 500 rows that do"):
+        with pytest.raises(
+            ModelError, match=r"predict_proba of Reversed must be .* got 500 rows that do"
+        ):
             model.fit(train.x, train.y).predict_proba(train.x)
 
 

@@ -63,11 +63,12 @@ class ProgressDisplay:
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of `total` units of a step are done."""
         stage, part = self._placed(step, done / total if total else 0.0)
-        if self._console.is_interactive and not self._live.is_started:
-            self._live.start()
         is_new, self._stage = stage not in self._done, stage
         self._done[stage] = max(part, self._done.get(stage, 0.0))
         if self._console.is_interactive:
+            if is_new:  # at once: it may be over before the next drawing
+                self._live.start()
+                self._live.refresh()
             return
         if is_new:
             self._console.print(stage, soft_wrap=True)

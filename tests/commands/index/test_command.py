@@ -222,7 +222,7 @@ def test_a_killed_one_goes_on_with_the_same_bits(here, monkeypatch):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     refused = invoke("explain", *NET, "--index", "often", "--out", "out")
-    assert_one_error_line(refused, r"an index must be finished; often lacks \d of 6 chunks")
+    assert_one_error_line(refused, r"an index must be finished; often/rows-0 lacks \d of 6 chunks")
     result = succeed("index", *NET, "--out", "often")
     assert "Keep gradients" in result.stderr
     assert contents("often") == contents("once")

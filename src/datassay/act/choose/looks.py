@@ -20,7 +20,7 @@ from datassay.train.together import predictions_of
 
 FEWEST_MODELS = 2
 Key = tuple[str, float]
-Predictions = Float[np.ndarray, "R m k"]
+Predictions = Float[np.ndarray, "R _ k"]
 
 
 def looks(parts: Sequence[Part]) -> list[list[tuple[int, range]]]:

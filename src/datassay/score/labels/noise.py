@@ -33,9 +33,8 @@ SURE = 0.9  # the probability from which on a wrong label is counted as certain
 # Nats by which noise must explain the labels better than hardness to be believed to 1 - 1/e.
 BELIEVED, HALF_BELIEVED = 5.0, 0.5
 LINE_STEPS, LONGEST_STEP = 60, 1.0
-# Log odds of a trusted label; so many tell how often right labels are contradicted.
-TRUSTED, LEAST_TRUSTED = -20.0, 20
-NORMAL = 1.96
+# Log odds of a trusted label; so many tell how often right labels are contradicted; of 95 %.
+TRUSTED, LEAST_TRUSTED, NORMAL = -20.0, 20, 1.96
 WEAK = 1e-3  # a prior, in nats, where all labels are sure to be right or to be wrong
 
 
@@ -107,7 +106,7 @@ def explain(
         The noise and what follows from it. The order is that of two readings, their log posteriors
         averaged: under one rate before and after the second fit; under noise that depends on the
         class the reading without noise and the second fit, since noise of a region of the inputs
-        looks like it, and would turn its order round; the second fit alone where it is clear.
+        looks like it, and would turn its order round; where it is clear, the second fit as it is.
 
     Cost: 4 fits, and one `again`.
     """
@@ -125,12 +124,13 @@ def explain(
             found, form = by_class, "by class"
     second = fit(again(found.log_posterior.exp()), form=form, start=found.transition)
     first = hard.log_p if found.form == "by class" else even.log_posterior
-    if gain > CLEAR_GAIN:  # as where a class is given as one other: no region imitates that
-        first = second.log_posterior
+    is_clear = gain > CLEAR_GAIN  # as where a class is given as one other: no region imitates that
+    first = second.log_posterior if is_clear else first
     posterior = torch.log_softmax((first + second.log_posterior) / 2, 1)
     wrong = torch.sigmoid(_log_odds(found.log_posterior, labels))
     log_odds, is_open = torch.full((n,), TRUSTED, dtype=torch.float64), ~trusted
-    log_odds[is_open] = _as_probable(_log_odds(posterior, labels)[is_open], wrong[is_open])
+    odds = _log_odds(posterior, labels)[is_open]
+    log_odds[is_open] = odds if is_clear else _as_probable(odds, wrong[is_open])
     kind = "class" if found.form == "by class" else "uniform"
     outcome = LabelNoise(kind, found.transition.numpy(), gain)
     alone = hard if len(judges) == 1 else fit(judges[:1], form="none")
