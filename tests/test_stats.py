@@ -7,13 +7,17 @@ from scipy.stats import ttest_1samp
 
 from datassay.stats import (
     BETTER,
+    DO,
+    LEAVE,
     LEVEL,
     LOOKS,
     PERHAPS,
     SAME,
+    TRY,
     VERDICTS,
     WORSE,
     Interval,
+    advice,
     costs,
     interval,
     mean_interval,
@@ -69,11 +73,16 @@ def test_samples_that_nothing_changes_still_leave_an_interval():
 
 def test_verdicts_hold_beside_all_others():
     def told(p_values, gains):
-        return verdicts([Interval(g, 1.0, p) for p, g in zip(p_values, gains, strict=True)])
+        return verdicts([Interval(g, 1.0, p, 0.5) for p, g in zip(p_values, gains, strict=True)])
 
     assert told([0.001, 0.04, 0.6], [0.1, 0.2, 0.0]) == [BETTER, PERHAPS, SAME]
     assert told([0.02], [-0.1]) == [WORSE] and told([0.02, 0.03], [0.1, -0.1])[1] == WORSE
     assert told([], []) == []
+
+
+def test_what_gains_a_point_is_worth_doing_however_unsure():
+    rows = [(0.1, -0.06), (0.01, 0.0), (0.006, -0.01), (0.002, 0.001), (0.002, -0.001), (-0.1, -1)]
+    assert [advice(*row) for row in rows] == [DO, DO, TRY, TRY, LEAVE, LEAVE]
 
 
 def test_a_loss_counts_from_half_a_point_on_or_where_it_is_sure():

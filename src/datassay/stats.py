@@ -25,6 +25,9 @@ FEWEST_PARTS = 3
 # What may be lost, in units of a score, to count as no loss.
 TOLERATED = 0.005
 BETTER, PERHAPS, WORSE, SAME = VERDICTS = "better", "perhaps better", "worse", "no difference"
+# What is worth doing gains this at least, in units of a score: one point.
+WORTH = 0.01
+DO, TRY, FREE, LEAVE = ADVICE = "do it", "try it", "costs nothing", "leave it"
 _SENTENCES = {
     BETTER: "{ours} does better than {theirs}",
     PERHAPS: "{ours} perhaps does better than {theirs}",
@@ -41,11 +44,13 @@ class Interval:
         gain: mean over seeds and samples.
         half: half the width of the 95 % interval.
         p: two-sided p value of no gain.
+        error: standard error of the gain; inf: unknown.
     """
 
     gain: float
     half: float
     p: float
+    error: float
 
     @property
     def low(self) -> float:
@@ -77,12 +82,12 @@ def interval(gain: float, error: float, freedom: float = np.inf, level: float = 
         By Student's t. Without any error the interval has no width.
     """
     if np.isinf(error):
-        return Interval(gain, np.inf, 1.0)
+        return Interval(gain, np.inf, 1.0, np.inf)
     if not error > 0:
-        return Interval(gain, 0.0, float(gain == 0))
+        return Interval(gain, 0.0, float(gain == 0), 0.0)
     half = float(stdtrit(freedom, (1 + level) / 2) * error)
     p = float(2 * stdtr(freedom, -abs(gain) / error)) * (1 - LEVEL) / (1 - level)
-    return Interval(gain, half, min(1.0, p))
+    return Interval(gain, half, min(1.0, p), error)
 
 
 def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interval:
@@ -226,6 +231,24 @@ def verdicts(differences: Sequence[Any]) -> list[str]:
         if is_open:
             reported[i] = BETTER if differences[i].gain > 0 else WORSE
     return reported
+
+
+def advice(gain: float, low: float) -> str:
+    """What to do by the gain that is to be expected, how sure it is or not.
+
+    A test asks whether a gain can be chance, and pays for silence: of true gains of two points it
+    names half. Who has to decide loses by leaving a gain as much as by taking a loss.
+
+    Args:
+        gain: the estimate.
+        low: lower end of its interval.
+
+    Returns:
+        DO: it gains a point or more; TRY: half a point, or surely something; else LEAVE.
+    """
+    if gain >= WORTH:
+        return DO
+    return TRY if gain >= TOLERATED or (gain > 0 and low > 0) else LEAVE
 
 
 def costs(gain: float, high: float = np.inf) -> bool:

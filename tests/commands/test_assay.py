@@ -136,6 +136,15 @@ def test_a_network_is_taken_and_stays_as_it_is():
     np.testing.assert_allclose(assayed.findings.issues.score, alone)
 
 
+@pytest.mark.parametrize("model", [Wide, Wide()], ids=["function", "network"])
+def test_actions_train_the_network_that_was_given(model):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, 3)).astype(np.float32)
+    assayed = da.assay((x, (x[:, 0] > 0).astype(int)), model=model, budget=20.0, val_fraction=0)
+    assert assayed.actions.model in {"Wide", "your network"}
+    assert "retrained" in {row.how for row in assayed.actions.actions}
+
+
 def test_a_function_makes_the_same_network_for_the_same_seed():
     scores = [
         da.assay((X, Y), model=make, budget=0, seed=seed).findings.information.information

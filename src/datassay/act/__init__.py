@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from datassay.act.choose.action import removal as removal
     from datassay.act.choose.action import splitting as splitting
     from datassay.act.choose.action import weighting as weighting
-    from datassay.act.choose.compare import ActionGain as ActionGain
-    from datassay.act.choose.compare import ActionTable as ActionTable
     from datassay.act.choose.compare import compare_actions as compare_actions
+    from datassay.act.choose.gains import ActionGain as ActionGain
+    from datassay.act.choose.gains import ActionTable as ActionTable
     from datassay.act.choose.parts import Part as Part
     from datassay.act.choose.parts import fifths as fifths
     from datassay.act.partition.blocks import Partition as Partition

@@ -28,7 +28,7 @@ from datassay.results import Plotted, result
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from datassay.act.choose.compare import ActionTable
+    from datassay.act.choose.gains import ActionTable
     from datassay.act.review.decisions import Decisions
     from datassay.commands.run.findings import Findings
     from datassay.commands.view.server import ReviewServer

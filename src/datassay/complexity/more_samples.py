@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.act.choose.action import MORE
-from datassay.act.choose.compare import EXPECTED, ActionGain
+from datassay.act.choose.gains import EXPECTED, ActionGain
 from datassay.act.choose.parts import R2, Yardstick
 from datassay.complexity.accuracy_curve import AccuracyCurve, nested_order
 from datassay.complexity.needed_samples import extrapolate

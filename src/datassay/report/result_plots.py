@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool
 
-from datassay.act.choose.compare import EXPECTED, ActionGain, ActionTable
+from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
 from datassay.act.remove.removal_curve import (
     HIGHEST_FIRST,
     LOWEST_FIRST,
@@ -25,7 +25,7 @@ from datassay.report.wording import in_points
 from datassay.results import Plotted, Tabular, columns_of
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
-from datassay.stats import BETTER, PERHAPS, SAME, WORSE
+from datassay.stats import DO, FREE, LEAVE, TRY
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -36,8 +36,8 @@ CHANCES, MORE_CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999), (0.1, 0.9)
 BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444")
 MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
 EXPECTED_ONLY = "expected, not measured"
-VERDICT_COLOURS = {
-    BETTER: BLUE, PERHAPS: SKY, SAME: GREY, WORSE: VERMILION, EXPECTED_ONLY: "#b5bdc6",
+ADVICE_COLOURS = {
+    DO: BLUE, TRY: SKY, FREE: "#009e73", LEAVE: GREY, EXPECTED_ONLY: "#b5bdc6",
 }  # fmt: skip
 WIDE = 100.0  # largest over smallest value beyond which an axis is logarithmic
 
@@ -72,9 +72,9 @@ def acts_figure(table: ActionTable) -> Figure:
         unit += "<br>the longest intervals go on"
     figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},
                    legend={"y": -80 / (height - 144)})  # fmt: skip
-    verdicts = [EXPECTED_ONLY if action.how == EXPECTED else action.verdict for action in actions]
-    for name, colour in VERDICT_COLOURS.items():
-        rows = [k for k, verdict in enumerate(verdicts) if verdict == name]
+    advised = [EXPECTED_ONLY if action.how == EXPECTED else action.advice for action in actions]
+    for name, colour in ADVICE_COLOURS.items():
+        rows = [k for k, one in enumerate(advised) if one == name]
         gain, low, high = (scale * np.array([getattr(actions[k], n) for k in rows])
                            for n in ("gain", "low", "high"))  # fmt: skip
         error = {"type": "data", "array": high - gain, "arrayminus": gain - low}

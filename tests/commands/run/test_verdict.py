@@ -12,7 +12,7 @@ from click import Context
 from typer.main import get_command
 
 from datassay.act.actions.relabel import TOO_FEW
-from datassay.act.choose.compare import ActionGain, ActionTable
+from datassay.act.choose.gains import ActionGain, ActionTable
 from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands import app
 from datassay.commands.run.files import files
@@ -25,6 +25,7 @@ from datassay.report import html
 from datassay.report.compose import TEXT
 from datassay.report.result_plots import acts_figure
 from datassay.report.wording import count, number, percent, score_change
+from datassay.stats import FREE, advice, costs
 from helpers.consistent import contradictions
 from helpers.findings import issues_of, make_findings, regression_samples, row_samples
 
@@ -35,11 +36,19 @@ WORDS = {
 COST = {"drop": 250, "remove": 50, "more": -500}
 
 
+def advised(kind, gain, low, high):
+    if kind == "more":
+        return ""
+    free = kind == "drop" and gain <= 0 and not costs(gain, high)
+    return FREE if free else advice(gain, low)
+
+
 def acts(*gains, metric="accuracy"):
     """Actions from (kind, gain, low, high, verdict); of more samples the gain is expected."""
     rows = tuple(
         ActionGain(kind, WORDS[kind], "expected" if kind == "more" else "retrained", gain, low,
-                   high, 0.5, "" if kind == "more" else told, changed=50, cost=COST.get(kind, 0))
+                   high, 0.5, "" if kind == "more" else told, changed=50, cost=COST.get(kind, 0),
+                   advice=advised(kind, gain, low, high))
         for kind, gain, low, high, told in gains
     )  # fmt: skip
     return ActionTable(

@@ -29,4 +29,5 @@ ACTION = ActionKind(
     help="Samples count so that all classes count alike.",
     propose=propose,
     command="weigh",
+    follows=True,
 )

@@ -29,4 +29,5 @@ ACTION = ActionKind(
     help="Samples count by the variance of labels among their neighbours.",
     propose=propose,
     command="weigh",
+    follows=True,
 )

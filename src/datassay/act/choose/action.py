@@ -198,6 +198,33 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
     )
 
 
+def followed(
+    first: Action, kind: ActionKind, train: SampleSet, scores: ProposalScores
+) -> Action | None:
+    """One action after another: the second is proposed on the samples that the first leaves.
+
+    Args:
+        first: what is done before.
+        kind: of the second action, one that follows.
+        train: n samples.
+        scores: of them; the second looks at its seed alone.
+
+    Returns:
+        Both as one action, compared with the samples as they are, trained again; None where the
+        second is not proposed any more.
+    """
+    left = replace(train, y=first.labels, true_y=None).subset(first.kept)
+    second = kind.propose(left, scores)
+    if not isinstance(second, Action):
+        return None
+    weights = np.zeros(len(train))
+    weights[first.kept] = second.weights
+    words = f"{first.words}, then {second.words[0].lower()}{second.words[1:]}"
+    name = f"{first.kind}+{second.kind}"
+    whole = replace(as_it_is(train), kind=name, words=words, changed=first.changed)
+    return replace(whole, labels=first.labels, weights=weights, fraction=first.fraction)
+
+
 def predictions(
     learner: Learner,
     train: SampleSet,
@@ -277,6 +304,10 @@ class ActionKind:
         command: that goes into it.
         is_searched: whether a search with many outcomes found it, so that other samples may give
             another.
+        is_slow: whether the search takes seconds a part: other parts are searched only where it
+            gains in closed form on the first.
+        follows: whether it can be done after another, proposed anew on what that left; it then
+            looks at the samples alone, at no score.
     """
 
     name: str
@@ -286,6 +317,8 @@ class ActionKind:
     evidence: str = ""
     command: str = ""
     is_searched: bool = False
+    is_slow: bool = False
+    follows: bool = False
 
 
 def action_kinds() -> dict[str, ActionKind]:

@@ -11,36 +11,39 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from datassay.act.choose.action import (
     DROP,
+    RELABEL,
+    REMOVE,
+    SPLIT,
     Action,
     ActionKind,
     action_kinds,
     as_it_is,
     proposals,
 )
+from datassay.act.choose.gains import RETRAINED, SCREENED, ActionGain, ActionTable
 from datassay.act.choose.looks import Comparison, Key, Predictions, base_predictions, looks, mean
 from datassay.act.choose.parts import R2, Part
 from datassay.act.choose.screen import screen
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
-from datassay.results import Tabular, field_names, result
 from datassay.stats import (
-    BETTER,
-    PERHAPS,
-    SAME,
+    ADVICE,
+    DO,
+    FREE,
+    LEAVE,
     TOLERATED,
-    WORSE,
+    TRY,
     Interval,
+    advice,
     costs,
     mean_interval,
     verdicts,
 )
 
 STEP = "compare actions"
-ORDER = {BETTER: 0, PERHAPS: 1, SAME: 2, WORSE: 3}
 # By how much more than the upper end of its interval in closed form an action may gain when
 # networks are retrained.
 BEYOND = 0.02
@@ -49,94 +52,7 @@ BEYOND = 0.02
 # about a third of a standard error of five parts. Of true gains of three standard errors of the
 # last look 4 % end early.
 LEAST_SIGN = 1 / 15
-
-RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
-
-
-@result
-class ActionGain:
-    """What one action gained.
-
-    Attributes:
-        kind: which action, one of `act.KINDS`.
-        words: what is done.
-        how: "retrained", "screened" (the closed form alone) or "expected" (a learning curve).
-        gain: of the metric, over the samples as they are; nan where nothing could be estimated.
-        low: lower end of its 95 % interval; −inf where it was only screened.
-        high: upper end.
-        p: two-sided p value of no gain, of this action alone.
-        verdict: of `stats.verdicts`; empty where it was only screened.
-        given: the gain as if every held-out label were right.
-        unsuspected: the gain on held-out samples whose labels are not suspected.
-        control: the gain of the control; nan where there was none.
-        control_words: what the control does.
-        screened: the gain in closed form.
-        changed: samples that it touches.
-        cost: samples that it costs: those removed; negative: to be collected.
-        seconds: that its retraining took.
-        note: what else is to be known; may be empty.
-    """
-
-    kind: str
-    words: str
-    how: str
-    gain: float
-    low: float
-    high: float
-    p: float
-    verdict: str
-    given: float = np.nan
-    unsuspected: float = np.nan
-    control: float = np.nan
-    control_words: str = ""
-    screened: float = np.nan
-    changed: int = 0
-    cost: int = 0
-    seconds: float = 0.0
-    note: str = ""
-
-
-@result
-class ActionTable(Tabular):
-    """Actions compared with the samples as they are, best first.
-
-    Attributes:
-        actions: what was tried; those only screened behind the others.
-        left_out: what was not tried, and why.
-        metric: "accuracy", "balanced accuracy" or "R²".
-        score: of the samples as they are, corrected for wrong held-out labels where they are.
-        score_given: the same as if every held-out label were right.
-        n_held_out: samples that gains are measured on.
-        n_suspected: of these with a suspected label.
-        n_parts: held-out parts: 1, or folds.
-        n_seeds: models per action and part.
-        is_corrected: whether gains count with wrong held-out labels.
-        seconds: that all of it took.
-    """
-
-    actions: tuple[ActionGain, ...]
-    left_out: tuple[str, ...]
-    metric: str
-    score: float
-    score_given: float
-    n_held_out: int
-    n_suspected: int
-    n_parts: int
-    n_seeds: int
-    is_corrected: bool
-    seconds: float
-
-    @property
-    def best(self) -> ActionGain | None:
-        """The action to do: the first that is better; None: nothing to do."""
-        return next((action for action in self.actions if action.verdict == BETTER), None)
-
-    def to_table(self) -> pa.Table:
-        """One row per action: the fields of ActionGain."""
-        names = field_names(ActionGain)
-        return pa.table({
-            name: [getattr(action, name) for action in self.actions] for name in names
-        })
+ENDED = "ended at the first look"
 
 
 def compare_actions(
@@ -176,9 +92,8 @@ def compare_actions(
     screened = _screened(parts[0], first, seed)
     kinds = action_kinds()
     hopeless = {key for key, one in screened.items() if _is_hopeless(kinds[key[0]], one)}
-    useless = {name for name, _ in hopeless if kinds[name].is_searched}
-    outcome = {name for name, _ in first} - useless
-    useless = {name for name, one in kinds.items() if one.is_searched and name not in outcome}
+    hopeful = {name for name, fraction in first if (name, fraction) not in hopeless}
+    useless = {name for name, one in kinds.items() if one.is_searched and name not in hopeful}
     proposed = [first, *(_proposed(part, seed, useless)[0] for part in parts[1:])]
     actions = {action.key: action for each in reversed(proposed) for action in each.values()}
     before = time.perf_counter()
@@ -227,10 +142,10 @@ class _Job:
         for number, look in enumerate(every):
             self.progress(STEP, number, len(every) + 1)
             self.comparison.train([action.key for action in going], look)
-            going = [action for action in self._of_drops(going) if self._goes_on(action)]
+            going = [a for a in self._rivals(self._of_drops(going)) if self._goes_on(a)]
         self.progress(STEP, len(every), len(every) + 1)
         rows = [self.row(action) for action in others]
-        advised = next((r.kind for r in _ranked(rows) if r.verdict == BETTER), "")
+        advised = next((r.kind for r in _ranked(rows) if r.advice == DO), "")
         controlled = [a for a in others if a.control is not None and a.kind == advised]
         for look in every if controlled else ():
             self.comparison.train([action.key for action in controlled], look, control=True)
@@ -238,8 +153,32 @@ class _Job:
             self.controlled(row, action) if action in controlled else row
             for row, action in zip(rows, others, strict=True)
         ]
+        rows += self._largest_drop(drops, near)
+        rows += self._both(rows, actions)
         self.progress(STEP, len(every) + 1, len(every) + 1)
-        return [*rows, *self._largest_drop(drops, near)]
+        return rows
+
+    def _both(self, rows: Sequence[ActionGain], actions: Sequence[Action]) -> list[ActionGain]:
+        """The best action and the best that can follow it, done one after the other."""
+        advised = [row for row in _ranked(list(rows)) if row.advice in {DO, TRY}]
+        first = [r for r in advised if not self.kinds[r.kind].follows and r.kind != SPLIT]
+        then = [self.kinds[row.kind] for row in advised if self.kinds[row.kind].follows]
+        if not (first and then and advised[0].advice == DO):
+            return []
+        words = first[0].kind, first[0].words
+        key = next(action.key for action in actions if (action.kind, action.words) == words)
+        own = self.comparison.follow(key, then[0])
+        if own is None:
+            return []
+        for look in looks(self.comparison.parts):
+            self.comparison.train([own.key], look)
+        return [self.row(own)]
+
+    def _rivals(self, actions: Sequence[Action]) -> list[Action]:
+        """The actions, removal only where it gains more than relabelling the same samples."""
+        other = next((a for a in actions if a.kind == RELABEL and self._goes_on(a)), None)
+        least = -np.inf if other is None else self.gain(other).gain
+        return [a for a in actions if a.kind != REMOVE or self.gain(a).gain > least]
 
     def _of_drops(self, actions: Sequence[Action]) -> list[Action]:
         """The actions, of two drops only the larger that does not seem to cost."""
@@ -257,7 +196,8 @@ class _Job:
 
     def gain(self, action: Action) -> Interval:
         """As far as it was retrained."""
-        return self.comparison.gain(action.key, is_searched=self.kinds[action.kind].is_searched)
+        searched = (self.kinds[name].is_searched for name in action.kind.split("+"))
+        return self.comparison.gain(action.key, is_searched=any(searched))
 
     def amount(self, gain: float) -> str:
         """A gain in words: of R², or in points."""
@@ -281,14 +221,14 @@ class _Job:
     def row(self, action: Action) -> ActionGain:
         """What an action gained, still without a verdict and a control."""
         outcome, each = self.gain(action), self.comparison.differences(action.key)
+        low, high = self.comparison.bounds(action.key, outcome)
         trusted = np.concatenate([d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)])
         note = ""
         if not self.comparison.is_complete(action.key):
-            gained = "costs" if action.kind == DROP else "had gained nothing that would show"
-            note = f"ended at the first look: it {gained}"
+            note = f"{ENDED}: {_why_ended(action.kind, outcome.gain)}"
         return replace(
-            self.blank(action), how=RETRAINED, gain=outcome.gain, low=outcome.low,
-            high=outcome.high, p=outcome.p, control_words=action.control_words, note=note,
+            self.blank(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
+            p=outcome.p, control_words=action.control_words, note=note,
             given=mean(self.comparison.differences(action.key, as_given=True)),
             unsuspected=float(trusted.mean()) if len(trusted) else np.nan,
             seconds=self.comparison.seconds_of(action.key),
@@ -345,10 +285,17 @@ def _proposed(
 
 def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
     """Whether an action cannot gain by its closed form; a drop need not gain, and is never."""
-    # What a search found on one part is only searched for on the others where it gains here.
     if kind.name == DROP:
         return False
-    return outcome.gain <= 0 if kind.is_searched else outcome.high + BEYOND <= 0
+    return outcome.gain <= 0 if kind.is_slow else outcome.high + BEYOND <= 0
+
+
+def _why_ended(kind: str, gain: float) -> str:
+    if kind == DROP:
+        return "it costs"
+    if kind == REMOVE and gain > 0:
+        return "relabelling the same samples had gained as much"
+    return "it had gained nothing that would show"
 
 
 def _screened(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
@@ -380,11 +327,20 @@ def _affordable(
 
 
 def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
-    """With verdicts; better actions first, then by gain, then those that were only screened."""
+    """With advice and verdicts; by advice, then by gain, then those that were only screened."""
     retrained = [row for row in rows if row.how == RETRAINED]
     reported = [
-        replace(row, verdict=v) for row, v in zip(retrained, verdicts(retrained), strict=True)
+        replace(row, verdict=v, advice=_advice(row))
+        for row, v in zip(retrained, verdicts(retrained), strict=True)
     ]
-    reported.sort(key=lambda row: (ORDER[row.verdict], -row.gain))
+    # What was ended leads nothing: the first look alone says less.
+    reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED), -r.gain))
     rest = [row for row in rows if row.how != RETRAINED]
     return (*reported, *sorted(rest, key=lambda row: -row.gain))
+
+
+def _advice(row: ActionGain) -> str:
+    """What to do; fewer samples that do as well are worth having without any gain."""
+    result = advice(row.gain, row.low)
+    is_free = row.kind == DROP and result == LEAVE and not costs(row.gain, row.high)
+    return FREE if is_free else result

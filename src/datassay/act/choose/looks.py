@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float
 
-from datassay.act.choose.action import Action, as_it_is, fittings_of, routed
+from datassay.act.choose.action import (
+    Action,
+    ActionKind,
+    ProposalScores,
+    as_it_is,
+    fittings_of,
+    followed,
+    routed,
+)
 from datassay.act.choose.parts import Part, unsuspected
 from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired
 from datassay.train.together import predictions_of
@@ -91,6 +99,17 @@ class Comparison:
             done.fits += fits
             done.seconds += self.seconds * fits / n_fits
 
+    def follow(self, key: Key, kind: ActionKind) -> Action | None:
+        """Add an action that does one and then another; None where no part proposes both."""
+        added: list[Action] = []
+        for part, own in zip(self.parts, self.proposed, strict=True):
+            scores = ProposalScores(part.issues, part.information)
+            both = followed(own[key], kind, part.train, scores) if key in own else None
+            if both is not None:
+                own[both.key] = both
+                added.append(both)
+        return added[0] if added else None
+
     def _action(self, key: Key, p: int, control: bool) -> Action | None:
         action = self.proposed[p].get(key)
         return action.control if control and action is not None else action
@@ -125,6 +144,22 @@ class Comparison:
                 base = [part.yardstick.scores(predicted) for part, predicted in pairs]
         result = self.differences(key)
         return paired(result, unit, is_searched=is_searched, level=level, base=base)
+
+    def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
+        """The interval's ends if as few, and if as many held-out labels are wrong as may be."""
+        # T says which noise was found; what it missed, such as a second rule in some labels, is
+        # known by the share of wrong labels alone.
+        each, shifts = self._done[key, False].each, [0.0]
+        several = [part.extremes for part in self.parts]
+        for end in range(min(map(len, several))):
+            scored = []
+            for rule, base, looked in zip(several, self.base, each, strict=True):
+                if looked:
+                    predicted = np.concatenate(looked)
+                    of_base = rule[end].scores(base[: len(predicted)])
+                    scored.append(rule[end].scores(predicted) - of_base)
+            shifts.append(mean(scored) - gain.gain)
+        return gain.low + min(shifts), gain.high + max(shifts)
 
     def is_complete(self, key: Key) -> bool:
         """Whether it was looked at in all parts, by all models."""

@@ -91,6 +91,31 @@ def _is_invertible(transition: Float[np.ndarray, "k k"]) -> bool:
     return bool(np.linalg.svd(transition, compute_uv=False)[-1] > LEAST_SINGULAR)
 
 
+def with_share(
+    transition: Float[np.ndarray, "k k"], labels: Int[np.ndarray, " m"], share: float
+) -> Float[np.ndarray, "k k"]:
+    """The same kind of noise, so strong that a share of the given labels is wrong.
+
+    Args:
+        transition: T, as it was found; I: each wrong label is as likely as any other.
+        labels: the given ones.
+        share: of them that is wrong; where T could then not be inverted any more, the largest
+            share that leaves it invertible counts.
+
+    Returns:
+        T(λ) = I + λ (T − I).
+    """
+    k = len(transition)
+    off = transition - np.eye(k)
+    if not off.any():
+        off = (np.ones((k, k)) / k - np.eye(k)) * k / (k - 1)
+    counts = np.bincount(labels, minlength=k) / len(labels)
+    strength = share / max(float(-off.diagonal() @ counts), 1e-12)
+    strengths = min(strength, 1 / float(-off.diagonal().min())) * np.linspace(1, 0, 21)
+    made = (np.eye(k) + one * off for one in strengths)
+    return next(one for one in made if _is_invertible(one))
+
+
 def _table(
     labels: np.ndarray, inverse: Float[np.ndarray, "k k"], is_balanced: bool
 ) -> Float[np.ndarray, "m k"]:
@@ -130,6 +155,7 @@ class Part:
         information: [n].
         penalty: of the screen's kernel ridge regression, kernel unit.
         noise: T of the held-out labels, [k, k]; None: they count as right, or are numbers.
+        share: of the held-out labels that are wrong, at least and at most.
         learner: fits R ≥ 2 models to R subsets; of several parts each has seeds of its own.
     """
 
@@ -141,11 +167,20 @@ class Part:
     penalty: float
     noise: Float[np.ndarray, "k k"] | None
     learner: Learner
+    share: tuple[float, float] = (0.0, 0.0)
 
     @property
     def yardstick(self) -> Yardstick:
         """How predictions of the held-out samples are scored."""
         return yardstick(self.held_out, self.train, self.noise)
+
+    @property
+    def extremes(self) -> tuple[Yardstick, ...]:
+        """The same if as few, and if as many held-out labels are wrong as may be."""
+        if self.noise is None or not self.share[1]:
+            return ()
+        noises = (with_share(self.noise, self.held_out.y, share) for share in self.share)
+        return tuple(yardstick(self.held_out, self.train, noise) for noise in noises)
 
 
 def fifths(
@@ -155,6 +190,7 @@ def fifths(
     n_parts: int,
     *,
     noise: Float[np.ndarray, "k k"] | None,
+    share: tuple[float, float] = (0.0, 0.0),
     copies: Int[np.ndarray, " n"] | None = None,
     judge: Callable[[Linearization, SampleSet], tuple[LabelIssues, float]],
     learner: Callable[[SampleSet, int], Learner],
@@ -168,6 +204,7 @@ def fifths(
         information: of each, which ranks what could be dropped.
         n_parts: how many fifths, 1 to 5.
         noise: T of all labels, which is that of the held-out ones too; None: none is known.
+        share: of all labels that are wrong, at least and at most.
         copies: a number per sample, shared by those that are next to the same: they stay together,
             or a model would have seen what it is judged on. None: all differ.
         judge: gives the label issues of some samples and the penalty of a ridge fit to them.
@@ -190,7 +227,6 @@ def fifths(
         some, sub = train.subset(rest), lin.held_out(rest, held)
         issues, penalty = judge(sub, some)
         held_out = train.subset(held)
-        parts.append(
-            Part(some, held_out, sub, issues, information[rest], penalty, noise, learner(some, f))
-        )
+        known = some, held_out, sub, issues, information[rest], penalty, noise
+        parts.append(Part(*known, learner(some, f), share))
     return parts

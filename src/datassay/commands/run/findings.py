@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from datassay.act.choose.compare import ActionTable
+from datassay.act.choose.gains import ActionTable
 from datassay.act.remove.baselines import Contest
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.review.gain import BeforeAfter

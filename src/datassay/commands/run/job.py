@@ -48,11 +48,10 @@ from datassay.commands.run.steps.scores import (
     trained_effects,
 )
 from datassay.commands.run.steps.settings import check_settings as check_run
-from datassay.commands.run.steps.settings import with_network
+from datassay.commands.run.steps.settings import starting_network, with_network
 from datassay.data.back.origin import Origin
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
-from datassay.models.build import build_model, given_network
 from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
@@ -226,14 +225,6 @@ def collected(
         progress=progress,
         **settings.collection_settings,
     )
-
-
-def starting_network(train: SampleSet, settings: RunSettings, index: int = 0) -> nn.Module:
-    """One of the networks of a run, which differ in their seed; the first is linearised."""
-    seed = settings.seed + index
-    if settings.given is not None:
-        return given_network(settings.given, seed)
-    return build_model(settings.model, train, weights=settings.weights, seed=seed)
 
 
 def _facts(

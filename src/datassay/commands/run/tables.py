@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.act.choose.action import MORE, action_kinds
-from datassay.act.choose.compare import EXPECTED, ActionGain, ActionTable
+from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
 from datassay.act.remove.baselines import Contest
 from datassay.act.review.gain import BeforeAfter, GainRow
 from datassay.commands.run.findings import Findings
@@ -32,9 +32,9 @@ JOINTLY = (
 
 
 def acts_table(table: ActionTable) -> Table:
-    """Per action its gain, interval and verdict, best first."""
+    """Per action its gain, interval and what to do, best first."""
     unit = "points" if in_points(table.metric) else table.metric
-    columns = ("action", f"gain, {unit}", "95 % interval", "verdict")
+    columns = ("action", f"gain, {unit}", "95 % interval", "advice")
     rows = tuple(_action_row(action, table) for action in table.actions)
     return Table("What each action gains", columns, rows, in_terminal=True)
 
@@ -46,7 +46,7 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
     cells = (
         "" if np.isnan(action.gain) else gain,
         "" if is_open else f"{low} to {high}",
-        action.verdict or ("expected" if action.how == EXPECTED else "only screened"),
+        action.advice or ("expected" if action.how == EXPECTED else "only screened"),
     )
     # More samples are no action that retraining measures.
     kind = action_kinds().get(action.kind)
@@ -66,6 +66,7 @@ def acts_details(table: ActionTable) -> Details:
         samples = removed if action.cost >= 0 else f"{-action.cost:,} more"
         seconds = f"{action.seconds:.1f}" if action.seconds else ""
         cells = (
+            action.verdict,
             samples,
             told(action.control),
             told(action.given),
@@ -74,10 +75,11 @@ def acts_details(table: ActionTable) -> Details:
         )
         rows += [Row(action.words, (*cells, action.note))]
     columns = (
-        "action", "samples", "gain of its control", "by labels as given", "by unsuspected labels",
-        "seconds", "note",
+        "action", "evidence", "samples", "gain of its control", "by labels as given",
+        "by unsuspected labels", "seconds", "note",
     )  # fmt: skip
     note = (
+        "Evidence: of all actions together (Holm, 5 %). "
         "Control: as many samples at random, the same weights shuffled, blocks at random. Left out "
         "are suspects first, then the least informative samples."
     )

@@ -10,16 +10,16 @@ from typing import Any
 
 from datassay.act.choose import action as kinds
 from datassay.act.choose.action import DROP, MORE, RELABEL, REMOVE, action_kinds
-from datassay.act.choose.compare import RETRAINED, ActionGain
+from datassay.act.choose.gains import RETRAINED, ActionGain
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import is_learned, suspected_classes, to_check
 from datassay.commands.run.typed import Typed
 from datassay.report.advice import Advice
-from datassay.report.wording import count, gain_text, rough_percent, shortened
+from datassay.report.wording import count, gain_text, rough_percent, score_change, shortened
 from datassay.results import result
 from datassay.score.checks.data_issues import leaking_columns
 from datassay.score.label_issues import FEWEST
-from datassay.stats import BETTER, PERHAPS, WORSE, costs
+from datassay.stats import BETTER, DO, FREE, TRY, WORSE
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
 FEW = 0.02  # a share of labels that may be wrong and goes without saying
@@ -136,7 +136,8 @@ def label_verdict(findings: Findings) -> Labels:
 
 def clause(action: ActionGain, metric: str) -> str:
     """What an action gains, said no more surely than it is known."""
-    what = DOING.get(action.kind, f"“{action.words}”")
+    each = [DOING.get(kind, f"“{action.words}”") for kind in action.kind.split("+")]
+    what = " and then ".join(dict.fromkeys(each))
     what = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else what
     return _stated(what, action, action.gain, metric, NOW)
 
@@ -159,10 +160,10 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
         if (gain := before.gain) is None:
             return f"{what}: what that gained was not measured, {before.why_none}."
         return f"{_stated(what, gain.rows[0], gain.gain, gain.metric, THEN)}."
-    # A sure action, else the correction, else a perhaps.
-    led = [action for action in tried if action.verdict == BETTER]
+    # What is worth doing, else the correction, else what is worth trying.
+    led = [action for action in tried if action.advice == DO]
     led += [action for action in tried if action.kind == RELABEL and labels.n_flagged]
-    led += [action for action in tried if action.verdict == PERHAPS]
+    led += [action for action in tried if action.advice == TRY]
     more = ""
     if led and findings.acts is not None:
         more = f"; {clause(led[0], findings.acts.metric)}"
@@ -175,8 +176,8 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
 
 
 def _drop(tried: tuple[ActionGain, ...]) -> ActionGain | None:
-    """The largest drop that costs nothing measurable."""
-    return next((a for a in tried if a.kind == DROP and not costs(a.gain, a.high)), None)
+    """The largest drop that costs nothing measurable, or gains."""
+    return next((a for a in tried if a.kind == DROP and a.advice in {DO, TRY, FREE}), None)
 
 
 def _cards(
@@ -188,34 +189,38 @@ def _cards(
     )
     others = [action for action in tried if action.kind not in {RELABEL, REMOVE, DROP}]
     cards = [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
-    cards += [_action(action, metric, typed) for action in others if action.verdict == BETTER]
+    cards += [_action(action, metric, typed) for action in others if action.advice == DO]
     cards += _data_cards(findings, typed)
-    cards += [_action(action, metric, typed) for action in others if action.verdict == PERHAPS]
+    cards += [_action(action, metric, typed) for action in others if action.advice == TRY]
     if (drop := _drop(tried)) is not None:
-        text = gain_text(drop.gain, drop.low, drop.high, metric)
-        text = f"No loss is shown when they are left out: {text}. Suspected labels go first, then "
-        text = f"{text}the samples that tell least."
+        text = f"No loss is shown when they are left out: {_gain(drop, metric)}"
+        text = f"{_capital(clause(drop, metric))}" if drop.advice != FREE else text
+        text = f"{text}. Suspected labels go first, then the samples that tell least."
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
         cards += [Advice("drop", "look", headline, text, command=command)]
     for action in actions:
         command = typed.line("complexity", out="curve")
         if action.kind == MORE and action.low > 0 and (command or not typed.is_known):
-            text = gain_text(action.gain, action.low, action.high, metric)
+            text = _gain(action, metric)
             text = f"Doubling the data is expected to gain {text}, by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
     return tuple(cards[:MOST_CARDS])
 
 
 def _action(action: ActionGain, metric: str, typed: Typed) -> Advice:
-    text, is_sure = (
-        f"{_capital(clause(action, metric))} on held-out samples.",
-        action.verdict == BETTER,
-    )
-    text += "" if is_sure else " Of several actions tried one may look so by chance."
-    kind = action_kinds().get(action.kind)
+    text = f"{_capital(clause(action, metric))} on held-out samples."
+    is_done = action.advice == DO
+    if action.verdict != BETTER:
+        worst = f": at worst it costs {score_change(action.low, metric)}" * (action.low < 0)
+        text += f" Of several actions tried one may look so by chance{worst}."
+    kind = action_kinds().get(action.kind.split("+")[0])
     command = typed.line(kind.command, out=kind.command) if kind and kind.command else ""
-    return Advice("action", "act" if is_sure else "look", action.words, text, command=command)
+    return Advice("action", "act" if is_done else "look", action.words, text, command=command)
+
+
+def _gain(action: ActionGain, metric: str) -> str:
+    return gain_text(action.gain, action.low, action.high, metric)
 
 
 def _label_card(
@@ -231,7 +236,7 @@ def _label_card(
             right += f", of the 50 most suspect {rough_percent(issues.expected_precision(50))}"
         # Correcting them first; removing them only where that helps.
         reported = [action for action in tried if action.kind == RELABEL]
-        reported += [a for a in tried if a.kind == REMOVE and a.verdict in {BETTER, PERHAPS}]
+        reported += [a for a in tried if a.kind == REMOVE and a.advice in {DO, TRY}]
         which = "Of these" if labels.n_flagged > 1 else "Of such labels"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
             which = f"Of the {labels.n_flagged:,} suspected"

@@ -73,7 +73,7 @@ def _faiss():
 
 # A k-d tree beats products below this many columns, and any search is fast below this many rows.
 TREE_COLUMNS = 8
-TREE_ROWS = 2000
+TREE_ROWS = 100
 # Candidates beyond k: rounding may have swapped some, most often none.
 SPARE = 6
 # Values of one block of products; fewest rows that share one minimum; minima held.

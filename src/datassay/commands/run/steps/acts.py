@@ -9,7 +9,8 @@ import numpy as np
 from torch import nn
 
 from datassay.act.choose.action import RELABEL, REMOVE
-from datassay.act.choose.compare import ActionGain, ActionTable, compare_actions
+from datassay.act.choose.compare import compare_actions
+from datassay.act.choose.gains import ActionGain, ActionTable
 from datassay.act.choose.looks import base_predictions
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
@@ -17,10 +18,11 @@ from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work
 from datassay.commands.run.steps.scores import issues_of
+from datassay.commands.run.steps.settings import starting_network
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.models.build import build_model
+from datassay.models.names import FEATURES, HEAD
 from datassay.progress import silent
 from datassay.score.checks.data_issues import LEAST_NEW
 from datassay.score.label_issues import LabelIssues
@@ -29,7 +31,10 @@ from datassay.score.registry import Context
 from datassay.train.learner import Estimators, Learner, Networks
 
 # Models of each size on the learning curve that tells what more samples would gain.
-CURVE_MODELS = 3
+CURVE_MODELS = 2
+# Units of the networks that actions train where the model's name leaves them open: half as many as
+# of the one that is linearised, at half the time.
+WIDTH = 256
 
 
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
@@ -37,6 +42,8 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     train, val = context.train, context.val
     if settings.curve_seeds < 2:  # before work is counted, which loads a compiler
         return None
+    one = learner_of(train, settings, 1, 0)
+    model = one.models[0] if isinstance(one, Networks) else model
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
         return None
@@ -56,7 +63,8 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
     actions = tuple(_of_whole(row, of_all, suspects) for row in (*table.actions, *wanted))
-    return replace(table, actions=actions)
+    named = type(settings.own).__name__ if settings.own else _retrained(settings)
+    return replace(table, actions=actions, model=named)
 
 
 def _of_whole(row: ActionGain, of_all: float, suspects: int) -> ActionGain:
@@ -101,8 +109,8 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
     noise = known[0].transition if known else None
     return fifths(
         lin, train, information.information, plan.parts, noise=noise,
-        copies=context.results["data_issues"].copies, judge=judge, learner=learner,
-        seed=settings.seed,
+        share=issues.share_wrong, copies=context.results["data_issues"].copies, judge=judge,
+        learner=learner, seed=settings.seed,
     )  # fmt: skip
 
 
@@ -116,11 +124,16 @@ def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -
     seed = settings.seed + seeds * part
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)
-    models: list[nn.Module] = [
-        build_model(settings.model, train, weights=settings.weights, seed=seed + s)
-        for s in range(seeds)
-    ]
+    asked = replace(settings, model=_retrained(settings))
+    models = [starting_network(train, asked, seeds * part + s) for s in range(seeds)]
     return Networks(models, seed=seed)
+
+
+def _retrained(settings: RunSettings) -> str:
+    """The name of the network that actions train."""
+    name, is_open = settings.model, settings.weights is None
+    is_open &= name == HEAD or (name.startswith(FEATURES) and name.endswith(f"+{HEAD}"))
+    return f"{name}:width={WIDTH}" if is_open else name
 
 
 def _wanted(part: Part, settings: RunSettings) -> str:

@@ -6,11 +6,14 @@ import sys
 from dataclasses import replace
 from typing import TypeVar
 
+from torch import nn
+
 from datassay.collect.engine.processes import check_engine
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.run.settings import RunSettings, TrainingSettings
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.models.build import build_model, given_network
 from datassay.models.estimators import checked_estimator, named_estimator
 from datassay.models.names import AUTO, full_name
 from datassay.models.reference import is_reference
@@ -60,3 +63,11 @@ def with_network(settings: S, train: SampleSet) -> S:
         raise SettingError(f"weights are of a network; the model is {settings.model}. Leave out.")
     own = checked_estimator(own, is_classification=train.is_classification)
     return replace(settings, model=full_name(AUTO, train), own=own)
+
+
+def starting_network(train: SampleSet, settings: RunSettings, index: int = 0) -> nn.Module:
+    """One of the networks of a run, which differ in their seed; the first is linearised."""
+    seed = settings.seed + index
+    if settings.given is not None:  # from its own weights, where it is no function that makes one
+        return given_network(settings.given, seed)
+    return build_model(settings.model, train, weights=settings.weights, seed=seed)

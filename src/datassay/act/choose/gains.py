@@ -1,0 +1,102 @@
+"""What actions gained: a row each, and the table of all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.results import Tabular, field_names, result
+from datassay.stats import DO
+
+RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
+
+
+@result
+class ActionGain:
+    """What one action gained.
+
+    Attributes:
+        kind: which action, one of `act.KINDS`.
+        words: what is done.
+        how: "retrained", "screened" (the closed form alone) or "expected" (a learning curve).
+        gain: of the metric, over the samples as they are; nan where nothing could be estimated.
+        low: lower end of its 95 % interval, which also counts with as few and as many wrong labels
+            among the held-out ones as there may be; −inf where it was only screened.
+        high: upper end.
+        p: two-sided p value of no gain, of this action alone.
+        verdict: of `stats.verdicts`, how strong the evidence is; empty where it was only screened.
+        advice: of `stats.advice`, what to do; empty likewise.
+        given: the gain as if every held-out label were right.
+        unsuspected: the gain on held-out samples whose labels are not suspected.
+        control: the gain of the control; nan where there was none.
+        control_words: what the control does.
+        screened: the gain in closed form.
+        changed: samples that it touches.
+        cost: samples that it costs: those removed; negative: to be collected.
+        seconds: that its retraining took.
+        note: what else is to be known; may be empty.
+    """
+
+    kind: str
+    words: str
+    how: str
+    gain: float
+    low: float
+    high: float
+    p: float
+    verdict: str
+    given: float = np.nan
+    unsuspected: float = np.nan
+    control: float = np.nan
+    control_words: str = ""
+    screened: float = np.nan
+    changed: int = 0
+    cost: int = 0
+    seconds: float = 0.0
+    note: str = ""
+    advice: str = ""
+
+
+@result
+class ActionTable(Tabular):
+    """Actions compared with the samples as they are, best first.
+
+    Attributes:
+        actions: what was tried; those only screened behind the others.
+        left_out: what was not tried, and why.
+        metric: "accuracy", "balanced accuracy" or "R²".
+        score: of the samples as they are, corrected for wrong held-out labels where they are.
+        score_given: the same as if every held-out label were right.
+        n_held_out: samples that gains are measured on.
+        n_suspected: of these with a suspected label.
+        n_parts: held-out parts: 1, or folds.
+        n_seeds: models per action and part.
+        is_corrected: whether gains count with wrong held-out labels.
+        seconds: that all of it took.
+        model: what was trained; empty where that is not known.
+    """
+
+    actions: tuple[ActionGain, ...]
+    left_out: tuple[str, ...]
+    metric: str
+    score: float
+    score_given: float
+    n_held_out: int
+    n_suspected: int
+    n_parts: int
+    n_seeds: int
+    is_corrected: bool
+    seconds: float
+    model: str = ""
+
+    @property
+    def best(self) -> ActionGain | None:
+        """The action to do, the one that gains most; None: nothing is worth doing."""
+        return next((action for action in self.actions if action.advice == DO), None)
+
+    def to_table(self) -> pa.Table:
+        """One row per action: the fields of ActionGain."""
+        names = field_names(ActionGain)
+        return pa.table({
+            name: [getattr(action, name) for action in self.actions] for name in names
+        })
