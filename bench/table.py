@@ -22,7 +22,7 @@ SECTIONS = {
         "leave_one_out", "papers/s1_table1", "attribution/halves", "attribution/inserted_texts",
         "attribution/wrong_labels", "attribution/speed", "attribution/trust", "speed/retraining",
     ),
-    "Label errors": ("actions", "labels", "uses/flags", "review", "uses/review_page"),
+    "Label errors": ("uses/advice", "labels", "uses/flags", "review", "uses/review_page"),
     "Tables as they come": ("uses/tables",),
     "A smaller training set": ("selection",),
     "Mixed data": ("uses/divide", "papers/s4_purify", "papers/s4_deep", "papers/s4_partition"),

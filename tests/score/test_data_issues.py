@@ -6,11 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import datassay as da
 from datassay.data.samples import Column, SampleSet
 from datassay.errors import DataError
+from datassay.score.checks.codes import array_codes, row_codes
 from datassay.score.checks.columns import drift
 from datassay.score.checks.data_issues import data_issues
-from datassay.score.checks.duplicates import array_codes, duplicates, row_codes
+from datassay.score.checks.duplicates import duplicates
 
 WORDS = ("north", "south", "west", "east", "middle")
 
@@ -292,3 +294,18 @@ def test_images_speak_of_groups_and_held_out_copies_are_named():
     assert not any(pair.columns for pair in issues.pairs) and "column" not in inside.sentence
     np.testing.assert_array_equal(issues.repeated, np.arange(30) < 10)
     assert len(np.unique(issues.copies)) == len(rest) - 30
+
+
+@pytest.mark.parametrize("error", [1e-3, 0.02])
+def test_copies_of_rows_that_are_mostly_zero_are_found(error):
+    """A column of zeros but for a few has no width but the errors of its copies."""
+    digits, _ = da.load("digits", val_fraction=0)
+    x = digits.x.reshape(len(digits), -1)[:400]
+    rng = np.random.default_rng(0)
+    first = rng.integers(300, size=100)
+    near = x[first] + error * x[:300].std(0) * rng.normal(size=(100, 64))
+    result = duplicates(row_codes(pa.table({f"x{j}": c for j, c in enumerate(
+        np.concatenate([x[:300], near]).T)})))  # fmt: skip
+    planted = np.isin(np.arange(400), np.append(first, np.arange(300, 400)))
+    assert (result.near[planted] >= 0).mean() > 0.98
+    assert (result.near[~planted] >= 0).sum() <= 2

@@ -138,7 +138,7 @@ def _text(text: str) -> Drawing:
 
 def _own_rows(rows: pa.Table) -> Draw:
     """The user's own values: of numbers the farthest from the median, of words the rarest."""
-    from datassay.score.checks.duplicates import row_codes  # slow to import
+    from datassay.score.checks.codes import row_codes  # slow to import
 
     coded = row_codes(rows)
     often = np.stack([np.bincount(code)[code] for code in coded.codes.T], 1) / len(rows)

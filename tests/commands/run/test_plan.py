@@ -12,6 +12,7 @@ from datassay.collect.form import ProductSettings, step_bytes
 from datassay.commands.run import job
 from datassay.commands.run.job import run
 from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps import settings as run_settings
 from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
 from datassay.commands.run.steps.plan import plan
 from datassay.errors import ModelError, SettingError
@@ -186,6 +187,6 @@ def test_networks_that_the_budget_leaves_out_are_not_built(monkeypatch):
         seeds.append(seed)
         return da.build_model(*given, seed=seed, **more)
 
-    monkeypatch.setattr(job, "build_model", built)
+    monkeypatch.setattr(run_settings, "build_model", built)
     assert run(train, val, settings).removal_curve is None
     assert seeds == [0]

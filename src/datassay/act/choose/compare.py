@@ -93,7 +93,7 @@ def compare_actions(
     kinds = action_kinds()
     hopeless = {key for key, one in screened.items() if _is_hopeless(kinds[key[0]], one)}
     hopeful = {name for name, fraction in first if (name, fraction) not in hopeless}
-    useless = {name for name, one in kinds.items() if one.is_searched and name not in hopeful}
+    useless = {name for name, one in kinds.items() if one.is_slow and name not in hopeful}
     proposed = [first, *(_proposed(part, seed, useless)[0] for part in parts[1:])]
     actions = {action.key: action for each in reversed(proposed) for action in each.values()}
     before = time.perf_counter()

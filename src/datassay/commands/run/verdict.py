@@ -15,7 +15,7 @@ from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import is_learned, suspected_classes, to_check
 from datassay.commands.run.typed import Typed
 from datassay.report.advice import Advice
-from datassay.report.wording import count, gain_text, rough_percent, score_change, shortened
+from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
 from datassay.score.checks.data_issues import leaking_columns
 from datassay.score.label_issues import FEWEST
@@ -212,8 +212,7 @@ def _action(action: ActionGain, metric: str, typed: Typed) -> Advice:
     text = f"{_capital(clause(action, metric))} on held-out samples."
     is_done = action.advice == DO
     if action.verdict != BETTER:
-        worst = f": at worst it costs {score_change(action.low, metric)}" * (action.low < 0)
-        text += f" Of several actions tried one may look so by chance{worst}."
+        text += " Of several actions tried one may look so by chance."
     kind = action_kinds().get(action.kind.split("+")[0])
     command = typed.line(kind.command, out=kind.command) if kind and kind.command else ""
     return Advice("action", "act" if is_done else "look", action.words, text, command=command)

@@ -8,7 +8,7 @@ from jaxtyping import Int
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.duplicates import RowCodes, row_codes
+from datassay.score.checks.codes import RowCodes, row_codes
 
 
 def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:

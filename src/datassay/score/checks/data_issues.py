@@ -12,14 +12,9 @@ from jaxtyping import Bool, Float, Int
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.results import Tabular, column, result, sample_ids
+from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import drift
-from datassay.score.checks.duplicates import (
-    Duplicates,
-    RowCodes,
-    array_codes,
-    duplicates,
-    row_codes,
-)
+from datassay.score.checks.duplicates import Duplicates, duplicates
 from datassay.score.registry import Score
 
 Severity = Literal["act", "look", "fine"]
@@ -372,7 +367,8 @@ def _columns(train: SampleSet) -> list[DataIssue]:
 
 def _sources(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:
     n = len(train)
-    part = RowCodes(rows.names, rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words)
+    some = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.plain[:n]
+    part = RowCodes(rows.names, *some)
     tests = []
     if train.source is not None:
         tests.append(("drift between sources", part, np.asarray(train.source)))

@@ -5,120 +5,14 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import numpy as np
-import pyarrow as pa
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import euclidean_distances
 
 from datassay.results import result
+from datassay.score.checks.codes import RowCodes
 from datassay.score.neighbors.search import nearest_neighbors
-
-# Numbers that stand for one value of a column of words.
-WIDTH = 8
-# Of a normal distribution, the interquartile range in standard deviations.
-NORMAL_RANGE = 1.349
-
-
-@result
-class RowCodes:
-    """A table of mixed columns, ready for comparisons.
-
-    Attributes:
-        names: of its d columns; none where rows are compared as a whole.
-        codes: [n, d], equal where values are; missing values of a column are equal.
-        numbers: [n, d], asinh((value − median) / robust deviation) of columns of numbers; nan where
-            missing, and for other columns.
-        places: [n, m], where each row lies: numbers as above, 0 where missing; each other value,
-            and being missing, a direction of its own, so that two different ones are about 1
-            apart.
-        words: [m], which of these are such directions.
-    """
-
-    names: tuple[str, ...]
-    codes: Int[np.ndarray, "n d"]
-    numbers: Float[np.ndarray, "n d"]
-    places: Float[np.ndarray, "n m"]
-    words: Bool[np.ndarray, " m"]
-
-
-def row_codes(*tables: pa.Table) -> RowCodes:
-    """One row of codes and places each, of tables of the same columns below each other."""
-    codes, numbers, positions, words = [], [], [], []
-    for name in tables[0].column_names:
-        parts = [_comparable(table[name]) for table in tables]
-        if len({part.type for part in parts}) > 1:
-            parts = [part.cast(pa.string()) for part in parts]
-        values = pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
-        dense = values.combine_chunks().dictionary_encode(null_encoding="encode")
-        code = dense.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        codes.append(code)
-        numbers.append(np.full(len(code), np.nan))
-        if pa.types.is_floating(values.type):
-            numbers[-1] = _scaled(values.to_numpy())
-            positions.append(np.nan_to_num(numbers[-1])[:, None])
-            words.append(False)
-            code = np.isnan(numbers[-1]).astype(np.int64)
-        if code.any():
-            positions.append(_directions(code))
-            words += [True] * positions[-1].shape[1]
-    empty = np.zeros((sum(table.num_rows for table in tables), 0))
-    return RowCodes(
-        names=tuple(tables[0].column_names),
-        codes=np.stack(codes, 1) if codes else empty.astype(np.int64),
-        numbers=np.stack([*numbers, *empty.T], 1).astype(np.float32) if numbers else empty,
-        places=np.concatenate([empty, *positions], 1).astype(np.float32),
-        words=np.array(words, bool),
-    )
-
-
-def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
-    """The same of images or embeddings: one code per row, x itself as the places."""
-    flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0
-    rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0] if flat.size else flat.sum(1)
-    codes = np.unique(rows, return_inverse=True)[1].reshape(-1, 1)
-    return RowCodes(
-        (), codes, np.full(codes.shape, np.nan, np.float32), flat, np.zeros(flat.shape[1], bool)
-    )
-
-
-def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Numbers and times as float64 with nulls for what is missing, everything else as text."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        column = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-        return column.cast(pa.float64(), safe=False)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        numbers = column.cast(pa.float64(), safe=False).to_numpy()
-        return pa.chunked_array([pa.array(numbers, from_pandas=True)], pa.float64())
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
-        return column.cast(pa.string())
-    texts = [None if value is None else str(value) for value in column.to_pylist()]
-    return pa.chunked_array([pa.array(texts, pa.string())], pa.string())
-
-
-def _scaled(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    values = np.where(np.isfinite(values), values, np.nan)
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return np.full(len(values), np.nan)
-    low, middle, high = np.quantile(known, [0.25, 0.5, 0.75])
-    spread = (high - low) / NORMAL_RANGE
-    if not spread > 0:  # most values are equal
-        spread = np.abs(known - middle).mean() or 1.0
-    return np.arcsinh((values - middle) / spread)
-
-
-def _directions(code: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
-    n_values = int(code.max()) + 1
-    if n_values <= WIDTH:
-        return np.eye(n_values)[code] / np.sqrt(2)
-    random = np.random.default_rng(n_values).standard_normal((n_values, WIDTH))
-    return (random / np.linalg.norm(random, axis=1, keepdims=True) / np.sqrt(2))[code]
-
 
 K = 10  # neighbours whose mean distance says how alone a row is
 REACH = 20  # neighbours that are compared; groups of more are searched for otherwise
@@ -134,6 +28,9 @@ LARGEST = 0.05  # part of all rows that a group of more than REACH + 1 may be: m
 # nothing of each other make a tenth as many; none is told where they make half as many.
 CROWDED, INDEPENDENT = 0.5, 0.1
 FEWEST_COLUMNS = 3
+# Standard deviation of a column in robust widths from which it is looked at by its own, too: that
+# of a normal column is .8, since asinh pulls tails in.
+UNEVEN = 1.2
 NO_LINKS = np.zeros((0, 2), int)
 MANY_EQUAL = 0.05  # of all rows: where so many are equal by chance, close ones are too
 LUMP = 10.0  # members so many times nearer to each other than the group is wide are one
@@ -214,13 +111,16 @@ def duplicates(rows: RowCodes) -> Duplicates:
     )
     repeated = np.cumsum(counts > 1) - 1
     group = np.where(counts[inverse] > 1, repeated[inverse], -1)
-    near = _near(rows, keys[first], total[first], first)
+    near = _near(rows.places[first], rows.words, keys[first], total[first])
     links = _one_column(rows.codes[first], near)
     one_edit = np.isin(np.arange(len(first)), links)
     equal = (group >= 0).sum()
     natural = bool(2 * ((near.n_apart > 0) & ~one_edit).sum() >= equal > 0)
     if not natural or equal < MANY_EQUAL * len(group):
         links = np.concatenate([links, _close(near), _large(near)])
+        if _is_uneven(rows):
+            plain = _near(rows.plain[first], rows.words, keys[first], total[first])
+            links = np.concatenate([links, _close(plain), _large(plain)])
     member, pairs = _joined(first[links], len(inverse))
     differ = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)
     own, last = np.arange(len(inverse)), np.full(len(first), -1)
@@ -253,7 +153,18 @@ def _joined(
     return number[inverse], pairs[np.lexsort(pairs.T[::-1])]
 
 
-def _near(rows: RowCodes, keys: np.ndarray, total: np.ndarray, first: np.ndarray) -> _Near:
+def _is_uneven(rows: RowCodes) -> bool:
+    """Whether robust widths of columns tell another story than standard deviations."""
+    spread = rows.places.std(0)[~rows.words]
+    return rows.places is not rows.plain and bool((spread > UNEVEN).any())
+
+
+def _near(
+    places: Float[np.ndarray, "u m"],
+    words: Bool[np.ndarray, " m"],
+    keys: np.ndarray,
+    total: np.ndarray,
+) -> _Near:
     n, d = keys.shape
     apart, n_apart = np.full((n, 2), -1), np.zeros(n, int)
     for column in range(d if d >= FEWEST_COLUMNS else 0):
@@ -264,17 +175,17 @@ def _near(rows: RowCodes, keys: np.ndarray, total: np.ndarray, first: np.ndarray
         for these, others in ((ahead, behind), (behind, ahead)):
             apart[these, np.minimum(n_apart[these], 1)] = others
             n_apart[these] += 1
-    places, has_faiss = rows.places[first], find_spec("faiss") is not None
+    has_faiss = find_spec("faiss") is not None
     if n < FEWEST or not places.shape[1] or not (n <= WITHOUT_FAISS or has_faiss):
         none = np.zeros((n, 0))
         return _Near(places, places, none.astype(int), none, none, apart, n_apart)
     approximate = n > EXACT_UP_TO and has_faiss
     search, reach = "approximate" if approximate else "exact", min(REACH + 1, n - 1)
     neighbors = nearest_neighbors(places, reach, search=search)
-    numbers, alone = places[:, ~rows.words], neighbors.distance
+    numbers, alone = places[:, ~words], neighbors.distance
     if not numbers.shape[1]:
         alone = np.zeros_like(alone)  # words alone have no distance to judge by
-    elif rows.words.any():
+    elif words.any():
         alone = nearest_neighbors(numbers, reach, search=search).distance
     index, distance = neighbors.index[:, 1:], neighbors.distance[:, 1:]
     return _Near(places, numbers, index, distance, alone[:, 1:], apart, n_apart)

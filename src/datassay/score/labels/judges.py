@@ -32,8 +32,7 @@ FEWEST = 10  # of fewer samples that says nothing
 # hide class pairs from it (Boston, 506 rows: 0.80 against 0.875).
 FEWEST_ROWS, MOST_CLASSES = 1000, 20
 # (rows + TREE_ROWS) x columns x classes, seven seconds: boosting fits a tree a class and round, and
-# its histograms cost as much as so many rows. Of 196 pixels and ten classes trees said nothing that
-# the network did not, for a quarter of a minute.
+# its histograms cost as much as so many rows. Of pixels they say nothing that the network does not.
 MOST_TREE_WORK, TREE_ROWS = 5e6, 8000
 STRENGTH = 0.1  # of the logistic regression on standardised columns: scikit-learn's C
 ONE_THREAD = 50_000  # rows up to which trees are grown by one thread

@@ -40,10 +40,10 @@ WIDTH = 256
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
     """What each action gains on held-out samples; None where the budget pays for no comparison."""
     train, val = context.train, context.val
-    if settings.curve_seeds < 2:  # before work is counted, which loads a compiler
+    if settings.curve_seeds < 2 or not settings.budget > 0:  # before work is counted
         return None
-    one = learner_of(train, settings, 1, 0)
-    model = one.models[0] if isinstance(one, Networks) else model
+    if settings.own is None:
+        model = starting_network(train, replace(settings, model=_retrained(settings)))
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
         return None
