@@ -93,7 +93,8 @@ def _counted(text, values):
 def _gained(clause, values, scale, predicted):
     """Problems of a clause that states a gain: its action, numbers, and how sure it is."""
     kinds = [kind for words, kind in ABOUT.items() if re.search(words, clause, re.I)]
-    action = next((a for a in values["acts"] if kinds and a["kind"] == kinds[0]), None)
+    wanted = "+".join(kinds[:2] if " and then " in clause else kinds[:1])
+    action = next((a for a in values["acts"] if a["kind"] == wanted), None)
     match = GAIN.search(clause)
     if action is None or match is None:
         yield f"{clause!r} states a gain of no action in the summary"

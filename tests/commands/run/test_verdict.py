@@ -32,6 +32,7 @@ from helpers.findings import issues_of, make_findings, regression_samples, row_s
 WORDS = {
     "relabel": "Relabel suspected labels", "remove": "Remove suspects", "drop": "Drop half",
     "balance": "Balance the classes by weights", "more": "Double the data",
+    "relabel+balance": "Relabel suspected labels, then balance the classes by weights",
 }  # fmt: skip
 COST = {"drop": 250, "remove": 50, "more": -500}
 
@@ -61,6 +62,7 @@ DROP = ("drop", -0.001, -0.006, 0.004, "no difference")
 MORE = ("more", 0.0133, 0.0018, 0.0219, "")
 UNSURE = ("relabel", 0.004, -0.002, 0.010, "no difference")
 BALANCE = ("balance", 0.021, 0.004, 0.038, "better")
+BOTH = ("relabel+balance", 0.03, -0.002, 0.05, "no difference")
 HARMLESS = ("balance", -0.01, -0.03, 0.01, "no difference")
 PERHAPS = ("relabel", 0.012, 0.004, 0.028, "perhaps better")
 
@@ -102,6 +104,9 @@ PAGES = {
     ),
     "regression": lambda: replace(regression(), acts=acts(PERHAPS, metric="R²")),
     "none stands out": lambda: replace(two_classes(level=-3.0), acts=acts(DROP)),
+    "two actions": lambda: replace(
+        two_classes(n_flagged=4), acts=acts(BOTH, RELABEL, BALANCE, metric="balanced accuracy")
+    ),
     "only scores": make_findings,
     "pending": lambda: make_findings(pending=PENDING),
     "after a review": lambda: make_findings(before=reviewed()),
@@ -192,6 +197,14 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
 )  # fmt: skip
 def test_what_is_said_of_labels(labels, sentence, review):
     assert (labels.sentence, labels.named) == (sentence, review)
+
+
+def test_what_gains_most_leads_and_is_hedged_where_chance_could_look_so():
+    told = verdict(replace(two_classes(n_flagged=4), acts=acts(BOTH, RELABEL, BALANCE)))
+    both = "correcting them and then weighing the classes alike may gain 3.0 points of accuracy"
+    assert f"; {both} (−0.2 to 5.0)." in told.sentence
+    card = next(one for one in told.cards if one.headline.startswith("Relabel suspected labels, t"))
+    assert card.severity == "act" and "one may look so by chance" in card.sentence
 
 
 def test_at_most_three_cards_each_with_its_command():

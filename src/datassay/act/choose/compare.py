@@ -196,8 +196,9 @@ class _Job:
 
     def gain(self, action: Action) -> Interval:
         """As far as it was retrained."""
-        searched = (self.kinds[name].is_searched for name in action.kind.split("+"))
-        return self.comparison.gain(action.key, is_searched=any(searched))
+        both = (action.kind,) if action.kind in self.kinds else action.kind.split("+")
+        searched = any(self.kinds[name].is_searched for name in both)
+        return self.comparison.gain(action.key, is_searched=searched)
 
     def amount(self, gain: float) -> str:
         """A gain in words: of R², or in points."""

@@ -70,7 +70,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
 def _of_whole(row: ActionGain, of_all: float, suspects: int) -> ActionGain:
     """A row whose numbers of samples are those of the whole set, not of four fifths of it."""
     changed, cost = round(row.changed * of_all), round(row.cost * of_all)
-    if row.kind in {RELABEL, REMOVE}:
+    if row.kind.split("+")[0] in {RELABEL, REMOVE}:
         changed, cost = suspects, suspects if row.cost else 0
         row = row if suspects else replace(row, note="only parts of the samples have suspects")
     return replace(row, changed=changed, cost=cost)
