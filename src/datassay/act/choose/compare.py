@@ -175,10 +175,10 @@ class _Job:
         return [self.row(own)]
 
     def _rivals(self, actions: Sequence[Action]) -> list[Action]:
-        """The actions, removal only where it gains more than relabelling the same samples."""
+        """The actions, removal only where it gains half a point more than relabelling the same."""
         other = next((a for a in actions if a.kind == RELABEL and self._goes_on(a)), None)
         least = -np.inf if other is None else self.gain(other).gain
-        return [a for a in actions if a.kind != REMOVE or self.gain(a).gain > least]
+        return [a for a in actions if a.kind != REMOVE or self.gain(a).gain > least + TOLERATED]
 
     def _of_drops(self, actions: Sequence[Action]) -> list[Action]:
         """The actions, of two drops only the larger that does not seem to cost."""
