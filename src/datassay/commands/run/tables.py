@@ -18,7 +18,6 @@ from datassay.report.wording import (
     in_points,
     number,
     percent,
-    share,
     shortened,
 )
 from datassay.score.checks.data_issues import DataIssues
@@ -109,9 +108,6 @@ def before_table(before: BeforeAfter) -> Table:
         rows += [Row(name, ("", f"{then:,}", f"{today:,}", difference, ""))]
     if before.confirmed:
         rows += [Row("of these reviewed and kept", ("", "", f"{before.confirmed:,}", "", ""))]
-    wrong, wrong_now = before.expected_wrong
-    points = f"{100 * (wrong_now - wrong):+.1f} points".replace("-", "−")
-    rows += [Row("labels expected to be wrong", ("", share(wrong), share(wrong_now), points, ""))]
     columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
     return Table("Before and after", columns, tuple(rows), in_terminal=True)
 
