@@ -73,7 +73,7 @@ def test_samples_that_nothing_changes_still_leave_an_interval():
 
 def test_verdicts_hold_beside_all_others():
     def told(p_values, gains):
-        return verdicts([Interval(g, 1.0, p, 0.5) for p, g in zip(p_values, gains, strict=True)])
+        return verdicts([Interval(g, 1.0, p) for p, g in zip(p_values, gains, strict=True)])
 
     assert told([0.001, 0.04, 0.6], [0.1, 0.2, 0.0]) == [BETTER, PERHAPS, SAME]
     assert told([0.02], [-0.1]) == [WORSE] and told([0.02, 0.03], [0.1, -0.1])[1] == WORSE

@@ -44,13 +44,11 @@ class Interval:
         gain: mean over seeds and samples.
         half: half the width of the 95 % interval.
         p: two-sided p value of no gain.
-        error: standard error of the gain; inf: unknown.
     """
 
     gain: float
     half: float
     p: float
-    error: float
 
     @property
     def low(self) -> float:
@@ -82,12 +80,12 @@ def interval(gain: float, error: float, freedom: float = np.inf, level: float = 
         By Student's t. Without any error the interval has no width.
     """
     if np.isinf(error):
-        return Interval(gain, np.inf, 1.0, np.inf)
+        return Interval(gain, np.inf, 1.0)
     if not error > 0:
-        return Interval(gain, 0.0, float(gain == 0), 0.0)
+        return Interval(gain, 0.0, float(gain == 0))
     half = float(stdtrit(freedom, (1 + level) / 2) * error)
     p = float(2 * stdtr(freedom, -abs(gain) / error)) * (1 - LEVEL) / (1 - level)
-    return Interval(gain, half, min(1.0, p), error)
+    return Interval(gain, half, min(1.0, p))
 
 
 def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interval:

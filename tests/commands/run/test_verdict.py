@@ -18,7 +18,7 @@ from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
-from datassay.commands.run.verdict import Labels, verdict
+from datassay.commands.run.verdict import Labels, clause, verdict
 from datassay.data.back.origin import Origin
 from datassay.data.samples import SampleSet
 from datassay.report import html
@@ -205,6 +205,11 @@ def test_what_gains_most_leads_and_is_hedged_where_chance_could_look_so():
     assert f"; {both} (−0.2 to 5.0)." in told.sentence
     card = next(one for one in told.cards if one.headline.startswith("Relabel suspected labels, t"))
     assert card.severity == "act" and "one may look so by chance" in card.sentence
+
+
+def test_actions_that_have_no_words_of_their_own_are_named_once():
+    dropped = replace(acts(BOTH).actions[0], kind="drop+balance", words="Drop half, then balance")
+    assert clause(dropped, "accuracy").startswith("“Drop half, then balance” may gain 3.0 points")
 
 
 def test_at_most_three_cards_each_with_its_command():

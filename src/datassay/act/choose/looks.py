@@ -22,7 +22,7 @@ from datassay.act.choose.action import (
     followed,
     routed,
 )
-from datassay.act.choose.parts import Part, unsuspected
+from datassay.act.choose.parts import Part, Yardstick, unsuspected
 from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired
 from datassay.train.together import predictions_of
 
@@ -66,6 +66,10 @@ class Comparison:
     base: list[Predictions]
     seconds: float = 0.0
     _done: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
+    _extremes: list[tuple[Yardstick, ...]] = field(init=False)  # as few, as many wrong: a part each
+
+    def __post_init__(self) -> None:
+        self._extremes = list(zip(*(part.extremes for part in self.parts), strict=True))
 
     def train(
         self, keys: Sequence[Key], look: Sequence[tuple[int, range]], *, control: bool = False
@@ -120,17 +124,20 @@ class Comparison:
         return sum(one.seconds for one in both if one is not None)
 
     def differences(
-        self, key: Key, *, control: bool = False, as_given: bool = False
+        self,
+        key: Key,
+        *,
+        control: bool = False,
+        as_given: bool = False,
+        rules: Sequence[Yardstick] = (),
     ) -> list[Float[np.ndarray, "_ _"]]:
         """Scores less those of the samples as they are, [R, m] for each part looked at."""
-        results = []
-        for part, base, looked in zip(
-            self.parts, self.base, self._done[key, control].each, strict=True
-        ):
+        results, rules = [], rules or [part.yardstick for part in self.parts]
+        for rule, base, looked in zip(rules, self.base, self._done[key, control].each, strict=True):
             if looked:
                 predicted = np.concatenate(looked)
-                of_base = part.yardstick.scores(base[: len(predicted)], as_given=as_given)
-                results.append(part.yardstick.scores(predicted, as_given=as_given) - of_base)
+                of_base = rule.scores(base[: len(predicted)], as_given=as_given)
+                results.append(rule.scores(predicted, as_given=as_given) - of_base)
         return results
 
     def gain(self, key: Key, *, is_searched: bool) -> Interval:
@@ -149,16 +156,8 @@ class Comparison:
         """The interval's ends if as few, and if as many held-out labels are wrong as may be."""
         # T says which noise was found; what it missed, such as a second rule in some labels, is
         # known by the share of wrong labels alone.
-        each, shifts = self._done[key, False].each, [0.0]
-        several = [part.extremes for part in self.parts]
-        for end in range(min(map(len, several))):
-            scored = []
-            for rule, base, looked in zip(several, self.base, each, strict=True):
-                if looked:
-                    predicted = np.concatenate(looked)
-                    of_base = rule[end].scores(base[: len(predicted)])
-                    scored.append(rule[end].scores(predicted) - of_base)
-            shifts.append(mean(scored) - gain.gain)
+        ends = [mean(self.differences(key, rules=rules)) for rules in self._extremes]
+        shifts = [0.0, *(end - gain.gain for end in ends)]
         return gain.low + min(shifts), gain.high + max(shifts)
 
     def is_complete(self, key: Key) -> bool:

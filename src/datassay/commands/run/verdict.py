@@ -136,8 +136,8 @@ def label_verdict(findings: Findings) -> Labels:
 
 def clause(action: ActionGain, metric: str) -> str:
     """What an action gains, said no more surely than it is known."""
-    each = [DOING.get(kind, f"“{action.words}”") for kind in action.kind.split("+")]
-    what = " and then ".join(dict.fromkeys(each))
+    each = [DOING.get(kind, "") for kind in action.kind.split("+")]
+    what = " and then ".join(each) if all(each) else f"“{action.words}”"
     what = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else what
     return _stated(what, action, action.gain, metric, NOW)
 
