@@ -48,7 +48,7 @@ from datassay.commands.run.steps.scores import (
     trained_effects,
 )
 from datassay.commands.run.steps.settings import check_settings as check_run
-from datassay.commands.run.steps.settings import starting_network, with_network
+from datassay.commands.run.steps.settings import retrained, starting_network, with_network
 from datassay.data.back.origin import Origin
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
@@ -148,23 +148,25 @@ def run(
     if first is not None and (settings.curve_seeds or settings.check or earlier):
         first(replace(findings, pending=PENDING))
     findings = replace(findings, **jointly(context))
-    retrained = _retrained(model, context, replaced, settings)
+    asked = retrained(settings)
+    again = model if asked.model == settings.model else starting_network(train, asked)
+    networks = _retrained(again, context, replaced, asked)
     effects = removed.attribution, removed.query_outputs
     at_trained = settings.attribution_at == "trained" and attributed != "none"
-    if at_trained and retrained.networks is not None:
-        effects = trained_effects(model, retrained.networks, context)
+    if at_trained and networks.networks is not None:
+        effects = trained_effects(model, networks.networks, context)
     checked = check_of(model, context)
     return replace(
         findings,
         attribution=effects[0],
         query_outputs=effects[1],
         check=checked,
-        baselines=retrained.baselines,
-        removal_curve=retrained.curve,
-        contests=retrained.contests,
-        acts=act_table(model, context, settings),
+        baselines=networks.baselines,
+        removal_curve=networks.curve,
+        contests=networks.contests,
+        acts=act_table(again, context, asked),
         before=earlier and before_after(earlier, train, val, issues, given, progress),
-        facts=facts | retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"},
+        facts=facts | networks.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"},
         warnings=findings.warnings + check_warning(checked),
     )
 
@@ -191,7 +193,9 @@ def _retrained(
     if position is not None and is_local(position):  # beside the features, on a local path only
         store = ResultStore(inside(position, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
-    result = retrain_and_compare(models, context, replaced, store, settings.own)
+    result = retrain_and_compare(
+        models, context, replaced, store, settings.own, settings.model
+    )
     return replace(result, facts=result.facts | left_out)
 
 

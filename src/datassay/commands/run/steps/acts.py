@@ -22,7 +22,6 @@ from datassay.commands.run.steps.settings import starting_network
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.models.names import FEATURES, HEAD
 from datassay.progress import silent
 from datassay.score.checks.data_issues import LEAST_NEW
 from datassay.score.label_issues import LabelIssues
@@ -32,9 +31,6 @@ from datassay.train.learner import Estimators, Learner, Networks
 
 # Models of each size on the learning curve that tells what more samples would gain.
 CURVE_MODELS = 2
-# Units of the networks that actions train where the model's name leaves them open: half as many as
-# of the one that is linearised, at half the time.
-WIDTH = 256
 
 
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
@@ -42,8 +38,6 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     train, val = context.train, context.val
     if settings.curve_seeds < 2 or not settings.budget > 0:  # before work is counted
         return None
-    if settings.own is None:
-        model = starting_network(train, replace(settings, model=_retrained(settings)))
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
         return None
@@ -63,7 +57,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
     actions = tuple(_of_whole(row, of_all, suspects) for row in (*table.actions, *wanted))
-    named = type(settings.own).__name__ if settings.own else _retrained(settings)
+    named = type(settings.own).__name__ if settings.own else settings.model
     return replace(table, actions=actions, model=named)
 
 
@@ -124,16 +118,8 @@ def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -
     seed = settings.seed + seeds * part
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)
-    asked = replace(settings, model=_retrained(settings))
-    models = [starting_network(train, asked, seeds * part + s) for s in range(seeds)]
+    models = [starting_network(train, settings, seeds * part + s) for s in range(seeds)]
     return Networks(models, seed=seed)
-
-
-def _retrained(settings: RunSettings) -> str:
-    """The name of the network that actions train."""
-    name, is_open = settings.model, settings.weights is None
-    is_open &= name == HEAD or (name.startswith(FEATURES) and name.endswith(f"+{HEAD}"))
-    return f"{name}:width={WIDTH}" if is_open else name
 
 
 def _wanted(part: Part, settings: RunSettings) -> str:

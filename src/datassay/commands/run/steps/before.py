@@ -17,11 +17,10 @@ from datassay.commands.inputs import DataInputs
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import learner_of
 from datassay.commands.run.steps.budget import act_plan, forward_work
-from datassay.commands.run.steps.settings import with_network
+from datassay.commands.run.steps.settings import retrained, starting_network, with_network
 from datassay.data.back.original import Changelog, read_changelog
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.models.build import build_model
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
@@ -177,8 +176,8 @@ def _corrected(samples: SampleSet, log: Changelog, now: Mapping[str, Any]) -> Co
 
 def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
     """The part that was held out; else fifths of the samples, each judged by the others."""
-    samples = before.samples
-    model = build_model(settings.model, samples, weights=settings.weights, seed=settings.seed)
+    samples, settings = before.samples, retrained(settings)
+    model = starting_network(samples, settings)
     val = None if held_out is None else held_out.samples
     plan = act_plan(forward_work(model, samples), samples, val, settings, FEWEST)
     if plan is None:

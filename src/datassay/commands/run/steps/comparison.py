@@ -61,6 +61,7 @@ def retrain_and_compare(
     adversarial: Bool[np.ndarray, " n"] | None = None,
     store: ResultStore | None = None,
     own: Any = None,
+    name: str = "networks",
 ) -> RetrainedNetworks:
     """Train networks on all samples and on what each ranking keeps, and compare the rankings.
 
@@ -123,7 +124,7 @@ def retrain_and_compare(
         of, what = {name: scores[name] for name in order}, "the adversarial samples"
         contests.append(detection_contest(adversarial, of, seed, what=what, n_ours=2))
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
-    updates = updates if own is None else f"{type(own).__name__}, fitted anew"
+    updates = f"{name}, {updates}" if own is None else f"{type(own).__name__}, fitted anew"
     facts = {"Retraining": updates + ("" if val is not None else f"; {FIFTHS}")}
     return RetrainedNetworks(others, curve, tuple(contests), trained, facts)
 

@@ -34,7 +34,12 @@ from datassay.commands.run.steps.scores import (
     group_work,
     pair_work,
 )
-from datassay.commands.run.steps.settings import check_settings, with_network
+from datassay.commands.run.steps.settings import (
+    check_settings,
+    retrained,
+    starting_network,
+    with_network,
+)
 from datassay.complexity.more_samples import SHARES
 from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, held_bytes
@@ -149,7 +154,10 @@ def _training_steps(
     model: nn.Module, train: SampleSet, val: SampleSet | None, form: Form, settings: RunSettings
 ) -> Iterator[PlanStep]:
     """Networks, or the user's own model, trained for the removal curve, the acts and the checks."""
-    n, weights, work = len(train), 16.0 * form.n_parameters, forward_work(model, train)
+    asked = retrained(settings)
+    again = model if asked.model == settings.model else starting_network(train, asked)
+    n, work = len(train), forward_work(again, train)
+    weights = 16.0 * sum(p.numel() for p in again.parameters())
     seeds, own = affordable_networks(work, train, val, settings), settings.own
     own_fit = _fit_seconds(own, train) if own is not None and seeds else 0.0
     if seeds:
@@ -157,19 +165,19 @@ def _training_steps(
         batch = min(recipe.batch_size or n, n)
         detail = f"{cost.networks} networks, {cost.updates} updates of {batch} samples each"
         if own is None:
-            each = cost.updates * _update_seconds(model, train, recipe, at_once * seeds)
+            each = cost.updates * _update_seconds(again, train, recipe, at_once * seeds)
             seconds = cost.networks / (at_once * seeds) * each
         else:
             detail, seconds = f"{cost.networks} fits of your model", cost.networks * own_fit
         held = weights * at_once * seeds
         yield PlanStep("retrain", detail, held, pilot=seconds, counted=cost.flops)
     if chosen := act_plan(work, train, val, settings):
-        networks, at_once = likely_fits() * chosen.networks + ON_CURVE, Networks([model]).at_once
+        networks, at_once = likely_fits() * chosen.networks + ON_CURVE, Networks([again]).at_once
         at_once = min(at_once, STACK)
         detail = f"about {networks} networks, {count(chosen.parts, 'held-out part')}"
         one = own_fit
         if own is None:
-            update = _update_seconds(model, train, network_recipe(n), at_once)
+            update = _update_seconds(again, train, network_recipe(n), at_once)
             one = chosen.updates * update / at_once
         seconds = min(settings.budget, networks * one)
         yield PlanStep("compare actions", detail, weights * at_once, pilot=seconds)
@@ -184,8 +192,8 @@ def _training_steps(
         networks, recipe = settings.check + 1, Recipe("sgd", 1e-9, batch_size=None)
         each = settings.steps * _update_seconds(model, train, recipe, 1)
         detail = f"{networks} networks, {settings.steps} updates of all {n} samples each"
-        flops = 3.0 * n * settings.steps * networks * work.flops  # forward, and backward twice that
-        held = BATCH_BYTES + weights
+        flops = 3.0 * n * settings.steps * networks * forward_work(model, train).flops  # forward, and backward twice that
+        held = BATCH_BYTES + 16.0 * form.n_parameters
         yield PlanStep("check", detail, held, pilot=networks * each, counted=flops)
 
 
