@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from scipy.special import chdtrc, stdtr, stdtrit
 
 from datassay.results import result
@@ -105,6 +105,27 @@ def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interva
     if not unit:
         return interval(mean, float(values.std(ddof=1) / np.sqrt(n)), n - 1)
     return interval(mean, _by_sample(values, unit) ** 0.5, n - 1)
+
+
+def by_groups(
+    parts: Sequence[Float[np.ndarray, "r _"]], groups: Sequence[Shaped[np.ndarray, " _"] | None]
+) -> list[Float[np.ndarray, "r _"]]:
+    """Differences of whole groups, which are independent where their samples are not.
+
+    Args:
+        parts: of the samples of some held-out parts, m in all.
+        groups: of each sample; None: each is a group of its own.
+
+    Returns:
+        Sums over each of G groups in all, times G/m: their mean is that over the samples, and they
+        spread as it does (the cluster-robust variance of Liang and Zeger 1986).
+    """
+    sums = []
+    for part, names in zip(parts, groups, strict=True):
+        group = np.arange(part.shape[1]) if names is None else np.unique(names, False, True)[1]
+        sums.append(np.stack([np.bincount(group, row) for row in part]))
+    scale = sum(one.shape[1] for one in sums) / sum(one.shape[1] for one in parts)
+    return [one * scale for one in sums]
 
 
 def paired(

@@ -63,6 +63,8 @@ class DataInputs:
     trusted: str | None = setting(
         Loading.trusted, "Or a file with their ids, one a line.", of=f"{LOAD}trusted"
     )
+    groups: str | None = setting(Loading.groups, of=f"{LOAD}groups")
+    time: str | None = setting(Loading.time, of=f"{LOAD}time")
     drop: str | None = setting(Loading.drop, "Names between commas.", of=f"{LOAD}drop")
     keep: str | None = setting(Loading.keep, "Names between commas.", of=f"{LOAD}keep")
     categorical: str | None = setting(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from datassay.data.groups import group_folds, time_blocks
 from datassay.data.pictures import with_pixels
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source, SourcePart, Task, to_numpy
@@ -75,9 +76,9 @@ def sample_sets(
     source = replace(source, columns=columns, warnings=(*source.warnings, *reported))
     train, val = _samples(source, source.train, y, names), None
     if source.val is not None and y_val is not None:
-        val = _samples(source, source.val, y_val, names)
+        val = _samples(source, replace(source.val, groups=None, time=None), y_val, names)
     elif val_fraction or held_out is not None:
-        indices = _split(train, val_fraction, seed, held_out)
+        indices = _split(train, val_fraction, seed, held_out, source.train.time)
         train, val = _divided(train, *indices, is_ours=bool(source.columns))
     if val is not None and (train.texts is None) != (val.texts is None):
         raise DataError(
@@ -125,9 +126,15 @@ def one_set(
 
 
 def _split(
-    samples: SampleSet, val_fraction: float, seed: int, held_out: Collection[Any] | None
+    samples: SampleSet,
+    val_fraction: float,
+    seed: int,
+    held_out: Collection[Any] | None,
+    time: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the samples to learn from, and of those held out."""
+    if held_out is None and samples.groups is not None:
+        return _split_together(samples, samples.groups, val_fraction, seed, time)
     if held_out is None:
         return split_indices(
             samples.y,
@@ -143,6 +150,34 @@ def _split(
         raise DataError(
             f"held_out must be ids of samples; {len(unknown):,} are none, the first "
             f"{unknown[0][:80]}. Name ids as the data have them."
+        )
+    return np.flatnonzero(~is_held), np.flatnonzero(is_held)
+
+
+def _split_together(
+    samples: SampleSet,
+    groups: np.ndarray,
+    val_fraction: float,
+    seed: int,
+    time: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The latest samples, or else whole groups, are held out."""
+    n = len(samples)
+    if time is not None:
+        is_held = time >= np.sort(time)[n - max(1, round(val_fraction * n))]
+    else:
+        by_id, strata = np.argsort(samples.ids, kind="stable"), None
+        strata = samples.y[by_id] if samples.is_classification else None
+        folds = group_folds(groups[by_id], strata, round(1 / val_fraction), seed)
+        each = [np.isin(np.arange(n), by_id[folds == fold]) for fold in range(folds.max() + 1)]
+        # The first that leaves every class of its own in training, where there is one.
+        is_fine = [len(np.setdiff1d(samples.y[one], samples.y[~one])) == 0 for one in each]
+        is_held = each[is_fine.index(True) if strata is not None and True in is_fine else 0]
+    if n - is_held.sum() < 2:
+        raise DataError(
+            f"at least 2 training samples must remain; val_fraction {val_fraction} by "
+            f"{'time' if time is not None else 'groups'} leaves {n - is_held.sum()} of {n}. Lower "
+            "val_fraction, or leave the column out."
         )
     return np.flatnonzero(~is_held), np.flatnonzero(is_held)
 
@@ -172,6 +207,8 @@ def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, 
     if origins is not None and origins.dtype.kind in "iu":
         origins = origins.astype(str)
     trusted = None if part.trusted is None else _flags(part.trusted)
+    groups = None if part.groups is None else _names(part.groups, "groups").astype(str)
+    groups = groups if part.time is None else time_blocks(to_numpy(part.time, "time"))
     width = x.shape[1] if x.ndim == 2 else -1
     colours = x.ndim == 4 and (x.shape[1] in {1, 3} or x.shape[3] in {1, 3})
     is_image = x.ndim == 3 or colours
@@ -186,6 +223,7 @@ def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, 
         images=part.images,
         source=origins,
         trusted=trusted,
+        groups=groups,
         name=source.name,
         columns=source.columns,
         rows=part.rows,

@@ -25,7 +25,7 @@ from datassay.data.tables.sources import table_source, with_roles
 from datassay.errors import DataError
 
 SMALL = 10_000_000  # bytes of a table that is read before all else, only for its columns' names
-NAMING = "target, ids, source, trusted, drop, keep, categorical and text"
+NAMING = "target, ids, source, trusted, groups, time, drop, keep, categorical and text"
 
 
 @checks_arguments
@@ -36,6 +36,8 @@ def load(
     ids: Any = Loading.ids,
     source: Any = Loading.source,
     trusted: Any = Loading.trusted,
+    groups: Any = Loading.groups,
+    time: Any = Loading.time,
     task: str | None = Loading.task,
     val_fraction: float | None = Loading.val_fraction,
     seed: int = Loading.seed,
@@ -74,6 +76,13 @@ def load(
             arrays and Datasets [n] strings or integers. None: unknown.
         trusted: the column of a table that says whose labels somebody knows to be right, of 0 and
             1, booleans, yes and no (no feature then). For arrays and Datasets [n] bool. None: none.
+        groups: the column of a table whose equal values stay together (no feature then), such as a
+            patient or a country: every held-out part, also those by which labels are judged and
+            actions measured, holds whole groups. For arrays and Datasets [n] strings or integers.
+            None: each sample by itself.
+        time: the column of a table that says when each sample was taken, dates or numbers (no
+            feature then): the latest are held out, and further parts are of one stretch of time
+            each, tenths of all. For arrays and Datasets [n]. Instead of groups. None: no order.
         task: "classification" or "regression"; None: strings and booleans are labels, and so are
             whole numbers of at most 20 distinct values or that run 0..k−1 or 1..k with 10 samples
             a class; other numbers are quantities.
@@ -103,7 +112,8 @@ def load(
             not finite, too small, or has one class only; pickled data is refused.
     """
     options = {"drop": drop, "keep": keep, "categorical": categorical, "text": text}
-    chosen = _chosen(target, ids, source, trusted, task, val_fraction, seed, **options)
+    roles = {"trusted": trusted, "groups": groups, "time": time}
+    chosen = _chosen(target, ids, source, task, val_fraction, seed, roles, **options)
     known = chosen.task
     read = _read(data, chosen)
     if val is not None:
@@ -128,8 +138,8 @@ def load(
 
 
 def _chosen(
-    target: str | None, ids: Any, source: Any, trusted: Any, task: str | None,
-    val_fraction: float | None, seed: int, **columns: Any,
+    target: str | None, ids: Any, source: Any, task: str | None,
+    val_fraction: float | None, seed: int, roles: dict[str, Any], **columns: Any,
 ) -> Choices:  # fmt: skip
     """What the user says of the columns, refused where the values themselves are wrong."""
     if task is not None:
@@ -142,12 +152,17 @@ def _chosen(
         )
     check_seed(seed)
     named: dict[str, Any] = {option: names_of(option, value) for option, value in columns.items()}
-    return Choices(target, ids, source, trusted, cast("Task | None", task), **named)
+    if roles["groups"] is not None and roles["time"] is not None:
+        raise DataError(
+            "groups and time are two ways to hold samples out together; got both. Leave one out."
+        )
+    return Choices(target, ids, source, task=cast("Task | None", task), **roles, **named)
 
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> None:
     """Refuse, as `load` does, a path, a setting or, where the file is small, a column's name."""
-    chosen = _chosen(**options)
+    roles = {name: options.pop(name, None) for name in ("trusted", "groups", "time")}
+    chosen = _chosen(roles=roles, **options)
     path, known = _named_format(data, chosen)
     if isinstance(known, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
         with_roles(known.table(path, chosen), str(path), chosen)
@@ -214,10 +229,9 @@ def _read(data: Any, chosen: Choices) -> Source:
             f"__len__ and __getitem__; got a {type(data).__name__}. Pass arrays as a pair (x, y), "
             "and a DataLoader as its .dataset."
         )
-    if chosen.trusted is not None:
-        known = to_numpy(chosen.trusted, "trusted")
-        read = replace(read, train=replace(read.train, trusted=known))
-    return read
+    given = {name: getattr(chosen, name) for name in ("trusted", "groups", "time")}
+    known = {n: to_numpy(values, n) for n, values in given.items() if values is not None}
+    return replace(read, train=replace(read.train, **known)) if known else read
 
 
 def _read_named(data: str | Path, chosen: Choices) -> Source:

@@ -17,7 +17,7 @@ Kind = Literal["image", "text", "row"]
 LabelType = Literal["string", "integer", "boolean", "number"]
 LONGEST_NAME = 1000  # characters of an id or of the name of a class
 # What a set holds one of for each sample, beside rows of a table.
-OF_EACH = ("x", "y", "ids", "texts", "images", "true_y", "source", "trusted")
+OF_EACH = ("x", "y", "ids", "texts", "images", "true_y", "source", "trusted", "groups")
 if TYPE_CHECKING:
     Array = np.ndarray
 else:  # a torch tensor too, of which a SampleSet makes an array
@@ -30,7 +30,7 @@ class Column:
 
     name: str  # of a folder, what was found there
     # "number", "boolean", "date", "vector", "category", "text", "target", "ids", "source",
-    # "trusted" or "left out".
+    # "trusted", "groups", "time" or "left out".
     read_as: str
     n_values: int | None = None  # distinct values of a category, classes of a target
     missing: int = 0
@@ -115,6 +115,8 @@ class SampleSet:
         true_y: [n], the labels before noise was added; None where no truth is known.
         source: [n] strings, where each sample came from; None where that is unknown.
         trusted: [n] bool, whose labels somebody knows to be right; None where that is unknown.
+        groups: [n] strings; samples are judged by models that saw none of their group. None: each
+            sample is a group of its own.
         name: what to call the set on a page.
         split_off: whether `load` took these samples from the training set, so that what is wrong
             there is wrong here too.
@@ -139,6 +141,7 @@ class SampleSet:
     true_y: Array | None = None
     source: Array | None = None
     trusted: Array | None = None
+    groups: Array | None = None
     name: str = "data"
     split_off: bool = False
     columns: tuple[Column, ...] = ()
@@ -148,7 +151,7 @@ class SampleSet:
     label_type: LabelType = "string"
 
     def __post_init__(self) -> None:
-        for name in ("x", "y", "ids", "true_y", "source", "trusted"):
+        for name in ("x", "y", "ids", "true_y", "source", "trusted", "groups"):
             values = of_tensor(getattr(self, name), name)
             if values is not None and not isinstance(values, np.ndarray):
                 raise DataError(
@@ -193,6 +196,8 @@ class SampleSet:
         """The samples at `indices` ([m] integers or an [n] mask), with their ids."""
         named = ((name, getattr(self, name)) for name in OF_EACH)
         taken: dict[str, Any] = {n: values[indices] for n, values in named if values is not None}
+        if "groups" in taken and len(np.unique(taken["groups"])) < 2:
+            taken["groups"] = None
         if self.rows is not None:
             taken["rows"] = self.rows.take(pa.array(np.arange(len(self))[indices]))
         return replace(self, **taken)
@@ -250,6 +255,11 @@ def check_samples(samples: SampleSet) -> None:
             f"ids must be unique; {most} occurs {counts.max()} times. Name another id column or "
             "none."
         )
+    if samples.groups is not None and n and len(np.unique(samples.groups)) < 2:
+        raise DataError(
+            f"groups must part the samples; all {n} are of {str(samples.groups[0])[:80]}. Leave "
+            "them out."
+        )
     check_finite("x", samples.x)
     check_finite("y", samples.y)
     if samples.is_classification:
@@ -273,7 +283,7 @@ def _check_names(samples: SampleSet) -> None:
             f"ids that are numbers must lie below 2^63, as files hold them; got "
             f"{samples.ids.max()}. Pass them as strings."
         )
-    for name in ("ids", "texts", "source"):
+    for name in ("ids", "texts", "source", "groups"):
         values = getattr(samples, name)
         if values is not None and (isinstance(values, Texts) or values.dtype.kind in "UO"):
             check_writable(name, values)

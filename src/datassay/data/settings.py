@@ -21,6 +21,10 @@ class Loading:
         ids: the column of a table that names its rows; None: row numbers.
         source: the column of a table that says where each row came from; None: unknown.
         trusted: the column of a table that says whose labels are known to be right; None: unknown.
+        groups: the column of a table whose equal values stay together: no sample is judged by a
+            model that saw others of its group; None: none do.
+        time: the column of a table that orders its rows: each is judged by models that saw none of
+            its time; None: rows have no order.
         task: "classification", "regression" or None: by the targets.
         val_fraction: split off where there is no validation part, in [0, 1); None: nothing of a
             table, `HELD_OUT` of anything else.
@@ -37,6 +41,8 @@ class Loading:
     ids: str | None = None
     source: str | None = None
     trusted: str | None = None
+    groups: str | None = None
+    time: str | None = None
     task: str | None = None
     val_fraction: float | None = None
     seed: int = 0

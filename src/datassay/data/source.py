@@ -53,6 +53,8 @@ class SourcePart:
     source: np.ndarray | None = None  # [n] names of where each sample came from
     # [n] whose labels are known to be right: booleans, 0 and 1, or yes and no
     trusted: np.ndarray | None = None
+    groups: np.ndarray | None = None  # [n] names of what stays together
+    time: np.ndarray | None = None  # [n] numbers or dates
     images: Images | None = None  # [n] files, x then [n, 0]
     rows: pa.Table | None = None  # [n] rows of a table's own columns, as they came
 

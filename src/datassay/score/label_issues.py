@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
@@ -54,6 +54,7 @@ def label_issues(
     model: Any = None,
     pred_probs: Any = None,
     trusted: Any = None,
+    groups: Any = None,
     noise: str = "auto",
     seed: int = 0,
     progress: Progress = silent,
@@ -79,6 +80,8 @@ def label_issues(
         trusted: [n] bool, samples whose labels somebody knows to be right, drawn as the others
             are; None: none. They are no suspects, calibrate what is said of the others, and from
             20 on narrow `share_wrong`.
+        groups: [n], of each sample; it is judged by fits that saw none of its group. None: those of
+            the samples, if they have any; of a linearisation each sample by itself.
         noise: "uniform": any other label as often as any; "class": it depends on the class, as
             where cats are called dogs; "auto": whichever explains the labels.
         seed: of the folds and of the model.
@@ -94,7 +97,8 @@ def label_issues(
             probabilities of these samples.
         ModelError: the kernel is 0: the outputs depend on no weight; or the model cannot be used.
         SettingError: noise is none of these, or of numbers not auto; samples without a model, a
-            linearisation with one, or two judges; trusted is no bool a sample, or all are.
+            linearisation with one, or two judges; trusted is no bool a sample, or all are; groups
+            are not one a sample, or all the same.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
     linearisation's own), 70 n² k operations. From features: 2 n b p² operations to read their rows
@@ -108,8 +112,9 @@ def label_issues(
     over all rows are not float64) to λ_max.
     """
     check_judges(isinstance(data, SampleSet), model, pred_probs)
-    known = _checked_trusted(trusted, len(data))
+    known, together = _checked_trusted(trusted, len(data)), _checked_groups(groups, len(data))
     if isinstance(data, SampleSet):
+        data = data if together is None else replace(data, groups=together)
         return _of_model(data, model, pred_probs, known, noise, seed, progress)
     lin = data
     several = lin.labels is None and _is_several(lin.targets)
@@ -117,7 +122,7 @@ def label_issues(
     names, given = lin.class_names if lin.labels is not None else (), pred_probs
     given = given if isinstance(given, list | tuple) else [] if given is None else [given]
     others = [log_probabilities(checked_probabilities(one, len(lin), names)) for one in given]
-    fit = ridge_fit(lin, progress)
+    fit = ridge_fit(lin, progress, together)
     if lin.labels is not None:
         return _of_classes(fit, torch.as_tensor(lin.labels), noise, others, known, progress)
     if several:
@@ -134,6 +139,17 @@ def _checked_trusted(trusted: Any, n: int) -> Bool[Tensor, " n"]:
         got = f"shape {known.shape} of {known.dtype}" + " with no False" * (known.dtype == bool)
         raise SettingError(f"trusted must be [{n}] bool with a False to judge; got {got}.")
     return torch.from_numpy(known.copy())
+
+
+def _checked_groups(groups: Any, n: int) -> Shaped[np.ndarray, " n"] | None:
+    """The group of each sample, as a word."""
+    if groups is None:
+        return None
+    words = np.asarray(groups).astype(str)
+    if words.shape != (n,) or len(np.unique(words)) < 2:
+        got = f"shape {words.shape}" if words.shape != (n,) else f"{words[0]!r} of all"
+        raise SettingError(f"groups must be [{n}] names or numbers, two or more; got {got}.")
+    return words
 
 
 def _of_classes(
@@ -303,8 +319,8 @@ def _of_run(context: Context) -> LabelIssues:
     noise, model = context.options.get("label_noise", "auto"), context.options.get("own")
     if model is not None:
         return label_issues(
-            train, model=model, trusted=train.trusted, noise=noise, seed=context.seed,
-            progress=progress,
+            train, model=model, trusted=train.trusted, groups=train.groups, noise=noise,
+            seed=context.seed, progress=progress,
         )  # fmt: skip
     models = further_judges(train)
     others = [
@@ -312,8 +328,9 @@ def _of_run(context: Context) -> LabelIssues:
         for model in models.values()
     ]
     issues = label_issues(
-        context.lin, noise=noise, pred_probs=others, trusted=train.trusted, progress=progress
-    )
+        context.lin, noise=noise, pred_probs=others, trusted=train.trusted, groups=train.groups,
+        progress=progress,
+    )  # fmt: skip
     return replace(issues, judge=", ".join(("linearised network", *models)))
 
 

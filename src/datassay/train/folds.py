@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from sklearn.model_selection import KFold, StratifiedKFold
 from torch import Tensor
 
 from datassay.collect.curvature.output_loss import output_score
+from datassay.data.groups import group_folds
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT
 from datassay.errors import DataError, ModelError
@@ -32,10 +33,12 @@ class Judging:
     Attributes:
         rest: [S, kept] positions to learn from, ascending.
         queries: one set a network; the same for all where there is a validation part.
+        held: [S] positions of the queries; empty where there is a validation part.
     """
 
     rest: Int[np.ndarray, "S kept"]
     queries: tuple[SampleSet, ...]
+    held: tuple[Int[np.ndarray, " held"], ...] = ()
 
     @property
     def is_possible(self) -> bool:
@@ -75,7 +78,8 @@ def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int 
     # Without a validation part each network gives up another fifth of the training samples: they
     # are sorted by class (by target in a regression of one), at random within it, and every fifth
     # is taken, so that each part holds every class in proportion and five networks judge all
-    # samples.
+    # samples. Groups stay together; of parts that then differ in size the networks learn from as
+    # many samples each.
     n = len(train)
     if val is not None:
         return Judging(np.tile(np.arange(n), (n_networks, 1)), (val,) * n_networks)
@@ -84,14 +88,27 @@ def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int 
         is_repeated = np.bincount(train.y)[train.y] > 1
         by_id = by_id[is_repeated[by_id]] if is_repeated.any() else by_id
     size, held = max(1, len(by_id) // share), []
-    for network in range(n_networks):
+    for network in range(n_networks) if train.groups is None else ():
         rng = np.random.default_rng((seed, network // share))
         order = by_id[rng.permutation(len(by_id))]
         if train.y.ndim == 1:
             order = order[np.argsort(train.y[order], kind="stable")]
         held.append(np.sort(order[network % share :: share][:size]))
-    rest = np.stack([np.setdiff1d(np.arange(n), part) for part in held])
-    return Judging(rest, tuple(train.subset(part) for part in held))
+    if train.groups is not None:
+        held = [_held_groups(train, share, seed, network) for network in range(n_networks)]
+    kept, rng = [np.setdiff1d(np.arange(n), part) for part in held], np.random.default_rng(seed)
+    least = min(map(len, kept))
+    rest = [k if len(k) == least else np.sort(rng.permutation(k)[:least]) for k in kept]
+    return Judging(np.stack(rest), tuple(train.subset(part) for part in held), tuple(held))
+
+
+def _held_groups(train: SampleSet, share: int, seed: int, network: int) -> Int[np.ndarray, " _"]:
+    """Positions of the groups that a network is judged on."""
+    by_id, strata = np.argsort(train.ids, kind="stable"), None
+    strata = train.y[by_id] if train.is_classification else None
+    assert train.groups is not None
+    folds = group_folds(train.groups[by_id], strata, share, seed + network // share)
+    return np.sort(by_id[folds == network % (folds.max() + 1)])
 
 
 def held_out_outputs(
@@ -106,10 +123,11 @@ def held_out_outputs(
     x = np.asarray(samples.x).reshape(len(samples), -1)
     flat = samples.y.reshape(len(samples), -1)
     order = np.lexsort((*flat.T, *x.T[::-1]))
-    x, y = x[order], samples.y[order]
+    x, y, together = x[order], samples.y[order], samples.groups
+    together = None if together is None else together[order]
     width = samples.n_classes if samples.is_classification else flat.shape[1]
     outputs, done = np.zeros((len(x), width)), 0
-    for kept, held in _folds(x, y, seed, is_classification=samples.is_classification):
+    for kept, held in _folds(x, y, together, seed, is_classification=samples.is_classification):
         one = fitted(model, x[kept], y[kept], seed)
         with user_code(lambda error: f"the estimator must judge what it never saw; it {error}"):
             outputs[order[held]] = estimator_outputs(one, x[held], width, samples.is_classification)
@@ -133,9 +151,16 @@ def check_classes(samples: SampleSet) -> None:
 
 
 def fold_numbers(
-    targets: Float[Tensor, "n k"], loss: str, n_folds: int, seed: int
+    targets: Float[Tensor, "n k"],
+    loss: str,
+    n_folds: int,
+    seed: int,
+    groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> Int[Tensor, " n"]:
-    """Assign samples to folds at random and evenly, stratified by class."""
+    """Assign samples to folds at random and evenly, stratified by class; whole groups."""
+    if groups is not None:
+        strata = targets.argmax(1).numpy() if loss == "cross_entropy" else None
+        return torch.from_numpy(group_folds(groups, strata, n_folds, seed))
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(targets))
     if loss == "cross_entropy":
@@ -147,8 +172,12 @@ def fold_numbers(
 
 
 def _folds(
-    x: np.ndarray, y: np.ndarray, seed: int, *, is_classification: bool
+    x: np.ndarray, y: np.ndarray, groups: np.ndarray | None, seed: int, *, is_classification: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
+    if groups is not None:
+        fold = group_folds(groups, y if is_classification else None, FOLDS, seed)
+        each = range(fold.max() + 1)
+        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in each]
     kind = StratifiedKFold if is_classification else KFold
     with warnings.catch_warnings():
         # A class with fewer samples than folds is spread as it can be.

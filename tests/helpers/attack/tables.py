@@ -81,7 +81,7 @@ def _judged(
     where = {str(i): i for i in range(len(rows))}
     if key:
         where = {row[header.index(key)].strip(): i for i, row in enumerate(rows)}
-    index = [where[str(i)] for i in ids.tolist()]
+    index = [where[str(i).strip() if key else str(i)] for i in ids.tolist()]
     if any(index[i] > index[i + 1] for i in range(len(sets[0]["ids"]) - 1)):
         return "silent: samples in another order"
     rows = [rows[i] for i in index]
@@ -114,12 +114,13 @@ def _columns(sets: list[dict], header: list[str], rows: list[list[str]]) -> str 
                 v is None and any(map(str.isdigit, row[index]))
                 for v, row in zip(values, rows, strict=True)
             ]
-            without = sum(v is None or np.isnan(v) for v in values)
+            without = sum(v is None or not np.isfinite(v) for v in values)
             if not without - sum(words) <= missing <= without:
                 return f"silent: column {name!r} has other missing values"
             if any(words):
                 continue
             wanted = np.array([np.nan if v is None else v for v in values], dtype=float)
+            wanted[~np.isfinite(wanted)] = np.nan
             wanted[np.isnan(wanted)] = np.nanmedian(wanted)  # and it is told how many they are
             x = np.concatenate([s["x"][:, names.index(name)] for s in sets])
             # What float32 may change is documented: a hundredth of a standard deviation.

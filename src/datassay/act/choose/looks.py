@@ -22,8 +22,8 @@ from datassay.act.choose.action import (
     followed,
     routed,
 )
-from datassay.act.choose.parts import Part, Yardstick, unsuspected
-from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired
+from datassay.act.choose.parts import R2, Part, Yardstick, unsuspected
+from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, by_groups, paired
 from datassay.train.together import predictions_of
 
 FEWEST_MODELS = 2
@@ -149,7 +149,11 @@ class Comparison:
             if not self.is_complete(key):
                 pairs = zip(self.parts, self.base, strict=True)
                 base = [part.yardstick.scores(predicted) for part, predicted in pairs]
+        looked = zip(self.parts, self._done[key, False].each, strict=True)
+        groups = [part.held_out.groups for part, each in looked if each]
         result = self.differences(key)
+        if any(one is not None for one in groups):
+            result, base = by_groups(result, groups), by_groups(base, groups) if base else base
         return paired(result, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
@@ -158,7 +162,11 @@ class Comparison:
         # known by the share of wrong labels alone.
         ends = [mean(self.differences(key, rules=rules)) for rules in self._extremes]
         shifts = [0.0, *(end - gain.gain for end in ends)]
-        return gain.low + min(shifts), gain.high + max(shifts)
+        low, high = gain.low + min(shifts), gain.high + max(shifts)
+        if self.parts[0].yardstick.metric == R2:
+            return low, high
+        now = self.score()  # from it no action can take an accuracy below 0 or beyond 1
+        return max(low, min(-now, gain.gain)), min(high, max(1 - now, gain.gain))
 
     def is_complete(self, key: Key) -> bool:
         """Whether it was looked at in all parts, by all models."""

@@ -206,7 +206,8 @@ def fifths(
         noise: T of all labels, which is that of the held-out ones too; None: none is known.
         share: of all labels that are wrong, at least and at most.
         copies: a number per sample, shared by those that are next to the same: they stay together,
-            or a model would have seen what it is judged on. None: all differ.
+            or a model would have seen what it is judged on, unless the samples have groups. None:
+            all differ.
         judge: gives the label issues of some samples and the penalty of a ridge fit to them.
         learner: gives the models of a part, from its training samples and its number.
         seed: of the division.
@@ -217,9 +218,10 @@ def fifths(
     Cost: that of `judge` for each.
     """
     fold, parts = np.full(len(train), -1), []
-    for f, rest in enumerate(judging(train, None, FIFTHS, seed).rest):
-        fold[np.setdiff1d(np.arange(len(train)), rest)] = f
-    if copies is not None:
+    for f, held in enumerate(judging(train, None, FIFTHS, seed).held):
+        fold[held] = f
+    n_parts = min(n_parts, fold.max() + 1)
+    if copies is not None and train.groups is None:
         first = np.unique(copies, return_index=True)[1]
         fold = fold[first[np.unique(copies, return_inverse=True)[1]]]
     for f in range(n_parts):

@@ -214,12 +214,14 @@ def purify(
         suspicion = found = None
         if settings.order == BY_LABELS:
             lin = collect(model, train, projection=projection, seed=seed, progress=progress)
-            issues = label_issues(lin, progress=progress)
+            issues = label_issues(lin, groups=train.groups, progress=progress)
             suspicion = issues.score, issues.is_issue
         elif settings.order == BY_CROSS_FIT:
             assert isinstance(fit, ConvexFitter)
             folds, by_id = torch.empty(len(train), dtype=torch.int64), np.argsort(train.ids)
-            folds[by_id] = fold_numbers(fit.geometry.targets[by_id], "cross_entropy", PARTS, seed)
+            targets, together = fit.geometry.targets[by_id], train.groups
+            together = None if together is None else together[by_id]
+            folds[by_id] = fold_numbers(targets, "cross_entropy", PARTS, seed, together)
             found = cross_fit(fit.geometry, folds, ridge=ridge, progress=progress)
             suspicion = found.surprise.numpy(), found.is_foreign.numpy()
             fit, penalty = replace(fit, ridge=found.ridge), found.ridge

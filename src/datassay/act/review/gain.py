@@ -19,7 +19,7 @@ from datassay.act.choose.parts import yardstick
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
-from datassay.stats import paired
+from datassay.stats import by_groups, paired
 from datassay.train.learner import Learner
 
 STEP = "train on the samples before and after"
@@ -180,17 +180,19 @@ def _row(
     is_now: bool,
 ) -> tuple[GainRow, str]:
     """Scores of both sides on chosen held-out samples, and the metric."""
-    each, units, metric = [], [], ""
+    each, units, groups, metric = [], [], [], ""
     for trial, sides, rows in zip(trials, predicted, chosen, strict=True):
         held_out, train = trial.held_out, trial.train.samples
         samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
         if not rows.any():
             continue
         rule = yardstick(samples.subset(rows), train, None)
+        groups.append(None if samples.groups is None else samples.groups[rows])
         each.append(tuple(rule.scores(side[:, rows]) for side in sides))
         units.append(rule.unit)
         metric = rule.metric
     before, after = (float(np.concatenate([one[s].mean(0) for one in each]).mean()) for s in (0, 1))
-    outcome = paired([b - a for a, b in each], float(np.mean(units)))
+    changes = by_groups([b - a for a, b in each], groups)
+    outcome = paired(changes, float(np.mean(units)))
     n = sum(int(rows.sum()) for rows in chosen)
     return GainRow(by, n, before, after, outcome.low, outcome.high, outcome.verdict), metric

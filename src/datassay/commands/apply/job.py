@@ -52,7 +52,8 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
         name: value for name in READ_BY if (value := getattr(settings, name)) is not None
     }
     target, ids, source, task = (inputs.get(name) for name in READ_BY)
-    chosen = Choices(target, ids, source, inputs.get("trusted"), task)
+    asides: dict[str, Any] = {name: inputs.get(name) for name in ("trusted", "groups", "time")}
+    chosen = Choices(target, ids, source, task=task, **asides)
     given = original(settings.data, chosen, link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)

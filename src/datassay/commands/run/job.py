@@ -55,6 +55,7 @@ from datassay.data.samples import SampleSet
 from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
+from datassay.score.checks.together import held_together
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.registry import Context, computed, further_scores, scores
@@ -123,6 +124,8 @@ def run(
         facts["Left out"] = LEFT_OUT
     weights = settings.weights
     warnings = (() if weights is None else weights_choice(weights, model)) + lin.warnings
+    if settings.own is None:
+        warnings += tuple(one.warning for one in held_together(lin, train, issues))
     findings = Findings(
         samples=train,
         validation=val,
@@ -193,9 +196,7 @@ def _retrained(
     if position is not None and is_local(position):  # beside the features, on a local path only
         store = ResultStore(inside(position, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
-    result = retrain_and_compare(
-        models, context, replaced, store, settings.own, settings.model
-    )
+    result = retrain_and_compare(models, context, replaced, store, settings.own, settings.model)
     return replace(result, facts=result.facts | left_out)
 
 

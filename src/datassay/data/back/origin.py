@@ -54,11 +54,11 @@ TABLE, ARRAYS = "data.parquet", "data.npz"
 
 def keep(
     data: Any, folder: Path, *,
-    target: str | None = None, ids: Any = None, source: Any = None, trusted: Any = None,
+    target: str | None = None, ids: Any = None, source: Any = None, **asides: Any,
 ) -> tuple[Path, dict[str, Any]]:  # fmt: skip
     """Write what `load` was given to a file; that, and its roles' columns to load it."""
     if (table := frame_table(data)) is not None:
-        return _table(table, folder / TABLE, Choices(target, ids, source, trusted))
+        return _table(table, folder / TABLE, Choices(target, ids, source, **asides))
     is_pair = isinstance(data, tuple | list) and len(data) == 2
     if is_pair and isinstance(result := frame_with_targets(data[0], data[1], ids, source), tuple):
         return _table(result[0], folder / TABLE, result[2])
@@ -75,13 +75,13 @@ def _table(table: pa.Table, path: Path, chosen: Choices) -> tuple[Path, dict[str
     """A frame; what named its rows is a column like others, which `ids` names."""
     table, labels = row_ids(table)
     ids = labels if chosen.ids is None else chosen.ids
-    roles = {ids, chosen.source, chosen.trusted}
+    roles = {ids, *chosen.asides}
     unused = [n for n in row_labels(table) if n not in {chosen.target, *roles}]
     # What pandas said of its index says nothing any more.
     pq.write_table(table.drop_columns(unused).replace_schema_metadata(None), path)
     rest = [n for n in table.column_names if n not in {*unused, *roles}]
     target = rest[-1] if chosen.target is None and rest else chosen.target
-    return path, {"target": target, "ids": ids, "source": chosen.source, "trusted": chosen.trusted}
+    return path, {"target": target, "ids": ids, **{chosen.roles[c]: c for c in chosen.asides}}
 
 
 def _arrays(read: Source, path: Path) -> tuple[Path, dict[str, Any]]:

@@ -63,8 +63,13 @@ def read_column(values: pa.ChunkedArray, name: str, chosen: Choices) -> ReadColu
 
 def _with_role(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadColumn:
     kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
+    is_time, as_feature = column.read_as == "time", replace(column, read_as="number")
+    if is_time and are_dates(kind):
+        return _complete(of_dates(values, as_feature), column)
     if _is_string(kind):
         words = as_arrow(decoded(values, column.name), f"column {column.name!r}")
+        if is_time and not words.null_count:
+            return _complete(of_date_words(words, as_feature), column)
         if column.read_as == "target":
             return of_words(words, column, chosen)
         if words.null_count:
@@ -76,6 +81,19 @@ def _with_role(values: pa.ChunkedArray, column: Column, chosen: Choices) -> Read
         f"column {column.name!r} must hold numbers, booleans or strings; got {kind}. Turn it into "
         "a number, such as days since a date, or into labels."
     )
+
+
+def _complete(read: ReadColumn | Column, column: Column) -> ReadColumn:
+    """A time without gaps; what is none, refused."""
+    if not isinstance(read, ReadColumn) or read.values is None:
+        raise DataError(
+            f"column {column.name!r} must hold dates or numbers to be the time; it holds other "
+            "words. Name another column."
+        )
+    is_missing = np.isnat(read.values)
+    if is_missing.any():
+        return without_values(column, is_missing)
+    return ReadColumn(column, read.values, told=read.told)
 
 
 def _feature(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadColumn:

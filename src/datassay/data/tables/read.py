@@ -15,7 +15,7 @@ from datassay.errors import DataError
 from datassay.results import result
 
 SHOWN, NAMED = 5, 20  # rows and columns that an error names
-Role = Literal["feature", "target", "ids", "source", "trusted"]
+Role = Literal["feature", "target", "ids", "source", "trusted", "groups", "time"]
 ROLES: tuple[Role, ...] = get_args(Role)[1:]  # of columns that are no features
 QUOTE = 'in .csv, quote a text that reads as missing: "NA"'
 
@@ -64,6 +64,8 @@ class Choices:
     source: Any = None  # where each row came from, which is no feature; of arrays [n] names
     trusted: Any = None  # whose labels are known to be right; of arrays [n] bool
     task: Task | None = None
+    groups: Any = None  # what stays together when samples are held out; of arrays [n] names
+    time: Any = None  # when each sample was taken; of arrays [n] numbers or dates
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()  # features, though our rules would leave them out
     categorical: tuple[str, ...] = ()
@@ -76,6 +78,11 @@ class Choices:
         """The columns that are no features, with what they are for."""
         named: dict[Role, Any] = {role: getattr(self, role) for role in ROLES}
         return {column: role for role, column in named.items() if isinstance(column, str)}
+
+    @property
+    def asides(self) -> set[str]:
+        """The columns that are neither target, ids nor features."""
+        return {c for c, role in self.roles.items() if role not in {"target", "ids"}}
 
     @property
     def any(self) -> bool:

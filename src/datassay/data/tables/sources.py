@@ -75,7 +75,7 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
     # no row.
     decimal = (table.schema.metadata or {}).get(DECIMAL, b"").decode()
     table, labelled = row_ids(table)
-    others = {chosen.source, chosen.trusted}
+    others = chosen.asides
     if chosen.ids is None and labelled not in {chosen.target, *others}:
         chosen = replace(chosen, ids=labelled)
     names = _names(table, name)
@@ -131,6 +131,8 @@ def _source(
     ids = positions if chosen.ids is None else plain(read[chosen.ids])
     origins = None if chosen.source is None else plain(read[chosen.source])
     trusted = None if chosen.trusted is None else plain(read[chosen.trusted])
+    groups = None if chosen.groups is None else plain(read[chosen.groups])
+    time = None if chosen.time is None else plain(read[chosen.time])
     used = [c for n, c in read.items() if n not in chosen.roles and c.column.read_as != "left out"]
     columns = {n: c.column for n, c in read.items()}
     if not used:
@@ -158,7 +160,9 @@ def _source(
     x = np.zeros((len(y), 0)) if x is None else x
     return Source(
         Path(name).stem,
-        SourcePart(x, y, ids, Texts(words[0]) if words else None, origins, trusted, rows=rows),
+        SourcePart(
+            x, y, ids, Texts(words[0]) if words else None, origins, trusted, groups, time, rows=rows
+        ),
         feature_names=() if fitted is None else fitted.feature_names,
         columns=tuple(columns.values()),
         preparation=fitted,
@@ -209,10 +213,9 @@ def _check_inputs(
             f"every feature column must have a name; one of {name} has none. If it numbers the "
             "rows, name it and pass that as ids, or write the table without it (index=False)."
         )
-    if target is None or not inputs or target in {chosen.ids, chosen.source, chosen.trusted}:
+    if target is None or not inputs or target in {chosen.ids, *chosen.asides}:
         raise DataError(
-            f"{name} must hold a target column and at least one feature besides ids, source and "
-            "trusted; "
-            f"got {some(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
-            ".tsv) and the names given for target, ids and source."
+            f"{name} must hold a target column and at least one feature besides ids, source, "
+            f"trusted, groups and time; got {some(names) or 'no columns'}. Check the separator (a "
+            "comma in .csv, a tab in .tsv) and the names given for target, ids and source."
         )

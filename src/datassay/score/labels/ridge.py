@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from datassay.collect.form import LARGEST_EIGENPROBLEM, N_RIDGES, step_bytes
@@ -25,6 +26,7 @@ LARGEST_KERNEL = LARGEST_EIGENPROBLEM
 # The search for the label noise: evaluations of a likelihood, calls in each, however few samples,
 # and passes over a value of each sample and class.
 EVALUATIONS, EVALUATION_CALLS, EVALUATION_VALUES = 1000, 40.0, 20.0
+PANEL_VALUES = 2**25  # of the rows of groups that are left out at a time
 
 
 @result
@@ -36,7 +38,8 @@ class RidgeFit:
         basis: its eigenbasis.
         offset: subtracted from targets, 0 or f₀, [n, k].
         penalty: absolute, kernel unit.
-        held_out: outputs for each sample from the fit without it, [n, k].
+        held_out: outputs for each sample from the fit without it, or without its group, [n, k].
+        blocks: positions of the groups, those of one size together, [g, size]; None: no groups.
     """
 
     lin: Linearization
@@ -44,6 +47,7 @@ class RidgeFit:
     offset: Float[Tensor, "n k"]
     penalty: float
     held_out: Float[Tensor, "n k"]
+    blocks: tuple[Int[Tensor, "_ _"], ...] | None = None
 
     def held_out_of(
         self, targets: Float[Tensor, "n k"], progress: Progress
@@ -52,27 +56,39 @@ class RidgeFit:
         shape = self.lin.residual.shape
         target = (targets - self.offset).double().reshape(shape)
         shifts = torch.tensor([self.penalty], dtype=torch.float64)
-        left = _left(self.basis, target, shifts, progress, "estimate label noise again")
+        left = _left(
+            self.basis, target, shifts, progress, "estimate label noise again", self.blocks
+        )
         return targets - left[0].flatten(1)
 
 
-def ridge_fit(lin: Linearization, progress: Progress) -> RidgeFit:
+def ridge_fit(
+    lin: Linearization,
+    progress: Progress,
+    groups: Shaped[np.ndarray, " n"] | None = None,
+    penalties: Float[Tensor, " q"] | None = None,
+) -> RidgeFit:
     """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
+    # groups: of each sample; those of a group are then left out together, and of the penalties only
+    # every fourth is tried, one a decade. penalties: those to try instead, in the kernel's unit.
+    blocks = None if groups is None else _blocks(groups)
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     basis = eigenbasis(lin, progress)
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
-    shifts = (RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]) * basis.largest
+    tried = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
+    shifts = (tried if blocks is None else tried[::4]) * basis.largest
+    shifts = shifts if penalties is None else penalties
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
     target = torch.stack([(lin.targets - o).double().reshape(n, b, c) for o in offsets], 2)
-    both = _left(basis, target.flatten(2), shifts, progress, "estimate label noise")
+    both = _left(basis, target.flatten(2), shifts, progress, "estimate label noise", blocks)
     both = both.unflatten(3, (2, c))
     error = torch.stack([r.square().mean((0, 1, 3)) for r in both])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)
     held_out = lin.targets - both[q, :, :, o].flatten(1)
-    return RidgeFit(lin, basis, offsets[o], float(shifts[q]), held_out)
+    return RidgeFit(lin, basis, offsets[o], float(shifts[q]), held_out, blocks)
 
 
 def _left(
@@ -81,17 +97,41 @@ def _left(
     shifts: Float[Tensor, " q"],
     progress: Progress,
     step: str,
+    blocks: tuple[Int[Tensor, "_ _"], ...] | None = None,
 ) -> Float[Tensor, "q n b c"]:
     """Target minus held-out output under every penalty, a panel of samples at a time."""
     n, b, c = target.shape
     projected = basis.project(target)
     left = torch.empty(len(shifts), n, b, c, dtype=torch.float64)
+    if blocks is not None:
+        rows = basis.whole_rows()
+        for members in blocks:
+            for group in members.split(
+                max(1, PANEL_VALUES // (members.shape[1] * rows[0].numel()))
+            ):
+                both = rows[group].flatten(1, 2), target[group].flatten(1, 2)
+                for q in range(len(shifts)):
+                    part = RemovalBlocks(*both, projected)
+                    alone = held_out_residuals(basis, part, shifts[q : q + 1])[0]
+                    left[q, group] = alone.unflatten(1, (-1, b))
+            progress(step, n, n)
+        return left
     parts = list(panels(n, b * basis.rows.shape[2] + len(shifts) * b * (b + 2 * c)))
     shared = (basis.sent, target, projected, shifts)
     for part, solved in zip(parts, basis.engine.map(_panel_left, shared, parts), strict=True):
         left[:, part] = solved
         progress(step, part.stop, n)
     return left
+
+
+def _blocks(groups: Shaped[np.ndarray, " n"]) -> tuple[Int[Tensor, "_ _"], ...]:
+    """Positions of each group, those of one size together."""
+    _, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    each = np.split(np.argsort(group, kind="stable"), np.cumsum(counts)[:-1])
+    return tuple(
+        torch.from_numpy(np.stack([one for one in each if len(one) == size]))
+        for size in np.unique(counts)
+    )
 
 
 def _panel_left(

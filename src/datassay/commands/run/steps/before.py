@@ -185,8 +185,8 @@ def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings
     if held_out is not None:
         return [Trial(before, held_out, learner_of(samples, settings, plan.seeds, 0))]
     trials = []
-    for f, rest in enumerate(judging(samples, None, plan.parts, settings.seed).rest):
-        part, held = before.subset(rest), np.setdiff1d(np.arange(len(samples)), rest)
+    for f, held in enumerate(judging(samples, None, plan.parts, settings.seed).held):
+        part = before.subset(np.setdiff1d(np.arange(len(samples)), held))
         learner = learner_of(part.samples, settings, plan.seeds, f)
         trials.append(Trial(part, before.subset(held), learner))
     return trials

@@ -192,7 +192,9 @@ def _training_steps(
         networks, recipe = settings.check + 1, Recipe("sgd", 1e-9, batch_size=None)
         each = settings.steps * _update_seconds(model, train, recipe, 1)
         detail = f"{networks} networks, {settings.steps} updates of all {n} samples each"
-        flops = 3.0 * n * settings.steps * networks * forward_work(model, train).flops  # forward, and backward twice that
+        flops = (
+            3.0 * n * settings.steps * networks * forward_work(model, train).flops
+        )  # forward, and backward twice that
         held = BATCH_BYTES + 16.0 * form.n_parameters
         yield PlanStep("check", detail, held, pilot=networks * each, counted=flops)
 

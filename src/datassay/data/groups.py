@@ -1,0 +1,50 @@
+"""Samples that are held out together: groups, and stretches of time."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from jaxtyping import Int, Shaped
+
+TIME_BLOCKS = 10  # stretches of time, of about as many samples each
+
+
+def time_blocks(time: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """The stretch of time that each sample is of, as a word; samples of one moment share theirs."""
+    _, moment, counts = np.unique(time, return_inverse=True, return_counts=True)
+    earlier = np.cumsum(counts) - counts
+    return (TIME_BLOCKS * earlier // len(time)).astype(str)[moment]
+
+
+def group_folds(
+    groups: Shaped[np.ndarray, " n"],
+    strata: Int[np.ndarray, " n"] | None,
+    n_folds: int,
+    seed: int,
+) -> Int[np.ndarray, " n"]:
+    """The fold of each sample: whole groups, of about as many samples and strata in proportion.
+
+    Args:
+        groups: of each sample.
+        strata: its class; None: of a regression, only the sizes count.
+        n_folds: at most; no more than there are groups.
+        seed: of the division.
+
+    Returns:
+        Numbers from 0 on; 0 of all where there is one group alone.
+    """
+    from sklearn.model_selection import StratifiedGroupKFold  # slow to import
+
+    names, group = np.unique(groups, return_inverse=True)
+    strata = np.zeros(len(group), dtype=np.int64) if strata is None else strata
+    folds = np.zeros(len(group), dtype=np.int64)
+    if len(names) < 2:
+        return folds
+    divide = StratifiedGroupKFold(min(n_folds, len(names)), shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        # A class with fewer samples than folds is spread as it can be.
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        for fold, (_, held) in enumerate(divide.split(group, strata, group)):
+            folds[held] = fold
+    return folds

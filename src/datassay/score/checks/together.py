@@ -1,0 +1,161 @@
+"""Columns that say which rows belong together: what held-out samples then say of new ones."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Int, Shaped
+
+from datassay.collect.linearization import Linearization
+from datassay.data.groups import time_blocks
+from datassay.data.samples import SampleSet
+from datassay.progress import silent
+from datassay.results import result
+from datassay.score.label_issues import LabelIssues
+from datassay.score.labels.ridge import ridge_fit
+from datassay.score.neighbors.search import nearest_neighbors
+from datassay.stats import by_groups, mean_interval
+
+# A column may name groups where it has so many values, of so many rows each on average. Rows are
+# alike within groups where this share of them has its nearest neighbour there by the other columns.
+FEWEST_GROUPS, ROWS_EACH, ALIKE = 10, 3, 0.5
+# Reported is what costs so much of the held-out score, surely; of fewer rows nothing is.
+COST, FEWEST_ROWS = 0.05, 100
+MOST_ROWS = 20_000  # above, neighbours are of so many rows
+MOST_WORK = 6e10  # operations of leaving out groups, above which only neighbours are looked at
+PENALTIES = torch.tensor([1.0, 1e2, 1e4], dtype=torch.float64)  # tried, times that of the rows
+
+
+@result
+class HeldTogether:
+    """A column by which samples may have to be held out.
+
+    Attributes:
+        column: its name.
+        role: "groups" or "time", the setting that would take it.
+        alike: share of the rows whose nearest neighbour is of their group; nan of a time.
+        by_rows: held-out accuracy, or R² of numbers, where each sample is left out alone.
+        by_column: where all of its group, or of its tenth of the time, is left out with it; nan
+            where that takes too long.
+        metric: "accuracy" or "R²".
+    """
+
+    column: str
+    role: str
+    alike: float
+    by_rows: float
+    by_column: float
+    metric: str
+
+    @property
+    def warning(self) -> str:
+        """A sentence for the reader, and what to type."""
+        is_group = self.role == "groups"
+        new = f"a {self.column} that was never seen" if is_group else "a time that was never seen"
+        said = f"Held-out {self.metric} is {self.by_rows:.2f} by rows and {self.by_column:.2f} for"
+        if np.isnan(self.by_column):
+            said = f"{self.alike:.0%} of the rows have their nearest neighbour under the same "
+            said += f"{self.column}, so that held-out scores say little of"
+        rows = "of such" if is_group else "later"
+        take = f"{self.role} (--{self.role} {shlex.quote(self.column)})"
+        return f"{said} {new}. If new rows are {rows}, name it as {take}."
+
+
+def held_together(
+    lin: Linearization, train: SampleSet, issues: LabelIssues
+) -> tuple[HeldTogether, ...]:
+    """Columns that look like groups or times, where a new one would be predicted worse.
+
+    Args:
+        lin: the linearisation of the samples.
+        train: n samples, of a table, without groups.
+        issues: its label issues, with outputs for each sample by the fit without it.
+
+    Returns:
+        The columns; none where the samples have groups, or are of no table.
+
+    Cost: one search for neighbours a column that may name groups; then that of `ridge_fit`.
+    """
+    if train.groups is not None or train.rows is None or len(train) < FEWEST_ROWS:
+        return ()
+    alone, found = _scores(train, issues.held_out), []
+    for name, role, groups, alike in _candidates(train):
+        by_column, surely = np.nan, alike >= ALIKE
+        sizes = np.unique(groups, return_counts=True)[1].astype(float)
+        work = 4 * len(PENALTIES) * float((sizes**2).sum()) * lin.form.eigenproblem
+        if work <= MOST_WORK:
+            fit = ridge_fit(lin, silent, groups, PENALTIES * issues.ridge)
+            together = _scores(train, fit.held_out.numpy())
+            by_column = float(together.mean())
+            loss = by_groups([(alone - together)[None]], [groups])[0][0]
+            surely = loss.mean() >= COST and mean_interval(loss).low > 0
+        if surely:
+            metric = "accuracy" if train.is_classification else "R²"
+            found.append(HeldTogether(name, role, alike, float(alone.mean()), by_column, metric))
+    return tuple(found)
+
+
+def _scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+    """Of each sample: whether its class is found; what it adds to R²."""
+    if train.is_classification:
+        single = held_out.shape[1] == 1
+        said = (held_out[:, 0] > 0.5).astype(int) if single else held_out.argmax(1)
+        return (said == train.y).astype(float)
+    y = train.y.reshape(len(train), -1)
+    return 1 - ((held_out - y) ** 2 / y.var(0)).mean(1)
+
+
+def _candidates(train: SampleSet) -> Iterator[tuple[str, str, Shaped[np.ndarray, " n"], float]]:
+    """Name, role, group of each row, and the share of rows that are alike within groups."""
+    x = np.asarray(train.x, np.float64).reshape(len(train), -1)
+    x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
+    some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_ROWS)).astype(np.int64))
+    near = nearest_neighbors(x[some], 2).index[:, 1] if x.shape[1] else None
+    for column in train.columns:
+        name, others = column.name, _without(train, column.name)
+        if column.read_as == "date" and f"{name} days" in train.feature_names:
+            days = train.x[:, train.feature_names.index(f"{name} days")]
+            yield name, "time", time_blocks(days), np.nan
+            continue
+        is_open = column.read_as in {"category", "left out", "number"}
+        codes = _codes(train.rows, name) if is_open else None
+        if codes is None or near is None or not others.any():
+            continue
+        alike = _alike(codes[some], near)
+        if alike >= ALIKE and not others.all():
+            alike = _alike(codes[some], nearest_neighbors(x[some][:, others], 2).index[:, 1])
+        if alike >= ALIKE or column.read_as == "category":
+            yield name, "groups", codes.astype(str), alike
+
+
+def _alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, " n"]) -> float:
+    """Share of the rows whose nearest neighbour has their value; 0 where chance gives half."""
+    chance = float(((np.bincount(codes) / len(codes)) ** 2).sum())
+    share = float((codes[nearest] == codes).mean())
+    return share if share >= 2 * chance else 0.0
+
+
+def _codes(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | None:
+    """The values of a column as numbers; None of what cannot name groups."""
+    if rows is None or name not in rows.column_names:
+        return None
+    values = rows[name]
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    is_word = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not (is_word or pa.types.is_integer(kind)) or values.null_count:
+        return None
+    codes = values.combine_chunks()
+    codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
+    codes = np.unique(codes.indices.to_numpy(zero_copy_only=False), return_inverse=True)[1]
+    n_groups = int(codes.max()) + 1
+    return codes if FEWEST_GROUPS <= n_groups <= len(codes) / ROWS_EACH else None
+
+
+def _without(train: SampleSet, name: str) -> np.ndarray:
+    """Which columns of x were not made of a column."""
+    made = (name, f"{name}=", f"{name} ")
+    return np.array([f != made[0] and not f.startswith(made[1:]) for f in train.feature_names])

@@ -1,0 +1,161 @@
+"""Samples that are held out together: at the split, by judges, in actions, in intervals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+import datassay as da
+from datassay.act.choose.parts import FIFTHS, fifths
+from datassay.collect.collection import collect
+from datassay.data.groups import group_folds, time_blocks
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError, SettingError
+from datassay.models.build import build_model
+from datassay.progress import silent
+from datassay.score.checks.together import held_together
+from datassay.score.label_issues import label_issues
+from datassay.score.labels.ridge import ridge_fit
+from datassay.stats import by_groups, paired
+from datassay.train.folds import held_out_outputs, judging
+from datassay.train.learner import Estimators
+
+
+def panel(n_groups=40, each=6, noise=0.05, seed=0):
+    """Rows of a country are all but equal, and have its label, which they do not tell."""
+    rng = np.random.default_rng(seed)
+    x = np.repeat(rng.standard_normal((n_groups, 3)), each, axis=0)
+    frame = pd.DataFrame(x + noise * rng.standard_normal(x.shape), columns=list("abc"))
+    frame["country"] = np.repeat([f"country {i}" for i in range(n_groups)], each)
+    frame["when"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(
+        np.tile(np.arange(each), n_groups), "D"
+    )
+    frame["label"] = np.where(np.repeat(rng.random(n_groups) < 0.5, each), "yes", "no")
+    return frame.sample(frac=1, random_state=seed, ignore_index=True)
+
+
+def test_no_group_is_in_two_parts():
+    train, val = da.load(panel(), target="label", groups="country", val_fraction=0.25)
+    assert train.feature_names[:3] == ("a", "b", "c") and "country" not in str(train.feature_names)
+    assert not set(train.groups) & set(val.groups) and len(train) + len(val) == 240
+    assert 0.2 <= len(val) / 240 <= 0.3
+    for seed in range(3):
+        parts = judging(train, None, 2 * FIFTHS, seed)
+        for rest, held in zip(parts.rest, parts.held, strict=True):
+            assert not set(train.groups[rest]) & set(train.groups[held])
+        assert len({len(rest) for rest in parts.rest}) == 1
+        assert np.array_equal(np.sort(np.concatenate(parts.held[:FIFTHS])), np.arange(len(train)))
+
+
+def test_the_latest_are_held_out_and_blocks_are_of_one_time():
+    frame = panel()
+    train, val = da.load(frame, target="label", time="when", val_fraction=0.3)
+    when = frame["when"].to_numpy()
+    assert when[train.ids].max() < when[val.ids].min()
+    assert len(val) == 80  # two of six days: those of one day stay together
+    blocks = time_blocks(np.array([5, 1, 1, 1, 9, 9, 2, 7, 3, 4, 6, 8]))
+    assert blocks.tolist() == ["5", "0", "0", "0", "8", "8", "2", "6", "3", "4", "5", "7"]
+
+
+def test_folds_hold_whole_groups_of_about_equal_size_in_any_order():
+    groups, strata = np.repeat(np.arange(12), 5), np.tile([0, 1, 1, 1, 1], 12)
+    folds = group_folds(groups, strata, 4, 0)
+    assert all(len(set(folds[groups == g])) == 1 for g in range(12))
+    assert np.bincount(folds).tolist() == [15] * 4
+    assert group_folds(groups % 2, strata, 5, 0).max() == 1
+
+
+def test_each_sample_is_judged_by_the_fit_without_its_group():
+    train, _ = da.load(panel(), target="label", groups="country", drop="when")
+    lin = collect(build_model("mlp", train, seed=0), train)
+    fit = ridge_fit(lin, silent, train.groups)
+    kernel = fit.lin.kernel.double().reshape(240, 240)
+    target = (fit.lin.targets - fit.offset).double()
+    for name in np.unique(train.groups)[:5]:
+        own, rest = np.flatnonzero(train.groups == name), np.flatnonzero(train.groups != name)
+        system = kernel[rest][:, rest] + fit.penalty * torch.eye(len(rest), dtype=torch.float64)
+        expected = kernel[own][:, rest] @ torch.linalg.solve(system, target[rest])
+        np.testing.assert_allclose(fit.held_out[own], expected + fit.offset[own], atol=1e-7)
+    each = (label_issues(lin), label_issues(lin, groups=train.groups))
+    alone, together = (((one.held_out[:, 0] > 0.5) == train.y).mean() for one in each)
+    assert alone > 0.95 and together < 0.75  # the labels of a country tell no other's
+
+
+def test_an_estimator_never_saw_the_group_that_it_judges():
+    seen = []
+
+    class Noted(LogisticRegression):
+        def fit(self, x, y):
+            seen.append({tuple(row) for row in x})
+            return super().fit(x, y)
+
+    x = np.repeat(np.arange(20.0)[:, None], 5, axis=0)  # a group's rows are equal
+    samples = SampleSet(x, np.tile([0, 1, 1, 0, 1], 20), np.arange(100), ("a", "b"), groups=x[:, 0])
+    held_out_outputs(Noted(), samples, 0, silent)
+    assert len(seen) == 5 and all(len(rows) == 16 for rows in seen)
+
+
+def test_parts_of_actions_hold_whole_groups_though_copies_cross_them():
+    train, _ = da.load(panel(), target="label", groups="country")
+    lin = collect(build_model("mlp:width=32", train, seed=0), train)
+    parts = fifths(
+        lin, train, np.ones(240), FIFTHS, noise=None, copies=np.arange(240) // 2,
+        judge=lambda sub, some: (label_issues(sub, groups=some.groups), 1.0),
+        learner=lambda some, part: Estimators(LogisticRegression(), 2, 0),
+    )  # fmt: skip
+    for part in parts:
+        assert not set(part.train.groups) & set(part.held_out.groups)
+    assert sum(len(part.held_out) for part in parts) == 240
+
+
+def test_a_difference_of_groups_counts_them_and_not_their_rows():
+    rng = np.random.default_rng(0)
+    change, groups = rng.standard_normal((4, 30)), np.repeat(np.arange(30), 10)
+    rows, same = np.repeat(change, 10, axis=1), paired([change[:, :15], change[:, 15:]])
+    parts = by_groups([rows[:, :150], rows[:, 150:]], [groups[:150], groups[150:]])
+    np.testing.assert_allclose(paired(parts).low, same.low)
+    assert paired([rows[:, :150], rows[:, 150:]]).low > same.low  # as if rows were independent
+    uneven = by_groups([np.array([[1.0, 2, 6]]), np.array([[3.0]])], [np.array([0, 0, 1]), None])
+    assert np.concatenate([one[0] for one in uneven]).mean() == pytest.approx(3.0)
+
+
+def test_a_column_that_names_groups_is_told_with_what_a_new_one_would_score():
+    frame = panel()
+    train, _ = da.load(frame, target="label", drop="when")
+    lin = collect(build_model("mlp:width=32", train, seed=0), train)
+    (told,) = held_together(lin, train, label_issues(lin))
+    assert (told.column, told.role, told.metric) == ("country", "groups", "accuracy")
+    assert told.by_rows > 0.95 and told.by_column < 0.75
+    assert "for a country that was never seen" in told.warning
+    assert "--groups country" in told.warning
+    frame["country"] = np.random.default_rng(1).permutation(frame["country"])
+    mixed, _ = da.load(frame, target="label", drop="when")
+    lin = collect(build_model("mlp:width=32", mixed, seed=0), mixed)
+    assert held_together(lin, mixed, label_issues(lin)) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"groups": "country", "time": "when"}, "two ways to hold samples out together"),
+        ({"groups": "nothing"}, "groups must name a column"),
+        ({"groups": "same"}, "groups must part the samples; all 240 are of x"),
+        ({"time": "country"}, "'country' must hold dates or numbers to be the time"),
+        ({"time": "gaps"}, "'gaps' must have no missing values"),
+    ],
+)
+def test_what_cannot_be_held_out_together_is_refused(given, message):
+    frame = panel().assign(same="x")
+    frame["gaps"] = frame["when"].where(frame.index > 3)
+    with pytest.raises(DataError, match=message):
+        da.load(frame, target="label", **given)
+
+
+def test_groups_of_arrays_and_of_a_linearisation():
+    x, y = np.random.default_rng(0).standard_normal((60, 2)), np.arange(60) % 2
+    train, val = da.load((x, y), groups=np.arange(60) // 3, val_fraction=0.2)
+    assert not set(train.groups) & set(val.groups)
+    lin = collect(build_model("mlp:width=16", train, seed=0), train)
+    with pytest.raises(SettingError, match=r"groups must be \[48\] names or numbers, two or more"):
+        label_issues(lin, groups=np.zeros(len(train)))
