@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
@@ -159,3 +160,13 @@ def test_the_rows_as_they_came_go_with_the_samples(tmp_path):
     for part in (train, val, train.subset(np.arange(5)), train.subset(train.y == 0)):
         assert part.rows.column_names == ["u"] and part.rows.num_rows == len(part)
         assert part.rows["u"].to_pylist() == [VALUES[int(key[1:])] for key in part.ids]
+
+
+def test_times_of_the_day_in_strings_are_seconds_as_in_a_file(tmp_path):
+    words = ["09:30", "23:15:30", None, "00:00"] * 15
+    frame = pd.DataFrame({"at": words, "z": np.arange(60.0), "y": ["a", "b"] * 30})
+    frame.to_csv(tmp_path / "times.csv", index=False)
+    of_frame, of_file = (da.load(s, target="y")[0] for s in (frame, tmp_path / "times.csv"))
+    np.testing.assert_array_equal(of_frame.x, of_file.x)
+    assert of_frame.x[:2, 0].tolist() == [34_200, 83_730]
+    np.testing.assert_array_equal(of_frame.preparation.transform(frame.head(4)), of_frame.x[:4])

@@ -46,7 +46,7 @@ def test_the_column_of_a_table_is_no_feature(tmp_path):
         ((X, Y), "lab", "target, ids, source, .* name columns of a table; got a tuple"),
         ("t.csv", "lab", r"source must name a column of .*t\.csv; got 'lab'"),
         ("digits", "lab", "target, ids, source, .* name columns"),
-        ("t.csv", "a", "at least one feature besides ids, source and"),
+        ("t.csv", "a", "at least one feature besides ids, source, trusted, groups and time"),
     ],
 )
 def test_what_is_refused(data, source, message, tmp_path, monkeypatch):

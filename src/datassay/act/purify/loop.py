@@ -202,14 +202,12 @@ def purify(
         layers, projection, seed,
     )  # fmt: skip
     _check(train, val, settings)
-    others = [s for s in (val, test) if s is not None]
-    penalty = ridge or RIDGE
+    others, penalty = [s for s in (val, test) if s is not None], ridge or RIDGE
     fit = fitter(
         model, train, others, loss=loss, ridge=penalty, recipe=recipe, layers=layers,
         projection=projection, seed=seed,
     )  # fmt: skip
-    has_val = val is not None and not val.split_off
-    settings = _decided(settings, train, has_val, fit)
+    settings = _decided(settings, train, val is not None and not val.split_off, fit)
     with threads_for(len(train) * sum(p.numel() for p in model.parameters() if p.requires_grad)):
         suspicion = found = None
         if settings.order == BY_LABELS:

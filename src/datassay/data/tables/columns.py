@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from datassay.data.samples import Column
 from datassay.data.source import Task, check_fits
 from datassay.data.strings import as_arrow
-from datassay.data.tables.dates import are_dates, of_date_words, of_dates
+from datassay.data.tables.dates import are_dates, of_date_words, of_dates, times_of_day
 from datassay.data.tables.numerals import SHARE, NumberWords, matches, number_words
 from datassay.data.tables.numeric import (
     checked,
@@ -121,6 +121,8 @@ def _feature(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadCo
         return _category_or_text(words, column, is_category=True)
     if _is_string(kind):
         words = as_arrow(values, f"column {name!r}")
+        if (times := times_of_day(words)) is not None:
+            return of_numbers(times, column)
         form = chosen.forms.get(name, "")
         read = of_date_words(words, column, "" if form[:1] == "1" else form)
         return read if isinstance(read, ReadColumn) else of_words(words, read, chosen)

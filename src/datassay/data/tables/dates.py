@@ -40,6 +40,8 @@ OR = " or "  # between the forms of one column
 # What every form looks like: a column without it costs one quick pass.
 _ANY = r"^\s*(\d{1,4}(\. |[-/. ])[\d\p{L}]{1,9}\.?[-/. ]\d{1,4}|\p{L}{3,9}\.? \d{1,2},? \d{4})"
 
+_OF_DAY = r"^\s*(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?\s*$"
+
 
 def are_dates(kind: pa.DataType) -> bool:
     """Whether Arrow holds values of this type as dates or times; not so of times of the day."""
@@ -50,6 +52,18 @@ def of_dates(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     """A column of Arrow's dates as datetime64[us]; times with a zone are read in UTC."""
     microseconds = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
     return _checked(microseconds.to_numpy().astype("datetime64[us]"), column)
+
+
+def times_of_day(words: pa.LargeStringArray) -> pa.ChunkedArray | None:
+    """Words such as 09:30 or 9:30:15 as Arrow's times; None where one is something else."""
+    parts = pc.extract_regex(words, _OF_DAY)  # type: ignore[attr-defined]
+    if parts.null_count > words.null_count or words.null_count == len(words):
+        return None
+    parts = parts.fill_null({"hour": "0", "minute": "0", "second": "0"})
+    hour, minute, second = (_numbers(parts, name) for name in ("hour", "minute", "second"))
+    seconds = (3600 * hour + 60 * minute + second).astype(np.int32)
+    is_missing = words.is_null().to_numpy(zero_copy_only=False)
+    return pa.chunked_array([pa.array(seconds, mask=is_missing).cast(pa.time32("s"))])
 
 
 def of_date_words(
