@@ -31,7 +31,7 @@ BUDGET = {
     "collect": 6_875,  # 6 800; what is refused before torch is imported
     "train": 2_985,  # 2 600; folds for purify, of groups; networks of their own samples, in stacks
     "stats.py": 295,  # 300
-    "score": 15_510,  # 15 800; near duplicates in two metrics; trusted labels; parts of an index; groups
+    "score": 15_510,  # 15 800; near duplicates in two metrics; trusted labels; parts; groups
     "act": 7_845,  # 7 000; cross-fitting; looks; reviews tell the share; journal; advice, both
     "polynomial complexity lm estimators": 7_450,  # 8 000
     "commands": 12_940,  # 10 800; `example`, --help-all, pages, early refusals, --trusted; one lock

@@ -120,15 +120,18 @@ def _feature(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadCo
             return as_category(words, column)
         return _category_or_text(words, column, is_category=True)
     if _is_string(kind):
-        words = as_arrow(values, f"column {name!r}")
-        if (times := times_of_day(words)) is not None:
-            return of_numbers(times, column)
-        form = chosen.forms.get(name, "")
-        read = of_date_words(words, column, "" if form[:1] == "1" else form)
-        return read if isinstance(read, ReadColumn) else of_words(words, read, chosen)
+        return _of_strings(as_arrow(values, f"column {name!r}"), column, chosen)
     if chosen.decimal == "," and pt.is_floating(kind):
         column = replace(column, form="1.234,5")
     return of_dates(values, column) if are_dates(kind) else of_numbers(values, column)
+
+
+def _of_strings(words: pa.LargeStringArray, column: Column, chosen: Choices) -> ReadColumn:
+    if (times := times_of_day(words)) is not None:
+        return of_numbers(times, column)
+    form = chosen.forms.get(column.name, "")
+    read = of_date_words(words, column, "" if form[:1] == "1" else form)
+    return read if isinstance(read, ReadColumn) else of_words(words, read, chosen)
 
 
 def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
