@@ -17,6 +17,7 @@ MOST_SAMPLES, COLUMNS, RESTARTS = 400, 8, 1
 # Of more columns the leading eight tell too little: two blocks then fit what bends, which a network
 # learns anyway: in sets of images blocks were found always, and lost in 32 of 36.
 MOST_COLUMNS = 40
+MOST_CLASSES = 20  # of more, so few samples hold too few of each
 RIDGE = 1e-3
 
 
@@ -29,6 +30,8 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
             f"Splitting: blocks are sought here in at most {MOST_COLUMNS} columns; "
             "datassay partition looks in more."
         )
+    if train.n_classes > MOST_CLASSES:
+        return f"Splitting: blocks are sought in samples of at most {MOST_CLASSES} classes."
     seed = scores.seed
     rows = np.asarray(train.x, np.float64).reshape(len(train), -1)
     targets = np.eye(train.n_classes)[train.y] if train.is_classification else train.y[:, None]

@@ -19,6 +19,8 @@ from datassay.score.registry import Sizes
 
 # Penalties tried, as fractions of λ_max: four a decade.
 RIDGES = torch.logspace(-8, 0, N_RIDGES, dtype=torch.float64)
+DECADE = 4
+STEP = "estimate label noise"
 # Products in less than float64 round by about 2⁻²³ λ_max: smaller penalties would not be felt.
 LEAST_RIDGE = 8 * torch.finfo(torch.float32).eps
 # Above this many samples features replace the [n, n] kernel.
@@ -69,26 +71,33 @@ def ridge_fit(
     penalties: Float[Tensor, " q"] | None = None,
 ) -> RidgeFit:
     """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
-    # groups: of each sample; those of a group are then left out together, and of the penalties only
-    # every fourth is tried, one a decade. penalties: those to try instead, in the kernel's unit.
+    # One penalty a decade is tried, then those about the best; the error has one valley in all but
+    # rare sets. groups: of each sample; those of a group are then left out together, and decades
+    # alone are tried. penalties: those to try instead, in the kernel's unit.
     blocks = None if groups is None else _blocks(groups)
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     basis = eigenbasis(lin, progress)
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
     tried = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
-    shifts = (tried if blocks is None else tried[::4]) * basis.largest
-    shifts = shifts if penalties is None else penalties
+    shifts = tried[::DECADE] * basis.largest if penalties is None else penalties
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
     target = torch.stack([(lin.targets - o).double().reshape(n, b, c) for o in offsets], 2)
-    both = _left(basis, target.flatten(2), shifts, progress, "estimate label noise", blocks)
+    both = _left(basis, target.flatten(2), shifts, progress, STEP, blocks)
     both = both.unflatten(3, (2, c))
     error = torch.stack([r.square().mean((0, 1, 3)) for r in both])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)
-    held_out = lin.targets - both[q, :, :, o].flatten(1)
-    return RidgeFit(lin, basis, offsets[o], float(shifts[q]), held_out, blocks)
+    penalty, left = float(shifts[q]), both[q, :, :, o]
+    if blocks is None and penalties is None:
+        at = torch.arange(max(0, DECADE * (q - 1) + 1), min(len(tried), DECADE * (q + 1)))
+        near = tried[at[at != DECADE * q]] * basis.largest
+        closer = _left(basis, target[:, :, o], near, progress, STEP)
+        errors = torch.stack([r.square().mean() for r in closer])
+        if errors.min() < error[q, o]:
+            penalty, left = float(near[errors.argmin()]), closer[errors.argmin()]
+    return RidgeFit(lin, basis, offsets[o], penalty, lin.targets - left.flatten(1), blocks)
 
 
 def _left(
@@ -147,8 +156,8 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
     """What fitting all penalties, and the search for the noise in the labels, take."""
     form, n, b, p = sizes.form, sizes.train, sizes.rows, sizes.eigenproblem
     columns, held = sizes.outputs // b, step_bytes(form)["label issues"]
-    # Two offsets a penalty, and one more fit, to the probable labels.
-    fits, work = 2.0 * len(RIDGES) + 4.0, {"float64": 0.0, "eigen": 0.0, "thin": 0.0}
+    # Two offsets a decade, the penalties about one of them, and two fits to the probable labels.
+    fits, work = 2.0 * (1 + len(RIDGES) // DECADE) + 2.0 * DECADE + 2.0, {"float64": 0.0, "eigen": 0.0, "thin": 0.0}
     if classes := sizes.classes:
         work["calls"] = EVALUATIONS * EVALUATION_CALLS
         work["values"] = EVALUATIONS * EVALUATION_VALUES * n * classes
