@@ -159,3 +159,24 @@ def test_groups_of_arrays_and_of_a_linearisation():
     lin = collect(build_model("mlp:width=16", train, seed=0), train)
     with pytest.raises(SettingError, match=r"groups must be \[48\] names or numbers, two or more"):
         label_issues(lin, groups=np.zeros(len(train)))
+
+
+def test_a_row_against_its_group_is_certain_and_a_group_against_others_worth_a_look():
+    rng = np.random.default_rng(0)
+    centre = np.where(np.arange(60) < 30, -2.0, 2.0)[:, None] + 0.5 * rng.standard_normal((60, 4))
+    x = np.repeat(centre, 8, axis=0) + 0.1 * rng.standard_normal((480, 4))
+    groups, truth = np.repeat(np.arange(60), 8), np.repeat(np.arange(60) >= 30, 8).astype(int)
+    rows, whole = np.arange(4, 480, 48), np.flatnonzero(np.isin(groups, [7, 45]))
+    given = truth.copy()
+    given[rows], given[whole] = 1 - truth[rows], 1 - truth[whole]
+    samples = SampleSet(x, given, np.arange(480), ("a", "b"), groups=groups)
+    lin = collect(build_model("mlp:width=64", samples, seed=0), samples)
+    for issues in (
+        label_issues(lin, groups=groups),
+        label_issues(samples, model=LogisticRegression(C=100)),
+    ):
+        assert issues.is_issue[rows].mean() >= 0.6 and issues.worth_a_look[rows].all()
+        right = np.ones(480, bool)
+        right[np.concatenate([rows, whole])] = False
+        assert issues.worth_a_look[whole].all() and not issues.is_issue[right].any()
+        assert issues.share_wrong[0] < 26 / 480 <= issues.share_wrong[1]

@@ -25,6 +25,8 @@ def data_facts(train: SampleSet, val: SampleSet | None) -> dict[str, str]:
         part = "split off" if val.split_off else "given"
         sizes = f"{len(train):,} training, {len(val):,} validation samples ({part})"
         digests += f", validation {samples_fingerprint(val)[:DIGITS]}"
+    if train.groups is not None:
+        sizes += f"; {len(set(train.groups.tolist())):,} groups are held out whole"
     facts = {"Data": f"{train.name}: {sizes}"}
     encoding = train.encoding
     if encoding is not None and encoding.name:  # which frozen encoder made the inputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import nan
 from typing import Any
 
@@ -80,8 +81,10 @@ def label_issues(
         trusted: [n] bool, samples whose labels somebody knows to be right, drawn as the others
             are; None: none. They are no suspects, calibrate what is said of the others, and from
             20 on narrow `share_wrong`.
-        groups: [n], of each sample; it is judged by fits that saw none of its group. None: those of
-            the samples, if they have any; of a linearisation each sample by itself.
+        groups: [n], of each sample. It is then also judged by a fit that saw none of its group,
+            which gives `held_out`, and what that contradicts is worth a look and within
+            `share_wrong`; it may be the group that differs. None: those of the samples, if they
+            have any; of a linearisation each sample by itself.
         noise: "uniform": any other label as often as any; "class": it depends on the class, as
             where cats are called dogs; "auto": whichever explains the labels.
         seed: of the folds and of the model.
@@ -113,8 +116,45 @@ def label_issues(
     """
     check_judges(isinstance(data, SampleSet), model, pred_probs)
     known, together = _checked_trusted(trusted, len(data)), _checked_groups(groups, len(data))
+    judge = partial(
+        _judged, model=model, pred_probs=pred_probs, known=known, noise=noise, seed=seed,
+        progress=progress,
+    )  # fmt: skip
     if isinstance(data, SampleSet):
-        data = data if together is None else replace(data, groups=together)
+        together = data.groups if together is None else together
+        data = replace(data, groups=None)
+    alone = judge(data, None)
+    if together is None or (isinstance(data, SampleSet) and pred_probs is not None):
+        return alone
+    return _with_groups(alone, judge(data, together))
+
+
+def _with_groups(alone: LabelIssues, together: LabelIssues) -> LabelIssues:
+    """Issues of samples left out alone, with what is contradicted where their group is too."""
+    # What other groups contradict may as well be an effect of the group: it is not certain.
+    high = max(alone.share_wrong[1], together.share_wrong[1])
+    return replace(
+        alone,
+        held_out=together.held_out,
+        worth_a_look=alone.worth_a_look | together.is_issue | together.worth_a_look,
+        share_wrong=(alone.share_wrong[0], high),
+    )
+
+
+def _judged(
+    data: Linearization | SampleSet,
+    groups: Shaped[np.ndarray, " n"] | None,
+    *,
+    model: Any,
+    pred_probs: Any,
+    known: Bool[Tensor, " n"],
+    noise: str,
+    seed: int,
+    progress: Progress,
+) -> LabelIssues:
+    """Issues by fits without each sample, or without its group."""
+    if isinstance(data, SampleSet):
+        data = data if groups is None else replace(data, groups=groups)
         return _of_model(data, model, pred_probs, known, noise, seed, progress)
     lin = data
     several = lin.labels is None and _is_several(lin.targets)
@@ -122,7 +162,7 @@ def label_issues(
     names, given = lin.class_names if lin.labels is not None else (), pred_probs
     given = given if isinstance(given, list | tuple) else [] if given is None else [given]
     others = [log_probabilities(checked_probabilities(one, len(lin), names)) for one in given]
-    fit = ridge_fit(lin, progress, together)
+    fit = ridge_fit(lin, progress, groups)
     if lin.labels is not None:
         return _of_classes(fit, torch.as_tensor(lin.labels), noise, others, known, progress)
     if several:

@@ -18,6 +18,7 @@ from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
+from datassay.commands.run.typed import Typed
 from datassay.commands.run.verdict import Labels, clause, verdict
 from datassay.data.back.origin import Origin
 from datassay.data.samples import SampleSet
@@ -284,3 +285,9 @@ def test_numbers_read_well():
     assert (percent(0.1), percent(0.004), percent(0.29)) == ("10 %", "0.4 %", "29 %")
     assert percent(0.0003) == "under 0.1 %"
     assert score_change(-0.0125, "R²") in {"0.013 of R²", "0.012 of R²"}
+
+
+def test_a_proposed_drop_keeps_the_columns_that_were_dropped_already():
+    origin = Origin({"data": "a.csv", "target": "y", "drop": "year", "groups": "who"}, "", 0.0)
+    line = Typed(make_findings(origin=origin)).line("run", drop="leak", out="without")
+    assert line == "datassay run a.csv --target y --groups who --drop year,leak --out without"

@@ -40,6 +40,8 @@ class Typed:
         if command == "view":
             return shlex.join(["datassay", "view", self.out])
         words, skipped = ["datassay", command, self._data], {*options, "data"}
+        if "drop" in options and (already := self._inputs.get("drop")):
+            options["drop"] = f"{already},{options['drop']}"
         is_none = self._inputs.get("val_fraction") == 0  # held out, which only these three take
         if self._inputs.get("held_out") or (is_none and command not in {*OUT, "summarize"}):
             skipped |= {"val_fraction"}

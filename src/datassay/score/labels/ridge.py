@@ -157,7 +157,10 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
     form, n, b, p = sizes.form, sizes.train, sizes.rows, sizes.eigenproblem
     columns, held = sizes.outputs // b, step_bytes(form)["label issues"]
     # Two offsets a decade, the penalties about one of them, and two fits to the probable labels.
-    fits, work = 2.0 * (1 + len(RIDGES) // DECADE) + 2.0 * DECADE + 2.0, {"float64": 0.0, "eigen": 0.0, "thin": 0.0}
+    fits, work = (
+        2.0 * (1 + len(RIDGES) // DECADE) + 2.0 * DECADE + 2.0,
+        {"float64": 0.0, "eigen": 0.0, "thin": 0.0},
+    )
     if classes := sizes.classes:
         work["calls"] = EVALUATIONS * EVALUATION_CALLS
         work["values"] = EVALUATIONS * EVALUATION_VALUES * n * classes
