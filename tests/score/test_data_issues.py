@@ -309,3 +309,17 @@ def test_copies_of_rows_that_are_mostly_zero_are_found(error):
     planted = np.isin(np.arange(400), np.append(first, np.arange(300, 400)))
     assert (result.near[planted] >= 0).mean() > 0.98
     assert (result.near[~planted] >= 0).sum() <= 2
+
+
+@pytest.mark.parametrize(("n", "d", "size"), [(1000, 300, 60), (1000, 20, 60), (3000, 20, 200)])
+def test_a_small_group_far_from_the_rest_is_found_and_little_else(n, d, size):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, d))
+    x[np.ix_(np.arange(size), rng.permutation(d)[: max(3, d // 10)])] += 8
+    order = rng.permutation(n)
+    issues, moved = (
+        data_issues(SampleSet(each, np.arange(n) % 2, np.arange(n), ("a", "b")))
+        for each in (x, x[order])
+    )
+    assert issues.is_outlier[:size].mean() > 0.8 and issues.is_outlier[size:].mean() < 0.005
+    np.testing.assert_array_equal(moved.is_outlier, issues.is_outlier[order])

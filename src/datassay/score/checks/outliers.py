@@ -1,0 +1,47 @@
+"""Rows far from all others: from their nearest ones, or with a small group of the like."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.metrics import euclidean_distances
+
+OUTLIER = 3.5  # modified z-score (Iglewicz and Hoaglin 1993)
+# Rows that stand for all, and the share of them within the distance that tells a small group: rows
+# that are further from an eighth of all than others are, though neighbours of their own are near.
+STANDING, SHARE = 256, 1 / 8
+ROWS_AT_ONCE = 50_000
+
+
+def outlier_score(
+    places: Float[np.ndarray, "n m"], nearest: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """How far each row lies from the others.
+
+    Args:
+        places: where each row lies.
+        nearest: its mean distance to the nearest rows; nan where that is not known.
+
+    Returns:
+        The larger of two modified z-scores, of that distance and of the one within which an eighth
+        of the rows lie, minus OUTLIER; nan where the first is not known or all are alike.
+
+    Cost: 512 n m operations.
+    Source: Ramaswamy et al. (2000) for the nearest; the second is ours.
+    """
+    order = np.lexsort(places.T[::-1]) if places.shape[1] else np.arange(len(places))
+    few = min(STANDING, len(places))
+    standing = places[order[np.linspace(0, len(order) - 1, few).astype(np.int64)]]
+    at = min(int(SHARE * few), few - 1)
+    wide = [
+        np.partition(euclidean_distances(places[start : start + ROWS_AT_ONCE], standing), at)[:, at]
+        for start in range(0, len(places), ROWS_AT_ONCE)
+    ]
+    return np.fmax(_modified(nearest), _modified(np.concatenate(wide)) + 0 * nearest) - OUTLIER
+
+
+def _modified(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Distances from their median in robust standard deviations; nan where there is none."""
+    away = distance - np.median(distance)
+    spread = 1.4826 * np.median(np.abs(away))
+    return away / spread if spread > 0 else np.full(len(away), np.nan)
