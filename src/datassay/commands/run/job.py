@@ -56,6 +56,7 @@ from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.score.checks.together import held_together
+from datassay.score.checks.units import unit_warning
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.registry import Context, computed, further_scores, scores
@@ -126,6 +127,9 @@ def run(
     warnings = (() if weights is None else weights_choice(weights, model)) + lin.warnings
     if settings.own is None:
         warnings += tuple(one.warning for one in held_together(lin, train, issues))
+        is_log = origin is not None and bool(origin.inputs.get("log_target"))
+        told = "" if train.is_classification else unit_warning(lin, issues, is_log=is_log)
+        warnings += (told,) * bool(told)
     findings = Findings(
         samples=train,
         validation=val,
