@@ -180,3 +180,10 @@ def test_a_row_against_its_group_is_certain_and_a_group_against_others_worth_a_l
         right[np.concatenate([rows, whole])] = False
         assert issues.worth_a_look[whole].all() and not issues.is_issue[right].any()
         assert issues.share_wrong[0] < 26 / 480 <= issues.share_wrong[1]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.7])
+def test_as_many_are_held_out_as_asked(share):
+    for target in ("label", "a"):
+        train, val = da.load(panel(), target=target, groups="country", val_fraction=share)
+        assert abs(len(val) / 240 - share) < 0.04 and not set(train.groups) & set(val.groups)

@@ -29,6 +29,7 @@ from datassay.errors import DataError
 # Beyond this, float32 no longer holds every integer.
 _FLOAT32_INTEGERS = 2**24
 _ROWS = 1024  # moved at a time
+_TWENTIETHS = 20  # parts of whole groups, of which as many are held out as come nearest a share
 
 
 Encode = Callable[[SampleSet, SampleSet | None], tuple[SampleSet, SampleSet | None]]
@@ -166,13 +167,11 @@ def _split_together(
     if time is not None:
         is_held = time >= np.sort(time)[n - max(1, round(val_fraction * n))]
     else:
-        by_id, strata = np.argsort(samples.ids, kind="stable"), None
+        by_id = np.argsort(samples.ids, kind="stable")
         strata = samples.y[by_id] if samples.is_classification else None
-        folds = group_folds(groups[by_id], strata, round(1 / val_fraction), seed)
-        each = [np.isin(np.arange(n), by_id[folds == fold]) for fold in range(folds.max() + 1)]
-        # The first that leaves every class of its own in training, where there is one.
-        is_fine = [len(np.setdiff1d(samples.y[one], samples.y[~one])) == 0 for one in each]
-        is_held = each[is_fine.index(True) if strata is not None and True in is_fine else 0]
+        fold = np.empty(n, dtype=np.int64)
+        fold[by_id] = group_folds(groups[by_id], strata, _TWENTIETHS, seed)
+        is_held = _nearest_share(fold, samples.y, val_fraction, strata is not None)
     if n - is_held.sum() < 2:
         raise DataError(
             f"at least 2 training samples must remain; val_fraction {val_fraction} by "
@@ -180,6 +179,22 @@ def _split_together(
             "val_fraction, or leave the column out."
         )
     return np.flatnonzero(~is_held), np.flatnonzero(is_held)
+
+
+def _nearest_share(
+    fold: Int[np.ndarray, " n"], y: np.ndarray, share: float, has_classes: bool
+) -> np.ndarray:
+    """Folds one after the other that hold most nearly a share of the samples, [n] bool."""
+    n_folds = int(fold.max()) + 1
+    each = []
+    for first in range(n_folds):
+        place = (fold - first) % n_folds
+        sizes = np.bincount(place, minlength=n_folds).cumsum()[:-1]
+        each.append(place <= np.abs(sizes - share * len(fold)).argmin())
+        # The first that leaves every class of its own in training, where there is one.
+        if not has_classes or len(np.setdiff1d(y[each[-1]], y[~each[-1]])) == 0:
+            return each[-1]
+    return each[0]
 
 
 def _divided(
