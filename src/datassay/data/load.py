@@ -20,7 +20,7 @@ from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
-from datassay.data.tables.read import ROLES, Choices, names_of
+from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, names_of
 from datassay.data.tables.sources import table_source, with_roles
 from datassay.errors import DataError
 
@@ -161,7 +161,7 @@ def _chosen(
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> None:
     """Refuse, as `load` does, a path, a setting or, where the file is small, a column's name."""
-    roles = {name: options.pop(name, None) for name in ("trusted", "groups", "time")}
+    roles = {name: options.pop(name, None) for name in OF_SAMPLES}
     chosen = _chosen(roles=roles, **options)
     path, known = _named_format(data, chosen)
     if isinstance(known, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
@@ -229,7 +229,7 @@ def _read(data: Any, chosen: Choices) -> Source:
             f"__len__ and __getitem__; got a {type(data).__name__}. Pass arrays as a pair (x, y), "
             "and a DataLoader as its .dataset."
         )
-    given = {name: getattr(chosen, name) for name in ("trusted", "groups", "time")}
+    given = {name: getattr(chosen, name) for name in OF_SAMPLES}
     known = {n: to_numpy(values, n) for n, values in given.items() if values is not None}
     return replace(read, train=replace(read.train, **known)) if known else read
 

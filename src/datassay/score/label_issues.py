@@ -122,7 +122,7 @@ def label_issues(
     )  # fmt: skip
     if isinstance(data, SampleSet):
         together = data.groups if together is None else together
-        data = replace(data, groups=None)
+        data = data if data.groups is None else replace(data, groups=None)
     alone = judge(data, None)
     if together is None or (isinstance(data, SampleSet) and pred_probs is not None):
         return alone

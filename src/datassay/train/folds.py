@@ -84,7 +84,7 @@ def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int 
     if val is not None:
         return Judging(np.tile(np.arange(n), (n_networks, 1)), (val,) * n_networks)
     share, by_id = round(1 / HELD_OUT), np.argsort(train.ids, kind="stable")
-    if train.is_classification:
+    if train.is_classification and train.groups is None:
         is_repeated = np.bincount(train.y)[train.y] > 1
         by_id = by_id[is_repeated[by_id]] if is_repeated.any() else by_id
     size, held = max(1, len(by_id) // share), []
@@ -95,20 +95,16 @@ def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int 
             order = order[np.argsort(train.y[order], kind="stable")]
         held.append(np.sort(order[network % share :: share][:size]))
     if train.groups is not None:
-        held = [_held_groups(train, share, seed, network) for network in range(n_networks)]
+        strata = train.y[by_id] if train.is_classification else None
+        for division in range(-(-n_networks // share)):
+            folds = group_folds(train.groups[by_id], strata, share, seed + division)
+            each = [np.sort(by_id[folds == fold]) for fold in range(folds.max() + 1)]
+            held += [each[network % len(each)] for network in range(share)]
+        held = held[:n_networks]
     kept, rng = [np.setdiff1d(np.arange(n), part) for part in held], np.random.default_rng(seed)
     least = min(map(len, kept))
     rest = [k if len(k) == least else np.sort(rng.permutation(k)[:least]) for k in kept]
     return Judging(np.stack(rest), tuple(train.subset(part) for part in held), tuple(held))
-
-
-def _held_groups(train: SampleSet, share: int, seed: int, network: int) -> Int[np.ndarray, " _"]:
-    """Positions of the groups that a network is judged on."""
-    by_id, strata = np.argsort(train.ids, kind="stable"), None
-    strata = train.y[by_id] if train.is_classification else None
-    assert train.groups is not None
-    folds = group_folds(train.groups[by_id], strata, share, seed + network // share)
-    return np.sort(by_id[folds == network % (folds.max() + 1)])
 
 
 def held_out_outputs(

@@ -151,9 +151,8 @@ class Comparison:
                 base = [part.yardstick.scores(predicted) for part, predicted in pairs]
         looked = zip(self.parts, self._done[key, False].each, strict=True)
         groups = [part.held_out.groups for part, each in looked if each]
-        result = self.differences(key)
-        if any(one is not None for one in groups):
-            result, base = by_groups(result, groups), by_groups(base, groups) if base else base
+        result = by_groups(self.differences(key), groups)
+        base = by_groups(base, groups) if base else base
         return paired(result, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:

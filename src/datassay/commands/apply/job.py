@@ -30,7 +30,7 @@ from datassay.data.back.original import FILES, Changelog, Original, read_changel
 from datassay.data.format import suffixes
 from datassay.data.load import original
 from datassay.data.source import reading
-from datassay.data.tables.read import Choices
+from datassay.data.tables.read import OF_SAMPLES, Choices
 from datassay.errors import DataError, SettingError
 from datassay.report.wording import count, shortened
 from datassay.rules import fraction
@@ -52,7 +52,7 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
         name: value for name in READ_BY if (value := getattr(settings, name)) is not None
     }
     target, ids, source, task = (inputs.get(name) for name in READ_BY)
-    asides: dict[str, Any] = {name: inputs.get(name) for name in ("trusted", "groups", "time")}
+    asides: dict[str, Any] = {name: inputs.get(name) for name in OF_SAMPLES}
     chosen = Choices(target, ids, source, task=task, **asides)
     given = original(settings.data, chosen, link=not settings.copy)
     if inputs.get("log_target"):

@@ -48,7 +48,7 @@ from datassay.commands.run.steps.scores import (
     trained_effects,
 )
 from datassay.commands.run.steps.settings import check_settings as check_run
-from datassay.commands.run.steps.settings import retrained, starting_network, with_network
+from datassay.commands.run.steps.settings import retrained_network, starting_network, with_network
 from datassay.data.back.origin import Origin
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
@@ -155,8 +155,7 @@ def run(
     if first is not None and (settings.curve_seeds or settings.check or earlier):
         first(replace(findings, pending=PENDING))
     findings = replace(findings, **jointly(context))
-    asked = retrained(settings)
-    again = model if asked.model == settings.model else starting_network(train, asked)
+    again, asked = retrained_network(model, train, settings)
     networks = _retrained(again, context, replaced, asked)
     effects = removed.attribution, removed.query_outputs
     at_trained = settings.attribution_at == "trained" and attributed != "none"

@@ -17,6 +17,7 @@ from datassay.results import result
 SHOWN, NAMED = 5, 20  # rows and columns that an error names
 Role = Literal["feature", "target", "ids", "source", "trusted", "groups", "time"]
 ROLES: tuple[Role, ...] = get_args(Role)[1:]  # of columns that are no features
+OF_SAMPLES = ("trusted", "groups", "time")  # those that are neither target nor names
 QUOTE = 'in .csv, quote a text that reads as missing: "NA"'
 
 

@@ -36,8 +36,7 @@ from datassay.commands.run.steps.scores import (
 )
 from datassay.commands.run.steps.settings import (
     check_settings,
-    retrained,
-    starting_network,
+    retrained_network,
     with_network,
 )
 from datassay.complexity.more_samples import SHARES
@@ -154,8 +153,7 @@ def _training_steps(
     model: nn.Module, train: SampleSet, val: SampleSet | None, form: Form, settings: RunSettings
 ) -> Iterator[PlanStep]:
     """Networks, or the user's own model, trained for the removal curve, the acts and the checks."""
-    asked = retrained(settings)
-    again = model if asked.model == settings.model else starting_network(train, asked)
+    again, _ = retrained_network(model, train, settings)
     n, work = len(train), forward_work(again, train)
     weights = 16.0 * sum(p.numel() for p in again.parameters())
     seeds, own = affordable_networks(work, train, val, settings), settings.own
@@ -192,9 +190,8 @@ def _training_steps(
         networks, recipe = settings.check + 1, Recipe("sgd", 1e-9, batch_size=None)
         each = settings.steps * _update_seconds(model, train, recipe, 1)
         detail = f"{networks} networks, {settings.steps} updates of all {n} samples each"
-        flops = (
-            3.0 * n * settings.steps * networks * forward_work(model, train).flops
-        )  # forward, and backward twice that
+        passes = 3.0 * n * settings.steps * networks  # forward, and backward twice that
+        flops = passes * forward_work(model, train).flops
         held = BATCH_BYTES + 16.0 * form.n_parameters
         yield PlanStep("check", detail, held, pilot=networks * each, counted=flops)
 

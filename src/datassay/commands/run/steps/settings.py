@@ -78,6 +78,14 @@ def retrained(settings: RunSettings) -> RunSettings:
     return replace(settings, model=f"{name}:width={WIDTH}")
 
 
+def retrained_network(
+    model: nn.Module, train: SampleSet, settings: RunSettings
+) -> tuple[nn.Module, RunSettings]:
+    """The network that is trained again, and the settings with its name, beside the first's."""
+    asked = retrained(settings)
+    return (model if asked.model == settings.model else starting_network(train, asked)), asked
+
+
 def starting_network(train: SampleSet, settings: RunSettings, index: int = 0) -> nn.Module:
     """One of the networks of a run, which differ in their seed; the first is linearised."""
     seed = settings.seed + index
