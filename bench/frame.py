@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 # Where contenders meet; those in front have quick cases.
 TRUTHS = (
-    *("leave_one_out", "datamodelling", "labels", "removal", "selection", "purification"),
+    *("leave_one_out", "datamodelling", "labels", "values", "removal", "selection", "purification"),
     *("subclass", "adversarial", "mixture", "weights", "actions"),
     *("review", "attribution/halves", "attribution/wrong_labels", "attribution/inserted_texts"),
 )

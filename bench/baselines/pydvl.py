@@ -1,4 +1,4 @@
-"""PyDVL's exact Shapley values of a nearest-neighbour classifier."""
+"""PyDVL's exact Shapley values of a nearest-neighbour classifier, and values out of bags."""
 
 import numpy as np
 
@@ -14,3 +14,13 @@ def neighbour_shapley(train: SampleSet, test: SampleSet, count: int = 5) -> np.n
     model = KNeighborsClassifier(n_neighbors=count)
     result = KNNShapleyValuation(model, parts[1], progress=False).fit(parts[0])
     return np.asarray(result.result.values)
+
+
+def out_of_bag(train: SampleSet, seed: int, count: int = 500) -> np.ndarray:
+    """How often the trees of a forest that did not see a sample predict its label."""
+    from pydvl.valuation import DataOOBValuation, Dataset
+    from sklearn.ensemble import RandomForestClassifier
+
+    part = Dataset(rows(train), train.y)
+    forest = RandomForestClassifier(count, random_state=seed).fit(*part.data())
+    return np.asarray(DataOOBValuation(forest).fit(part).result.values)

@@ -66,12 +66,20 @@ def addition(task: Valued, seed: int) -> np.ndarray:
     return -np.argsort(keep.added_first).astype(float)
 
 
+def values(semivalue: str, task: Valued, seed: int) -> np.ndarray:
+    return da.values(task.given, task.val, semivalue=semivalue, seed=seed).value
+
+
 def negative(of, task: Valued, seed: int) -> np.ndarray:
     return -of(task.given, seed)
 
 
 def shapley(task: Valued, seed: int) -> np.ndarray:
     return pydvl.neighbour_shapley(task.given, task.val)
+
+
+def out_of_bag(task: Valued, seed: int) -> np.ndarray:
+    return pydvl.out_of_bag(task.given, seed)
 
 
 def accuracy(task: Valued, kept: np.ndarray) -> float:
@@ -115,6 +123,8 @@ TASK = Task(
     }
     | {f"{name}, n = 2000": Case(partial(made, name, 2000)) for name in ("mnist", "fashion_mnist")},
     contenders={
+        "data values": Contender(partial(values, "beta"), "ours"),
+        "Shapley values": Contender(partial(values, "shapley"), "ours"),
         "influence on the validation loss": Contender(partial(influence, "loss"), "ours"),
         "influence on the margin": Contender(partial(influence, "margin"), "ours"),
         "information, suspects last": Contender(information, "ours"),
@@ -124,6 +134,7 @@ TASK = Task(
             for name, of in detectors.TRIVIAL.items()
         },
         "pyDVL, neighbour Shapley": Contender(shapley, needs="pydvl"),
+        "pyDVL, Data-OOB of trees": Contender(out_of_bag, needs="pydvl"),
     },
     judge=judge,
 )

@@ -38,5 +38,6 @@ if TYPE_CHECKING:
     from datassay.score.leave_one_out import leave_one_out as leave_one_out
     from datassay.score.removal_effects import removal_effects as removal_effects
     from datassay.score.sample_information import sample_information as sample_information
+    from datassay.score.values import values as values
 
 make_public(__name__)

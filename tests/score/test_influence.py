@@ -376,3 +376,28 @@ def test_the_leverage_says_when_it_reaches_too_far():
     first = influence(model, train, val, damping=1e-5)
     assert "read them as an order, not as sizes" in first.warnings[0]
     assert np.abs(near.self_influence).min() > 0
+
+
+def test_criteria_of_torch_are_the_losses_they_are_or_told_apart():
+    torch.manual_seed(0)
+    model, x = nn.Linear(4, 3), np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    data = (x, np.arange(20) % 3)
+    by_name, by_torch = (
+        influence(model, data, method="exact", loss=loss).effect
+        for loss in ("cross_entropy", nn.CrossEntropyLoss())
+    )
+    np.testing.assert_array_equal(by_name, by_torch)
+    with pytest.raises(SettingError, match="loss must be cross_entropy or mse"):
+        smooth = nn.CrossEntropyLoss(label_smoothing=0.1)
+        influence(model, data, method="exact", loss=smooth)
+    with pytest.raises(SettingError, match="half the squared error"):
+        influence(nn.Linear(4, 1), (x, x[:, 0]), method="exact", loss=nn.MSELoss())
+
+
+def test_effects_on_a_loss_are_its_slope_times_the_change_of_the_outputs():
+    torch.manual_seed(0)
+    model, x = nn.Linear(4, 1), np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    data, new = (x, x[:, 0] * 2), (x[:5] + 1, x[:5, 1])
+    of = {m: influence(model, data, new, method="exact", measure=m) for m in ("output", "loss")}
+    residual = of["output"].outcome - new[1]
+    np.testing.assert_allclose(of["loss"].effect, of["output"].effect * residual, rtol=1e-9)

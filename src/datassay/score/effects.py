@@ -233,14 +233,21 @@ class Effects:
 
 
 def effects_of(
-    changes: Iterable[OutputChanges], outputs: Float[Tensor, "m k"], measured: Outcome
+    changes: Iterable[OutputChanges],
+    outputs: Float[Tensor, "m k"],
+    measured: Outcome,
+    *,
+    first_order: bool = False,
 ) -> Iterator[Effects]:
-    """Output changes → effects on the outcome, chunk by chunk."""
+    """Output changes → effects on the outcome, chunk by chunk; to first order ∇m · Δf."""
     with_all = measured(outputs)
+    slope = torch.func.grad(lambda f: measured(f).sum())(outputs) if first_order else None
     for part in changes:
+        change = part.outputs
+        effect = with_all - measured(outputs - change) if slope is None else (change * slope).sum(2)
         yield Effects(
             start=part.start,
-            effect=with_all - measured(outputs - part.outputs),
+            effect=effect,
             prediction=part.outputs.square().sum((1, 2)),
             weight=part.weights,
             own=part.own,

@@ -15,6 +15,7 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
+from datassay.data.targets import encode_targets, label_type
 from datassay.errors import DataError, SettingError
 from datassay.models.estimators import checked_estimator
 from datassay.progress import Progress, silent
@@ -27,6 +28,7 @@ from datassay.score.labels.judges import (
     judge_warnings,
     log_probabilities,
 )
+from datassay.score.labels.likelihood import by_class
 from datassay.score.labels.noise import (
     TRUSTED,
     Again,
@@ -50,9 +52,10 @@ LOOK, LOOK_SCORE = 0.1, -1.0
 
 @checks_arguments
 def label_issues(
-    data: Linearization | SampleSet,
+    data: Linearization | SampleSet | None = None,
     *,
     model: Any = None,
+    labels: Any = None,
     pred_probs: Any = None,
     trusted: Any = None,
     groups: Any = None,
@@ -71,8 +74,10 @@ def label_issues(
     Args:
         data: the linearisation; k outputs share its output-averaged kernel, so k costs nothing.
             Several targets a sample that are all 0 or 1 are several labels. With `model`, samples.
+            None: `labels` and `pred_probs` alone are judged.
         model: a scikit-learn classifier or regressor, or its class: clones of it are fitted to
             four fifths of x (y the class indices) and judge the rest.
+        labels: [n], names or numbers, in place of data where `pred_probs` are all that is known.
         pred_probs: held-out class probabilities of another model, [n, k], such as
             `held_out_probabilities` gives, in the order of class_names (sorted, as scikit-learn
             has them). With samples the judge. With a linearisation another judge, or several as a
@@ -100,8 +105,8 @@ def label_issues(
             probabilities of these samples.
         ModelError: the kernel is 0: the outputs depend on no weight; or the model cannot be used.
         SettingError: noise is none of these, or of numbers not auto; samples without a model, a
-            linearisation with one, or two judges; trusted is no bool a sample, or all are; groups
-            are not one a sample, or all the same.
+            linearisation with one, or two judges; labels with data, or neither; trusted is no bool
+            a sample, or all are; groups are not one a sample, or all the same.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
     linearisation's own), 70 n² k operations. From features: 2 n b p² operations to read their rows
@@ -114,6 +119,11 @@ def label_issues(
     outputs of an untrained head are noise. Penalties go from 1e-8 λ_max (1e-6 λ_max where products
     over all rows are not float64) to λ_max.
     """
+    if (labels is None) == (data is None) or (labels is not None and pred_probs is None):
+        raise SettingError(
+            "give samples or a linearisation, or labels= with pred_probs=, not both."
+        )
+    data = data if data is not None else _labels_alone(labels)
     check_judges(isinstance(data, SampleSet), model, pred_probs)
     known, together = _checked_trusted(trusted, len(data)), _checked_groups(groups, len(data))
     judge = partial(
@@ -127,6 +137,14 @@ def label_issues(
     if together is None or (isinstance(data, SampleSet) and pred_probs is not None):
         return alone
     return _with_groups(alone, judge(data, together))
+
+
+def _labels_alone(labels: Any) -> SampleSet:
+    """Samples of which only labels are known."""
+    given = np.asarray(labels)
+    y, _, names = encode_targets(given, None, (), "classification")
+    rows = np.arange(len(y), dtype=np.float32)[:, None]
+    return SampleSet(rows, y, np.arange(len(y)), names, label_type=label_type(given))
 
 
 def _with_groups(alone: LabelIssues, together: LabelIssues) -> LabelIssues:
@@ -204,9 +222,9 @@ def _of_classes(
 
     def again(classes: Float[Tensor, "n k"]) -> Judges:
         held_out = fit.held_out_of(classes[:, 1:] if is_single else classes, progress)
-        return [_by_class(held_out), *others]
+        return [by_class(held_out), *others]
 
-    outcome = explain([_by_class(fit.held_out), *others], again, labels, noise, trusted)
+    outcome = explain([by_class(fit.held_out), *others], again, labels, noise, trusted)
     of = {"ridge": fit.penalty, "ids": fit.lin.ids, "label_type": fit.lin.label_type}
     of |= {"class_names": fit.lin.class_names, "weights": outcome.weights if others else ()}
     return _explained(outcome, labels, fit.held_out, **of)
@@ -271,12 +289,12 @@ def _of_several(
         def judged(classes: Float[Tensor, "n 2"]) -> Judges:
             targets = fit.lin.targets.double().clone()
             targets[:, column] = classes[:, 1]
-            return [_by_class(fit.held_out_of(targets, progress)[:, column : column + 1])]
+            return [by_class(fit.held_out_of(targets, progress)[:, column : column + 1])]
 
         return judged
 
     each = [
-        explain([_by_class(fit.held_out[:, j : j + 1])], again(j), labels[:, j], noise, trusted)
+        explain([by_class(fit.held_out[:, j : j + 1])], again(j), labels[:, j], noise, trusted)
         for j in range(labels.shape[1])
     ]
     look = np.any([_top(outcome.log_odds, outcome.n_look) for outcome in each], 0)
@@ -331,11 +349,6 @@ def _top(score: Float[Tensor, " n"], n_look: int) -> Bool[np.ndarray, " n"]:
     top, order = np.zeros(len(score), bool), np.argsort(-score.numpy(), kind="stable")
     top[order[: n_look if len(score) >= FEWEST else 0]] = True
     return top
-
-
-def _by_class(held_out: Float[Tensor, "n k"]) -> Float[Tensor, "n classes"]:
-    """One column per class: a single output f becomes (1 − f, f)."""
-    return torch.cat([1 - held_out, held_out], 1) if held_out.shape[1] == 1 else held_out
 
 
 def _is_several(targets: Float[Tensor, "n k"]) -> bool:

@@ -161,3 +161,14 @@ def test_probabilities_of_the_training_samples_are_suspected(wine):
     assert "these very samples" in reported
     held_out = cross_val_predict(forest(), wine.x, wine.y, method="predict_proba")
     assert "agree with" not in "".join(da.label_issues(wine, pred_probs=held_out).warnings)
+
+
+def test_labels_and_probabilities_alone_are_judged_as_with_samples(wine, by_forest):
+    names = np.array(wine.class_names)[wine.y]
+    alone = da.label_issues(labels=names, pred_probs=by_forest.held_out)
+    given = da.label_issues(wine, pred_probs=by_forest.held_out)
+    np.testing.assert_array_equal(alone.score, given.score)
+    assert alone.class_names == wine.class_names and alone.share_wrong == given.share_wrong
+    for wrong in ({"labels": names}, {}, {"data": wine, "labels": names, "pred_probs": 1}):
+        with pytest.raises(SettingError, match="or labels= with pred_probs="):
+            da.label_issues(**wrong)

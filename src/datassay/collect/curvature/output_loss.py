@@ -5,25 +5,37 @@ from __future__ import annotations
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from datassay.data.samples import SampleSet
 from datassay.data.targets import indexed
-from datassay.errors import ModelError
+from datassay.errors import ModelError, SettingError
 from datassay.rules import one_of, require
 
 LOSSES = ("cross_entropy", "mse")
 
 
-def task_loss(samples: SampleSet, loss: str = "auto") -> str:
+def task_loss(samples: SampleSet, loss: str | nn.Module = "auto") -> str:
     """The loss of a task: "auto" is "cross_entropy" for classes and "mse" for targets."""
-    if loss == "auto":
+    if loss == "auto" or (samples.is_classification and _is_plain(loss)):
         return "cross_entropy" if samples.is_classification else "mse"
+    if isinstance(loss, nn.MSELoss):
+        raise SettingError(
+            "loss must be 'mse' here, half the squared error summed over outputs: of k outputs k/2 "
+            f"times {loss}, so that weight_decay and damping of yours are multiplied by it."
+        )
     allowed = LOSSES if samples.is_classification else ("mse",)
     task = "classes" if samples.is_classification else "a regression"
     require(loss in allowed, "loss", f"be {' or '.join(allowed)} for {task}", repr(loss))
-    return loss
+    return str(loss)
+
+
+def _is_plain(loss: object) -> bool:
+    """Whether a criterion of torch is the mean cross-entropy itself."""
+    if type(loss) is not nn.CrossEntropyLoss or loss.weight is not None:
+        return False
+    return (loss.ignore_index, loss.label_smoothing, loss.reduction) == (-100, 0.0, "mean")
 
 
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:

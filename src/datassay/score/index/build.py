@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,7 +119,7 @@ MOST_OPERATIONS = 1e13
 def index(
     model: nn.Module,
     train: Any,
-    location: str | Path,
+    location: str | Path | None = None,
     *,
     loss: Any = Influence.loss,
     curvature: str = TrainedWeights.curvature,
@@ -140,7 +144,8 @@ def index(
     Args:
         model: at its trained weights; run in evaluation mode.
         train: n samples, as `influence` takes them; they must have positions (no iterable Dataset).
-        location: folder or fsspec URL. What an interrupted call left there is continued.
+        location: folder or fsspec URL. What an interrupted call left there is continued. None: a
+            temporary folder that goes with the index, to ask one network many things.
         loss: as in `influence`, like those up to `parameters`.
         curvature: "auto", "blocks" or "ekfac"; "auto" makes more blocks exact than `influence`
             does, since an index is made once.
@@ -185,7 +190,7 @@ def index(
     check_positions(network.train, "train")
     with_temperature(network, temperature)
     by = engine_named(engine) if isinstance(engine, str) else engine
-    path = normal(location)
+    path = tempfile.mkdtemp(prefix="datassay-index-") if location is None else normal(location)
     digest, ids = samples_digest(network.train)
     check_unique(ids)
     chosen = parameters if parameters is None or isinstance(parameters, str) else list(parameters)
@@ -206,15 +211,22 @@ def index(
     check_curvature_memory(blocks, exact)
     small = frozenset(b.name for b in blocks if exact(b))
     shift = penalties(blocks, network.n, exact, run["damping"], run["weight decay"])
-    bases = kept_bases(path, run, network, small, shift, run["seed"], by, progress)
-    result = encoding(bases, share, width)
-    classes = given.class_names if isinstance(given, SampleSet) else ()
-    _fill(path, run, network, result, keep, as_kept(ids), classes, by, progress)
-    note_parts(path, digest_of_values(run))
-    keep_network(path, run, model)
-    opened = open_index(path, loss=network.loss.function or Influence.loss)
+    with ExitStack() as if_it_fails:
+        if location is None:
+            if_it_fails.callback(shutil.rmtree, path, ignore_errors=True)
+        bases = kept_bases(path, run, network, small, shift, run["seed"], by, progress)
+        result = encoding(bases, share, width)
+        classes = given.class_names if isinstance(given, SampleSet) else ()
+        _fill(path, run, network, result, keep, as_kept(ids), classes, by, progress)
+        note_parts(path, digest_of_values(run))
+        keep_network(path, run, model)
+        opened = open_index(path, loss=network.loss.function or Influence.loss)
+        if_it_fails.pop_all()
     few = given.subset(np.arange(min(2, len(given)))) if isinstance(given, SampleSet) else None
-    return replace(opened, model=model, device=device, like=few)
+    opened = replace(opened, model=model, device=device, like=few)
+    if location is None:
+        weakref.finalize(opened, shutil.rmtree, path, ignore_errors=True)
+    return opened
 
 
 def _fill(

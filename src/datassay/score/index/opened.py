@@ -14,13 +14,14 @@ from torch import nn
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.processes import engine_named
-from datassay.collect.gradients.batches import Batches
+from datassay.collect.gradients.batches import Batches, outputs_of
 from datassay.collect.gradients.objective import Objective
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
+from datassay.score.index.brittleness import Brittleness, Retrain, all_outputs, brittleness, check
 from datassay.score.index.curvature import stored_bases
 from datassay.score.index.encoding import GradientEncoding, query_rows
 from datassay.score.index.identity import OWN_TEMPERATURE, new_ids, positions_of, samples_digest
@@ -51,7 +52,7 @@ OLD = 0.1
 NARROW = 0.9
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Index(Tabular):
     """Stored gradients of training samples, with the network that they are of.
 
@@ -257,6 +258,39 @@ class Index(Tabular):
             encoding.lengths(g if own is None else own) for _, g, own in given.both_gradients()
         ]
         return torch.cat(lengths).cpu().numpy() / len(self)
+
+    def brittleness(
+        self,
+        new: Any,
+        *,
+        most: float = 0.5,
+        retrain: Retrain | None = None,
+        progress: Progress = silent,
+    ) -> Brittleness:
+        """The fewest training samples whose removal turns each prediction: which it hangs on.
+
+        Args:
+            new: m samples with classes, as in `query`.
+            most: share of the training samples that may be removed.
+            retrain: positions of the samples that stay, [r] ascending, to a network trained on
+                these alone; sizes are then confirmed, by bisection of about ten trainings a query.
+                None: effects are added up, which took two to five times as many samples.
+            progress: called with (step, queries done, queries in all).
+
+        Returns:
+            A row per query.
+
+        Raises:
+            SettingError: most is out of range, there are too many queries, or as in `query`.
+
+        Cost: that of `query` for k outputs, and the trainings. Source: Ilyas et al. (2022, §4.2).
+        """
+        network, parts = self._network_of(new, "new", queries=True)
+        outputs = all_outputs(network.model, parts)
+        check(len(self), outputs, most)
+        effect = self.query(new, top=None, measure=outputs_of, progress=progress).effect
+        assert effect is not None
+        return brittleness(effect, outputs, parts, most, retrain, progress)
 
     def to_table(self) -> pa.Table:
         """One row per sample: id, self_influence, and segment: 0, or which time it was appended."""

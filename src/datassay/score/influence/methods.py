@@ -229,8 +229,9 @@ def _on_arrays(
     mean, queries = torch.stack(outputs).mean(0), train if val is None else val
     targets, is_class = network_targets(queries, mean.shape[1]), queries.is_classification
     measured = outcome(request.measure, loss, mean, targets, is_classification=is_class)
+    linear = request.response == "first_order"
     streams = [
-        effects_of(ON_ARRAYS[method](p, **settings), f, measured)
+        effects_of(ON_ARRAYS[method](p, **settings), f, measured, first_order=linear)
         for p, f in zip(problems, outputs, strict=True)
     ]
     with_all = torch.stack([measured(f) for f in outputs]).mean(0)

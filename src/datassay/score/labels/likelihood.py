@@ -59,6 +59,11 @@ def evenly(k: int, rate: float) -> Float[Tensor, "k k"]:
     return spread.fill_diagonal_(1 - rate)
 
 
+def by_class(outputs: Float[Tensor, "n outputs"]) -> Float[Tensor, "n k"]:
+    """One column per class: a single output f becomes (1 − f, f)."""
+    return torch.cat([1 - outputs, outputs], 1) if outputs.shape[1] == 1 else outputs
+
+
 def fitted(
     judges: Sequence[Float[Tensor, "n k"]],
     labels: Int[Tensor, " n"],

@@ -1,0 +1,151 @@
+"""Brittleness: the fewest training samples whose removal turns a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Int
+from torch import nn
+
+from datassay.collect.gradients.batches import Batches, outputs_of, to_model
+from datassay.errors import SettingError
+from datassay.progress import Progress
+from datassay.results import Tabular, column, result
+from datassay.rules import require
+from datassay.score.effects import LARGEST_MATRIX
+
+Retrain = Callable[[Int[np.ndarray, " kept"]], nn.Module]
+"""From positions of the samples that stay, ascending, to a network trained on them alone."""
+STEP = 0.05  # of the number found, to which retraining settles it
+
+
+@result
+class Brittleness(Tabular):
+    """Which samples carry each prediction, one row per query.
+
+    Attributes:
+        predicted: [m], the output that is largest; of one output 1 where it is positive, else 0.
+        becomes: [m], the output it turns to.
+        margin: [m], by how much the prediction leads that one, output unit.
+        size: [m], samples whose removal turns it; 0: none were found.
+        removed: their positions in the index, those that carry it most first, a [size] array each.
+        is_retrained: whether networks trained without them confirm each size.
+    """
+
+    predicted: Int[np.ndarray, " m"] = column("the class index that is predicted")
+    becomes: Int[np.ndarray, " m"] = column("the class index it turns to")
+    margin: Float[np.ndarray, " m"] = column("lead of the prediction over that one", unit="output")
+    size: Int[np.ndarray, " m"] = column(
+        "samples whose removal turns the prediction", sign="0: none found; few: brittle"
+    )
+    removed: tuple[np.ndarray, ...]
+    is_retrained: bool
+
+    def to_table(self) -> pa.Table:
+        """One row per query: its number, and the columns above."""
+        columns = {name: getattr(self, name) for name in ("predicted", "becomes", "margin", "size")}
+        return pa.table({"query": np.arange(len(self.size)), **columns})
+
+
+def check(n: int, outputs: Float[np.ndarray, "m k"], most: float) -> None:
+    """Refuse what brittleness cannot be asked for."""
+    require(0 < most < 1, "most", "be a share of the samples, above 0 and below 1", most)
+    m, k = outputs.shape
+    if n * m * k > LARGEST_MATRIX:
+        raise SettingError(
+            f"samples x queries x outputs must be at most {LARGEST_MATRIX:,}; got {n:,} x {m:,} x "
+            f"{k}. Ask for fewer queries at a time."
+        )
+
+
+def brittleness(
+    effect: Float[np.ndarray, "n columns"],
+    outputs: Float[np.ndarray, "m k"],
+    queries: Batches,
+    most: float,
+    retrain: Retrain | None,
+    progress: Progress,
+) -> Brittleness:
+    """The smallest sets by added-up effects, or as retraining confirms them.
+
+    Args:
+        effect: of each sample on each output of each query, [n, m k]: with the sample minus
+            without.
+        outputs: with all samples.
+        queries: m of them.
+        most: share of the samples that may be removed.
+        retrain: to confirm sizes; None: they are what effects add up to.
+        progress: called with (step, queries done, queries in all).
+
+    Returns:
+        For each query the other output that needs the fewest samples.
+    """
+    effects, predicted = effect.reshape(len(effect), *outputs.shape), _classes(outputs)
+    if outputs.shape[1] == 1:
+        effects, outputs = (np.concatenate([0 * one, one], -1) for one in (effects, outputs))
+    n, (m, k) = len(effects), outputs.shape
+    limit = max(1, int(most * n))
+    becomes, size, removed = predicted.copy(), np.zeros(m, int), []
+    for query, best in enumerate(predicted):
+        found: tuple[int, np.ndarray] = (limit + 1, np.zeros(0, int))
+        lead = outputs[query, best] - outputs[query]
+        for other in np.delete(np.arange(k), best):
+            carried = effects[:, query, best] - effects[:, query, other]
+            order = np.argsort(-carried, kind="stable")
+            needed = 1 + int(
+                np.searchsorted(np.cumsum(carried[order[:limit]]), lead[other], "right")
+            )
+            # Of outputs that none turns to, the one that leads least is tried by retraining.
+            if needed < found[0] or not len(found[1]):
+                found, becomes[query] = (needed, order[:limit]), other
+        needed, order = found
+        if retrain is not None:
+            turned = partial(_turned, retrain, queries, n, query, int(best))
+            needed = _settled(needed, order, turned)
+        size[query] = needed if needed <= limit else 0
+        removed.append(order[: size[query]])
+        progress("brittleness", query + 1, m)
+    margin = outputs[np.arange(m), predicted] - outputs[np.arange(m), becomes]
+    return Brittleness(predicted, becomes, margin, size, tuple(removed), retrain is not None)
+
+
+def _settled(
+    needed: int, order: Int[np.ndarray, " limit"], turned: Callable[[np.ndarray], bool]
+) -> int:
+    """The number along the order from which on retraining turns the prediction, by bisection."""
+    low, high, limit = 0, min(needed, len(order)), len(order)
+    while not turned(order[:high]):
+        if high == limit:
+            return limit + 1
+        low, high = high, min(2 * high, limit)
+    while high - low > max(1, int(STEP * high)):
+        middle = (low + high) // 2
+        low, high = (low, middle) if turned(order[:middle]) else (middle, high)
+    return high
+
+
+def _turned(
+    retrain: Retrain, queries: Batches, n: int, query: int, predicted: int, removed: np.ndarray
+) -> bool:
+    """Whether a network trained without some samples predicts another class for a query."""
+    model = retrain(np.delete(np.arange(n), removed))
+    return bool(_classes(all_outputs(model, queries))[query] != predicted)
+
+
+def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m k"]:
+    """What a network gives for the queries."""
+    training = model.training
+    model.eval()
+    with torch.no_grad():
+        parts = [outputs_of(model, to_model(batch, model)).double().cpu() for _, batch in queries]
+    model.train(training)
+    return torch.cat(parts).numpy()
+
+
+def _classes(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
+    return (outputs[:, 0] > 0).astype(int) if outputs.shape[1] == 1 else outputs.argmax(1)

@@ -1,0 +1,83 @@
+"""The linearisation of a model that needs no network: linear in inputs and in Gaussian kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.kernel_approximation import Nystroem
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from datassay.collect.collection import check_sets, network_targets
+from datassay.collect.form import Form
+from datassay.collect.linearization import Linearization
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+
+CENTRES = 512  # samples that the others' Gaussian kernels are with
+PAIRS = 2000  # of samples, whose median distance is the kernel's width
+
+
+def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> Linearization:
+    """Features φ(x) = (x̃ / √d, kernels of x̃ with 512 samples, 1), of inputs of one deviation.
+
+    Args:
+        train: n samples; what follows the first axis of x is flattened to d.
+        val: m validation samples, scaled as the training samples.
+        seed: of the samples drawn.
+
+    Returns:
+        Features, n + m rows, with outputs 0: the ridge fit to them is kernel ridge regression by a
+        linear and a Gaussian kernel, its width the median distance of two samples (Nyström).
+
+    Raises:
+        DataError: inputs are words, or the sets do not belong together.
+    """
+    check_sets(train, val)
+    if train.x.dtype.kind not in "fiub":
+        raise DataError(
+            f"inputs must be numbers; these are {train.x.dtype}. Collect a network's features of "
+            "them: collect(model, train, val)."
+        )
+    sets = [train] if val is None else [train, val]
+    scaler = StandardScaler().fit(_flat(train))
+    inputs = [np.asarray(scaler.transform(_flat(one))) for one in sets]
+    one, other = inputs[0][np.random.default_rng(seed).integers(len(train), size=(2, PAIRS))]
+    width = float(np.median(np.square(one - other).sum(1))) or 1.0
+    count = min(CENTRES, len(train))
+    near = Nystroem(gamma=1 / width, n_components=count, random_state=seed).fit(inputs[0])
+    rows = [_rows(x, near) for x in inputs]
+    k = train.n_classes or network_targets(train, 1).shape[1]
+    targets = [network_targets(part, k) for part in sets]
+    size = rows[0].numel() * 8.0
+    form = Form(
+        representation="features", outputs="averaged", projection=None, kind="coordinates",
+        precision="float64", n_rows=len(train), n_features=rows[0].shape[1], n_outputs=k,
+        n_parameters=rows[0].shape[1], chunk=len(train), jacobian_bytes=size, result_bytes=size,
+        flops=0.0, reason="inputs and Gaussian kernels of them",
+    )  # fmt: skip
+    return Linearization(
+        outputs=torch.zeros_like(targets[0]),
+        targets=targets[0],
+        ids=train.ids,
+        labels=train.y if train.is_classification else None,
+        class_names=train.class_names,
+        kernel=None,
+        features=rows[0],
+        val_outputs=None if val is None else torch.zeros_like(targets[1]),
+        val_kernel=None,
+        val_features=None if val is None else rows[1],
+        form=form,
+        val_targets=None if val is None else targets[1],
+        label_type=train.label_type,
+    )
+
+
+def _flat(samples: SampleSet) -> Float[np.ndarray, "n d"]:
+    return samples.x.reshape(len(samples), -1).astype(np.float64)
+
+
+def _rows(x: Float[np.ndarray, "n d"], near: Nystroem) -> Float[Tensor, "n p"]:
+    parts = [x / x.shape[1] ** 0.5, near.transform(x), np.ones((len(x), 1))]
+    return torch.from_numpy(np.hstack(parts))

@@ -1,0 +1,330 @@
+"""Data values: what each sample is worth to a fit, in points of accuracy on other inputs.
+
+A sample's value is a semivalue: the mean, over subsets of the training samples that hold it, of
+what the fit loses where it is taken out. The fit is the ridge regression that judges labels, of
+which every removal from a subset has a closed form: one solve a subset gives all its samples.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.special import stdtrit
+from torch import Tensor
+
+from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import Tabular, column, result, sample_ids
+from datassay.rules import at_least, require
+from datassay.score.labels.likelihood import by_class, fitted
+from datassay.score.labels.outliers import outliers
+from datassay.score.labels.ridge import RidgeFit, ridge_fit
+from datassay.score.linear.eigenbasis import FeatureRows
+from datassay.score.linear.inputs import of_inputs
+from datassay.stats import LEVEL
+
+SEMIVALUES = ("beta", "shapley", "banzhaf")
+SUBSETS = 100
+FEWEST = 10  # samples, and of the smallest subset
+MODES = 512  # of the kernel, at most: a subset's system is no larger
+WHOLE = 0.99  # share of the fit's degrees of freedom that these hold without a warning
+FOLLOWS = 0.5  # correlation of accuracy with the squared error, below which points are not told
+
+
+@result
+class DataValues(Tabular):
+    """What each sample is worth, one row per sample.
+
+    Attributes:
+        value: [n]; above 0 the sample helps, below 0 the fit does better without it.
+        low: [n], lower end of the value's 95 % interval over the draws of subsets.
+        high: [n], upper end.
+        unit: of the values: "accuracy" (0.01 is a point), "squared error" where accuracy does not
+            follow it, or "share of variance" (of numbers: R²).
+        semivalue: which subsets count how much.
+        n_subsets: that were drawn.
+        follows: correlation over subsets of accuracy with the squared error, in whose place it is
+            told; nan of numbers.
+        ids: [n], the samples' ids.
+        warnings: what the user should know about these numbers; empty when nothing.
+    """
+
+    value: Float[np.ndarray, " n"] = column(
+        "what held-out predictions gain by the sample, over subsets of the others",
+        unit="accuracy; of numbers share of variance",
+        sign="below 0: they are better without it",
+        name="data_value",
+    )
+    low: Float[np.ndarray, " n"] = column("lower end of the value's 95 % interval")
+    high: Float[np.ndarray, " n"] = column("upper end of the value's 95 % interval")
+    unit: str
+    semivalue: str
+    n_subsets: int
+    follows: float
+    ids: np.ndarray = sample_ids()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def harmful(self) -> Int[np.ndarray, " harmful"]:
+        """Positions of the samples whose whole interval is below 0, the worst first."""
+        below = np.flatnonzero(self.high < 0)
+        return below[np.argsort(self.value[below], kind="stable")]
+
+
+@result
+class _Fits:
+    """What all subsets share.
+
+    Attributes:
+        a: the n samples in the kernel's leading modes, [n, r].
+        targets: given, less the offset, [n, k].
+        penalty: λ, kernel unit.
+        predicted: inputs P that are predicted, the n samples first, [t, r].
+        truth: their targets T, less the offset, [t, k].
+        gram: PᵀP, [r, r].
+        sent: PᵀT, [r, k].
+    """
+
+    a: Float[Tensor, "n r"]
+    targets: Float[Tensor, "n k"]
+    penalty: float
+    predicted: Float[Tensor, "t r"]
+    truth: Float[Tensor, "t k"]
+    gram: Float[Tensor, "r r"]
+    sent: Float[Tensor, "r k"]
+
+    def gains(self, subset: Int[Tensor, " s"]) -> tuple[Float[Tensor, " s"], Float[Tensor, "r k"]]:
+        """Mean squared error that removing each of a subset's samples adds, on all other inputs.
+
+        w₋ᵢ = w − q_i ρ_i,  q = A (AᵀA + λ)⁻¹,  ρ_i = (y_i − A_i w) / (1 − q_i · A_i),
+        ‖P w₋ᵢ − T‖² − ‖P w − T‖² = −2 ρ_i · q_i (gram w − sent) + ‖ρ_i‖² q_i gram q_iᵀ,
+        less what its own input has part in it, where A_i w₋ᵢ = y_i − ρ_i.
+
+        Returns:
+            What each removal adds, and w.
+        """
+        a, y, own = self.a[subset], self.targets[subset], self.truth[subset]
+        s, r = a.shape
+        if s <= r:  # the dual form: 1 − q · A would cancel where the fit meets the targets
+            inverse = _inverse(a @ a.T, self.penalty)  # [s, s]
+            solved = inverse @ y
+            q, left = inverse @ a, solved / inverse.diagonal()[:, None]
+            weights = a.T @ solved
+        else:
+            q = a @ _inverse(a.T @ a, self.penalty)  # [s, r]
+            weights = q.T @ y
+            left = (y - a @ weights) / (1 - (q * a).sum(1))[:, None]
+        slope = q @ (self.gram @ weights - self.sent)  # [s, k]
+        curvature = ((q @ self.gram) * q).sum(1)  # [s]
+        gain = -2 * (left * slope).sum(1) + left.square().sum(1) * curvature
+        gain -= (y - left - own).square().sum(1) - (a @ weights - own).square().sum(1)
+        return gain / (len(self.truth) - 1), weights
+
+
+@checks_arguments
+def values(
+    data: Linearization | SampleSet,
+    val: SampleSet | None = None,
+    *,
+    semivalue: str = "beta",
+    n_subsets: int = SUBSETS,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> DataValues:
+    """What each training sample is worth: held-out accuracy that it brings, over subsets of others.
+
+    value_i = E_S [U(S) − U(S∖i)],  i in S,  U the negative squared error of the fit to S on all
+    inputs but that of i
+
+    Args:
+        data: n samples, or a linearised network's features of them. Predicted are the validation
+            inputs, where there are any, and the training inputs, each with the probabilities of its
+            true class (as `label_issues` finds them, from predictions without it): wrong labels of
+            either do not count as the truth. Of samples the fit is in their inputs, flattened and
+            scaled to one deviation, and in Gaussian kernels of them with 512 samples.
+        val: validation samples, where `data` are samples; a linearisation brings its own.
+        semivalue: which subsets count. "shapley": all sizes alike. "beta": in proportion to their
+            size, Beta(1, 2). "banzhaf": about half of the samples.
+        n_subsets: subsets drawn, two or more; intervals narrow with their root.
+        seed: of the draws.
+        progress: called with (step, subsets done, subsets in all).
+
+    Returns:
+        Values with intervals. Squared errors are told as accuracy, by how both go together over
+        the subsets.
+
+    Raises:
+        SettingError: a setting is unknown or out of range, there is val beside a linearisation, or
+            a large linearisation has joint outputs.
+        DataError: fewer than 10 samples, inputs are words, or val does not belong to `data`.
+        ModelError: the kernel is 0.
+
+    Cost: that of the ridge fit of `label_issues`, and 4 s r² + r³ operations a subset of s samples,
+        r ≤ 512 modes of the kernel: seconds for thousands of samples. r² + n r values.
+    Source: Shapley (Ghorbani and Zou 2019), Beta Shapley (Kwon and Zou 2022), Banzhaf (Wang and Jia
+        2023), of a ridge regression, whose removals are closed. Deviates: subsets have 10 samples
+        and 2 a class at least; training inputs are predicted too, all but the sample's own: few
+        validation samples alone make noisy values (`bench/truths/values.py`).
+    """
+    require(semivalue in SEMIVALUES, "semivalue", f"be one of {', '.join(SEMIVALUES)}", semivalue)
+    at_least("n_subsets", n_subsets, 2)
+    n = len(data)
+    if n < FEWEST:
+        raise DataError(f"values need at least {FEWEST} samples; got {n}. Add samples.")
+    if isinstance(data, Linearization) and val is not None:
+        raise SettingError(
+            "a linearisation holds its own validation samples; got val too. Give them to "
+            "collect(model, train, val)."
+        )
+    lin = data if isinstance(data, Linearization) else of_inputs(data, val, seed)
+    fit = ridge_fit(lin, progress)
+    if fit.lin.rows_per_sample > 1:
+        raise SettingError(
+            f"outputs must be averaged for values of {n:,} samples; these are joint. Collect with "
+            "outputs='averaged'."
+        )
+    a, others, share = _modes(fit)
+    truth, offset = _truth(fit, a, others)
+    predicted = a if others is None else torch.cat([a, others])
+    given = (fit.lin.targets - fit.offset).double()
+    products = predicted.T @ predicted, predicted.T @ (truth - offset)
+    fits = _Fits(a, given, fit.penalty, predicted, truth - offset, *products)
+    tally, both, drawn = _Tally(n), [], _subsets(semivalue, n_subsets, lin, seed)
+    for done, subset in enumerate(drawn, 1):
+        gain, weights = fits.gains(subset)
+        tally.add(subset, gain)
+        if lin.labels is not None:
+            both.append(_accuracy_and_error(predicted @ weights + offset, truth))
+        progress("data values", done, len(drawn))
+    value, half = tally.means()
+    scale, unit, follows = _scale(both, truth)
+    notes = () if share >= WHOLE else (
+        f"the fit's leading {MODES} modes stand for all: {share:.0%} of its degrees of freedom.",
+    )  # fmt: skip
+    return DataValues(
+        value=(scale * value).numpy(),
+        low=(scale * (value - half)).numpy(),
+        high=(scale * (value + half)).numpy(),
+        unit=unit,
+        semivalue=semivalue,
+        n_subsets=len(drawn),
+        follows=follows,
+        ids=lin.ids,
+        warnings=notes,
+    )
+
+
+class _Tally:
+    """Sums over subsets of each sample's gains and their squares."""
+
+    def __init__(self, n: int):
+        self.sums = torch.zeros(3, n, dtype=torch.float64)  # of 1, the gain, its square
+
+    def add(self, subset: Int[Tensor, " s"], gain: Float[Tensor, " s"]) -> None:
+        """One subset."""
+        self.sums[:, subset] += torch.stack([torch.ones_like(gain), gain, gain.square()])
+
+    def means(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """Each sample's mean, and half its 95 % interval; nan of a sample that was drawn once."""
+        count, gain, square = self.sums
+        mean = gain / count
+        spread = (square - count * mean.square()).clamp_min(0) / (count - 1)
+        t = torch.from_numpy(stdtrit((count - 1).clamp_min(1).numpy(), (1 + LEVEL) / 2))
+        half = t * (spread / count).sqrt()
+        return mean, torch.where(count > 1, half, torch.nan)
+
+
+def _subsets(semivalue: str, count: int, lin: Linearization, seed: int) -> list[Int[Tensor, " s"]]:
+    """Subsets whose samples, weighted alike, give the semivalue; each sample is in two at least."""
+    # A size s holds a sample with probability s/n. Sizes drawn by 1/s thus meet each sample at all
+    # sizes alike (Shapley), sizes drawn alike meet it in proportion to the size (Beta(1, 2)).
+    n, draw = len(lin), np.random.default_rng(seed)
+    least = min(n - 1, max(FEWEST, 2 * len(lin.class_names)))
+    at = (np.arange(count) + draw.random()) / count  # systematic: no size is missed
+    if semivalue == "banzhaf":
+        sizes = draw.binomial(n, 0.5, count).clip(least)
+    elif semivalue == "shapley":
+        sizes = np.exp(log(least) + at * (log(n) - log(least))).round()
+    else:
+        sizes = (least + at * (n - least)).round()
+    drawn = [draw.permutation(n)[: int(s)] for s in sizes]
+    seen = np.bincount(np.concatenate(drawn), minlength=n)
+    while (rare := np.flatnonzero(seen < 2)).size:
+        size = int(draw.choice(sizes))
+        others = np.setdiff1d(np.arange(n), rare)
+        kept = np.concatenate([draw.permutation(rare), draw.permutation(others)])[:size]
+        drawn.append(kept)
+        seen += np.bincount(kept, minlength=n)
+    return [torch.from_numpy(np.sort(one)) for one in drawn]
+
+
+def _modes(fit: RidgeFit) -> tuple[Float[Tensor, "n r"], Float[Tensor, "m r"] | None, float]:
+    """Training and validation samples in the leading modes, and what these hold of the fit."""
+    basis = fit.basis
+    which = basis.eigenvalues.argsort(descending=True)[: min(MODES, basis.rank)]
+    freedom = basis.eigenvalues / (basis.eigenvalues + fit.penalty)
+    share = float(freedom[which].sum() / freedom.sum())
+    a = basis.leading(len(which))[:, 0]
+    if basis.val is None or fit.lin.val_targets is None:
+        return a, None, share
+    if isinstance(basis.val, FeatureRows):
+        return a, basis.val.modes(which)[:, 0], share
+    return a, basis.val[:, 0, which] / basis.metric[which].sqrt(), share
+
+
+def _truth(
+    fit: RidgeFit, a: Float[Tensor, "n r"], others: Float[Tensor, "m r"] | None
+) -> tuple[Float[Tensor, "t k"], Float[Tensor, "t k"]]:
+    """Probable targets of the training and the validation inputs, and the offsets of all."""
+    # A label, or a target, counts as far as a prediction without it believes it.
+    lin, offset, held_out, given = fit.lin, fit.offset.double(), fit.held_out, fit.lin.targets
+    if others is not None:
+        assert lin.val_targets is not None and lin.val_outputs is not None
+        shift = lin.val_outputs.double() * bool(offset.any())
+        weights = _inverse(a.T @ a, fit.penalty) @ (a.T @ (given - offset))
+        held_out = torch.cat([held_out, others @ weights + shift])
+        given, offset = torch.cat([given, lin.val_targets]), torch.cat([offset, shift])
+    given = given.double()
+    if lin.labels is not None:
+        labels = by_class(given).argmax(1)
+        believed = fitted([by_class(held_out)], labels, "one rate").log_posterior.exp()
+        return (believed[:, 1:] if given.shape[1] == 1 else believed), offset
+    if ((given == 0) | (given == 1)).all():  # several labels
+        return given, offset
+    wrong = outliers(given, held_out).probability[:, None]
+    return (1 - wrong) * given + wrong * held_out, offset
+
+
+def _accuracy_and_error(
+    outputs: Float[Tensor, "t k"], truth: Float[Tensor, "t k"]
+) -> tuple[float, float]:
+    """Expected share of right classes, and mean squared error."""
+    predicted = by_class(outputs).argmax(1, keepdim=True)
+    accuracy = by_class(truth).gather(1, predicted).mean()
+    return float(accuracy), float((outputs - truth).square().sum(1).mean())
+
+
+def _scale(
+    both: list[tuple[float, float]], truth: Float[Tensor, "t k"]
+) -> tuple[float, str, float]:
+    """What a unit of squared error is worth, its unit, and how well accuracy follows it."""
+    if not both:
+        return 1 / float(truth.var(0, correction=0).sum()), "share of variance", np.nan
+    accuracy, error = np.array(both).T
+    spread = error.std() * accuracy.std()
+    follows = float(-np.cov(accuracy, error, bias=True)[0, 1] / spread) if spread > 0 else 0.0
+    if follows < FOLLOWS:
+        return 1.0, "squared error", follows
+    return follows * float(accuracy.std() / error.std()), "accuracy", follows
+
+
+def _inverse(gram: Float[Tensor, "r r"], penalty: float) -> Float[Tensor, "r r"]:
+    """(gram + λ)⁻¹."""
+    shifted = gram + penalty * torch.eye(len(gram), dtype=gram.dtype)
+    return torch.cholesky_inverse(torch.linalg.cholesky(shifted))

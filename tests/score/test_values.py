@@ -1,0 +1,133 @@
+"""values against their definition: every subset, every removal fitted again."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_diabetes, load_digits
+
+import datassay as da
+from datassay.errors import DataError, SettingError
+from datassay.score.values import FEWEST, _Fits
+from helpers.linearizations import random_linearization
+
+RANDOM = torch.Generator().manual_seed(0)
+
+
+def draw(*shape):
+    return torch.randn(*shape, generator=RANDOM, dtype=torch.float64)
+
+
+def fits(n, r, k=3, t=9):
+    a = draw(n, r)
+    predicted, truth = torch.cat([a, draw(t, r)]), draw(n + t, k)
+    products = predicted.T @ predicted, predicted.T @ truth
+    return _Fits(a, draw(n, k), 0.3, predicted, truth, *products)
+
+
+def error(of, subset, others):
+    """Mean squared error on other inputs of the fit to a subset."""
+    a, eye = of.a[subset], torch.eye(of.a.shape[1], dtype=torch.float64)
+    weights = torch.linalg.solve(a.T @ a + of.penalty * eye, a.T @ of.targets[subset])
+    return float((of.predicted @ weights - of.truth)[others].square().sum(1).mean())
+
+
+@pytest.mark.parametrize(("n", "r"), [(16, 5), (12, 20)], ids=["primal", "dual"])
+def test_a_removal_from_a_subset_is_the_fit_without_it_on_all_other_inputs(n, r):
+    of = fits(n, r)
+    subset = torch.randperm(n, generator=RANDOM)[:-4]
+    gains, weights = of.gains(subset)
+    for i, sample in enumerate(subset.tolist()):
+        others = torch.arange(len(of.truth)) != sample
+        wanted = error(of, subset[subset != sample], others) - error(of, subset, others)
+        assert float(gains[i]) == pytest.approx(wanted, rel=1e-9, abs=1e-11)
+    everything = torch.ones(len(of.truth), dtype=torch.bool)
+    found = (of.predicted @ weights - of.truth).square().sum(1).mean()
+    assert float(found) == pytest.approx(error(of, subset, everything), rel=1e-10)
+
+
+@pytest.mark.parametrize("semivalue", ["beta", "shapley"])
+def test_the_mean_over_subsets_is_the_semivalue(semivalue, monkeypatch):
+    n = FEWEST + 3
+    lin = random_linearization(n, 1, 2, 6, 4, seed=1)
+    caught = []
+    gains = _Fits.gains
+
+    def spied(self, subset):
+        caught.append(self)
+        return gains(self, subset)
+
+    monkeypatch.setattr(_Fits, "gains", spied)
+    found = da.values(lin, semivalue=semivalue, n_subsets=1500)
+    sizes = range(FEWEST, n + 1)
+    mean = np.zeros((len(sizes), n))
+    for row, size in enumerate(sizes):
+        seen, total = np.zeros(n), np.zeros(n)
+        for subset in combinations(range(n), size):
+            at = torch.tensor(subset)
+            seen[at] += 1
+            total[at] += gains(caught[0], at)[0].numpy()
+        mean[row] = total / seen
+    weights = np.array([1.0] * len(sizes) if semivalue == "shapley" else list(sizes))
+    edges = np.array([0.5 if size in (FEWEST, n) else 1.0 for size in sizes])  # sizes are rounded
+    wanted = (edges * weights) @ mean / (edges * weights).sum()
+    half = (found.high - found.low) / 2
+    scale = (found.value * wanted).sum() / (wanted**2).sum()
+    assert np.abs(found.value - scale * wanted).max() < 2 * half.max()
+    assert np.corrcoef(found.value, wanted)[0, 1] > 0.995
+
+
+def noisy_digits(n=300, m=100, share=0.2):
+    x, y = load_digits(return_X_y=True)
+    draw = np.random.default_rng(0)
+    rows = draw.permutation(len(x))[: n + m]
+    x, y = x[rows].astype(np.float32), y[rows]
+    wrong = draw.random(n + m) < share
+    y[wrong] = (y[wrong] + draw.integers(1, 10, wrong.sum())) % 10
+    return (x[:n], y[:n]), (x[n:], y[n:]), wrong[:n]
+
+
+def test_wrong_labels_are_worth_least_though_validation_labels_are_wrong_too():
+    train, val, wrong = noisy_digits()
+    found = da.values(train, val)
+    assert found.value[wrong].mean() < 0 < found.value[~wrong].mean()
+    assert wrong[found.harmful].mean() > 0.85 and len(found.harmful) > wrong.sum() / 2
+    alone = da.values(train)
+    assert wrong[np.argsort(alone.value)[: wrong.sum()]].mean() > 0.75
+    assert found.unit == "accuracy" and found.follows > 0.9
+    assert found.to_table().column_names[:2] == ["id", "data_value"]
+
+
+def test_the_sum_is_about_what_all_samples_bring():
+    train, val, _ = noisy_digits(share=0.0)
+    found = da.values(train, val, semivalue="shapley")
+    assert 0.2 < found.value.sum() < 0.5  # from the accuracy of twenty samples to that of all
+
+
+def test_a_linearised_network_is_valued_on_its_own_validation_samples():
+    (x, y), (val_x, val_y), wrong = noisy_digits(n=150, m=60)
+    train, val = da.load((x, y), val=(val_x, val_y))
+    found = da.values(da.collect(da.build_model("mlp:width=64", train), train, val))
+    assert found.value[wrong].mean() < 0 < found.value[~wrong].mean()
+    assert list(found.ids) == list(train.ids)
+
+
+def test_numbers_are_told_in_parts_of_their_variance_and_outliers_are_no_truth():
+    x, y = load_diabetes(return_X_y=True)
+    y[:10] *= 12
+    found = da.values((x[:200], y[:200]), (x[200:], y[200:]))
+    assert found.unit == "share of variance" and np.isnan(found.follows)
+    assert set(np.argsort(found.value)[:6]) <= set(range(10))
+
+
+def test_what_cannot_be_valued_is_refused():
+    train, val, _ = noisy_digits(n=60)
+    with pytest.raises(SettingError, match="semivalue must be one of"):
+        da.values(train, semivalue="owen")
+    with pytest.raises(SettingError, match="at least 2"):
+        da.values(train, n_subsets=1)
+    with pytest.raises(DataError, match="at least 10 samples; got 9"):
+        da.values((train[0][:9], train[1][:9]))
+    with pytest.raises(SettingError, match="got val too"):
+        da.values(random_linearization(20, 1, 2, 6, 4, seed=1), val)
