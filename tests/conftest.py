@@ -1,5 +1,6 @@
 """The core's shapes are checked in every test run, by jaxtyping with beartype; else never."""
 
+import gc
 import os
 
 import pytest
@@ -15,6 +16,7 @@ from helpers.browser import started  # noqa: E402
 from helpers.threads import pytest_configure  # noqa: E402, F401
 
 perturbation.install()
+gc.set_threshold(50_000, 10, 10)  # else rubbish is looked for more often than it comes
 
 
 @pytest.fixture(scope="session")
