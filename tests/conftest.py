@@ -1,5 +1,6 @@
 """The core's shapes are checked in every test run, by jaxtyping with beartype; else never."""
 
+import gc
 import os
 
 import pytest
@@ -7,15 +8,15 @@ import pytest
 import typecheck
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
-if "PYTEST_XDIST_WORKER" in os.environ:  # files run side by side: one thread each
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
 pytest.register_assert_rewrite("helpers")
 CORE = ("data", "collect", "train", "score", "act", "polynomial")
 typecheck.install([f"datassay.{package}" for package in CORE])
-from helpers import perturbation  # noqa: E402  (imports torch, which reads the variables above)
+from helpers import perturbation  # noqa: E402  (imports torch, which reads the variable above)
 from helpers.browser import started  # noqa: E402
+from helpers.threads import pytest_configure  # noqa: E402, F401
 
 perturbation.install()
+gc.set_threshold(50_000, 10, 10)  # else rubbish is looked for more often than it comes
 
 
 @pytest.fixture(scope="session")

@@ -164,9 +164,11 @@ def test_labels_wrong_at_random_stay_where_a_ridge_bears_them(wrong):
     assert not len(found.removed) and found.ridge >= 0.1
 
 
-def test_the_order_of_the_samples_is_of_no_matter():
-    mixed, order = sd_mixture((240, 60), seed=1), np.random.default_rng(1).permutation(300)
-    results = [purify(linear((40,), 4), one) for one in (mixed, mixed.subset(order))]
+def test_the_order_of_the_samples_is_of_no_matter(monkeypatch):
+    monkeypatch.setattr(module, "LEAST_ERRORS", -math.inf)  # whatever it gains
+    mixed, order = clouds(90, 3, 0.2, 2), np.random.default_rng(1).permutation(90)
+    results = [purify(linear((6,), 3), one) for one in (mixed, mixed.subset(order))]
+    assert len(results[0].removed) and results[0].cross_fit.gain > 0
     assert results[0].cross_fit.gain == results[1].cross_fit.gain
     assert set(results[0].ids[results[0].removed]) == set(results[1].ids[results[1].removed])
 

@@ -140,7 +140,7 @@ def test_a_network_is_taken_and_stays_as_it_is():
 def test_actions_train_the_network_that_was_given(model):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(150, 3)).astype(np.float32)
-    assayed = da.assay((x, (x[:, 0] > 0).astype(int)), model=model, budget=20.0, val_fraction=0)
+    assayed = da.assay((x, (x[:, 0] > 0).astype(int)), model=model, budget=1.0, val_fraction=0)
     assert assayed.actions.model in {"Wide", "your network"}
     assert "retrained" in {row.how for row in assayed.actions.actions}
 
@@ -226,7 +226,7 @@ def test_a_review_needs_data_that_can_be_found_again(tmp_path):
 
 
 def test_the_answer_is_the_table_of_acts():
-    assayed = da.assay("wine", model="linear", budget=5, seed=1)
+    assayed = da.assay("wine", model="linear", budget=1, seed=1)
     table = assayed.actions.to_table()
     assert assayed.acts is assayed.actions
     lines = str(assayed).splitlines()

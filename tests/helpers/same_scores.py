@@ -29,7 +29,7 @@ SMOOTHINGS = ("functional", "isotropic", "fisher")
 
 
 def scores(lin, n_partners=30):
-    loo, issues = leave_one_out(lin, steps=500), label_issues(lin)
+    loo, issues = leave_one_out(lin, steps=100), label_issues(lin)
     influence = linear_influence(lin, ridge=issues.ridge, n_partners=n_partners)
     curve = learning_curve(lin, loo.run)
     results = {

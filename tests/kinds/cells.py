@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -130,6 +131,17 @@ GROUPS = {
 def cells(group: str) -> tuple[Cell, ...]:
     """Of a group, without those that nobody can have."""
     return tuple(dict.fromkeys(cell for cell in GROUPS[group]() if is_possible(cell)))
+
+
+def few(group: Iterable[Cell]) -> list[Cell]:
+    """As few of these as together have each pair of values that any of them has."""
+    left = {cell: set(combinations(vars(cell).items(), 2)) for cell in group}
+    chosen: list[Cell] = []
+    while any(left.values()):
+        chosen.append(max(left, key=lambda cell: len(left[cell])))
+        now = left.pop(chosen[-1])
+        left = {cell: pairs - now for cell, pairs in left.items()}
+    return chosen
 
 
 def everything() -> set[Cell]:

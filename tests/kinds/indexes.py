@@ -54,15 +54,15 @@ def asked_of(cell: Cell) -> list[Cell]:
     return [cell for cell in all_ if judge.is_possible(cell)]
 
 
-def failures(cell: Cell, folder: Path, *, reopened: bool = False) -> dict[Cell, str]:
-    """What is wrong with the answers of an index of these samples, by combination."""
+def failures(cell: Cell, folder: Path, some: slice, *, reopened: bool) -> dict[Cell, str]:
+    """What is wrong with an index's answers to some of what it is asked, by combination."""
     try:
         index = made(cell, folder)
         network = truth.network(judge.n_outputs(cell), cell.fit.end)
         index = da.open_index(folder, network) if reopened else index
     except DatassayError as error:
         return {cell: f"no index: {str(error)[:200]}"}
-    all_ = {one: query_failure(one, index) for one in asked_of(cell)}
+    all_ = {one: query_failure(one, index) for one in asked_of(cell)[some]}
     return {one: why for one, why in all_.items() if why}
 
 

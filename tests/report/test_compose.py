@@ -70,6 +70,11 @@ def toy(name="wine", n=2):
     return compose("toy", blocks, numbers, ids={"label errors": ("7",)}, facts={}, warnings=("w",))
 
 
+def test_a_text_of_the_template_is_in_each_page(template):
+    template(TEMPLATE.replace("title: {{ name }}", "title: {{ 'ours' }}"))
+    assert [toy().title for _ in range(2)] == ["ours", "ours"]
+
+
 def test_each_sign_becomes_its_block(template):
     page = toy()
     assert (page.brand, page.title, page.lead) == ("datassay toy", "wine", "2 samples of wine")

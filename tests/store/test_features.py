@@ -250,11 +250,11 @@ def test_results_share_the_manifest_and_its_refusals(tmp_path):
         ResultStore("memory://s", {})
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_no_damage_goes_unnoticed(tmp_path, seed):
-    result = attack(tmp_path, 150, seed)
+@pytest.mark.parametrize(("seed", "count"), [(0, 50), pytest.param(1, 250, marks=pytest.mark.slow)])
+def test_no_damage_goes_unnoticed(tmp_path, seed, count):
+    result = attack(tmp_path, count, seed)
     assert not result.failures
-    assert result.counts[MENDED] > 30 and result.counts[REFUSED] > 10
+    assert result.counts[MENDED] > count / 5 and result.counts[REFUSED] > count / 25
 
 
 HELPER = Path(__file__).parents[1] / "helpers" / "concurrent_stores.py"

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import pytest
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
-if "PYTEST_XDIST_WORKER" in os.environ:  # files run side by side: one thread each
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
 from datassay_lab.catalog import experiment, experiments
 from helpers.browser import started
+from helpers.threads import pytest_configure  # noqa: F401
 
 
 class Row(NamedTuple):

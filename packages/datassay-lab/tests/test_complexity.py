@@ -42,7 +42,7 @@ def test_parts_are_those_of_the_smoother():
 
 
 def test_risk_is_the_closed_form_away_from_the_peak():
-    result = double_descent(n_samples=30, ratios=(0.2, 0.5, 1.0, 2.0, 6.0), draws=300, seed=2)
+    result = double_descent(n_samples=30, ratios=(0.2, 0.5, 1.0, 2.0, 6.0), draws=100, seed=2)
     assert np.isnan(result.predicted[2])
     away = np.array([0, 1, 3, 4])
     risk = result.plain.mean(axis=0)

@@ -26,7 +26,9 @@ import math
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
+from functools import cache
 from itertools import count as counter
 from pathlib import Path
 from typing import Any
@@ -76,19 +78,27 @@ def compose(
         KeyError: it names a block that code does not pass.
     """
     values = _Values()
-    text = _rendered(template, numbers, values.hidden)
+    _hiding.set(values)
+    text = _environment(TEXT).get_template(f"{template}.md.j2").render(numbers)
     page = _Reader(blocks, ids or {}, values.shown).read(text.splitlines())
     page["warnings"] = (*fields.pop("warnings", ()), *page.pop("warning", ()))
     return Page(**page, **fields)
 
 
-def _rendered(
-    template: str, numbers: Mapping[str, object], finalize: Callable[[object], str]
-) -> str:
+_hiding: ContextVar[_Values] = ContextVar("_hiding")
+
+
+@cache
+def _environment(folder: Path) -> Any:
+    """Of a folder of templates; one for all pages: each compiles the templates anew."""
     import jinja2
 
+    @jinja2.pass_context  # else Jinja puts signs of the first page for what a template has as text
+    def finalize(context: object, value: object) -> str:
+        return _hiding.get().hidden(value)
+
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEXT),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=False,  # a Page holds plain text; escaped where it is written
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -99,7 +109,7 @@ def _rendered(
     own = {"log": math.log, "max": max, "min": min, "round": round}
     environment.globals |= functions | own
     environment.filters |= functions | {"line": lambda text: " ".join(text.split())}
-    return environment.get_template(f"{template}.md.j2").render(numbers)
+    return environment
 
 
 class _Values:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,24 +36,15 @@ def render(page: Page) -> str:
     Returns:
         HTML; about 5 MB of it is plotly's JavaScript, where it has figures.
     """
-    import jinja2
     from plotly.offline import get_plotlyjs
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     line = "Kind, missing values and treatment of each." if page.verdict else ""
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
-    environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
     css, plotly = _own("page.css"), _lines(get_plotlyjs()) if page.figures else ""
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
     js = "".join(_own(name) for name in _scripts(page, gallery))
-    html = environment.get_template("page.html").render(
+    html = _environment().get_template("page.html").render(
         page=page,
         tags=[tag(one) for one in page.advice],
         figures={f.name: (markup(script_json(f.json)), f.text)
@@ -69,6 +61,22 @@ def render(page: Page) -> str:
         **_footer(page),
     )  # fmt: skip
     return html.lstrip()
+
+
+@cache
+def _environment() -> Any:
+    """One for all pages: each compiles the templates anew."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
+    return environment
 
 
 def policy(css: str, plotly: str, own: str) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.report.style import BLUE, INK, decades, log_ticks, plain, style
+from datassay.report.style import BLUE, INK, decades, log_ticks, plain
+from datassay.report.style import layout as look_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -32,8 +33,7 @@ def chart(
     """An empty chart; of logarithmic axes the positive values shown give the ticks."""
     import plotly.graph_objects as go
 
-    figure = go.Figure()
-    style(figure, x_title, y_title)
+    figure = go.Figure(layout=look_of(x_title, y_title))
     figure.update_layout(**layout)
     for update, values in ((figure.update_xaxes, log_x), (figure.update_yaxes, log_y)):
         if values is not None:

@@ -22,19 +22,30 @@ def plain(text: str, limit: int = MAX_NAME) -> str:
     return html.escape(shortened(text, limit), quote=False)
 
 
-def style(figure: Figure, x_title: str, y_title: str) -> None:
-    """Give a figure the page's look and its axes titles with units; changes it in place."""
-    look = {"template": "none", "height": 360, "margin": {"l": 58, "r": 12, "t": 24, "b": 48}}
+def layout(x_title: str, y_title: str) -> dict:
+    """The page's look, and axes that have titles with units: what a figure is made with."""
+    # Plotly takes six times as long for a figure that is made first and styled then.
+    look: dict = {"bargap": 0, "template": "none", "height": 360}
+    look["margin"] = {"l": 58, "r": 12, "t": 24, "b": 48}
     look |= dict.fromkeys(("paper_bgcolor", "plot_bgcolor"), "rgba(0,0,0,0)")
     look["font"] = {"family": "system-ui, sans-serif", "size": 12.5, "color": INK}
     look["hoverlabel"] = {"font": {"family": "system-ui, sans-serif"}}
     look["legend"] = {"orientation": "h", "yanchor": "top", "y": -0.2, "x": 0}
     look["legend"] |= {"xanchor": "left", "traceorder": "normal"}
-    figure.update_layout(**look, bargap=0)
     axis: dict = {"gridcolor": RULE, "zeroline": False, "linecolor": QUIET, "ticks": "outside"}
     axis |= {"tickcolor": QUIET, "title_standoff": 8}
-    figure.update_xaxes(title_text=x_title, showgrid=False, showline=True, **axis)
-    figure.update_yaxes(title_text=y_title, automargin=True, **axis)
+    look["xaxis"] = {"title_text": x_title, "showgrid": False, "showline": True, **axis}
+    look["yaxis"] = {"title_text": y_title, "automargin": True, **axis}
+    return look
+
+
+def style(figure: Figure, x_title: str, y_title: str) -> None:
+    """Give a figure, and all of its axes, the page's look; changes it in place."""
+    look = layout(x_title, y_title)
+    x, y = look.pop("xaxis"), look.pop("yaxis")
+    figure.update_layout(**look)
+    figure.update_xaxes(**x)
+    figure.update_yaxes(**y)
 
 
 def decades(low: int, high: int) -> tuple[list[int], list[str]]:

@@ -115,7 +115,7 @@ def reviewed_by(judged, truth, decisions):
 
 def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_small():
     inside = []
-    for seed in range(8):
+    for seed in range(4):
         judged, truth = made(n=800, seed=seed)
         wrong = truth != judged.labels
         known, predicted = reviewed_by(judged, truth, 300)

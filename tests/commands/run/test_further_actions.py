@@ -36,7 +36,7 @@ def test_an_action_of_one_module_is_everywhere(add, tmp_path):
     x = np.random.default_rng(0).normal(size=(130, 2))
     np.savez("few.npz", x=x, y=(x[:, 0] > 0).astype(int))
 
-    shown = succeed("run", *FEW, "--verbose", "--budget", "5", "--out", "out").output
+    shown = succeed("run", *FEW, "--verbose", "--budget", "1", "--out", "out").output
     assert "Thin out" in shown
     assert "Thin out" in (tmp_path / "out" / "index.html").read_text()
     actions = json.loads((tmp_path / "out" / "summary.json").read_text())["actions"]["actions"]
