@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -13,47 +13,20 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
-from datassay.score.checks.columns import drift
+from datassay.score.checks.columns import drift_issues, empty_rows
 from datassay.score.checks.duplicates import Duplicates, duplicates
+from datassay.score.checks.issue import NAMED, DataIssue, Severity
 from datassay.score.checks.outliers import outlier_score
+from datassay.score.checks.row_order import order_issues
+from datassay.score.checks.weak_groups import weak_group_issues
 from datassay.score.registry import Score
 
-Severity = Literal["act", "look", "fine"]
 # A class of fewer than this part of an equal share is called rare (cleanlab's bound).
 RARE_CLASS = 0.1
 MOST_COLUMNS = 500  # Arrays of more are compared as a whole, as images are.
-NAMED = 5  # columns in a sentence
 # Where more than this part of the samples are near duplicates, what they are judged by is false.
 NOTABLE = 0.05
 LEAST_NEW = 10  # held-out samples that repeat none: fewer judge nothing
-
-
-@dataclass(frozen=True, slots=True)
-class DataIssue:
-    """One thing that is wrong with the data, or that may be.
-
-    Attributes:
-        kind: such as "near duplicates".
-        severity: "act" on it, "look" at it, or it is "fine".
-        count: how many there are.
-        unit: of what: "rows", "samples", "columns", "classes".
-        sentence: what was found.
-        n_groups: that they are in; 0: they are in none.
-    """
-
-    kind: str
-    severity: Severity
-    count: int
-    unit: str
-    sentence: str
-    n_groups: int = 0
-
-    @property
-    def counted(self) -> str:
-        """How many of what, in how many groups."""
-        unit = {"classes": "class"}.get(self.unit, self.unit[:-1]) if self.count == 1 else self.unit
-        within = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}" * (self.n_groups > 0)
-        return f"{self.count:,} {unit}{within}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +109,25 @@ class DataIssues(Tabular):
 
 
 @checks_arguments
-def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
+def data_issues(
+    train: SampleSet,
+    val: SampleSet | None = None,
+    *,
+    held_out: Float[np.ndarray, "n k"] | None = None,
+) -> DataIssues:
     """Check data for what label scores do not see.
 
     Args:
         train: n samples. A table is judged by the user's own columns, without those that were left
             out; images and texts by x.
         val: held-out samples, searched for copies of training samples; None: there are none.
+        held_out: [n, k], what a model without each sample says of it, as `LabelIssues.held_out`;
+            None: weak groups are not looked for.
 
     Returns:
         Equal rows (also with different labels, and across the split), near duplicates, outliers,
-        rare classes, odd columns, drift between sources.
+        rare classes, odd columns, empty rows, drift between sources, an order of the rows that is
+        no chance, groups of samples that are predicted badly.
 
     Raises:
         DataError: an argument is of the wrong type.
@@ -162,12 +143,15 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
     lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
     pairs = _pairs(train, val, rows, outcome)
     issues = (
+        *empty_rows(train),
         *_equal(train, val, outcome),
         *_near(train, outcome, pairs),
         *_outliers(rows, lonely),
         *_classes(train),
         *_columns(train),
-        *_sources(train, val, rows),
+        *drift_issues(train, val, rows),
+        *order_issues(train, rows, outcome),
+        *_weak(train, held_out),
     )
     worst = get_args(Severity).index
     return DataIssues(
@@ -364,32 +348,21 @@ def _columns(train: SampleSet) -> list[DataIssue]:
     return issues
 
 
-def _sources(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:
-    n = len(train)
-    some = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.plain[:n]
-    part = RowCodes(rows.names, *some)
-    tests = []
-    if train.source is not None:
-        tests.append(("drift between sources", part, np.asarray(train.source)))
-    if val is not None and not val.split_off:
-        parts = np.where(np.arange(len(rows.codes)) < n, "training", "validation")
-        tests.append(("drift from training to validation", rows, parts))
-    issues = []
-    for kind, compared, parts in tests:
-        outcome = drift(compared, parts) if len(rows.names) > 1 else ()
-        if outcome:
-            columns = list(dict.fromkeys(rows.names[one.column] for one in outcome))
-            named = ", ".join(
-                f"{rows.names[one.column]} of {one.part} ({one.size:.2f})"
-                for one in outcome[:NAMED]
-            )
-            text = f"Most: {named}: the largest gap between distributions, from 0 to 1."
-            issues.append(DataIssue(kind, "look", len(columns), "columns", text))
-    return issues
+def _weak(train: SampleSet, held_out: Float[np.ndarray, "n k"] | None) -> list[DataIssue]:
+    """Groups by the user's columns that are predicted badly."""
+    columns = train.used_rows
+    if held_out is None or columns is None:
+        return []
+    if train.source is not None and "source" not in columns.column_names:
+        columns = columns.append_column("source", pa.array(train.source.astype(str)))
+    return weak_group_issues(train, held_out, columns)
 
 
 SCORE = Score(
     name="data_issues",
     help="Whether a sample's input is a copy of another, or far from all others.",
-    compute=lambda context: data_issues(context.train, context.val),
+    compute=lambda context: data_issues(
+        context.train, context.val, held_out=context.results["label_issues"].held_out
+    ),
+    needs=("label_issues",),
 )
