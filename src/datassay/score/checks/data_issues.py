@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import drift_issues, empty_rows
 from datassay.score.checks.duplicates import Duplicates, duplicates
+from datassay.score.checks.images import image_issues, image_properties
 from datassay.score.checks.issue import NAMED, DataIssue, Severity
 from datassay.score.checks.outliers import outlier_score
 from datassay.score.checks.row_order import order_issues
@@ -142,6 +143,7 @@ def data_issues(
     n = len(train)
     lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
     pairs = _pairs(train, val, rows, outcome)
+    properties = image_properties(train)
     issues = (
         *empty_rows(train),
         *_equal(train, val, outcome),
@@ -151,7 +153,12 @@ def data_issues(
         *_columns(train),
         *drift_issues(train, val, rows),
         *order_issues(train, rows, outcome),
-        *_weak(train, held_out),
+        *image_issues(train, properties),
+        *(
+            []
+            if held_out is None
+            else weak_group_issues(train, held_out, _telling(train, properties))
+        ),
     )
     worst = get_args(Severity).index
     return DataIssues(
@@ -348,14 +355,15 @@ def _columns(train: SampleSet) -> list[DataIssue]:
     return issues
 
 
-def _weak(train: SampleSet, held_out: Float[np.ndarray, "n k"] | None) -> list[DataIssue]:
-    """Groups by the user's columns that are predicted badly."""
-    columns = train.used_rows
-    if held_out is None or columns is None:
-        return []
-    if train.source is not None and "source" not in columns.column_names:
-        columns = columns.append_column("source", pa.array(train.source.astype(str)))
-    return weak_group_issues(train, held_out, columns)
+def _telling(train: SampleSet, properties: pa.Table | None) -> pa.Table:
+    """Columns that may tell groups: the user's own, properties of images, length, source."""
+    columns = properties if train.used_rows is None else train.used_rows
+    named: dict[str, Any] = {} if columns is None else {c: columns[c] for c in columns.column_names}
+    if train.texts is not None and columns is None:
+        named["characters"] = pa.array([len(str(text)) for text in train.texts])
+    if train.source is not None:
+        named["source"] = pa.array(train.source.astype(str))
+    return pa.table(named)
 
 
 SCORE = Score(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import nlargest
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Shaped
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
@@ -19,221 +18,182 @@ from datassay.stats import BETTER, Interval, by_groups, interval, mean_interval,
 # Samples of one half that a group must have; of fewer in all nothing is looked for.
 FEWEST, FEWEST_SAMPLES = 15, 120
 LARGEST = 0.5  # part of all samples that a group may be
-MOST_GROUPS = 3
+MOST_GROUPS, MOST_SAMPLES = 3, 20_000  # that are looked for, and that they are chosen by
 MOST_VALUES, FEW_VALUES = 20, 8  # of a column of words; of numbers that are taken one by one
 MOST_CONDITIONS = 300  # those of the largest effect go into pairs
-MOST_SAMPLES = 20_000  # that groups are chosen by
-SIMPLER = 1.0  # standard errors by which a pair of conditions must do better than one alone
-WEAK = 3.0  # standard errors from which a group is worth a look at the other half
-# A group is told where accuracy is so many points lower, or the error so many times that of all.
-POINTS, TIMES = 0.1, 1.5
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A column's values, in words, and the samples that have them."""
-
-    words: str
-    samples: Bool[np.ndarray, " n"]
+# Standard errors from which a group is worth a look at the other half, and by which two conditions
+# must do better than one.
+WEAK, SIMPLER = 3.0, 1.0
+# A group is told where accuracy is so much lower, or the error so many times that of all.
+LOWER, TIMES = 0.1, 1.5
+Condition = tuple[str, np.ndarray]  # in words, and which samples fulfil it
 
 
 @result
 class WeakGroup:
-    """Samples that are predicted worse than others.
+    """Samples whose held-out predictions are worse than those of others.
 
     Attributes:
         words: the conditions that they fulfil.
         samples: [n], which they are.
-        loss: by how much their mean error is larger than that of the others, with its interval.
-        error: their mean error, with its interval.
-        overall: that of all samples.
+        error: their mean error on the half that did not choose them.
+        loss: by how much it is larger than that of the others.
     """
 
     words: str
     samples: Bool[np.ndarray, " n"]
-    loss: Interval
     error: Interval
-    overall: float
+    loss: Interval
 
 
 def weak_groups(
     columns: pa.Table,
     errors: Float[np.ndarray, " n"],
     half: Bool[np.ndarray, " n"],
-    groups: np.ndarray | None = None,
-) -> tuple[WeakGroup, ...]:
-    """Groups with larger errors than the other samples, found on one half and judged on the other.
+    groups: Shaped[np.ndarray, " n"] | None = None,
+) -> list[WeakGroup]:
+    """Groups with larger errors than other samples, found on one half and judged on the other.
 
     A condition is a value of a column, its being missing, or lying below or above a tenth of its
-    values. Of all conditions and all pairs of them the one is taken whose mean error is the most
-    standard errors above that of the others; then the same without its samples, three times.
+    values. Of all conditions and pairs of them the one is taken whose mean error is the most
+    standard errors above that of the others; then the same without its samples, up to three.
 
     Args:
         columns: a row per sample.
         errors: of held-out predictions; 0 and 1 of classes.
-        half: which samples the groups are chosen by; the others say how large their errors are.
-        groups: of each sample, independent of those of another; None: each is a group of its own.
+        half: which samples the groups are chosen by.
+        groups: of each sample, independent of those of another; None: each is one of its own.
 
     Returns:
         Those whose errors are larger on the other half too, at 5 % together (Holm).
 
     Cost: 300² n / 2 operations, n at most 20 000.
-    Source: slices as of Chung et al. (2019) and Sagadeeva and Boehm (2021), by products of
-    indicators; ours judges them on samples that did not choose them.
+    Source: slices as of Chung et al. (2019), searched as Sagadeeva and Boehm (2021) do, by products
+    of indicators; ours judges them on samples that did not choose them.
     """
     outcome, left = [], np.ones(len(errors), bool)
     chosen = np.flatnonzero(half)[:MOST_SAMPLES]
-    own = errors[chosen]
 
     def effect(condition: Condition) -> float:
-        inside = condition.samples[chosen]
+        inside, own = condition[1][chosen], errors[chosen]
         return abs(float(_z(inside.sum(), own[inside].sum(), own)))
 
     conditions = nlargest(MOST_CONDITIONS, _conditions(columns, half), effect)
-    masks = np.array([c.samples for c in conditions], bool).reshape(len(conditions), -1)
-    for _ in range(MOST_GROUPS):
+    masks = np.array([mask for _, mask in conditions], bool).reshape(len(conditions), len(errors))
+    while len(outcome) < MOST_GROUPS:
         pick = chosen[left[chosen]]
-        best = _worst(masks[:, pick], errors[pick])
-        if not best:
+        best = _worst(masks[:, pick].astype(np.float32), errors[pick].astype(np.float32))
+        inside = left & masks[best].all(0)
+        if not best or (inside & ~half).sum() < FEWEST:
             break
-        inside = left & masks[list(best)].all(0)
-        outcome.append(_judged([conditions[c].words for c in best], inside, ~half, errors, groups))
+        error, others = (_mean(errors, m & ~half, groups) for m in (inside, ~inside))
+        loss = interval(error.gain - others.gain, float(np.hypot(error.half, others.half)) / 1.96)
+        words = " and ".join(conditions[c][0] for c in best)
+        outcome.append(WeakGroup(words, inside, error, loss))
         left &= ~inside
-    outcome = [one for one in outcome if one is not None]
-    losses = [one.loss for one in outcome]
-    return tuple(o for o, v in zip(outcome, verdicts(losses), strict=True) if v == BETTER)
+    judged = verdicts([one.loss for one in outcome])
+    return [one for one, verdict in zip(outcome, judged, strict=True) if verdict == BETTER]
 
 
 def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Condition]:
     for name in columns.column_names:
-        values = comparable(columns[name])
-        missing = values.is_null().to_numpy()
-        if missing.any():
-            yield Condition(f"{name} is missing", missing)
+        values = comparable(columns[name]).combine_chunks()
+        if (missing := values.is_null().to_numpy(zero_copy_only=False)).any():
+            yield f"{name} is missing", missing
         if pa.types.is_floating(values.type):
-            numbers, time = values.to_numpy(), pa.types.is_temporal(columns[name].type)
-            yield from _of_numbers(name, numbers, half & np.isfinite(numbers), is_time=time)
+            is_time = pa.types.is_temporal(columns[name].type)
+            yield from _of_numbers(name, values.to_numpy(zero_copy_only=False), half, is_time)
             continue
-        code = values.combine_chunks().dictionary_encode()
-        index = code.indices.to_numpy(zero_copy_only=False)
-        counts = np.bincount(index[~missing].astype(int), minlength=len(code.dictionary))
-        for common in np.argsort(-counts, kind="stable")[:MOST_VALUES]:
-            yield Condition(f"{name} is {code.dictionary[int(common)]}", index == common)
+        coded = values.dictionary_encode()
+        codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
+        counts = np.bincount(codes[~missing], minlength=len(coded.dictionary))
+        for common in np.argsort(-counts, kind="stable")[:MOST_VALUES].tolist():
+            yield f"{name} is {coded.dictionary[common]}", codes == common
 
 
 def _of_numbers(
-    name: str, values: Float[np.ndarray, " n"], known: Bool[np.ndarray, " n"], *, is_time: bool
+    name: str, values: Float[np.ndarray, " n"], half: Bool[np.ndarray, " n"], is_time: bool
 ) -> Iterator[Condition]:
-    if not known.any():
-        return
-    different = np.unique(values[known])
+    known = values[half & np.isfinite(values)]
+    different = np.unique(known)
     if len(different) <= FEW_VALUES:
-        yield from (Condition(f"{name} is {v:.4g}", values == v) for v in different)
-    edges = np.quantile(values[known], np.arange(0.1, 1, 0.1), method="higher")
-    for edge in np.unique(edges)[np.unique(edges) > different[0]]:
-        text = str(np.datetime64(int(edge), "us"))[:10] if is_time else f"{edge:.4g}"
-        edge = edge if is_time else float(text)  # as the reader has it
-        yield Condition(f"{name} is below {text}", values < edge)
-        yield Condition(f"{name} is at least {text}", values >= edge)
+        yield from ((f"{name} is {v:.4g}", values == v) for v in different)
+    edges = np.quantile(known, np.arange(0.1, 1, 0.1), method="higher") if len(known) else known
+    for edge in np.unique(edges[edges > different[:1]]):
+        words = str(np.datetime64(int(edge), "us"))[:10] if is_time else f"{edge:.4g}"
+        edge = edge if is_time else float(words)  # as the reader has it
+        yield f"{name} is below {words}", values < edge
+        yield f"{name} is at least {words}", values >= edge
 
 
-def _worst(masks: Bool[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]) -> tuple[int, ...]:
-    """Positions of one or two conditions; empty where none is weak."""
-    some = masks.astype(np.float32)
-    z = _z(some @ some.T, (some * errors.astype(np.float32)) @ some.T, errors)
+def _worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]) -> list[int]:
+    """Positions of one or two conditions; none where no group is weak."""
+    z = _z(masks @ masks.T, (masks * errors) @ masks.T, errors)
     if z.max(initial=0.0) < WEAK:
-        return ()
+        return []
     one, two = int(z.diagonal().argmax()), np.unravel_index(int(z.argmax()), z.shape)
-    return (one,) if z[two] < z[one, one] + SIMPLER else tuple(int(i) for i in two)
+    return [one] if z[two] < z[one, one] + SIMPLER else [int(c) for c in two]
 
 
-def _z(
-    count: Int[np.ndarray, "..."], total: Float[np.ndarray, "..."], errors: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, "..."]:
+def _z(count: np.ndarray, total: np.ndarray, errors: Float[np.ndarray, " n"]) -> np.ndarray:
     """How many standard errors the mean within lies above that of the others."""
     n, able = len(errors), (count >= FEWEST) & (count <= LARGEST * len(errors))
     count = np.where(able, count, 1)
-    difference = total / count - (errors.sum() - total) / np.maximum(n - count, 1)
-    spread = errors.std() * np.sqrt(1 / count + 1 / np.maximum(n - count, 1))
-    return np.where(able & (spread > 0), difference / np.where(spread > 0, spread, 1.0), 0.0)
+    others = np.maximum(n - count, 1)
+    spread = max(float(errors.std()), 1e-12) * np.sqrt(1 / count + 1 / others)
+    return able * (total / count - (errors.sum() - total) / others) / spread
 
 
-def _judged(
-    words: list[str],
-    inside: Bool[np.ndarray, " n"],
-    judge: Bool[np.ndarray, " n"],
-    errors: Float[np.ndarray, " n"],
-    groups: np.ndarray | None,
-) -> WeakGroup | None:
-    """The group's errors on the half that did not choose it; None where it has too few samples."""
-    if (inside & judge).sum() < FEWEST:
-        return None
-    is_share, means = bool(np.isin(errors, (0, 1)).all()), []
-    for mask in (inside & judge, ~inside & judge):
-        each = by_groups([errors[None, mask]], [None if groups is None else groups[mask]])[0][0]
-        means.append(mean_interval(each, float(is_share)))
-    own, others = means
-    error = float(np.hypot(own.half, others.half)) / 1.96
-    loss = interval(own.gain - others.gain, error)
-    text = " and ".join(words)
-    return WeakGroup(text, inside, loss, own, float(errors[judge].mean()))
+def _mean(errors: np.ndarray, which: np.ndarray, groups: np.ndarray | None) -> Interval:
+    each = by_groups([errors[None, which]], [None if groups is None else groups[which]])[0][0]
+    return mean_interval(each, float(np.isin(errors, (0, 1)).all()))
 
 
 def weak_group_issues(
     train: SampleSet, held_out: Float[np.ndarray, "n k"], columns: pa.Table
 ) -> list[DataIssue]:
-    """Weak groups of samples as one issue of the data; none where there is none."""
-    if len(train) < FEWEST_SAMPLES or not columns.num_columns:
-        return []
-    errors = _errors(train, held_out)
-    outcome = []
-    for one in weak_groups(columns, errors, _half(train), train.groups):
-        least = POINTS if train.is_classification else 0.0
-        if one.loss.gain >= least and one.error.gain >= TIMES * one.overall:
-            outcome.append(one)
-    if not outcome:
-        return []
-    texts = [_sentence(train, one) for one in outcome]
-    texts[1:] = [f"Of the rest, w{text[1:]}" for text in texts[1:]]
-    more = " Check the labels there, or collect more of such samples."
-    inside = np.any([one.samples for one in outcome], 0)
-    return [
-        DataIssue(
-            "weak groups", "look", int(inside.sum()), "samples", " ".join(texts) + more,
-            len(outcome),
-        )
-    ]  # fmt: skip
+    """Weak groups as one issue of the data.
 
+    Args:
+        train: n samples.
+        held_out: what a model without each says of it.
+        columns: that may tell groups, a row per sample.
 
-def _errors(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+    Returns:
+        The issue, with the figures of the half that did not choose the groups; none where none is
+        weak.
+    """
+    if len(train) < FEWEST_SAMPLES:
+        return []
+    y, is_number = train.y.reshape(len(train), -1), False
     if train.is_classification:
         single = held_out.shape[1] == 1
-        predicted = held_out[:, 0] > 0.5 if single else held_out.argmax(1)
-        return (predicted != train.y).astype(float)
-    y = train.y.reshape(len(train), -1)
-    if train.has_several_labels:
-        return ((held_out > 0.5) != y).mean(1)
-    return np.abs(held_out - y).mean(1)
+        errors = ((held_out > 0.5) if single else held_out.argmax(1)[:, None]) != y
+    else:
+        is_number = not train.has_several_labels
+        errors = np.abs(held_out - y) if is_number else (held_out > 0.5) != y
+    errors = errors.mean(1).astype(float)
+    own = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
+    half = np.random.default_rng(0).permutation(own.max() + 1)[own] <= own.max() / 2
+    overall, inside, texts = float(errors[~half].mean()), np.zeros(len(train), bool), []
+    for one in weak_groups(columns, errors, half, train.groups):
+        if one.error.gain < max(TIMES * overall, 0.0 if is_number else overall + LOWER):
+            continue
+        where = f"{'Of the rest, w' if texts else 'W'}here {one.words}, "
+        texts.append(where + _figures(one, overall, is_number))
+        inside |= one.samples
+    text = " ".join([*texts, "Check the labels there, or collect more of such samples."])
+    issue = DataIssue("weak groups", "look", int(inside.sum()), "samples", text, len(texts))
+    return [issue] if texts else []
 
 
-def _half(train: SampleSet) -> Bool[np.ndarray, " n"]:
-    """A random half, of whole groups, whatever the order of the samples."""
-    group = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
-    n_groups = int(group.max()) + 1
-    return (np.random.default_rng(0).permutation(n_groups) < n_groups / 2)[group]
-
-
-def _sentence(train: SampleSet, one: WeakGroup) -> str:
-    counted = f"{int(one.samples.sum()):,} samples"
-    error = one.error
-    if not (train.is_classification or train.has_several_labels):
+def _figures(one: WeakGroup, overall: float, is_number: bool) -> str:
+    error, counted = one.error, f"({one.samples.sum():,} samples)."
+    if is_number:
+        between = f"({max(0.0, error.low):.3g} to {error.high:.3g})"
         return (
-            f"Where {one.words}, the mean error is {error.gain:.3g} ({max(0.0, error.low):.3g} to "
-            f"{error.high:.3g}) against {one.overall:.3g} overall ({counted})."
+            f"the mean error is {error.gain:.3g} {between} against {overall:.3g} overall {counted}"
         )
-    low, high = 1 - min(1.0, error.high), 1 - max(0.0, error.low)
-    return (
-        f"Where {one.words}, {100 * (1 - error.gain):.0f} % of labels are predicted "
-        f"({100 * low:.0f} to {100 * high:.0f} %) against {100 * (1 - one.overall):.0f} % "
-        f"overall ({counted})."
-    )
+    own, low, high, of_all = 100 * (1 - np.array([error.gain, error.high, error.low, overall]))
+    between = f"({max(0.0, low):.0f} to {min(100.0, high):.0f} %)"
+    return f"{own:.0f} % of labels are predicted {between} against {of_all:.0f} % overall {counted}"
