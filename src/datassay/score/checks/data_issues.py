@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
+from datassay.errors import DataError
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import drift_issues, empty_rows
@@ -111,7 +112,7 @@ class DataIssues(Tabular):
 
 @checks_arguments
 def data_issues(
-    train: SampleSet,
+    train: SampleSet | Any,
     val: SampleSet | None = None,
     *,
     held_out: Float[np.ndarray, "n k"] | None = None,
@@ -120,7 +121,7 @@ def data_issues(
 
     Args:
         train: n samples. A table is judged by the user's own columns, without those that were left
-            out; images and texts by x.
+            out; images and texts by x. (x, None): samples without labels.
         val: held-out samples, searched for copies of training samples; None: there are none.
         held_out: [n, k], what a model without each sample says of it, as `LabelIssues.held_out`;
             None: weak groups are not looked for.
@@ -137,6 +138,7 @@ def data_issues(
     Source: what cleanlab's Datalab lists (Northcutt et al.); the methods are in `duplicates` and
     `drift` and `outlier_score`.
     """
+    train = _samples(train)
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
     rows = _codes(train, val)
     outcome = duplicates(rows)
@@ -173,6 +175,23 @@ def data_issues(
         is_outlier=lonely > 0,
         ids=train.ids,
     )
+
+
+def _samples(data: Any) -> SampleSet:
+    """A SampleSet of other forms; samples without labels have targets that are all 0."""
+    from datassay.data.memory.convert import as_samples  # it reads Datasets: only where needed
+
+    if isinstance(data, tuple) and len(data) == 2 and data[1] is None:
+        numbers = np.arange(len(data[0]), dtype=float)  # targets must differ to be read
+        samples = as_samples((data[0], numbers), "train")
+        return replace(samples, y=0 * numbers, warnings=()) if samples else _samples(data[0])
+    if (samples := as_samples(data, "train")) is None:
+        raise DataError(
+            f"train must be a SampleSet, a pair (x, y), where y is None for samples without labels,"
+            f" a data frame or a Dataset of pairs; got a {type(data).__name__}. load(path), or "
+            "load(frame, target=...), makes a SampleSet of anything else."
+        )
+    return samples
 
 
 def _codes(train: SampleSet, val: SampleSet | None) -> RowCodes:

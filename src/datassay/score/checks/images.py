@@ -137,16 +137,16 @@ def _spurious(train: SampleSet, of: dict[str, Float[np.ndarray, " n"]]) -> list[
     if not train.is_classification or len(np.unique(train.y)) < 2:
         return []
     classes = np.unique(train.y, return_inverse=True)[1]
-    k, texts = int(classes.max()) + 1, []
-    for name, values in of.items():
-        accuracy = _alone(values, classes)
-        if accuracy - 1 / k >= SPURIOUS * (1 - 1 / k):
-            texts.append(f"{name} predicts {100 * accuracy:.0f} %")
-    if not texts:
+    k = int(classes.max()) + 1
+    accuracy = {name: _alone(values, classes) for name, values in of.items()}
+    names = [n for n, share in accuracy.items() if share - 1 / k >= SPURIOUS * (1 - 1 / k)]
+    if not names:
         return []
-    text = f"Alone, of labels in equal classes: {', '.join(texts)} ({100 / k:.0f} % by chance). "
-    text += "A model may learn that instead of what is shown: check whether new images have it."
-    return [DataIssue("spurious properties", "look", len(texts), "properties", text)]
+    names.sort(key=lambda name: -accuracy[name])
+    named = named_ids(np.array([f"{name} ({100 * accuracy[name]:.0f} %)" for name in names]))
+    text = f"One property alone tells the class: {named}; {100 / k:.0f} % by chance, classes "
+    text += "weighed alike. A model may learn that instead of what is shown."
+    return [DataIssue("spurious properties", "look", len(names), "properties", text)]
 
 
 def _alone(values: Float[np.ndarray, " n"], classes: Int[np.ndarray, " n"]) -> float:

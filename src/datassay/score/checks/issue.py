@@ -25,7 +25,7 @@ class DataIssue:
         kind: such as "near duplicates".
         severity: "act" on it, "look" at it, or it is "fine".
         count: how many there are.
-        unit: of what: "rows", "samples", "columns", "classes".
+        unit: of what: "rows", "samples", "columns", "images".
         sentence: what was found.
         n_groups: that they are in; 0: they are in none.
     """
@@ -40,6 +40,10 @@ class DataIssue:
     @property
     def counted(self) -> str:
         """How many of what, in how many groups."""
-        unit = {"classes": "class"}.get(self.unit, self.unit[:-1]) if self.count == 1 else self.unit
+        unit = (
+            {"classes": "class", "properties": "property"}.get(self.unit, self.unit[:-1])
+            if self.count == 1
+            else self.unit
+        )
         within = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}" * (self.n_groups > 0)
         return f"{self.count:,} {unit}{within}"

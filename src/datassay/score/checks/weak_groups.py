@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -135,7 +136,7 @@ def _worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]) -> 
     return [one] if z[two] < z[one, one] + SIMPLER else [int(c) for c in two]
 
 
-def _z(count: np.ndarray, total: np.ndarray, errors: Float[np.ndarray, " n"]) -> np.ndarray:
+def _z(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
     """How many standard errors the mean within lies above that of the others."""
     n, able = len(errors), (count >= FEWEST) & (count <= LARGEST * len(errors))
     count = np.where(able, count, 1)
