@@ -54,6 +54,7 @@ class Duplicates:
         nearest: [n], position of the nearest other row, an equal one first; −1: not searched for.
         distance: [n], to it, in robust standard deviations (1 for another word); nan likewise.
         loneliness: [n], mean distance to the ten nearest different rows; nan likewise.
+        neighbors: [n, 10], positions of these, of equal rows the first; no column likewise.
     """
 
     group: Int[np.ndarray, " n"]
@@ -64,6 +65,7 @@ class Duplicates:
     nearest: Int[np.ndarray, " n"]
     distance: Float[np.ndarray, " n"]
     loneliness: Float[np.ndarray, " n"]
+    neighbors: Int[np.ndarray, "n k"]
 
 
 @result
@@ -136,6 +138,7 @@ def duplicates(rows: RowCodes) -> Duplicates:
     return Duplicates(
         group, member[first[inverse]], pairs, (differ == 1) & bool(rows.names), natural,
         np.where(repeated, other, nearest), np.where(repeated, 0.0, distance), loneliness,
+        first[near.index[inverse, :K]],
     )  # fmt: skip
 
 

@@ -109,26 +109,32 @@ def _missing(value: float, mean: float, deviation: float) -> float:
 
 
 def _neighbors(classes: Int[np.ndarray, " n"], outcome: Duplicates) -> str:
-    """How far along the file the nearest neighbour of the same class lies."""
-    n = len(classes)
-    nearest, is_single = outcome.nearest[:n], outcome.group[:n] < 0
-    own = np.flatnonzero((nearest >= 0) & (nearest < n) & is_single)
-    own = own[is_single[nearest[own]] & (classes[own] == classes[nearest[own]])]
-    total = np.zeros(3)  # the sum of distances, its mean and its variance
-    for one in np.unique(classes[own]):
+    """How far along the file the ten nearest neighbours of the same class lie."""
+    n, k = len(classes), outcome.neighbors.shape[1]
+    links = np.stack([np.arange(n).repeat(k), outcome.neighbors[:n].ravel()], 1)
+    links = links[links[:, 1] < n]
+    # Which of equal rows is the neighbour depends on their order.
+    is_able = (outcome.group[links] < 0).all(1) & (classes[links[:, 0]] == classes[links[:, 1]])
+    links, total = links[is_able], np.zeros(3)  # the sum of log distances, its mean, its variance
+    for one in np.unique(classes[links[:, 0]]):
         place, size = np.cumsum(classes == one) - 1, int((classes == one).sum())
-        some = own[classes[own] == one]
-        links = np.sort(place[np.stack([some, nearest[some]], 1)], 1)
+        own = np.sort(place[links[classes[links[:, 0]] == one]], 1)
         if size < 4:
             continue
-        # A link counts in both directions; two samples may be the nearest of each other.
-        times, degree = np.unique(links @ [size, 1], return_counts=True)[1], np.bincount(links.flat)
-        sums = 2.0 * len(links), 2.0 * float((times**2).sum()), float((degree**2).sum())
-        mean, deviation = order_moments(sums, difference_sums(np.arange(float(size))), size)
-        total += 2.0 * float(np.diff(links).sum()), mean, deviation**2
-    share = _missing(total[0], total[1], float(total[2]) ** 0.5) if len(own) >= FEWEST else 0.0
+        # A link counts in both directions, and twice where both are neighbours of each other.
+        times, degree = np.unique(own @ [size, 1], return_counts=True)[1], np.bincount(own.flat)
+        sums = 2.0 * len(own), 2.0 * float((times**2).sum()), float((degree**2).sum())
+        away, counts = np.log(np.arange(1.0, size)), np.arange(size - 1.0, 0, -1)
+        rows = np.append(0.0, np.cumsum(away))
+        rows = rows + rows[::-1]
+        along = float(rows.sum()), 2 * float(counts @ away**2), float((rows**2).sum())
+        mean, deviation = order_moments(sums, along, size)
+        total += 2 * float(np.log(np.diff(own)).sum()), mean, deviation**2
+    if len(links) < FEWEST or total[1] - total[0] <= SURE * total[2] ** 0.5:
+        return ""
+    share = 1 - np.exp((total[0] - total[1]) / (2 * len(links)))
     less = f"{100 * share:.0f} % nearer to each other in the file than if shuffled."
-    return f"Nearest neighbours are {less}" if share else ""
+    return f"Nearest neighbours are {less}" if share >= LEAST else ""
 
 
 def _columns(classes: Int[np.ndarray, " n"], rows: RowCodes) -> str:
