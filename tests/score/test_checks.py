@@ -16,7 +16,7 @@ from datassay.errors import DataError
 from datassay.score.checks.codes import row_codes
 from datassay.score.checks.data_issues import data_issues
 from datassay.score.checks.duplicates import duplicates
-from datassay.score.checks.images import image_issues, image_properties
+from datassay.score.checks.images import alone_accuracy, image_issues, image_properties
 from datassay.score.checks.row_order import difference_sums, order_issues, order_moments
 from datassay.score.checks.weak_groups import weak_group_issues, weak_groups
 
@@ -219,6 +219,20 @@ def test_a_property_that_tells_the_class_is_named():
     one = found(image_issues(train, image_properties(train)), "spurious properties")
     assert one.sentence.startswith("One property alone tells the class: ")
     assert "brightness (100 %)" in one.sentence and "50 % by chance" in one.sentence
+
+
+def test_a_property_alone_is_judged_by_leaving_each_image_out():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [20, 30, 50])
+    values = rng.normal(size=100) + 2 * y
+    bins = np.searchsorted(np.quantile(values, np.arange(1, 10) / 10), values)
+    right = np.zeros(100)
+    for i in range(100):
+        others = np.arange(100) != i
+        share = [np.mean(bins[others & (y == c)] == bins[i]) for c in range(3)]
+        right[i] = all(share[y[i]] > share[c] for c in range(3) if c != y[i])
+    by_hand = np.mean([right[y == c].mean() for c in range(3)])
+    assert alone_accuracy(values, y) == pytest.approx(by_hand)
 
 
 def test_files_of_odd_size_are_named(tmp_path):

@@ -164,7 +164,10 @@ def data_issues(
     )
     worst = get_args(Severity).index
     return DataIssues(
-        issues=tuple(sorted(issues, key=lambda one: (worst(one.severity), -one.count))),
+        issues=tuple(
+            # The order of rows is about all of them, and no more urgent for that.
+            sorted(issues, key=lambda i: (worst(i.severity), i.kind == "row order", -i.count))
+        ),
         pairs=pairs,
         repeated=_repeated(outcome, n),
         duplicate_group=outcome.group[:n],
