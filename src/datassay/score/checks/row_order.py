@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
 
 from datassay.data.samples import SampleSet
 from datassay.score.checks.codes import RowCodes
@@ -80,7 +79,8 @@ def _labels(train: SampleSet) -> tuple[str, bool]:
         sums = differ, differ, float((counts * (n - counts) ** 2).sum())
         steps = (np.diff(train.y) != 0).astype(float)
     else:
-        ranks = rankdata(y[:, 0])
+        _, code, counts = np.unique(y, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(counts) - (counts - 1) / 2)[code.ravel()]
         sums, steps = difference_sums(ranks), np.abs(np.diff(ranks))
     follow = 2.0 * (n - 1), 2.0 * (n - 1), 4.0 * n - 6
     share = _missing(2 * float(steps.sum()), *order_moments(sums, follow, n))
