@@ -1,23 +1,20 @@
 """Weak groups, the order of rows, empty rows, images: planted faults are found, and no others."""
 
+import re
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
 from scipy.ndimage import gaussian_filter
-from scipy.stats import rankdata
 
 import datassay as da
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.score.checks.codes import row_codes
 from datassay.score.checks.data_issues import data_issues
-from datassay.score.checks.duplicates import duplicates
 from datassay.score.checks.images import alone_accuracy, image_issues, image_properties
-from datassay.score.checks.row_order import difference_sums, order_issues, order_moments
+from datassay.score.checks.together import order_issues
 from datassay.score.checks.weak_groups import weak_group_issues, weak_groups
 
 REGIONS = np.array(["north", "south", "east", "west"])
@@ -36,8 +33,7 @@ def people(n=1200, seed=0):
     return SampleSet(rng.normal(size=(n, 1)), y, np.arange(n), ("no", "yes"), rows=rows)
 
 
-def judged(train, wrong):
-    """Held-out probabilities that name the other class of these samples."""
+def judged(train, wrong):  # held-out probabilities that name the other class of these
     return np.eye(2)[np.where(wrong, 1 - train.y, train.y)]
 
 
@@ -58,7 +54,6 @@ def test_a_weak_group_is_named_by_its_columns_with_its_accuracy():
     (only,) = weak_groups(train.rows, wrong.astype(float), np.arange(1200) % 2 == 0)
     judge = only.samples & (np.arange(1200) % 2 == 1)  # figures are of the other half
     assert only.error.gain == pytest.approx(wrong[judge].mean())
-    assert only.error.low < 0.6 < only.error.high
     assert (only.samples & group).sum() / (only.samples | group).sum() > 0.8
 
 
@@ -75,7 +70,7 @@ def test_missing_values_and_dates_tell_groups(column):
 
 def test_errors_that_no_column_tells_make_no_group():
     train, alarms = people(), 0
-    for seed in range(60):
+    for seed in range(30):
         wrong = np.random.default_rng(seed).random(1200) < 0.2
         alarms += bool(weak_group_issues(train, judged(train, wrong), train.rows))
     assert alarms <= 1
@@ -97,64 +92,42 @@ def test_weak_groups_of_targets_of_sources_and_of_known_groups():
     assert not weak_groups(rows, wrong.astype(float), owner < 20, owner)
 
 
-def test_moments_over_all_orders_are_those_of_all_permutations():
-    rng, n = np.random.default_rng(0), 6
-    a = rng.random((n, n))
-    a = (a + a.T) * (1 - np.eye(n))
-    values = rng.random(n)
-    d = np.abs(values[:, None] - values)
-    by_hand = [(a * d[np.ix_(p, p)]).sum() for p in map(list, permutations(range(n)))]
-    sums = a.sum(), (a**2).sum(), (a.sum(1) ** 2).sum()
-    result = order_moments(sums, difference_sums(values), n)
-    np.testing.assert_allclose(result, (np.mean(by_hand), np.std(by_hand)))
+def order(x, y, classes=("a", "b"), **more):
+    train = SampleSet(x, y, np.arange(len(x)), classes, **more)
+    lin = da.collect(da.build_model("mlp:width=16", train, seed=0), train)
+    return order_issues(lin, train, da.label_issues(lin))
 
 
-def ordered(x, y, classes=("a", "b", "c")):
-    train = SampleSet(x, y, np.arange(len(x)), classes)
-    rows = row_codes(pa.table({f"x{j}": column for j, column in enumerate(x.T)}))
-    return order_issues(train, rows, duplicates(rows))
+def stretches(n=300, seed=0):
+    """Twenty sources below each other in the file, each of other inputs; their labels differ."""
+    rng, source = np.random.default_rng(seed), np.arange(n) * 20 // n
+    x = rng.normal(size=(20, 4))[source] + 0.2 * rng.normal(size=(n, 4))
+    return x, (rng.permutation(20) % 2)[source], rng.permutation(n)
 
 
-def test_shuffled_rows_are_in_no_order():
+def test_an_order_of_rows_is_told_where_new_stretches_are_predicted_worse():
+    for seed in range(1, 3):
+        x, y, mixed = stretches(seed=seed)
+        (one,) = order(x, y)
+        assert one.severity == "look" and one.counted == "300 rows" and "(--time)" in one.sentence
+        by_rows, new = map(float, re.findall(r"0\.\d\d|1\.00", one.sentence))
+        assert by_rows > 0.9 and new < 0.7 and "stretches of rows that were never" in one.sentence
+        (one,) = order(x, x[:, 0] * (2.0 * y - 1), ())
+        assert "Held-out R² is " in one.sentence
+        assert not order(x[mixed], y[mixed])
+        assert not order(x, y, groups=np.arange(300) // 15)
+
+
+def test_rows_sorted_by_label_or_target_or_shuffled_are_in_no_order():
     rng, alarms = np.random.default_rng(0), 0
-    centres = 3 * rng.normal(size=(3, 4))
-    for n in [100, 300] * 100:
-        y = rng.integers(0, 3, n)
-        x = centres[y] + rng.normal(size=(n, 4)).round(1)
-        alarms += bool(ordered(x, y))
-    assert alarms <= 2
-
-
-def test_sorted_blocked_and_drifting_rows_are_told():
-    rng, n = np.random.default_rng(0), 400
-    y = rng.integers(0, 3, n)
-    x = 3 * rng.normal(size=(3, 4))[y] + rng.normal(size=(n, 4))
-    order = np.argsort(y, kind="stable")
-    (one,) = ordered(x[order], y[order])
-    assert one.severity == "fine" and "Sorted by label: harmless" in one.sentence
-    blocks = np.argsort(rankdata(rng.random(40))[np.arange(n) % 40] * 3 + y, kind="stable")
-    (one,) = ordered(x[blocks], y[blocks])
-    assert one.severity == "look" and "have the label of the row before" in one.sentence
-    assert "--time" in one.sentence and one.counted == "400 rows"
-    recorded = rng.normal(size=(40, 4)).repeat(10, 0) + 0.1 * rng.normal(size=(n, 4))
-    (one,) = ordered(recorded, y)
-    assert "Nearest neighbours are 9" in one.sentence and "label" not in one.sentence
-    drifting = x + np.array([0, 0, 2, 0]) * np.linspace(0, 1, n)[:, None]
-    (one,) = ordered(drifting, y)
-    assert "Correlated with the row number: x2 (0." in one.sentence
-    (one,) = ordered(x, x[:, 0].cumsum(), ())
-    assert "Targets of samples next to each other differ by 9" in one.sentence
-
-
-def test_order_is_silent_where_it_says_nothing():
-    train = people(60)
-    rows, y = row_codes(train.rows), np.sort(train.y)
-    named = replace(train, y=y, groups=np.arange(60) // 2)
-    assert order_issues(replace(train, y=y), rows, duplicates(rows))
-    assert not order_issues(named, rows, duplicates(rows))
-    folder = replace(train, y=y, kind="image", ids=np.array([f"a/{i}" for i in range(60)]))
-    assert not order_issues(folder, rows, duplicates(rows))
-    assert not order_issues(train.subset(np.arange(20)), rows, duplicates(rows))
+    for _ in range(10):
+        y = rng.integers(0, 3, 120)
+        x = 2 * np.eye(3)[y] + rng.normal(size=(120, 3))
+        by_class, by_target = np.argsort(y, kind="stable"), np.argsort(x[:, 0])
+        alarms += bool(order(x, y, tuple("abc"))) + bool(order(x, x.sum(1), ()))
+        alarms += bool(order(x[by_class], y[by_class], tuple("abc")))
+        alarms += bool(order(x[by_target, 1:], x[by_target, 0], ()))
+    assert alarms <= 1
 
 
 def test_empty_rows_are_named():
@@ -167,12 +140,11 @@ def test_empty_rows_are_named():
     assert ": 50." in found(data_issues(texts).issues, "empty rows").sentence
 
 
-def pictures(n=200, channels=3, side=32, seed=0):
+def pictures():
     """Smooth coloured scenes with noise."""
-    rng = np.random.default_rng(seed)
-    x = gaussian_filter(rng.normal(size=(n, channels, side, side)), (0, 0, 3, 3))
-    x = 0.5 + 3 * x + 0.05 * rng.normal(size=x.shape)
-    return x.clip(0, 1).astype(np.float32)
+    rng = np.random.default_rng(0)
+    x = 0.5 + 3 * gaussian_filter(rng.normal(size=(200, 3, 32, 32)), (0, 0, 3, 3))
+    return (x + 0.05 * rng.normal(size=x.shape)).clip(0, 1).astype(np.float32)
 
 
 def of_images(x, y=None):
@@ -185,7 +157,6 @@ FAULTS = {
     "dark images": lambda x: 0.25 * x,
     "light images": lambda x: 1 - 0.25 * x,
     "blurred images": lambda x: gaussian_filter(x, (0, 0, 2, 2)),
-    "greyscale images": lambda x: x.mean(1, keepdims=True).repeat(3, 1),
 }
 
 
@@ -198,26 +169,17 @@ def test_planted_faults_of_images_are_found_and_no_others(kind, scale):
     issues = image_issues(train, image_properties(train))
     assert [one.kind for one in issues] == [kind]
     assert issues[0].counted == "5 images" and ": 0, 1, 2, 3, 4." in issues[0].sentence
-    last = of_images((scale * x).transpose(0, 2, 3, 1).astype(np.float32))
-    contrasts = [image_properties(one)["contrast"].to_numpy() for one in (train, last)]
-    np.testing.assert_allclose(*contrasts, rtol=1e-4)
 
 
-def test_what_many_images_have_is_no_fault_nor_are_digits():
-    x = pictures()
-    x[:50] = FAULTS["dark images"](x[:50])
-    train = of_images(x, np.random.default_rng(0).integers(0, 2, 200))
-    assert not image_issues(train, image_properties(train))
-    digits, _ = da.load("digits", val_fraction=0)
-    assert not image_issues(digits, image_properties(digits))
-
-
-def test_a_property_that_tells_the_class_is_named():
+def test_what_many_images_have_is_no_fault_but_a_property_that_tells_the_class_is():
     x, y = pictures(), np.arange(200) % 2
-    x[y == 1] = 0.5 * x[y == 1]
+    x[:50] = FAULTS["dark images"](x[:50])
+    digits, _ = da.load("digits", val_fraction=0)
+    for train in (of_images(x), digits):
+        assert not image_issues(train, image_properties(train))
+    x = pictures() * np.where(y, np.float32(0.5), np.float32(1))[:, None, None, None]
     train = of_images(x, y)
     one = found(image_issues(train, image_properties(train)), "spurious properties")
-    assert one.sentence.startswith("One property alone tells the class: ")
     assert "brightness (100 %)" in one.sentence and "50 % by chance" in one.sentence
 
 
@@ -243,10 +205,8 @@ def test_files_of_odd_size_are_named(tmp_path):
         pixels = gaussian_filter(rng.integers(0, 255, (*size, 3)).astype(float), (1, 1, 0))
         Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i:02}.png")
 
-    def encode(train, val):
-        return replace(train, x=np.random.default_rng(0).normal(size=(len(train), 4))), val
-
-    train, _ = da.load(tmp_path, val_fraction=0, encode=encode)
+    encoded = np.random.default_rng(0).normal(size=(60, 4))
+    train, _ = da.load(tmp_path, val_fraction=0, encode=lambda t, v: (replace(t, x=encoded), v))
     one = found(data_issues(train).issues, "images of odd size")
     assert one.counted == "2 images" and "a/00.png, b/01.png" in one.sentence
 
@@ -261,5 +221,5 @@ def test_samples_without_labels():
     frame = people(100).rows.to_pandas()
     frame.loc[[5, 7]] = None
     assert ": 5, 7." in found(data_issues((frame, None)).issues, "empty rows").sentence
-    with pytest.raises(DataError, match="y is None for samples without labels"):
+    with pytest.raises(DataError, match="train must be a SampleSet, a pair"):
         data_issues(x)

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.checks.codes import RowCodes, comparable, row_codes
-from datassay.score.checks.issue import NAMED, DataIssue, named_ids
+from datassay.score.checks.issue import DataIssue, named_ids
 
 
 def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:
@@ -158,25 +158,18 @@ def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> lis
         outcome = drift(compared, parts) if len(rows.names) > 1 else ()
         if outcome:
             columns = list(dict.fromkeys(rows.names[one.column] for one in outcome))
-            named = ", ".join(
-                f"{rows.names[one.column]} of {one.part} ({one.size:.2f})"
-                for one in outcome[:NAMED]
-            )
-            text = f"Most: {named}: the largest gap between distributions, from 0 to 1."
+            sizes = [f"{rows.names[o.column]} of {o.part} ({o.size:.2f})" for o in outcome]
+            text = f"Most: {named_ids(sizes)}: the largest gap between distributions, from 0 to 1."
             issues.append(DataIssue(kind, "look", len(columns), "columns", text))
     return issues
 
 
 def empty_rows(train: SampleSet) -> list[DataIssue]:
     """Rows of a table without any value, and texts without a character."""
+    empty, text = np.zeros(len(train), bool), "Every column is missing"
     if train.texts is not None:
-        empty, text = np.array([not str(one).strip() for one in train.texts]), "No character: "
+        empty, text = np.array([not str(one).strip() for one in train.texts]), "No character"
     elif train.used_rows is not None and train.used_rows.num_columns:
-        missing = [comparable(values).is_null().to_numpy() for values in train.used_rows.columns]
-        empty, text = np.all(missing, 0), "Every column is missing: "
-    else:
-        return []
-    if not empty.any():
-        return []
-    text += f"{named_ids(train.ids[empty])}. Nothing can be learnt from these: leave them out."
-    return [DataIssue("empty rows", "act", int(empty.sum()), "rows", text)]
+        empty = np.all([comparable(c).is_null().to_numpy() for c in train.used_rows.columns], 0)
+    text += f": {named_ids(train.ids[empty])}. Nothing can be learnt from these: leave them out."
+    return [DataIssue("empty rows", "act", int(empty.sum()), "rows", text)] * bool(empty.any())

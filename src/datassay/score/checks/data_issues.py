@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -11,17 +12,16 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import drift_issues, empty_rows
 from datassay.score.checks.duplicates import Duplicates, duplicates
 from datassay.score.checks.images import image_issues, image_properties
-from datassay.score.checks.issue import NAMED, DataIssue, Severity
+from datassay.score.checks.issue import NAMED, DataIssue, Severity, named_ids
 from datassay.score.checks.outliers import outlier_score
-from datassay.score.checks.row_order import order_issues
+from datassay.score.checks.together import order_issues
 from datassay.score.checks.weak_groups import weak_group_issues
-from datassay.score.registry import Score
+from datassay.score.registry import Context, Score
 
 # A class of fewer than this part of an equal share is called rare (cleanlab's bound).
 RARE_CLASS = 0.1
@@ -110,12 +110,12 @@ class DataIssues(Tabular):
         return np.where(near >= 0, near, np.where(equal >= 0, n + equal, 2 * n + own))
 
 
-@checks_arguments
 def data_issues(
     train: SampleSet | Any,
     val: SampleSet | None = None,
     *,
     held_out: Float[np.ndarray, "n k"] | None = None,
+    further: Sequence[DataIssue] = (),
 ) -> DataIssues:
     """Check data for what label scores do not see.
 
@@ -125,11 +125,12 @@ def data_issues(
         val: held-out samples, searched for copies of training samples; None: there are none.
         held_out: [n, k], what a model without each sample says of it, as `LabelIssues.held_out`;
             None: weak groups are not looked for.
+        further: issues found elsewhere, such as `order_issues`, to be listed with these.
 
     Returns:
         Equal rows (also with different labels, and across the split), near duplicates, outliers,
-        rare classes, odd columns, empty rows, drift between sources, an order of the rows that is
-        no chance, groups of samples that are predicted badly.
+        rare classes, odd columns, empty rows, drift between sources, faults of images, groups of
+        samples that are predicted badly.
 
     Raises:
         DataError: an argument is of the wrong type.
@@ -138,7 +139,10 @@ def data_issues(
     Source: what cleanlab's Datalab lists (Northcutt et al.); the methods are in `duplicates` and
     `drift` and `outlier_score`.
     """
-    train = _samples(train)
+    if isinstance(train, tuple) and len(train) == 2 and train[1] is None:
+        numbers = np.arange(len(train[0]), dtype=float)  # targets must differ to be read
+        train = replace(_samples((train[0], numbers), None)[0], y=0 * numbers, warnings=())
+    train, val = _samples(train, val)
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
     rows = _codes(train, val)
     outcome = duplicates(rows)
@@ -154,20 +158,13 @@ def data_issues(
         *_classes(train),
         *_columns(train),
         *drift_issues(train, val, rows),
-        *order_issues(train, rows, outcome),
         *image_issues(train, properties),
-        *(
-            []
-            if held_out is None
-            else weak_group_issues(train, held_out, _telling(train, properties))
-        ),
+        *weak_group_issues(train, held_out, _telling(train, properties)),
+        *further,
     )
     worst = get_args(Severity).index
     return DataIssues(
-        issues=tuple(
-            # The order of rows is about all of them, and no more urgent for that.
-            sorted(issues, key=lambda i: (worst(i.severity), i.kind == "row order", -i.count))
-        ),
+        issues=tuple(sorted(issues, key=lambda one: (worst(one.severity), -one.count))),
         pairs=pairs,
         repeated=_repeated(outcome, n),
         duplicate_group=outcome.group[:n],
@@ -180,21 +177,9 @@ def data_issues(
     )
 
 
-def _samples(data: Any) -> SampleSet:
-    """A SampleSet of other forms; samples without labels have targets that are all 0."""
-    from datassay.data.memory.convert import as_samples  # it reads Datasets: only where needed
-
-    if isinstance(data, tuple) and len(data) == 2 and data[1] is None:
-        numbers = np.arange(len(data[0]), dtype=float)  # targets must differ to be read
-        samples = as_samples((data[0], numbers), "train")
-        return replace(samples, y=0 * numbers, warnings=()) if samples else _samples(data[0])
-    if (samples := as_samples(data, "train")) is None:
-        raise DataError(
-            f"train must be a SampleSet, a pair (x, y), where y is None for samples without labels,"
-            f" a data frame or a Dataset of pairs; got a {type(data).__name__}. load(path), or "
-            "load(frame, target=...), makes a SampleSet of anything else."
-        )
-    return samples
+@checks_arguments
+def _samples(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
+    return train, val
 
 
 def _codes(train: SampleSet, val: SampleSet | None) -> RowCodes:
@@ -348,9 +333,8 @@ def _classes(train: SampleSet) -> list[DataIssue]:
     if not len(rare):
         return []
     rare = rare[np.argsort(counts[rare], kind="stable")]
-    named = ", ".join(f"{train.class_names[c]} ({counts[c]:,})" for c in rare[:NAMED])
-    more = f" and {len(rare) - NAMED:,} more" * (len(rare) > NAMED)
-    text = f"Rare: {named}{more}. Accuracy says little of them; judge by balanced accuracy."
+    named = named_ids([f"{train.class_names[c]} ({counts[c]:,})" for c in rare])
+    text = f"Rare: {named}. Accuracy says little of them; judge by balanced accuracy."
     return [DataIssue("class imbalance", "look", len(rare), "classes", text)]
 
 
@@ -371,8 +355,7 @@ def _columns(train: SampleSet) -> list[DataIssue]:
     )
     for kind, severity, names, text in kinds:
         if names:
-            more = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
-            text = f"{text}: {', '.join(names[:NAMED])}{more}."
+            text += f": {named_ids(names)}."
             issues.append(DataIssue(kind, severity, len(names), "columns", text))
     return issues
 
@@ -388,11 +371,15 @@ def _telling(train: SampleSet, properties: pa.Table | None) -> pa.Table:
     return pa.table(named)
 
 
+def _of_run(context: Context) -> DataIssues:
+    labels, train = context.results["label_issues"], context.train
+    order = order_issues(context.lin, train, labels)
+    return data_issues(train, context.val, held_out=labels.held_out, further=order)
+
+
 SCORE = Score(
     name="data_issues",
     help="Whether a sample's input is a copy of another, or far from all others.",
-    compute=lambda context: data_issues(
-        context.train, context.val, held_out=context.results["label_issues"].held_out
-    ),
+    compute=_of_run,
     needs=("label_issues",),
 )

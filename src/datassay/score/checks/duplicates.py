@@ -54,7 +54,6 @@ class Duplicates:
         nearest: [n], position of the nearest other row, an equal one first; −1: not searched for.
         distance: [n], to it, in robust standard deviations (1 for another word); nan likewise.
         loneliness: [n], mean distance to the ten nearest different rows; nan likewise.
-        neighbors: [n, 10], positions of these, of equal rows the first; no column likewise.
     """
 
     group: Int[np.ndarray, " n"]
@@ -65,7 +64,6 @@ class Duplicates:
     nearest: Int[np.ndarray, " n"]
     distance: Float[np.ndarray, " n"]
     loneliness: Float[np.ndarray, " n"]
-    neighbors: Int[np.ndarray, "n k"]
 
 
 @result
@@ -138,7 +136,6 @@ def duplicates(rows: RowCodes) -> Duplicates:
     return Duplicates(
         group, member[first[inverse]], pairs, (differ == 1) & bool(rows.names), natural,
         np.where(repeated, other, nearest), np.where(repeated, 0.0, distance), loneliness,
-        first[near.index[inverse, :K]],
     )  # fmt: skip
 
 
@@ -228,7 +225,7 @@ def _close(near: _Near) -> Int[np.ndarray, "l 2"]:
     rate = _rate(-outside)
     for _ in range(2):
         # Of accidents each size is half as frequent as the one before, pairs the most.
-        chance = np.where(crowd, 1.0, 2.0 ** np.arange(k - 1) * np.exp(-rate * step))
+        chance = np.where(crowd, 1.0, 2.0 ** np.arange(k - 1) * np.exp(-rate * step.clip(0)))
         links = _grouped(chance, near.index, ALL_COLUMNS)
         if not len(links):
             break
@@ -293,7 +290,7 @@ def _rate(depth: Float[np.ndarray, "u k"]) -> float:
     step = (np.arange(2, depth.shape[1]) * -np.diff(depth)[:, 1:]).ravel()
     while (inside := step <= OUTLYING * step.mean()).sum() < len(step) and step.mean() > 0:
         step = step[inside]
-    return float(1 / step.mean()) if step.mean() > 0 else np.inf
+    return float(1 / max(step.mean(), 1e-9))  # 0: all distances are equal
 
 
 def _grouped(

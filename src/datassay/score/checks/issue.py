@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,7 @@ Severity = Literal["act", "look", "fine"]
 NAMED = 5  # columns or samples in a sentence
 
 
-def named_ids(ids: np.ndarray) -> str:
+def named_ids(ids: Sequence[str] | np.ndarray) -> str:
     """The first few, and how many there are beyond them."""
     more = f" and {len(ids) - NAMED:,} more" * (len(ids) > NAMED)
     return ", ".join(str(one) for one in ids[:NAMED]) + more
@@ -40,10 +41,7 @@ class DataIssue:
     @property
     def counted(self) -> str:
         """How many of what, in how many groups."""
-        unit = (
-            {"classes": "class", "properties": "property"}.get(self.unit, self.unit[:-1])
-            if self.count == 1
-            else self.unit
-        )
+        one = {"classes": "class", "properties": "property"}.get(self.unit, self.unit[:-1])
+        unit = one if self.count == 1 else self.unit
         within = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}" * (self.n_groups > 0)
         return f"{self.count:,} {unit}{within}"

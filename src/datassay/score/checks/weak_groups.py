@@ -14,11 +14,11 @@ from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.checks.codes import comparable
 from datassay.score.checks.issue import DataIssue
+from datassay.score.checks.together import scores
 from datassay.stats import BETTER, Interval, by_groups, interval, mean_interval, verdicts
 
 # Samples of one half that a group must have; of fewer in all nothing is looked for.
-FEWEST, FEWEST_SAMPLES = 15, 120
-LARGEST = 0.5  # part of all samples that a group may be
+FEWEST, FEWEST_SAMPLES, LARGEST = 15, 120, 0.5  # the last: part of all samples that a group may be
 MOST_GROUPS, MOST_SAMPLES = 3, 20_000  # that are looked for, and that they are chosen by
 MOST_VALUES, FEW_VALUES = 20, 8  # of a column of words; of numbers that are taken one by one
 MOST_CONDITIONS = 300  # those of the largest effect go into pairs
@@ -38,13 +38,11 @@ class WeakGroup:
         words: the conditions that they fulfil.
         samples: [n], which they are.
         error: their mean error on the half that did not choose them.
-        loss: by how much it is larger than that of the others.
     """
 
     words: str
     samples: Bool[np.ndarray, " n"]
     error: Interval
-    loss: Interval
 
 
 def weak_groups(
@@ -72,12 +70,16 @@ def weak_groups(
     Source: slices as of Chung et al. (2019), searched as Sagadeeva and Boehm (2021) do, by products
     of indicators; ours judges them on samples that did not choose them.
     """
-    outcome, left = [], np.ones(len(errors), bool)
-    chosen = np.flatnonzero(half)[:MOST_SAMPLES]
+    outcome, losses, left = [], [], np.ones(len(errors), bool)
+    chosen, unit = np.flatnonzero(half)[:MOST_SAMPLES], float(np.isin(errors, (0, 1)).all())
 
     def effect(condition: Condition) -> float:
         inside, own = condition[1][chosen], errors[chosen]
         return abs(float(_z(inside.sum(), own[inside].sum(), own)))
+
+    def mean(which: Bool[np.ndarray, " n"]) -> Interval:
+        own = None if groups is None else groups[which]
+        return mean_interval(by_groups([errors[None, which]], [own])[0][0], unit)
 
     conditions = nlargest(MOST_CONDITIONS, _conditions(columns, half), effect)
     masks = np.array([mask for _, mask in conditions], bool).reshape(len(conditions), len(errors))
@@ -87,13 +89,12 @@ def weak_groups(
         inside = left & masks[best].all(0)
         if not best or (inside & ~half).sum() < FEWEST:
             break
-        error, others = (_mean(errors, m & ~half, groups) for m in (inside, ~inside))
-        loss = interval(error.gain - others.gain, float(np.hypot(error.half, others.half)) / 1.96)
-        words = " and ".join(conditions[c][0] for c in best)
-        outcome.append(WeakGroup(words, inside, error, loss))
+        error, others = mean(inside & ~half), mean(~(inside | half))
+        spread = float(np.hypot(error.half, others.half)) / 1.96
+        losses.append(interval(error.gain - others.gain, spread))
+        outcome.append(WeakGroup(" and ".join(conditions[c][0] for c in best), inside, error))
         left &= ~inside
-    judged = verdicts([one.loss for one in outcome])
-    return [one for one, verdict in zip(outcome, judged, strict=True) if verdict == BETTER]
+    return [one for one, v in zip(outcome, verdicts(losses), strict=True) if v == BETTER]
 
 
 def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Condition]:
@@ -103,7 +104,7 @@ def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Con
             yield f"{name} is missing", missing
         if pa.types.is_floating(values.type):
             is_time = pa.types.is_temporal(columns[name].type)
-            yield from _of_numbers(name, values.to_numpy(zero_copy_only=False), half, is_time)
+            yield from _tenths(name, values.to_numpy(zero_copy_only=False), half, is_time)
             continue
         coded = values.dictionary_encode()
         codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
@@ -112,9 +113,7 @@ def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Con
             yield f"{name} is {coded.dictionary[common]}", codes == common
 
 
-def _of_numbers(
-    name: str, values: Float[np.ndarray, " n"], half: Bool[np.ndarray, " n"], is_time: bool
-) -> Iterator[Condition]:
+def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> Iterator[Condition]:
     known = values[half & np.isfinite(values)]
     different = np.unique(known)
     if len(different) <= FEW_VALUES:
@@ -145,56 +144,41 @@ def _z(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
     return able * (total / count - (errors.sum() - total) / others) / spread
 
 
-def _mean(errors: np.ndarray, which: np.ndarray, groups: np.ndarray | None) -> Interval:
-    each = by_groups([errors[None, which]], [None if groups is None else groups[which]])[0][0]
-    return mean_interval(each, float(np.isin(errors, (0, 1)).all()))
-
-
 def weak_group_issues(
-    train: SampleSet, held_out: Float[np.ndarray, "n k"], columns: pa.Table
+    train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
 ) -> list[DataIssue]:
     """Weak groups as one issue of the data.
 
     Args:
         train: n samples.
-        held_out: what a model without each says of it.
+        held_out: what a model without each says of it; None: not known, nothing is looked for.
         columns: that may tell groups, a row per sample.
 
     Returns:
-        The issue, with the figures of the half that did not choose the groups; none where none is
-        weak.
+        The issue, with figures of the half that did not choose the groups; none: none is weak.
     """
-    if len(train) < FEWEST_SAMPLES:
+    if held_out is None or len(train) < FEWEST_SAMPLES:
         return []
-    y, is_number = train.y.reshape(len(train), -1), False
+    is_number = not (train.is_classification or train.has_several_labels)
     if train.is_classification:
-        single = held_out.shape[1] == 1
-        errors = ((held_out > 0.5) if single else held_out.argmax(1)[:, None]) != y
+        errors = 1 - scores(train, held_out)
     else:
-        is_number = not train.has_several_labels
-        errors = np.abs(held_out - y) if is_number else (held_out > 0.5) != y
-    errors = errors.mean(1).astype(float)
+        y = train.y.reshape(len(train), -1)
+        errors = (np.abs(held_out - y) if is_number else (held_out > 0.5) != y).mean(1)
     own = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
     half = np.random.default_rng(0).permutation(own.max() + 1)[own] <= own.max() / 2
     overall, inside, texts = float(errors[~half].mean()), np.zeros(len(train), bool), []
+    text = "the mean error is {:.3g} ({:.3g} to {:.3g}) against {:.3g} overall"
+    if not is_number:
+        text = "{:.0f} % of labels are predicted ({:.0f} to {:.0f} %) against {:.0f} % overall"
     for one in weak_groups(columns, errors, half, train.groups):
         if one.error.gain < max(TIMES * overall, 0.0 if is_number else overall + LOWER):
             continue
+        figures = np.array([one.error.gain, max(0.0, one.error.low), one.error.high, overall])
+        figures = figures if is_number else 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
         where = f"{'Of the rest, w' if texts else 'W'}here {one.words}, "
-        texts.append(where + _figures(one, overall, is_number))
+        texts.append(f"{where}{text.format(*figures)} ({one.samples.sum():,} samples).")
         inside |= one.samples
     text = " ".join([*texts, "Check the labels there, or collect more of such samples."])
     issue = DataIssue("weak groups", "look", int(inside.sum()), "samples", text, len(texts))
     return [issue] if texts else []
-
-
-def _figures(one: WeakGroup, overall: float, is_number: bool) -> str:
-    error, counted = one.error, f"({one.samples.sum():,} samples)."
-    if is_number:
-        between = f"({max(0.0, error.low):.3g} to {error.high:.3g})"
-        return (
-            f"the mean error is {error.gain:.3g} {between} against {overall:.3g} overall {counted}"
-        )
-    own, low, high, of_all = 100 * (1 - np.array([error.gain, error.high, error.low, overall]))
-    between = f"({max(0.0, low):.0f} to {min(100.0, high):.0f} %)"
-    return f"{own:.0f} % of labels are predicted {between} against {of_all:.0f} % overall {counted}"
