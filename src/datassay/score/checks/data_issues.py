@@ -139,14 +139,15 @@ def data_issues(
     Source: what cleanlab's Datalab lists (Northcutt et al.); the methods are in `duplicates` and
     `drift` and `outlier_score`.
     """
+    given: Any = train
     if isinstance(train, tuple) and len(train) == 2 and train[1] is None:
-        numbers = np.arange(len(train[0]), dtype=float)  # targets must differ to be read
-        train = replace(_samples((train[0], numbers), None)[0], y=0 * numbers, warnings=())
-    train, val = _samples(train, val)
+        given = train[0], np.arange(len(train[0]), dtype=float)  # targets must differ to be read
+    samples, val = _samples(given, val)
+    is_bare = isinstance(train, tuple) and train[1] is None
+    train = replace(samples, y=np.zeros(len(samples)), warnings=()) if is_bare else samples
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
-    rows = _codes(train, val)
+    n, rows = len(train), _codes(train, val)
     outcome = duplicates(rows)
-    n = len(train)
     lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
     pairs = _pairs(train, val, rows, outcome)
     properties = image_properties(train)
