@@ -25,7 +25,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 7_155,  # 5 900; dialects of numbers; labels known to be right; links; groups and time
+    "data": 7_165,  # 5 900; dialects of numbers; labels known to be right; groups, time; thumbnails
     "models": 1_900,  # 1 900
     "store": 1_555,  # 1 600; a journal beside a file
     "collect": 6_875,  # 6 800; what is refused before torch is imported

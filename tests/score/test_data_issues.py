@@ -323,3 +323,8 @@ def test_a_small_group_far_from_the_rest_is_found_and_little_else(n, d, size):
     )
     assert issues.is_outlier[:size].mean() > 0.8 and issues.is_outlier[size:].mean() < 0.005
     np.testing.assert_array_equal(moved.is_outlier, issues.is_outlier[order])
+
+
+def test_rows_that_are_all_equally_far_apart_are_in_no_group():
+    rows = pa.table({c: [f"{c}{i}" for i in range(40)] for c in "abc"})
+    assert (duplicates(row_codes(rows)).near < 0).all()  # without a warning

@@ -101,6 +101,14 @@ class Pictures(Indexed):
     def _some(self, rows: np.ndarray) -> Pictures:
         return Pictures(self._paths, rows, self._sizes)
 
+    def thumbnails(self, side: int) -> Iterator[np.ndarray]:
+        """Pixels of each, those of 8 bits a channel reduced to at most `side`."""
+        for path in self.paths:
+            with _opened(path) as image:
+                if image.mode[0] not in "IF":
+                    image.thumbnail((side, side))
+                yield pixels(image)
+
     @property
     def paths(self) -> list[Path]:
         """[n], of the files."""

@@ -43,7 +43,7 @@ def row_codes(*tables: pa.Table) -> RowCodes:
     """One row of codes and places each, of tables of the same columns below each other."""
     codes, numbers, positions, plain, words = [], [], [], [], []
     for name in tables[0].column_names:
-        parts = [_comparable(table[name]) for table in tables]
+        parts = [comparable(table[name]) for table in tables]
         if len({part.type for part in parts}) > 1:
             parts = [part.cast(pa.string()) for part in parts]
         values = pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
@@ -81,7 +81,7 @@ def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
     return RowCodes((), codes, nothing, flat, words, flat)
 
 
-def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Numbers and times as float64 with nulls for what is missing, everything else as text."""
     kind = column.type
     if pa.types.is_dictionary(kind):

@@ -8,7 +8,8 @@ from jaxtyping import Int
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.codes import RowCodes, row_codes
+from datassay.score.checks.codes import RowCodes, comparable, row_codes
+from datassay.score.checks.issue import DataIssue, named_ids
 
 
 def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:
@@ -139,3 +140,36 @@ def _words(code: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
         return 0.0, 1.0
     test = chi2_contingency(table, correction=False)
     return float(np.sqrt(test.statistic / len(mask))), float(test.pvalue)  # pyright: ignore
+
+
+def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:
+    """Columns that differ between sources, and from training to validation."""
+    n = len(train)
+    some = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.plain[:n]
+    part = RowCodes(rows.names, *some)
+    tests = []
+    if train.source is not None:
+        tests.append(("drift between sources", part, np.asarray(train.source)))
+    if val is not None and not val.split_off:
+        parts = np.where(np.arange(len(rows.codes)) < n, "training", "validation")
+        tests.append(("drift from training to validation", rows, parts))
+    issues = []
+    for kind, compared, parts in tests:
+        outcome = drift(compared, parts) if len(rows.names) > 1 else ()
+        if outcome:
+            columns = list(dict.fromkeys(rows.names[one.column] for one in outcome))
+            sizes = [f"{rows.names[o.column]} of {o.part} ({o.size:.2f})" for o in outcome]
+            text = f"Most: {named_ids(sizes)}: the largest gap between distributions, from 0 to 1."
+            issues.append(DataIssue(kind, "look", len(columns), "columns", text))
+    return issues
+
+
+def empty_rows(train: SampleSet) -> list[DataIssue]:
+    """Rows of a table without any value, and texts without a character."""
+    empty, text = np.zeros(len(train), bool), "Every column is missing"
+    if train.texts is not None:
+        empty, text = np.array([not str(one).strip() for one in train.texts]), "No character"
+    elif train.used_rows is not None and train.used_rows.num_columns:
+        empty = np.all([comparable(c).is_null().to_numpy() for c in train.used_rows.columns], 0)
+    text += f": {named_ids(train.ids[empty])}. Nothing can be learnt from these: leave them out."
+    return [DataIssue("empty rows", "act", int(empty.sum()), "rows", text)] * bool(empty.any())

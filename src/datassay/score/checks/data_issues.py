@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -13,47 +14,21 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
-from datassay.score.checks.columns import drift
+from datassay.score.checks.columns import drift_issues, empty_rows
 from datassay.score.checks.duplicates import Duplicates, duplicates
+from datassay.score.checks.images import image_issues, image_properties
+from datassay.score.checks.issue import NAMED, DataIssue, Severity, named_ids
 from datassay.score.checks.outliers import outlier_score
-from datassay.score.registry import Score
+from datassay.score.checks.together import order_issues
+from datassay.score.checks.weak_groups import weak_group_issues
+from datassay.score.registry import Context, Score
 
-Severity = Literal["act", "look", "fine"]
 # A class of fewer than this part of an equal share is called rare (cleanlab's bound).
 RARE_CLASS = 0.1
 MOST_COLUMNS = 500  # Arrays of more are compared as a whole, as images are.
-NAMED = 5  # columns in a sentence
 # Where more than this part of the samples are near duplicates, what they are judged by is false.
 NOTABLE = 0.05
 LEAST_NEW = 10  # held-out samples that repeat none: fewer judge nothing
-
-
-@dataclass(frozen=True, slots=True)
-class DataIssue:
-    """One thing that is wrong with the data, or that may be.
-
-    Attributes:
-        kind: such as "near duplicates".
-        severity: "act" on it, "look" at it, or it is "fine".
-        count: how many there are.
-        unit: of what: "rows", "samples", "columns", "classes".
-        sentence: what was found.
-        n_groups: that they are in; 0: they are in none.
-    """
-
-    kind: str
-    severity: Severity
-    count: int
-    unit: str
-    sentence: str
-    n_groups: int = 0
-
-    @property
-    def counted(self) -> str:
-        """How many of what, in how many groups."""
-        unit = {"classes": "class"}.get(self.unit, self.unit[:-1]) if self.count == 1 else self.unit
-        within = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}" * (self.n_groups > 0)
-        return f"{self.count:,} {unit}{within}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +110,27 @@ class DataIssues(Tabular):
         return np.where(near >= 0, near, np.where(equal >= 0, n + equal, 2 * n + own))
 
 
-@checks_arguments
-def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
+def data_issues(
+    train: SampleSet | Any,
+    val: SampleSet | None = None,
+    *,
+    held_out: Float[np.ndarray, "n k"] | None = None,
+    further: Sequence[DataIssue] = (),
+) -> DataIssues:
     """Check data for what label scores do not see.
 
     Args:
         train: n samples. A table is judged by the user's own columns, without those that were left
-            out; images and texts by x.
+            out; images and texts by x. (x, None): samples without labels.
         val: held-out samples, searched for copies of training samples; None: there are none.
+        held_out: [n, k], what a model without each sample says of it, as `LabelIssues.held_out`;
+            None: weak groups are not looked for.
+        further: issues found elsewhere, such as `order_issues`, to be listed with these.
 
     Returns:
         Equal rows (also with different labels, and across the split), near duplicates, outliers,
-        rare classes, odd columns, drift between sources.
+        rare classes, odd columns, empty rows, drift between sources, faults of images, groups of
+        samples that are predicted badly.
 
     Raises:
         DataError: an argument is of the wrong type.
@@ -155,19 +139,29 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
     Source: what cleanlab's Datalab lists (Northcutt et al.); the methods are in `duplicates` and
     `drift` and `outlier_score`.
     """
+    given: Any = train
+    if isinstance(train, tuple) and len(train) == 2 and train[1] is None:
+        given = train[0], np.arange(len(train[0]), dtype=float)  # targets must differ to be read
+    samples, val = _samples(given, val)
+    is_bare = isinstance(train, tuple) and train[1] is None
+    train = replace(samples, y=np.zeros(len(samples)), warnings=()) if is_bare else samples
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
-    rows = _codes(train, val)
+    n, rows = len(train), _codes(train, val)
     outcome = duplicates(rows)
-    n = len(train)
     lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
     pairs = _pairs(train, val, rows, outcome)
+    properties = image_properties(train)
     issues = (
+        *empty_rows(train),
         *_equal(train, val, outcome),
         *_near(train, outcome, pairs),
         *_outliers(rows, lonely),
         *_classes(train),
         *_columns(train),
-        *_sources(train, val, rows),
+        *drift_issues(train, val, rows),
+        *image_issues(train, properties),
+        *weak_group_issues(train, held_out, _telling(train, properties)),
+        *further,
     )
     worst = get_args(Severity).index
     return DataIssues(
@@ -182,6 +176,11 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
         is_outlier=lonely > 0,
         ids=train.ids,
     )
+
+
+@checks_arguments
+def _samples(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
+    return train, val
 
 
 def _codes(train: SampleSet, val: SampleSet | None) -> RowCodes:
@@ -335,9 +334,8 @@ def _classes(train: SampleSet) -> list[DataIssue]:
     if not len(rare):
         return []
     rare = rare[np.argsort(counts[rare], kind="stable")]
-    named = ", ".join(f"{train.class_names[c]} ({counts[c]:,})" for c in rare[:NAMED])
-    more = f" and {len(rare) - NAMED:,} more" * (len(rare) > NAMED)
-    text = f"Rare: {named}{more}. Accuracy says little of them; judge by balanced accuracy."
+    named = named_ids([f"{train.class_names[c]} ({counts[c]:,})" for c in rare])
+    text = f"Rare: {named}. Accuracy says little of them; judge by balanced accuracy."
     return [DataIssue("class imbalance", "look", len(rare), "classes", text)]
 
 
@@ -358,38 +356,31 @@ def _columns(train: SampleSet) -> list[DataIssue]:
     )
     for kind, severity, names, text in kinds:
         if names:
-            more = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
-            text = f"{text}: {', '.join(names[:NAMED])}{more}."
+            text += f": {named_ids(names)}."
             issues.append(DataIssue(kind, severity, len(names), "columns", text))
     return issues
 
 
-def _sources(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:
-    n = len(train)
-    some = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.plain[:n]
-    part = RowCodes(rows.names, *some)
-    tests = []
+def _telling(train: SampleSet, properties: pa.Table | None) -> pa.Table:
+    """Columns that may tell groups: the user's own, properties of images, length, source."""
+    columns = properties if train.used_rows is None else train.used_rows
+    named: dict[str, Any] = {} if columns is None else {c: columns[c] for c in columns.column_names}
+    if train.texts is not None and columns is None:
+        named["characters"] = pa.array([len(str(text)) for text in train.texts])
     if train.source is not None:
-        tests.append(("drift between sources", part, np.asarray(train.source)))
-    if val is not None and not val.split_off:
-        parts = np.where(np.arange(len(rows.codes)) < n, "training", "validation")
-        tests.append(("drift from training to validation", rows, parts))
-    issues = []
-    for kind, compared, parts in tests:
-        outcome = drift(compared, parts) if len(rows.names) > 1 else ()
-        if outcome:
-            columns = list(dict.fromkeys(rows.names[one.column] for one in outcome))
-            named = ", ".join(
-                f"{rows.names[one.column]} of {one.part} ({one.size:.2f})"
-                for one in outcome[:NAMED]
-            )
-            text = f"Most: {named}: the largest gap between distributions, from 0 to 1."
-            issues.append(DataIssue(kind, "look", len(columns), "columns", text))
-    return issues
+        named["source"] = pa.array(train.source.astype(str))
+    return pa.table(named)
+
+
+def _of_run(context: Context) -> DataIssues:
+    labels, train = context.results["label_issues"], context.train
+    order = order_issues(context.lin, train, labels)
+    return data_issues(train, context.val, held_out=labels.held_out, further=order)
 
 
 SCORE = Score(
     name="data_issues",
     help="Whether a sample's input is a copy of another, or far from all others.",
-    compute=lambda context: data_issues(context.train, context.val),
+    compute=_of_run,
+    needs=("label_issues",),
 )

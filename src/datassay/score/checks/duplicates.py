@@ -225,7 +225,7 @@ def _close(near: _Near) -> Int[np.ndarray, "l 2"]:
     rate = _rate(-outside)
     for _ in range(2):
         # Of accidents each size is half as frequent as the one before, pairs the most.
-        chance = np.where(crowd, 1.0, 2.0 ** np.arange(k - 1) * np.exp(-rate * step))
+        chance = np.where(crowd, 1.0, 2.0 ** np.arange(k - 1) * np.exp(-rate * step.clip(0)))
         links = _grouped(chance, near.index, ALL_COLUMNS)
         if not len(links):
             break
@@ -290,7 +290,7 @@ def _rate(depth: Float[np.ndarray, "u k"]) -> float:
     step = (np.arange(2, depth.shape[1]) * -np.diff(depth)[:, 1:]).ravel()
     while (inside := step <= OUTLYING * step.mean()).sum() < len(step) and step.mean() > 0:
         step = step[inside]
-    return float(1 / step.mean()) if step.mean() > 0 else np.inf
+    return float(1 / max(step.mean(), 1e-9))  # 0: all distances are equal
 
 
 def _grouped(

@@ -1,4 +1,4 @@
-"""Columns that say which rows belong together: what held-out samples then say of new ones."""
+"""Columns, or an order of rows, that say which belong together: what that costs for new ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import torch
 from jaxtyping import Float, Int, Shaped
 
 from datassay.collect.linearization import Linearization
-from datassay.data.groups import time_blocks
+from datassay.data.groups import TIME_BLOCKS, time_blocks
 from datassay.data.samples import SampleSet
 from datassay.progress import silent
 from datassay.results import result
+from datassay.score.checks.issue import DataIssue
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.neighbors.search import nearest_neighbors
@@ -23,10 +24,11 @@ from datassay.stats import by_groups, mean_interval
 # A column may name groups where it has so many values, of so many rows each on average. Rows are
 # alike within groups where this share of them has its nearest neighbour there by the other columns.
 FEWEST_GROUPS, ROWS_EACH, ALIKE = 10, 3, 0.5
-# Reported is what costs so much of the held-out score, surely; of fewer rows nothing is.
-COST, FEWEST_ROWS = 0.05, 100
+# Reported is a column, or an order, that surely costs so much of the score; of fewer rows none is.
+COST, ORDER_COST, FEWEST_ROWS = 0.05, 0.03, 100
 MOST_ROWS = 20_000  # above, neighbours are of so many rows
 MOST_WORK = 6e10  # operations of leaving out groups, above which only neighbours are looked at
+Candidate = tuple[str, str, Shaped[np.ndarray, " n"], float]  # name, role, groups, share alike
 PENALTIES = torch.tensor([1.0, 1e2, 1e4], dtype=torch.float64)  # tried, times that of the rows
 
 
@@ -35,9 +37,9 @@ class HeldTogether:
     """A column by which samples may have to be held out.
 
     Attributes:
-        column: its name.
-        role: "groups" or "time", the setting that would take it.
-        alike: share of the rows whose nearest neighbour is of their group; nan of a time.
+        column: its name; "" of the order of rows.
+        role: "groups" or "time", the setting that would take it; "" of the order.
+        alike: share of the rows whose nearest neighbour is of their group; nan of a time or order.
         by_rows: held-out accuracy, or R² of numbers, where each sample is left out alone.
         by_column: where all of its group, or of its tenth of the time, is left out with it; nan
             where that takes too long.
@@ -57,6 +59,9 @@ class HeldTogether:
         is_group = self.role == "groups"
         new = f"a {self.column} that was never seen" if is_group else "a time that was never seen"
         said = f"Held-out {self.metric} is {self.by_rows:.2f} by rows and {self.by_column:.2f} for"
+        if not self.role:
+            said += " stretches of rows that were never seen: the order of rows carries something,"
+            return f"{said} such as time. Name its column as time (--time) or groups (--groups)."
         if np.isnan(self.by_column):
             said = f"{self.alike:.0%} of the rows have their nearest neighbour under the same "
             said += f"{self.column}, so that held-out scores say little of"
@@ -82,35 +87,68 @@ def held_together(
     """
     if train.groups is not None or train.rows is None or len(train) < FEWEST_ROWS:
         return ()
-    alone, found = _scores(train, issues.held_out), []
-    for name, role, groups, alike in _candidates(train):
-        by_column, surely = np.nan, alike >= ALIKE
-        sizes = np.unique(groups, return_counts=True)[1].astype(float)
-        work = 4 * len(PENALTIES) * float((sizes**2).sum()) * lin.form.eigenproblem
-        if work <= MOST_WORK:
-            fit = ridge_fit(lin, silent, groups, PENALTIES * issues.ridge)
-            together = _scores(train, fit.held_out.numpy())
-            by_column = float(together.mean())
-            loss = by_groups([(alone - together)[None]], [groups])[0][0]
-            surely = loss.mean() >= COST and mean_interval(loss).low > 0
-        if surely:
-            metric = "accuracy" if train.is_classification else "R²"
-            found.append(HeldTogether(name, role, alike, float(alone.mean()), by_column, metric))
-    return tuple(found)
+    costs = (_cost(lin, train, issues, one) for one in _candidates(train))
+    return tuple(one for one in costs if one is not None)
 
 
-def _scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> list[DataIssue]:
+    """Whether rows next to each other in the file tell of each other what new ones would not have.
+
+    Args:
+        lin: the linearisation of the samples.
+        train: n samples, in the order of the file.
+        issues: their label issues, as in `held_together`.
+
+    Returns:
+        One issue where tenths of the file are predicted worse if left out whole; of a file sorted
+        by label, which is no fault, tenths of each class, or of each tenth of the targets.
+    """
+    n, y = len(train), train.y.reshape(len(train), -1)[:, 0]
+    if train.groups is not None or n < FEWEST_ROWS or np.isnan(issues.ridge):
+        return []
+    steps, strata, stretch = np.diff(y), np.zeros(n), np.zeros(n, np.int64)
+    if train.is_classification and (steps != 0).sum() < 2 * train.n_classes:
+        strata = y
+    elif not train.is_classification and np.abs(steps).sum() < 2 * np.ptp(y):
+        strata = time_blocks(y)
+    for one in np.unique(strata):
+        (own,) = np.nonzero(strata == one)
+        stretch[own] = TIME_BLOCKS * np.arange(len(own)) // len(own)
+    cost = _cost(lin, train, issues, ("", "", stretch, np.nan))
+    return [DataIssue("row order", "look", n, "rows", cost.warning)] if cost is not None else []
+
+
+def _cost(
+    lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
+) -> HeldTogether | None:
+    """What held-out predictions lose without the whole group; None: little, or chance."""
+    name, role, groups, alike = candidate
+    alone, by_column, surely = scores(train, issues.held_out), np.nan, alike >= ALIKE
+    sizes = np.unique(groups, return_counts=True)[1].astype(float)
+    work = 4 * len(PENALTIES) * float((sizes**2).sum()) * lin.form.eigenproblem
+    if work <= MOST_WORK:
+        fit = ridge_fit(lin, silent, groups, PENALTIES * issues.ridge)
+        together = scores(train, fit.held_out.numpy())
+        by_column = float(together.mean())
+        loss = by_groups([(alone - together)[None]], [groups])[0][0]
+        least, p = (COST, 0.05) if role else (ORDER_COST, 0.1)  # the latter: one-sided 5 %
+        surely = loss.mean() >= least and mean_interval(loss).p < p
+    metric = "accuracy" if train.is_classification else "R²"
+    cost = HeldTogether(name, role, alike, float(alone.mean()), by_column, metric)
+    return cost if surely else None
+
+
+def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
     """Of each sample: whether its class is found; what it adds to R²."""
     if train.is_classification:
         single = held_out.shape[1] == 1
-        said = (held_out[:, 0] > 0.5).astype(int) if single else held_out.argmax(1)
-        return (said == train.y).astype(float)
+        labels = (held_out[:, 0] > 0.5).astype(int) if single else held_out.argmax(1)
+        return (labels == train.y).astype(float)
     y = train.y.reshape(len(train), -1)
-    return 1 - ((held_out - y) ** 2 / y.var(0)).mean(1)
+    return 1 - ((held_out - y) ** 2 / np.where(y.var(0) > 0, y.var(0), np.inf)).mean(1)
 
 
-def _candidates(train: SampleSet) -> Iterator[tuple[str, str, Shaped[np.ndarray, " n"], float]]:
-    """Name, role, group of each row, and the share of rows that are alike within groups."""
+def _candidates(train: SampleSet) -> Iterator[Candidate]:
     x = np.asarray(train.x, np.float64).reshape(len(train), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
     some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_ROWS)).astype(np.int64))
