@@ -110,6 +110,26 @@ def write_csv(path: Path, lines: list[list[str]]) -> Path:
     return path
 
 
+def compared(name: str, work: Callable[[], str | None], folder: Path, must: bool | None) -> Case:
+    """A case whose work says what is wrong, in the child; datassay's errors refuse it."""
+    note = folder / "wrong"
+
+    def done() -> None:
+        from datassay.errors import DatassayError
+
+        try:
+            wrong = work()
+        except DatassayError as error:
+            raise refused(error) from error
+        if wrong:
+            note.write_text(wrong)
+
+    def judge(ended: Attempt) -> str | None:
+        return note.read_text() if note.exists() else None
+
+    return Case(name, done, judge, refused=must)
+
+
 def refused(error: Exception) -> SystemExit:
     """How a command ends that refuses."""
     sys.stderr.write(f"Error: {str(error)!r}\n")

@@ -1,0 +1,149 @@
+"""Language models: effects of texts, and of their tokens, by gradients of one token at a time."""
+
+import copy
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import datassay as da
+from helpers import language_models as tiny
+from helpers.attack.case import Case, compared
+from helpers.transformers_models import bert, imported
+
+# What is odd, and whether that must be refused.
+ODD = {
+    "": False, "windows": False, "cut": False, "packed": False, "mean": False, "dropout": False,
+    "two": True, "some": False, "special": False, "padded": False, "index": False,
+    "index mixed": True, "index weights": True, "empty": True, "number": True, "same ids": True,
+    "long answer": True, "no answer": True, "few rows": True, "context": True, "overlap": True,
+    "refuse": True, "nan": True, "sees all": True, "one text": True,
+}  # fmt: skip
+KEPT = {"precision": "float64", "share": 1.0, "width": 10**6, "keep": "float32"}
+
+
+@cache
+def networks() -> list[Any]:
+    torch.manual_seed(0)
+    masked = bert(imported("transformers"), "BertForMaskedLM", positions=16)
+    return [tiny.gpt2(), tiny.llama(), masked, tiny.gpt2(rows=9)]
+
+
+def case(draw: random.Random, folder: Path) -> Case:
+    """Texts, an answer and settings; one thing is odd."""
+    odd, seed, which = draw.choice([*ODD, "index"]), draw.randrange(2**32), draw.randrange(2)
+    which = {"sees all": 2, "few rows": 3, "dropout": 0, "index weights": 0}.get(odd, which)
+    texts: Any = tiny.sentences(draw.randint(2, 6), seed, 1, 9)
+    words = tiny.sentences(1, seed + 1, 4, 8)[0].split()
+    prompt, answer = " ".join(words[:2]) + " ", " ".join(words[2:])
+    length = draw.choice([4, 5, 7])
+    reading: dict[str, Any] = {"ids": [f"t{i}" for i in draw.sample(range(99), len(texts))]}
+    reading |= {
+        "windows": {"context": length, "overlap": draw.randint(0, 3)}, "mean": {"reduction":
+        "mean"}, "cut": {"context": length, "too_long": "truncate"}, "packed": {"context": length,
+        "pack": True}, "same ids": {"ids": [7] * len(texts)}, "context": {"context": 99},
+        "overlap": {"context": length, "overlap": length}, "refuse": {"context": length,
+        "too_long": "refuse"},
+    }.get(odd, {})  # fmt: skip
+    if odd in {"windows", "cut", "packed", "refuse"}:
+        texts[0] = " ".join(tiny.sentences(3, seed, 5, 9))
+    firsts = {"special": "<pad> the <unk> zebra <s> <pad>", "empty": " \n", "number": 5}
+    texts[0] = firsts.get(odd, texts[0])
+    answer = {"long answer": f"{answer} " * 9, "no answer": ""}.get(odd, answer)
+    asked = {"prompt": prompt, "top": draw.choice([0, 1, 9]), "baselines": False}
+    some = "mlp" if odd == "some" else ""
+    network = networks()[which]  # before the fork: transformers takes seconds to import
+
+    def work() -> str | None:
+        tokenizer, model = tiny.tokenizer(), copy.deepcopy(network).double().eval()
+        if odd == "dropout":
+            for part in model.modules():
+                part.p = 0.5 if isinstance(part, nn.Dropout) else getattr(part, "p", None)
+            model.train()
+        if odd == "nan":
+            next(model.parameters()).data[4] = torch.nan
+        if odd == "padded":
+            tokenizer.backend_tokenizer.enable_truncation(3)
+            tokenizer.backend_tokenizer.enable_padding(length=12)
+            tokenizer.padding_side = "left"
+        given, method = str(texts) if odd == "one text" else texts, {"method": "tracin"}
+        if odd.startswith("index"):
+            index = da.index(
+                model, da.lm.token_samples(model, tokenizer, texts, **reading), folder, **KEPT
+            )
+            given = texts[::-1] if odd == "index mixed" else texts
+            if odd == "index weights":
+                model = copy.deepcopy(model)
+                model.transformer.wte.weight.data *= 1.1
+            method = {"index": index}
+        elif some:
+            method |= {"parameters": some}
+        result = da.lm.influence(
+            [model] * 2 if odd == "two" else model, tokenizer, given, answer, **asked, **reading,
+            **method, **({} if "index" in method else {"precision": "float64"}),
+        )  # fmt: skip
+        if result.ids.tolist() != reading["ids"]:
+            return "silent: other ids"
+        tokens = [tokenizer(text)["input_ids"] for text in texts]
+        question = tokenizer(prompt + answer)["input_ids"]
+        places = range(len(tokenizer(prompt)["input_ids"]), len(question))
+        if "index" in method:
+            rows = [{"input_ids": question[: t + 1], "labels": [-100] * t + question[t : t + 1]}
+                    for t in places]  # fmt: skip
+            truth = -method["index"].query(rows, measure="loss", top=None).effect
+            return None if np.allclose(result.effect, truth, 1e-4, 1e-7) else "silent: index"
+        truth = [np.zeros((len(own), len(places))) for own in tokens]
+        towards = torch.stack([_slope(model.eval(), question, 0, t, some) for t in places])
+        for i, starts in enumerate(_starts(tokens, reading)):
+            whole, of = tokens[i], 0
+            if odd == "packed":
+                whole, of = sum(tokens, []), sum(map(len, tokens[:i]))
+            for t, start in starts.items():
+                slope = _slope(model, whole, start, of + t, some) @ towards.T
+                truth[i][t] = slope / (len(starts) if odd == "mean" else 1)
+        scale = 1e-6 * max(np.abs(part).max() for part in truth) + 1e-12
+        for i, wanted in enumerate(truth):
+            if np.abs(result.effect[i] - np.sum(wanted, 0)).max() > scale * len(wanted):
+                return f"silent: another effect of text {i}"
+        for part in result.parts:
+            if np.abs(part.effect - truth[part.text]).max() > scale:
+                return f"silent: other effects of tokens of text {part.text}"
+        return None
+
+    return compared(f"{odd} {which}", work, folder, ODD[odd])
+
+
+def _starts(tokens: list[list[int]], reading: dict[str, Any]) -> list[dict[int, int]]:
+    """Of each text: token that is learned → the first one that the network sees before it."""
+    length, shared = reading.get("context", 16), max(1, reading.get("overlap", 4))
+    results, before = [], 0
+    for own in tokens:
+        starts, begin, stop = {}, 0, length
+        for t in range(len(own)):
+            if "pack" in reading:
+                begin = (before + t) // length * length
+                starts |= {t: begin} if begin < before + t else {}
+                continue
+            if t == stop and "too_long" in reading:
+                break
+            if t == stop:  # the next window
+                begin = t - shared
+                stop = begin + length
+            starts |= {t: begin} if t else {}
+        before += len(own)
+        results.append(starts)
+    return results
+
+
+def _slope(model: Any, tokens: list[int], start: int, t: int, some: str) -> torch.Tensor:
+    """Gradient of log p(token t | those from `start` on)."""
+    row = torch.tensor([tokens[start:t]])
+    value = model(input_ids=row).logits[0, -1].log_softmax(-1)[tokens[t]]
+    weights = [p for name, p in model.named_parameters() if some in name]
+    slopes = torch.autograd.grad(value, weights, allow_unused=True)
+    return torch.cat([(torch.zeros_like(w) if s is None else s).flatten()
+                      for w, s in zip(weights, slopes, strict=True)])  # fmt: skip
