@@ -79,6 +79,14 @@ BUGS = [
      "stdtrit(freedom, (1 + level) / 4 + 0.25)", "test_stats.py students"),
     ("effects the other way round", "score/leave_one_out.py", "outputs - torch.cat(self._own)",
      "outputs + torch.cat(self._own)", "score/test_leave_one_out.py definition"),
+    ("effects of an index in its own order", "commands/explain/indexed.py",
+     "position[effects.top.raising],", "effects.top.raising,", "explain: 0-5"),
+    ("effects the other way round on halves", "score/compare/trust.py", "rankdata(member @ effect,",
+     "rankdata(member @ effect[::-1],", "bench: 0-3"),
+    ("context counts as learned", "lm/samples.py", "labels[: max(first - begin, 1)]",
+     "labels[: 1]", "texts: 0-4"),
+    ("another model's index", "lm/effects.py",
+     "        check_model(index.manifest, model, index.location)\n", "", "lm/test_index.py another"),
 ]  # fmt: skip
 
 

@@ -29,10 +29,12 @@ class Case:
     before: Callable[[], object] = lambda: None  # in the child, before the work
     during: Callable[[int], object] = lambda pid: None  # in the parent, of the child's process id
     refused: bool | None = None  # whether it must be; None: either is right
+    patience: float = 1.0  # times the limit
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:
     """Run a case; how it ended, and what is wrong with that. A judge may crash."""
+    limit *= case.patience
     ended = attempt(case.work, folder, before=case.before, during=case.during, limit=limit)
     try:
         wrong = verdict(ended, case.expected) or case.judge(ended)

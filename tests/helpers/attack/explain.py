@@ -70,7 +70,7 @@ def case(draw: random.Random, folder: Path) -> Case:
     mixed = draw.sample(range(d), d) if odd == "columns" else range(d)
     # Rows of what effects are of, of the table that is named, and of the queries.
     base, shown, asked = [*range(n)], [*range(n)], [*range(n, n + m)]
-    more = {"index shuffled": draw.sample(shown, n), "index fewer": shown[: n // 2]}
+    more = {"index shuffled": draw.sample(shown, n), "index fewer": draw.sample(shown, n // 2)}
     shown = more.get(odd, shown)
     base = base[:-3] if odd == "index more" else base
 

@@ -101,7 +101,7 @@ def case(draw: random.Random, folder: Path) -> Case:
         for i, starts in enumerate(_starts(tokens, reading)):
             whole, of = tokens[i], 0
             if odd == "packed":
-                whole, of = sum(tokens, []), sum(map(len, tokens[:i]))
+                whole, of = [t for own in tokens for t in own], sum(map(len, tokens[:i]))
             for t, start in starts.items():
                 slope = _slope(model, whole, start, of + t, some) @ towards.T
                 truth[i][t] = slope / (len(starts) if odd == "mean" else 1)
