@@ -1,4 +1,4 @@
-"""`datassay explain`, with an index and without: effects of a linear network by their definition."""
+"""`datassay explain`, with an index or without: effects of a linear network by definition."""
 
 import random
 from collections.abc import Callable
@@ -12,6 +12,8 @@ import torch
 from helpers.attack.attempt import Attempt, command
 from helpers.attack.case import Case, write_csv
 
+INDEX = ["index", "made.csv", "--share", "1", "--width", "999", "--keep-as", "float32",
+         "--out", "ix"]  # fmt: skip
 # What is odd, and whether that must be refused.
 ODD = {
     "": False, "columns": False, "one class": False, "two": False, "split": False, "own": False,
@@ -28,8 +30,11 @@ def softmax(outputs: np.ndarray) -> np.ndarray:
     return powers / powers.sum(1, keepdims=True)
 
 
-def effects(weights, x, y, queries, asked, measure, damping, whole=False):
-    """[n, m] of a linear network at weights [k, d + 1], and [n] self-influence: the definition."""
+def effects(weights, x, y, queries, asked, measure, damping, whole=False, mean=None):
+    """[n, m] of a linear network at weights [k, d + 1], and [n] self-influence: the definition.
+
+    The mean weights of several networks decide which class is predicted.
+    """
     x, q = (np.column_stack([v, np.ones(len(v))]) for v in (x, queries))
     (n, k), outputs = (len(x), len(weights)), q @ weights.T
     if k == 1:
@@ -44,7 +49,8 @@ def effects(weights, x, y, queries, asked, measure, damping, whole=False):
         given = np.eye(k)[asked]
         others = softmax(np.where(given > 0, -np.inf, outputs))
         towards = {"margin": given - others, "loss": softmax(outputs) - given,
-                   "output": np.eye(k)[outputs.argmax(1)]}[measure]  # fmt: skip
+                   "output": np.eye(k)[(q @ (weights if mean is None else mean).T).argmax(1)],
+        }[measure]  # fmt: skip
     slope, own, wanted = (
         np.einsum("ni,nj->nij", a, b).reshape(len(b), -1)
         for a, b in ((pulls[0], x), (pulls[1], x), (towards, q))
@@ -63,77 +69,77 @@ def case(draw: random.Random, folder: Path) -> Case:
     x = numbers.normal(size=(n + m, d)).round(4)
     y = numbers.permutation(np.arange(n + m) % k) if k > 1 else numbers.normal(size=n + m).round(4)
     y[:k] = np.arange(k) if k > 1 else y[:k]
-    if odd == "one class":
-        y[n:] = k - 1
+    y[n:] = k - 1 if odd == "one class" else y[n:]
     name = draw.choice(IDS)
-    ids, columns = [name.format(i) for i in range(n + m)], [f"c{j}" for j in range(d)]
-    mixed = draw.sample(range(d), d) if odd == "columns" else range(d)
+    ids, labels = [name.format(i) for i in range(n + m)], _labels(y, k)
+    mixed = draw.sample(range(d), d) if odd == "columns" else [*range(d)]
     # Rows of what effects are of, of the table that is named, and of the queries.
-    base, shown, asked = [*range(n)], [*range(n)], [*range(n, n + m)]
-    more = {"index shuffled": draw.sample(shown, n), "index fewer": draw.sample(shown, n // 2)}
-    shown = more.get(odd, shown)
-    base = base[:-3] if odd == "index more" else base
-
-    def written(file, rows, order=range(d), changed="") -> None:
-        lines = [["key", *(columns[j] for j in order), "label"]]
-        for i in rows:
-            other = rows[-1] - i if changed == "index rows" else i
-            value = (y[i] + 1) % k if changed == "index labels" and k > 1 else y[i]
-            value = -3 - value if changed == "index labels" and k == 1 else value
-            label = NAMES[value] if k > 1 else str(value)
-            lines.append([ids[i], *(str(x[other, j]) for j in order), label])
-        if changed == "new class" and rows is asked:
-            lines[-1][-1] = "perhaps"
-        if changed == "same ids" and rows is shown:
-            lines[-1][0] = lines[1][0]
-        write_csv(folder / file, lines)
-
-    written("data.csv", shown, changed=odd)
-    written("made.csv", base)
-    written("new.csv", asked, mixed, odd)
+    every, asked = [*range(n)], [*range(n, n + m)]
+    others = {"index shuffled": draw.sample(every, n), "index fewer": draw.sample(every, n // 2)}
+    base, shown = every[: n - 3 * (odd == "index more")], others.get(odd, every)
+    data = {
+        "same ids": ([*ids[: n - 1], *ids[:1]], x, labels), "index rows": (ids, x[n - 1 :: -1],
+        labels), "index labels": (ids, x, _labels((y + 1) % k if k > 1 else -3 - y, k)),
+    }.get(odd, (ids, x, labels))  # fmt: skip
+    _write(folder / "data.csv", *data, shown, [*range(d)])
+    _write(folder / "made.csv", ids, x, labels, base, [*range(d)])
+    last = ["perhaps"] if odd == "new class" else labels[-1:]
+    _write(folder / "new.csv", ids, x, [*labels[:-1], *last], asked, mixed)
     (folder / "mine.py").write_text(f"from torch import nn\ndef net(): return nn.Linear({d}, {k})")
     weights = [numbers.normal(size=(k, d + 1)).astype("f4") for _ in range(1 + (odd == "two"))]
     for number, one in enumerate(weights):
-        one = one * np.nan if odd == "nan" else one[:, 1:] if odd == "shape" else one
+        one = one * np.nan if odd == "nan" else one[:, odd == "shape" :]
         state = {"weight": torch.tensor(one[:, :-1]), "bias": torch.tensor(one[:, -1])}
         torch.save(state, folder / f"w{number}.pt")
-        state["bias"][0] += 0.01
+        state["weight"] += 0.01
         torch.save(state, folder / f"other{number}.pt")
     whole, indexed = odd in {"", "columns"} and draw.random() < 0.3, odd.startswith("index")
     measure = draw.choice(["output"] if whole else ["margin", "loss", "output"][k == 1 :])
     damping, top = draw.choice(["auto", 0.3, 2.0]), draw.choice([1, 3, 100])
-    share = (0.01 if whole else 1000 / len(base)) if damping == "auto" else damping
-    common = ["--target", "label", "--ids", "key", "--model", "mine:net", "--val-fraction",
-              "0.25" if odd == "split" else "0"]  # fmt: skip
-    common += ["--task", "regression"] if k == 1 else []
-    first = ["index", "made.csv", *common, "--weights", "w0.pt", "--share", "1", "--width", "999",
-             "--keep-as", "float32", "--damping", str(damping), "--out", "ix"]  # fmt: skip
-    line = ["explain", "data.csv", *common, "--measure", measure, "--top", str(top), "--out", "out"]
-    for number in range(len(weights)):
-        line += ["--weights", f"{'other' if odd == 'index weights' else 'w'}{number}.pt"]
-    line += ["--index", "ix"] if indexed else ["--damping", str(damping)]
-    line += ["--curvature", "whole"] if whole else []
-    if odd not in {"own", "split"}:
-        line += ["--queries", "new.csv"]
+    arguments = _arguments(odd, k, len(weights), measure, damping, top, whole)
 
     def work() -> None:
         if indexed:
             with suppress(SystemExit):
-                command(first)()
+                command(INDEX + arguments[0])()
         if odd == "index gone":
             draw.choice(sorted(f for f in (folder / "ix").rglob("*") if f.is_file())).unlink()
-        command(line)()
+        command(arguments[1])()
 
     def of(rows: list[int], queries: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        share = (0.01 if whole else 1000 / len(rows)) if damping == "auto" else damping
         parts = [effects(one.astype(float), x[rows], y[rows], x[queries], y[queries], measure,
-                         share * (len(base) / len(rows) if damping == "auto" and not whole else 1),
-                         whole) for one in weights]  # fmt: skip
+                         share, whole, np.mean(weights, 0)) for one in weights]  # fmt: skip
         return np.mean([p[0] for p in parts], 0), np.mean([p[1] for p in parts], 0)
 
     def judge(ended: Attempt) -> str | None:
         return None if ended.status else _judged(folder / "out", ids, base, odd, asked, top, of)
 
-    return Case(f"{odd} {k} {measure} {damping} {line[-1]}", work, judge, refused=ODD[odd])
+    return Case(f"{odd} {k} {measure} {damping} {whole}", work, judge, refused=ODD[odd])
+
+
+def _labels(y: np.ndarray, k: int) -> list[str]:
+    return [NAMES[value] if k > 1 else str(value) for value in y]
+
+
+def _write(path: Path, ids, x, labels, rows, order) -> None:
+    head = ["key", *(f"c{j}" for j in order), "label"]
+    write_csv(path, [head, *([ids[i], *map(str, x[i, order]), labels[i]] for i in rows)])
+
+
+def _arguments(odd, k, n_weights, measure, damping, top, whole) -> tuple[list[str], list[str]]:
+    """Of the index, and of the command."""
+    common = ["--target", "label", "--ids", "key", "--model", "mine:net", "--val-fraction",
+              "0.25" if odd == "split" else "0"]  # fmt: skip
+    common += ["--task", "regression"] if k == 1 else []
+    line = ["explain", "data.csv", *common, "--measure", measure, "--top", str(top), "--out", "out"]
+    for number in range(n_weights):
+        line += ["--weights", f"w{number}.pt"]
+    line += ["--index", "ix"] if odd.startswith("index") else ["--damping", str(damping)]
+    line += ["--curvature", "whole"] if whole else []
+    line += [] if odd in {"own", "split"} else ["--queries", "new.csv"]
+    made = "other0.pt" if odd == "index weights" else "w0.pt"
+    return [*common, "--weights", made, "--damping", str(damping)], line
 
 
 def _judged(out: Path, ids, base, odd, asked, top, of: Callable) -> str | None:

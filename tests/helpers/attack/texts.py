@@ -23,6 +23,7 @@ ODD = {
     "long answer": True, "no answer": True, "few rows": True, "context": True, "overlap": True,
     "refuse": True, "nan": True, "sees all": True, "one text": True,
 }  # fmt: skip
+LONG = ("windows", "cut", "packed", "refuse")  # the first text is
 KEPT = {"precision": "float64", "share": 1.0, "width": 10**6, "keep": "float32"}
 
 
@@ -49,72 +50,80 @@ def case(draw: random.Random, folder: Path) -> Case:
         "overlap": {"context": length, "overlap": length}, "refuse": {"context": length,
         "too_long": "refuse"},
     }.get(odd, {})  # fmt: skip
-    if odd in {"windows", "cut", "packed", "refuse"}:
-        texts[0] = " ".join(tiny.sentences(3, seed, 5, 9))
     firsts = {"special": "<pad> the <unk> zebra <s> <pad>", "empty": " \n", "number": 5}
+    firsts |= dict.fromkeys(LONG, " ".join(tiny.sentences(3, seed, 5, 9)))
     texts[0] = firsts.get(odd, texts[0])
     answer = {"long answer": f"{answer} " * 9, "no answer": ""}.get(odd, answer)
-    asked = {"prompt": prompt, "top": draw.choice([0, 1, 9]), "baselines": False}
-    some = "mlp" if odd == "some" else ""
+    asked = {"prompt": prompt, "top": draw.choice([0, 1, 9]), "baselines": False, **reading}
+    given = {"one text": str(texts), "index mixed": texts[::-1]}.get(odd, texts)
     network = networks()[which]  # before the fork: transformers takes seconds to import
 
     def work() -> str | None:
-        tokenizer, model = tiny.tokenizer(), copy.deepcopy(network).double().eval()
-        if odd == "dropout":
-            for part in model.modules():
-                part.p = 0.5 if isinstance(part, nn.Dropout) else getattr(part, "p", None)
-            model.train()
-        if odd == "nan":
-            next(model.parameters()).data[4] = torch.nan
-        if odd == "padded":
-            tokenizer.backend_tokenizer.enable_truncation(3)
-            tokenizer.backend_tokenizer.enable_padding(length=12)
-            tokenizer.padding_side = "left"
-        given, method = str(texts) if odd == "one text" else texts, {"method": "tracin"}
+        tokenizer, model = _tokenizer(odd), _changed(network, odd)
         if odd.startswith("index"):
-            index = da.index(
-                model, da.lm.token_samples(model, tokenizer, texts, **reading), folder, **KEPT
-            )
-            given = texts[::-1] if odd == "index mixed" else texts
-            if odd == "index weights":
-                model = copy.deepcopy(model)
-                model.transformer.wte.weight.data *= 1.1
-            method = {"index": index}
-        elif some:
-            method |= {"parameters": some}
-        result = da.lm.influence(
-            [model] * 2 if odd == "two" else model, tokenizer, given, answer, **asked, **reading,
-            **method, **({} if "index" in method else {"precision": "float64"}),
-        )  # fmt: skip
-        if result.ids.tolist() != reading["ids"]:
-            return "silent: other ids"
-        tokens = [tokenizer(text)["input_ids"] for text in texts]
+            samples = da.lm.token_samples(model, tokenizer, texts, **reading)
+            index = da.index(model, samples, folder, **KEPT)
+            other = _changed(network, odd + " here")
+            result = da.lm.influence(other, tokenizer, given, answer, index=index, **asked)
+        else:
+            asked.update(method="tracin", precision="float64")
+            asked.update({"parameters": "mlp"} if odd == "some" else {})
+            models = [model] * 2 if odd == "two" else model
+            result = da.lm.influence(models, tokenizer, given, answer, **asked)
         question = tokenizer(prompt + answer)["input_ids"]
         places = range(len(tokenizer(prompt)["input_ids"]), len(question))
-        if "index" in method:
+        if result.ids.tolist() != reading["ids"]:
+            return "silent: other ids"
+        if odd.startswith("index"):
             rows = [{"input_ids": question[: t + 1], "labels": [-100] * t + question[t : t + 1]}
                     for t in places]  # fmt: skip
-            truth = -method["index"].query(rows, measure="loss", top=None).effect
+            truth = -index.query(rows, measure="loss", top=None).effect
             return None if np.allclose(result.effect, truth, 1e-4, 1e-7) else "silent: index"
-        truth = [np.zeros((len(own), len(places))) for own in tokens]
+        some = str(asked.get("parameters", ""))
         towards = torch.stack([_slope(model.eval(), question, 0, t, some) for t in places])
-        for i, starts in enumerate(_starts(tokens, reading)):
-            whole, of = tokens[i], 0
-            if odd == "packed":
-                whole, of = [t for own in tokens for t in own], sum(map(len, tokens[:i]))
-            for t, start in starts.items():
-                slope = _slope(model, whole, start, of + t, some) @ towards.T
-                truth[i][t] = slope / (len(starts) if odd == "mean" else 1)
-        scale = 1e-6 * max(np.abs(part).max() for part in truth) + 1e-12
-        for i, wanted in enumerate(truth):
-            if np.abs(result.effect[i] - np.sum(wanted, 0)).max() > scale * len(wanted):
-                return f"silent: another effect of text {i}"
-        for part in result.parts:
-            if np.abs(part.effect - truth[part.text]).max() > scale:
-                return f"silent: other effects of tokens of text {part.text}"
-        return None
+        truth = _by_token(model, [tokenizer(text)["input_ids"] for text in texts], reading, towards,
+                          some)  # fmt: skip
+        near = 1e-6 * max(np.abs(part).max() for part in truth) + 1e-12
+        apart = [np.abs(part.effect - truth[part.text]).max() for part in result.parts]
+        apart += [np.abs(result.effect[i] - own.sum(0)).max() for i, own in enumerate(truth)]
+        return "silent: other effects" if max(apart) > 9 * near else None
 
     return compared(f"{odd} {which}", work, folder, ODD[odd])
+
+
+def _tokenizer(odd: str) -> Any:
+    tokenizer = tiny.tokenizer()
+    if odd == "padded":
+        tokenizer.backend_tokenizer.enable_truncation(3)
+        tokenizer.backend_tokenizer.enable_padding(length=12)
+        tokenizer.padding_side = "left"
+    return tokenizer
+
+
+def _changed(network: Any, odd: str) -> Any:
+    model = copy.deepcopy(network).double().eval()
+    if odd == "dropout":
+        for part in model.modules():
+            part.p = 0.5 if isinstance(part, nn.Dropout) else getattr(part, "p", None)
+        model.train()
+    if odd == "nan":
+        next(model.parameters()).data[4] = torch.nan
+    if odd == "index weights here":
+        model.transformer.wte.weight.data *= 1.1
+    return model
+
+
+def _by_token(model, tokens, reading, towards, some: str) -> list[np.ndarray]:
+    """Of each text [tokens, m]: the gradient of each token's log-probability along `towards`."""
+    truth = [np.zeros((len(own), len(towards))) for own in tokens]
+    for i, starts in enumerate(_starts(tokens, reading)):
+        whole, of = tokens[i], 0
+        if "pack" in reading:
+            whole, of = [t for own in tokens for t in own], sum(map(len, tokens[:i]))
+        for t, start in starts.items():
+            slope = _slope(model, whole, start, of + t, some) @ towards.T
+            truth[i][t] = slope / (len(starts) if "reduction" in reading else 1)
+    return truth
 
 
 def _starts(tokens: list[list[int]], reading: dict[str, Any]) -> list[dict[int, int]]:
