@@ -38,11 +38,11 @@ BUDGET = {
     # Everything in the folder, templates of any kind counted.
     "report": 6_030,  # 5 200; the first 24 of a review; cross-fitting; drawings of results
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 68_140,  # 66 000; the above; silent errors that the attack found; groups
+    "src/datassay": 68_155,  # 66 000; the above; silent errors that the attack found; groups
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_050,  # 9 000
     "bench": 10_265,  # 9 500; how many labels are wrong, on sets of noise; whole tables of actions
-    "tests packages/*/tests": 43_125,  # 32 000; pages, dialects, twins; oracles of the attack
+    "tests packages/*/tests": 43_690,  # 32 000; pages, dialects, twins; oracles, of explain too
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.4  # 1/3
