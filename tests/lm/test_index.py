@@ -71,6 +71,8 @@ OTHER = list(reversed(TEXTS[:7]))
 REFUSED = {
     "fewer": ({"texts": TEXTS[:-1]}, "index must be of these texts' samples"),
     "other settings": ({"context": 6}, "index must be of these texts' samples"),
+    "swapped texts": ({"texts": [TEXTS[1], TEXTS[0], *TEXTS[2:]], "top": 0}, "these very texts"),
+    "another model": ({}, "the model must be the one that"),
     "other texts": ({"texts": [*OTHER, TEXTS[7]], "top": 8}, "index must be of these very texts"),
     "no index": ({"index": "ix/"}, "index must be a Index; got 'ix/'"),
     "its own": ({"damping": 0.1, "parameters": "wte"}, "its own damping, parameters; give index"),
@@ -80,5 +82,6 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals(made, case):
     settings, message = REFUSED[case]
+    made = (tiny.gpt2().double().eval(), *made[1:]) if case == "another model" else made
     with pytest.raises(da.DatassayError, match=message):
         ask(made, **settings)

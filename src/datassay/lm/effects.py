@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import nn
 from torch.utils.data import Subset
 
 from datassay.collect.gradients.batches import IGNORED
@@ -21,6 +22,7 @@ from datassay.lm.samples import TokenSamples
 from datassay.lm.tokens import Question
 from datassay.progress import Progress, silent
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
+from datassay.score.index.identity import check_model
 from datassay.score.index.opened import Index
 from datassay.score.influence.gradient_methods import (
     TAKES_CHECKPOINTS,
@@ -35,6 +37,13 @@ BELIEVED = 2.0
 # An index rounds what it keeps. Its effects and those of the texts' tokens may differ by this share
 # of the largest.
 ROUNDED = 0.1
+# Samples that are compared with those that an index was made of, and how far self-influence may
+# differ: by a share of its own, and of the largest.
+N_COMPARED, SAME, LEAST = 64, 0.01, 1e-4
+OTHER_TEXTS = (
+    "index must be of these very texts; their effects now are not those that it keeps. Give the "
+    "texts, and the settings of token_samples, that it was made of."
+)
 
 Queries = list[dict[str, np.ndarray]]
 
@@ -97,9 +106,12 @@ class FittedModels:
 class Indexed(FittedModels):
     """An index of the texts' samples: nothing is fitted, and no text's gradient computed."""
 
-    def __init__(self, index: Any, samples: TokenSamples, progress: Progress = silent):
-        """Check it: an index of these samples, opened with its model."""
+    def __init__(
+        self, index: Any, model: nn.Module, samples: TokenSamples, progress: Progress = silent
+    ):
+        """Check it: an index of these samples, and of this model."""
         check_kind("index", index, Index)
+        check_model(index.manifest, model, index.location)
         self.samples, self.progress = samples, progress
         self._index, self._adds = index, False
         ids = [str(one) for one in samples.sample_ids()]
@@ -110,6 +122,11 @@ class Indexed(FittedModels):
                 "Make it of them: da.index(model, da.lm.token_samples(model, tokenizer, texts), "
                 "...), with the same ids and settings."
             )
+        # Of a few drawn texts the gradients, since their tokens are not stored.
+        some = np.sort(np.random.default_rng(0).permutation(len(ids))[:N_COMPARED])
+        own, now = index.self_influence(), index.self_influence(Subset(samples, some.tolist()))
+        if (np.abs(now - own[some]) > SAME * own[some] + LEAST * own.max()).any():
+            raise DataError(OTHER_TEXTS)
 
     def _of_samples(self, queries: Queries) -> Attribution:
         return self._index.query(queries, top=None, measure=log_probability, progress=self.progress)
@@ -124,10 +141,7 @@ def check_same(
     """Refuse an index of other texts: their tokens' effects must add up to its effects."""
     apart = [np.abs(own.sum(0) - effect[t]).max() for own, t in zip(by_token, texts, strict=True)]
     if apart and max(apart) > ROUNDED * np.abs(effect).max():
-        raise DataError(
-            "index must be of these very texts; their effects now are not those that it keeps. "
-            "Give the texts, and the settings of token_samples, that it was made of."
-        )
+        raise DataError(OTHER_TEXTS)
 
 
 def asked_samples(question: Question, *, per_token: bool) -> Queries:

@@ -67,7 +67,7 @@ def influence(
 
     Args:
         model: a causal language model of transformers at its trained weights, with any adapters;
-            several of other seeds are averaged.
+            several of other seeds are averaged, by "gauss_newton" alone.
         tokenizer: of transformers, the model's own.
         texts: n training texts, as the model saw them; see `token_samples`.
         answer: the model's output, or another text that it is asked about.
@@ -95,8 +95,8 @@ def influence(
         device: to compute on.
         seed: of draws of outputs.
         index: of the same texts' samples, `da.index(model, token_samples(model, tokenizer, texts),
-            ...)`, opened with the model: training texts are not read again. What it was
-            made with (method and all that follows here) is then not given.
+            ...)`, opened with the model: gradients of a few texts are compared with its own. What
+            it was made with (method and all that follows here) is then not given.
         progress: called with (step, samples done, samples in all).
         settings: the method's own.
 
@@ -131,7 +131,7 @@ def influence(
         fitted = FittedModels(ready(request, checkpoints), samples)
     else:
         _check_alone(request, checkpoints)
-        fitted = Indexed(index, samples, progress)
+        fitted = Indexed(index, models[0], samples, progress)
     queries = asked_samples(wanted, per_token=per_token)
     text = fitted.effects(queries)
     assert text.effect is not None

@@ -113,6 +113,7 @@ CASES = {
         set(),
     ),
     "LoRA by hand": (adapted, pairs(5), set()),
+    "only of its own": (lambda: type("Own", (nn.Linear,), {})(5, 3), pairs(5), {"weight", "bias"}),
     "frozen parts": (half_frozen, pairs(5), {"2.bias"}),
     "weight norm": (
         lambda: nn.Sequential(

@@ -29,10 +29,12 @@ class Case:
     before: Callable[[], object] = lambda: None  # in the child, before the work
     during: Callable[[int], object] = lambda pid: None  # in the parent, of the child's process id
     refused: bool | None = None  # whether it must be; None: either is right
+    patience: float = 1.0  # times the limit
 
 
 def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:
     """Run a case; how it ended, and what is wrong with that. A judge may crash."""
+    limit *= case.patience
     ended = attempt(case.work, folder, before=case.before, during=case.during, limit=limit)
     try:
         wrong = verdict(ended, case.expected) or case.judge(ended)
@@ -108,6 +110,26 @@ def write_csv(path: Path, lines: list[list[str]]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(lines)
     return path
+
+
+def compared(name: str, work: Callable[[], str | None], folder: Path, must: bool | None) -> Case:
+    """A case whose work says what is wrong, in the child; datassay's errors refuse it."""
+    note = folder / "wrong"
+
+    def done() -> None:
+        from datassay.errors import DatassayError
+
+        try:
+            wrong = work()
+        except DatassayError as error:
+            raise refused(error) from error
+        if wrong:
+            note.write_text(wrong)
+
+    def judge(ended: Attempt) -> str | None:
+        return note.read_text() if note.exists() else None
+
+    return Case(name, done, judge, refused=must)
 
 
 def refused(error: Exception) -> SystemExit:

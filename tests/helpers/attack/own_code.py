@@ -12,8 +12,7 @@ from torch import nn
 from torch.utils import data as loading
 
 import datassay as da
-from datassay.errors import DatassayError
-from helpers.attack.case import Case, refused
+from helpers.attack.case import Case, compared
 
 N = 24
 X = torch.randn(N, 3, generator=torch.Generator().manual_seed(0))
@@ -74,19 +73,7 @@ def case(draw: random.Random, folder: Path) -> Case:
     """One of them given to a function; scores must belong to the ids."""
     kind = draw.choice([_dataset, _loader, _loader, _estimator, _estimator])
     name, work, must = kind(draw)
-
-    def done() -> None:
-        try:
-            wrong = work()
-        except DatassayError as error:
-            raise refused(error) from error
-        if wrong:
-            (folder / "wrong").write_text(wrong)
-
-    def judge(ended: Any) -> str | None:
-        return (folder / "wrong").read_text() if (folder / "wrong").exists() else None
-
-    return Case(name, done, judge, refused=must)
+    return compared(name, work, folder, must)
 
 
 def _dataset(draw):

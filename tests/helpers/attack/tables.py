@@ -135,7 +135,7 @@ def _columns(sets: list[dict], header: list[str], rows: list[list[str]]) -> str 
 
 def _number(text: str) -> float | None:
     try:
-        return float(text.replace("_", "x"))
+        return float(text.replace("_", "x") if text.isascii() else "")
     except ValueError:
         return None
 

@@ -243,6 +243,7 @@ def test_what_is_refused(tmp_path):
         (SettingError, r"lr must be a number, .*; got 'train'", model, {**tracin, "lr": "train"}),
         (SettingError, "must hold at least 1 network", model, {"checkpoints": []}),
         (SettingError, "one training run; got 2 models", [model] * 2, {"checkpoints": [model]}),
+        (SettingError, "one training run; got 2 models", [model] * 2, {"method": "tracin"}),
         (SettingError, r"must be networks, state dicts, .*; got 3", model, {"checkpoints": 3}),
         (SettingError, "a network, or a list with one first", "weights.safetensors", {}),
         (ModelError, r"no-such\.pt must be", model, {"checkpoints": tmp_path / "no-such.pt"}),

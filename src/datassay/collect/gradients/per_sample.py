@@ -121,7 +121,7 @@ class PerSample:
         )
         kept = [block for block in self.blocks if block.layers and block.name in gradients]
         wrong += [p for b in known if b.name not in gradients for p in b.parameters]
-        for i in range(batch_size(few)):
+        for i in range(batch_size(few) if kept else 0):
             truth = self._by_autograd(kept, _one(few, i), values)
             for block in kept:
                 ours = matrix(gradients[block.name], block.shape[0])[i]

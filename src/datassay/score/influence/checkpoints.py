@@ -47,15 +47,15 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
         raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
     if isinstance(lr, str) and checkpoints is None:
         raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
+    along_a_run = request.method in {"tracin", "segments"}
+    if len(models) > 1 and (along_a_run or checkpoints is not None):
+        what = f"method {request.method!r} belongs" if along_a_run else "checkpoints belong"
+        raise SettingError(f"{what} to one training run; got {len(models)} models. Call for each.")
     if checkpoints is None:
         return replace(request, models=models, notes=tuple(notes))
-    if len(models) > 1:
-        raise SettingError(
-            f"checkpoints belong to one training run; got {len(models)} models. Call for each one."
-        )
     networks = [_network(base, one, notes) for one in _each(checkpoints)]
     require(networks, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
-    if request.method not in {"tracin", "segments"}:
+    if not along_a_run:
         return replace(request, models=networks, notes=tuple(notes))
     read: dict[str, Any] = {}
     if lr == "trainer" and request.method == "tracin":

@@ -74,7 +74,8 @@ def influence(
 
     Args:
         model: at weights trained on `train`; run in evaluation mode. Several, trained from other
-            seeds (further ones may be weights, as in `checkpoints`): their effects are averaged.
+            seeds (further ones may be weights, as in `checkpoints`): their effects are averaged,
+            by methods that do not go along one training run.
             Or a transformers Trainer, whose model, samples, collator and label smoothing are taken:
             influence(trainer, queries).
         train: n samples: a SampleSet, arrays (x, y), a frame; a DataLoader, a Dataset, a
