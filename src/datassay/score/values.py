@@ -42,8 +42,9 @@ class DataValues(Tabular):
     """What each sample is worth, one row per sample.
 
     Attributes:
-        value: [n]; above 0 the sample helps, below 0 the fit does better without it.
-        low: [n], lower end of the value's 95 % interval over the draws of subsets.
+        value: [n]; above 0 the sample helps, below 0 the fit does better without it, on these
+            inputs: of clean samples up to a seventh are below, and removing them gains nothing.
+        low: [n], lower end of the value's 95 % interval over the draws of subsets alone.
         high: [n], upper end.
         unit: of the values: "accuracy" (0.01 is a point), "squared error" where accuracy does not
             follow it, or "share of variance" (of numbers: R²).
@@ -69,12 +70,6 @@ class DataValues(Tabular):
     follows: float
     ids: np.ndarray = sample_ids()
     warnings: tuple[str, ...] = ()
-
-    @property
-    def harmful(self) -> Int[np.ndarray, " harmful"]:
-        """Positions of the samples whose whole interval is below 0, the worst first."""
-        below = np.flatnonzero(self.high < 0)
-        return below[np.argsort(self.value[below], kind="stable")]
 
 
 @result
