@@ -78,14 +78,15 @@ def _judged(
     without = sum(missing for kind, missing in read.values() if kind == "target")
     if len(ids) + without != len(rows):  # rows without a target are left out, and that is told
         return f"silent: {len(ids)} of {len(rows)} rows"
+    of = header.index(target) if target else len(header) - 1
     where = {str(i): i for i in range(len(rows))}
-    if key:
-        where = {row[header.index(key)].strip(): i for i, row in enumerate(rows)}
+    if key:  # of two with one id, the one that has a target: the other is left out
+        order = sorted(enumerate(rows), key=lambda pair: bool(pair[1][of].strip()))
+        where = {row[header.index(key)].strip(): i for i, row in order}
     index = [where[str(i).strip() if key else str(i)] for i in ids.tolist()]
     if any(index[i] > index[i + 1] for i in range(len(sets[0]["ids"]) - 1)):
         return "silent: samples in another order"
     rows = [rows[i] for i in index]
-    of = header.index(target) if target else len(header) - 1
     y = np.concatenate([s["y"] for s in sets]).tolist()
     return _labels(sets[0]["classes"], y, [row[of] for row in rows]) or _columns(sets, header, rows)
 
