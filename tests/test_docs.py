@@ -52,9 +52,9 @@ def test_a_page_is_well_formed_and_the_files_that_it_names_exist(page):
     source = ROOT / "src" / "datassay"
     for name in re.findall(r"`([\w/.]+\.(?:py|md|jsonl))`", text):
         alone = "/" not in name and any(source.rglob(name))
-        assert alone or any((index / name).exists() for index in (ROOT, source, ROOT / "bench")), (
-            name
-        )
+        assert alone or any(
+            (index / name).exists() for index in (ROOT, source, ROOT / "bench", ROOT / "tests")
+        ), name
 
 
 def test_tables_are_the_recorded_ones():
