@@ -44,7 +44,7 @@ def case(draw: random.Random, folder: Path) -> Case:
     length = draw.choice([4, 5, 7])
     reading: dict[str, Any] = {"ids": [f"t{i}" for i in draw.sample(range(99), len(texts))]}
     reading |= {
-        "windows": {"context": length, "overlap": draw.randint(0, 3)}, "mean": {"reduction":
+        "windows": {"context": length, "overlap": draw.randint(1, 3)}, "mean": {"reduction":
         "mean"}, "cut": {"context": length, "too_long": "truncate"}, "packed": {"context": length,
         "pack": True}, "same ids": {"ids": [7] * len(texts)}, "context": {"context": 99},
         "overlap": {"context": length, "overlap": length}, "refuse": {"context": length,
@@ -128,7 +128,7 @@ def _by_token(model, tokens, reading, towards, some: str) -> list[np.ndarray]:
 
 def _starts(tokens: list[list[int]], reading: dict[str, Any]) -> list[dict[int, int]]:
     """Of each text: token that is learned → the first one that the network sees before it."""
-    length, shared = reading.get("context", 16), max(1, reading.get("overlap", 4))
+    length, shared = reading.get("context", 16), reading.get("overlap", 4)
     results, before = [], 0
     for own in tokens:
         starts, begin, stop = {}, 0, length

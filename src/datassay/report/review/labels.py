@@ -93,7 +93,7 @@ def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
         "id": [str(one) for one in samples.ids[rows].tolist()],
         "given": label_values(reviewed, samples.y[rows], 12),
         "suggested": label_values(reviewed, reviewed.suggested[rows], 6),
-        "wrong": [None if np.isnan(p) else round(p, 4) for p in wrong.tolist()],
+        "wrong": [None if p != p else p for p in np.round(wrong, 4).tolist()],  # nan: not judged
         "suspect": reviewed.worth_a_look[rows].astype(int).tolist(),
         "order": np.argsort(rank[rows], kind="stable").tolist(),
         "source": None,
