@@ -115,6 +115,17 @@ def judge(task: Valued, answer: np.ndarray, seed: int) -> dict[str, float]:
     return results
 
 
+# Of a problem with `given` and `val`; `values.py` asks them too.
+VALUES = {
+    "data values": Contender(partial(values, "beta"), "ours"),
+    "Shapley values": Contender(partial(values, "shapley"), "ours"),
+    **{
+        f"{name}, low first": Contender(partial(negative, of), "trivial")
+        for name, of in detectors.TRIVIAL.items()
+    },
+    "pyDVL, neighbour Shapley": Contender(shapley, needs="pydvl"),
+    "pyDVL, Data-OOB of trees": Contender(out_of_bag, needs="pydvl"),
+}
 TASK = Task(
     measure="area between the accuracy of its order and of random orders",
     cases={
@@ -123,18 +134,11 @@ TASK = Task(
     }
     | {f"{name}, n = 2000": Case(partial(made, name, 2000)) for name in ("mnist", "fashion_mnist")},
     contenders={
-        "data values": Contender(partial(values, "beta"), "ours"),
-        "Shapley values": Contender(partial(values, "shapley"), "ours"),
+        **VALUES,
         "influence on the validation loss": Contender(partial(influence, "loss"), "ours"),
         "influence on the margin": Contender(partial(influence, "margin"), "ours"),
         "information, suspects last": Contender(information, "ours"),
         "summarize by fit, suspects last": Contender(addition, "ours"),
-        **{
-            f"{name}, low first": Contender(partial(negative, of), "trivial")
-            for name, of in detectors.TRIVIAL.items()
-        },
-        "pyDVL, neighbour Shapley": Contender(shapley, needs="pydvl"),
-        "pyDVL, Data-OOB of trees": Contender(out_of_bag, needs="pydvl"),
     },
     judge=judge,
 )

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from bench import data, detectors
-from bench.baselines import pydvl
-from bench.frame import Case, Contender, Task
+from bench import data
+from bench.frame import Case, Task
+from bench.truths.removal import VALUES
 
 import datassay as da
 from datassay.act import auroc
@@ -47,22 +47,6 @@ def made(name: str, n: int, fault, seed: int) -> Faulty:
     return Faulty(given, marked, fault(rest.subset(np.arange(VALIDATION)), seed + 1)[0])
 
 
-def ours(semivalue: str, task: Faulty, seed: int) -> np.ndarray:
-    return da.values(task.given, task.val, semivalue=semivalue, seed=seed).value
-
-
-def low_first(of, task: Faulty, seed: int) -> np.ndarray:
-    return -of(task.given, seed)
-
-
-def neighbours(task: Faulty, seed: int) -> np.ndarray:
-    return pydvl.neighbour_shapley(task.given, task.val)
-
-
-def out_of_bag(task: Faulty, seed: int) -> np.ndarray:
-    return pydvl.out_of_bag(task.given, seed)
-
-
 def judge(task: Faulty, answer: np.ndarray, seed: int) -> dict[str, float]:
     return {"AUROC": auroc(task.marked, -answer)}
 
@@ -79,15 +63,6 @@ TASK = Task(
         f"{name}, wrong labels": Case(partial(made, name, 2000, wrong_labels))
         for name in ("mnist", "fashion_mnist")
     },
-    contenders={
-        "data values": Contender(partial(ours, "beta"), "ours"),
-        "Shapley values": Contender(partial(ours, "shapley"), "ours"),
-        **{
-            f"{name}, low first": Contender(partial(low_first, of), "trivial")
-            for name, of in detectors.TRIVIAL.items()
-        },
-        "pyDVL, neighbour Shapley": Contender(neighbours, needs="pydvl"),
-        "pyDVL, Data-OOB of trees": Contender(out_of_bag, needs="pydvl"),
-    },
+    contenders=VALUES,
     judge=judge,
 )

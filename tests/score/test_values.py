@@ -42,17 +42,15 @@ def test_a_removal_from_a_subset_is_the_fit_without_it_on_all_other_inputs(n, r)
         others = torch.arange(len(of.truth)) != sample
         wanted = error(of, subset[subset != sample], others) - error(of, subset, others)
         assert float(gains[i]) == pytest.approx(wanted, rel=1e-9, abs=1e-11)
-    everything = torch.ones(len(of.truth), dtype=torch.bool)
-    found = (of.predicted @ weights - of.truth).square().sum(1).mean()
-    assert float(found) == pytest.approx(error(of, subset, everything), rel=1e-10)
+    found = float((of.predicted @ weights - of.truth).square().sum(1).mean())
+    assert found == pytest.approx(error(of, subset, torch.arange(len(of.truth))), rel=1e-10)
 
 
 @pytest.mark.parametrize("semivalue", ["beta", "shapley"])
 def test_the_mean_over_subsets_is_the_semivalue(semivalue, monkeypatch):
     n = FEWEST + 3
     lin = random_linearization(n, 1, 2, 6, 4, seed=1)
-    caught = []
-    gains = _Fits.gains
+    caught, gains = [], _Fits.gains
 
     def spied(self, subset):
         caught.append(self)
@@ -121,6 +119,7 @@ def test_numbers_are_told_in_parts_of_their_variance_and_outliers_are_no_truth()
     found = da.values((x[:200], y[:200]), (x[200:], y[200:]))
     assert found.unit == "share of variance" and np.isnan(found.follows)
     assert set(np.argsort(found.value)[:6]) <= set(range(10))
+    assert da.values((x, np.stack([y, x[:, 0]], 1))).unit == found.unit  # of several targets
 
 
 def test_what_cannot_be_valued_is_refused():

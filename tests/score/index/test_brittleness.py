@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import datassay as da
+from datassay.collect.gradients.batches import Batches
 from datassay.errors import SettingError
 from datassay.score.index import brittleness
 
@@ -79,6 +80,18 @@ def test_an_index_without_a_location_goes_with_its_folder_and_asks_are_limited(m
     monkeypatch.setattr(brittleness, "LARGEST_MATRIX", 100)
     with pytest.raises(SettingError, match="Ask for fewer queries"):
         ix.brittleness((x[:2], y[:2]))
+    of_numbers = da.index(fitted(x, y, 1), (x, x[:, 0]))
+    with pytest.raises(SettingError, match="got one by mse"):
+        of_numbers.brittleness((x[:2], x[:2, 0]))
     del ix
     gc.collect()
     assert not folder.exists()
+
+
+def test_the_nearest_output_is_tried_first_and_samples_that_oppose_are_not_added():
+    outputs, queries = np.array([[3.0, 2.0, 2.9]]), object.__new__(Batches)  # not asked
+    effect = np.array([[0.06, 0.0, 0.0], [0.05, 0.0, 0.0], [-1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])
+    found = brittleness.brittleness(effect, outputs, queries, 0.99, None, lambda *_: None)
+    assert found.becomes.tolist() == [2] and found.removed[0].tolist() == [0, 1]
+    none = brittleness.brittleness(-abs(effect), outputs, queries, 0.99, None, lambda *_: None)
+    assert none.becomes.tolist() == [2] and none.size.tolist() == [0]

@@ -140,10 +140,10 @@ def data_issues(
     `drift` and `outlier_score`.
     """
     given: Any = train
-    if isinstance(train, tuple) and len(train) == 2 and train[1] is None:
-        given = train[0], np.arange(len(train[0]), dtype=float)  # targets must differ to be read
+    is_bare = isinstance(train, tuple) and len(train) == 2 and train[1] is None
+    if is_bare:
+        given = given[0], np.arange(len(given[0]), dtype=float)  # targets must differ to be read
     samples, val = _samples(given, val)
-    is_bare = isinstance(train, tuple) and train[1] is None
     train = replace(samples, y=np.zeros(len(samples)), warnings=()) if is_bare else samples
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
     n, rows = len(train), _codes(train, val)

@@ -52,9 +52,14 @@ class Brittleness(Tabular):
         return pa.table({"query": np.arange(len(self.size)), **columns})
 
 
-def check(n: int, outputs: Float[np.ndarray, "m k"], most: float) -> None:
+def check(n: int, outputs: Float[np.ndarray, "m ..."], loss: str, most: float) -> None:
     """Refuse what brittleness cannot be asked for."""
     require(0 < most < 1, "most", "be a share of the samples, above 0 and below 1", most)
+    if loss != "cross_entropy" or outputs.ndim != 2:
+        raise SettingError(
+            "brittleness needs an index by cross-entropy, one class per sample; got one by "
+            f"{loss}, outputs {list(outputs.shape)}. Ask `query` which samples count."
+        )
     m, k = outputs.shape
     if n * m * k > LARGEST_MATRIX:
         raise SettingError(
@@ -88,21 +93,20 @@ def brittleness(
     effects, predicted = effect.reshape(len(effect), *outputs.shape), _classes(outputs)
     if outputs.shape[1] == 1:
         effects, outputs = (np.concatenate([0 * one, one], -1) for one in (effects, outputs))
-    n, (m, k) = len(effects), outputs.shape
+    n, m = len(effects), len(outputs)
     limit = max(1, int(most * n))
     becomes, size, removed = predicted.copy(), np.zeros(m, int), []
     for query, best in enumerate(predicted):
         found: tuple[int, np.ndarray] = (limit + 1, np.zeros(0, int))
         lead = outputs[query, best] - outputs[query]
-        for other in np.delete(np.arange(k), best):
+        # The nearest output first: where added effects turn to none, retraining tries that one.
+        for other in (one for one in np.argsort(lead, kind="stable").tolist() if one != best):
             carried = effects[:, query, best] - effects[:, query, other]
-            order = np.argsort(-carried, kind="stable")
-            needed = 1 + int(
-                np.searchsorted(np.cumsum(carried[order[:limit]]), lead[other], "right")
-            )
-            # Of outputs that none turns to, the one that leads least is tried by retraining.
+            order = np.argsort(-carried, kind="stable")[:limit]
+            reached = np.maximum.accumulate(carried[order].cumsum())
+            needed = 1 + int(np.searchsorted(reached, lead[other], "right"))
             if needed < found[0] or not len(found[1]):
-                found, becomes[query] = (needed, order[:limit]), other
+                found, becomes[query] = (needed, order), other
         needed, order = found
         if retrain is not None:
             turned = partial(_turned, retrain, queries, n, query, int(best))
@@ -137,7 +141,7 @@ def _turned(
     return bool(_classes(all_outputs(model, queries))[query] != predicted)
 
 
-def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m k"]:
+def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m ..."]:
     """What a network gives for the queries."""
     training = model.training
     model.eval()

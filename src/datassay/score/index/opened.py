@@ -273,21 +273,21 @@ class Index(Tabular):
             new: m samples with classes, as in `query`.
             most: share of the training samples that may be removed.
             retrain: positions of the samples that stay, [r] ascending, to a network trained on
-                these alone; sizes are then confirmed, by bisection of about ten trainings a query.
-                None: effects are added up, which took two to five times as many samples.
+                these alone: sizes are confirmed by bisection, about ten trainings a query. None:
+                effects are added up, which took two to five times as many samples.
             progress: called with (step, queries done, queries in all).
 
         Returns:
             A row per query.
 
         Raises:
-            SettingError: most is out of range, there are too many queries, or as in `query`.
+            SettingError: the loss is no cross-entropy, most is out of range, or as in `query`.
 
         Cost: that of `query` for k outputs, and the trainings. Source: Ilyas et al. (2022, §4.2).
         """
         network, parts = self._network_of(new, "new", queries=True)
         outputs = all_outputs(network.model, parts)
-        check(len(self), outputs, most)
+        check(len(self), outputs, self.loss.name, most)
         effect = self.query(new, top=None, measure=outputs_of, progress=progress).effect
         assert effect is not None
         return brittleness(effect, outputs, parts, most, retrain, progress)

@@ -48,7 +48,7 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
     count = min(CENTRES, len(train))
     near = Nystroem(gamma=1 / width, n_components=count, random_state=seed).fit(inputs[0])
     rows = [_rows(x, near) for x in inputs]
-    k = train.n_classes or network_targets(train, 1).shape[1]
+    k = train.n_classes or train.y.reshape(len(train), -1).shape[1]
     targets = [network_targets(part, k) for part in sets]
     size = rows[0].numel() * 8.0
     form = Form(
