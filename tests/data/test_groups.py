@@ -80,6 +80,10 @@ def test_each_sample_is_judged_by_the_fit_without_its_group():
     each = (label_issues(lin), label_issues(lin, groups=train.groups))
     alone, together = (((one.held_out[:, 0] > 0.5) == train.y).mean() for one in each)
     assert alone > 0.95 and together < 0.75  # the labels of a country tell no other's
+    unsure, table = each[1].by_group, each[1].to_table()["wrong_probability"].to_numpy()
+    assert unsure.sum() > 24 and not (unsure & each[0].worth_a_look).any()
+    assert np.array_equal(np.isnan(table), unsure) and each[0].by_group is None
+    assert np.array_equal(each[1].probability, each[0].probability)
 
 
 def test_an_estimator_never_saw_the_group_that_it_judges():

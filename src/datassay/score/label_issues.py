@@ -151,11 +151,13 @@ def _with_groups(alone: LabelIssues, together: LabelIssues) -> LabelIssues:
     """Issues of samples left out alone, with what is contradicted where their group is too."""
     # What other groups contradict may as well be an effect of the group: it is not certain.
     high = max(alone.share_wrong[1], together.share_wrong[1])
+    by_group = (together.is_issue | together.worth_a_look) & ~alone.worth_a_look
     return replace(
         alone,
         held_out=together.held_out,
-        worth_a_look=alone.worth_a_look | together.is_issue | together.worth_a_look,
+        worth_a_look=alone.worth_a_look | by_group,
         share_wrong=(alone.share_wrong[0], high),
+        by_group=by_group,
     )
 
 

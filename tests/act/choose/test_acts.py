@@ -100,7 +100,7 @@ def only(monkeypatch, *names):
 
 
 def test_wrong_labels_that_nobody_found_widen_the_interval(monkeypatch):
-    only(monkeypatch, RELABEL, DROP)
+    only(monkeypatch, RELABEL)
     train, _ = one_way(500, 0, wrong=0.45)
     held_out, true = one_way(800, 1)
     wrong = np.random.default_rng(0).random(800) < 0.3

@@ -14,7 +14,8 @@ import pytest
 
 from datassay.act.remove.baselines import Contest
 from datassay.commands import write_results
-from datassay.commands.run.suspects import suspects_file
+from datassay.commands.run.gallery import reviewed
+from datassay.commands.run.suspects import suspects_file, suspects_shown
 from datassay.data.samples import SampleSet
 from helpers.findings import (
     EVIL,
@@ -168,3 +169,10 @@ def test_suspects_are_a_spreadsheet_that_computes_nothing():
     assert rows[1]["given"] == "'=no"
     none = make_findings(samples, issues=issues_of(samples, np.full(60, -9.0)))
     assert len(suspects_file(none).splitlines()) == 1
+    by_group = replace(result.issues, by_group=np.arange(60) == 20)  # only other groups say so
+    unsure = replace(result, issues=by_group)
+    table = list(csv.reader(io.StringIO(suspects_file(unsure))))
+    assert [row[4] == "" for row in table[1:]] == [False, True, False]
+    shown = suspects_shown(unsure)
+    assert [row.cells[2] for row in shown.rows][1] == "not clear" and "other groups" in shown.note
+    assert np.isnan(reviewed(unsure).probability).sum() == 1

@@ -243,7 +243,8 @@ class _Job:
     def _near(self, drops: Sequence[Action]) -> list[int]:
         """Of rising fractions the largest that costs nothing in closed form, and the next."""
         fine = [i for i, action in enumerate(drops) if not costs(self.blank(action).gain)]
-        return list(range(len(drops)))[fine[-1] : fine[-1] + 2] if fine else [0]
+        first = fine[-1] if fine else 0
+        return list(range(len(drops)))[first : first + (2 if fine else 1)]
 
     def _largest_drop(self, drops: Sequence[Action], near: Sequence[int]) -> list[ActionGain]:
         """Of rising fractions the largest that costs nothing, and what the next one costs."""

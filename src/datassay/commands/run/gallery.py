@@ -90,7 +90,8 @@ def chosen(findings: Findings) -> dict[int, tuple[str, ...]]:
 def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
     samples, issues = findings.samples, findings.issues
     information, score = float(findings.information.information[i]), float(issues.score[i])
-    chance = rough_percent(float(issues.probability[i])).removeprefix("about ")
+    wrong = float(issues.known_probability[i])
+    chance = f"{rough_percent(wrong).removeprefix('about ')} likely wrong"
     texts, suspect = sample_texts(samples, i), bool(issues.is_issue[i])
     if findings.has_several_labels:
         texts |= {"label": labels_given(samples.y[i]), "truth": ""}
@@ -105,7 +106,7 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
         suggested=suggested if differs else "",
         figures=(
             (times_median(information, findings), "information, compared with the median sample"),
-            (f"{chance} likely wrong", "label issue"),
+            ("wrong, or its group differs" if wrong != wrong else chance, "label issue"),
             *fit,
         ),
         verdict="suspect label" if suspect else "",
@@ -186,7 +187,7 @@ def reviewed(findings: Findings) -> Reviewed:
     return Reviewed(
         samples=samples,
         suggested=issues.suggested_label,
-        probability=issues.probability,
+        probability=issues.known_probability,
         score=issues.score,
         worth_a_look=issues.worth_a_look,
         digest="" if origin is None else origin.digest,

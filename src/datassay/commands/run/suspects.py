@@ -36,7 +36,7 @@ def suspects_shown(findings: Findings) -> Table | None:
     columns = {
         "given": given,
         "suggested": suggested,
-        "wrong": [percent(round(chance, 2)) for chance in wrong],
+        "wrong": ["not clear" if one is None else percent(round(one, 2)) for one in wrong],
         "percentile": [f"{100 * rank[i]:.0f}" for i in shown],
         **{name: map(value_text, one) for name, one in zip(own, values, strict=True)},
     }
@@ -45,6 +45,8 @@ def suspects_shown(findings: Findings) -> Table | None:
         "Wrong: how likely the given label is wrong. Percentile: of the information, among all "
         "rows. Click a heading to sort."
     )
+    if None in wrong:
+        note += " Not clear: other groups contradict the label, its own does not."
     note += f" The {MOST_ROWS} most suspect of {n:,}." if n > MOST_ROWS else ""
     if len(own) > MOST_COLUMNS:
         note += f" The {MOST_COLUMNS} of {len(own)} columns that tell most of the target."
@@ -72,9 +74,9 @@ def suspects_table(findings: Findings) -> pa.Table:
         findings: of the run.
 
     Returns:
-        `id`, `given` and `suggested` in words, `list` (PROBABLY or LOOK), `wrong_probability` and
-        `information`; then the
-        user's columns, "(data)" behind a name that is taken.
+        `id`, `given` and `suggested` in words, `list` (PROBABLY or LOOK), `wrong_probability`
+        (empty where only other groups contradict the label) and `information`; then the user's
+        columns, "(data)" behind a name that is taken.
     """
     samples, shown = findings.samples, to_check(findings)
     ids, given, suggested = _words(findings, shown)
@@ -83,7 +85,7 @@ def suspects_table(findings: Findings) -> pa.Table:
         "given": pa.array(given),
         "suggested": pa.array(suggested),
         "list": pa.array(np.where(findings.issues.is_issue[shown], PROBABLY, LOOK)),
-        "wrong_probability": pa.array(findings.issues.probability[shown]),
+        "wrong_probability": pa.array(findings.issues.known_probability[shown], from_pandas=True),
         "information": pa.array(findings.information.information[shown]),
     }
     if samples.rows is not None:

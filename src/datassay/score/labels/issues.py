@@ -32,6 +32,8 @@ class LabelIssues(Tabular):
             its spread is at least the targets' rounding, so that where most residuals are equal
             only others stand out.
         probability: [n], that the label (of several: at least one) is wrong.
+        by_group: [n] bool: only a fit without the whole group contradicts the label. It may then
+            be wrong or an effect of the group: tables leave its probability empty. None: no groups.
         posterior: [n, k], probability of each true class; of several labels that each is 1; None
             for regression.
         noise: that was found, one for each of several labels; empty for regression.
@@ -73,6 +75,7 @@ class LabelIssues(Tabular):
         unit="probability",
         sign="high: more likely wrong",
         name="wrong_probability",
+        values=lambda one: one.known_probability,
     )
     share_wrong: tuple[float, float]
     posterior: Float[np.ndarray, "n k"] | None
@@ -85,6 +88,14 @@ class LabelIssues(Tabular):
     judge: str = "ridge regression on the linearised network"
     weights: tuple[float, ...] = ()
     warnings: tuple[str, ...] = ()
+    by_group: Bool[np.ndarray, " n"] | None = None
+
+    @property
+    def known_probability(self) -> Float[np.ndarray, " n"]:
+        """[n] that the label is wrong; NaN where that cannot be told from an effect of a group."""
+        if self.by_group is None:
+            return self.probability
+        return np.where(self.by_group, np.nan, self.probability)
 
     @property
     def suspects(self) -> Int[np.ndarray, " suspects"]:
