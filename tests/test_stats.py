@@ -80,9 +80,13 @@ def test_verdicts_hold_beside_all_others():
     assert told([], []) == []
 
 
-def test_what_gains_a_point_is_worth_doing_however_unsure():
-    rows = [(0.1, -0.06), (0.01, 0.0), (0.006, -0.01), (0.002, 0.001), (0.002, -0.001), (-0.1, -1)]
-    assert [advice(*row) for row in rows] == [DO, DO, TRY, TRY, LEAVE, LEAVE]
+def test_what_is_expected_to_gain_a_point_is_worth_doing_though_chance_may_be_it():
+    rows = [(0.1, -0.06, 0.26), (0.011, 0.0, 0.022), (0.006, -0.01, 0.022), (-0.1, -1.0, 0.8)]
+    assert [advice(*row) for row in rows] == [DO, DO, TRY, LEAVE]
+    sure = [(0.002, 0.001, 0.003), (0.002, -0.001, 0.005)]
+    assert [advice(*row) for row in sure] == [TRY, LEAVE]
+    few_groups = [(0.024, -0.394, 0.208), (0.036, -0.66, 0.34), (0.3, -np.inf, np.inf)]
+    assert [advice(*row) for row in few_groups] == [TRY, LEAVE, LEAVE]
 
 
 def test_a_loss_counts_from_half_a_point_on_or_where_it_is_sure():

@@ -42,7 +42,7 @@ def advised(kind, gain, low, high):
     if kind == "more":
         return ""
     free = kind == "drop" and gain <= 0 and not costs(gain, high)
-    return FREE if free else advice(gain, low)
+    return FREE if free else advice(gain, low, high)
 
 
 def acts(*gains, metric="accuracy"):

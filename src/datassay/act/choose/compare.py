@@ -343,6 +343,6 @@ def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
 
 def _advice(row: ActionGain) -> str:
     """What to do; fewer samples that do as well are worth having without any gain."""
-    result = advice(row.gain, row.low)
+    result = advice(row.gain, row.low, row.high)
     is_free = row.kind == DROP and result == LEAVE and not costs(row.gain, row.high)
     return FREE if is_free else result
