@@ -34,6 +34,7 @@ def lines(tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_the_folder_is_read_the_seed_decides_and_what_is_written_is_explained(
     example, lines, tmp_path, capsys
 ):

@@ -12,6 +12,7 @@ from datassay_lab.architecture.linear_convolution import linear_convolution, max
 from datassay_lab.architecture.permutation_equivariance import permutation_equivariance
 
 
+@pytest.mark.slow
 def test_depth_decides_which_norm_is_least_and_the_norms_are_told_apart(small):
     result = small("linear-convolution")
     assert result.cross_excess > 3 * result.agreement.limit

@@ -158,6 +158,7 @@ def test_pde_discovery_finds_all_three(monkeypatch):
     assert len(laws.figure.data[0].cells["values"][1]) == 12
 
 
+@pytest.mark.slow
 def test_a_term_that_costs_too_much_is_not_found(monkeypatch):
     monkeypatch.setattr("datassay_lab.laws.pde_discovery.LAWS", LAWS[:1])
     monkeypatch.setattr("datassay_lab.laws.pde_discovery.FILES", (("burgers.mat", "usol", "t"),))
@@ -224,6 +225,7 @@ def test_network_dictionary_finds_what_differences_do_not(two_systems):
     assert len(laws.figure.data[0].cells["values"][1]) == 4
 
 
+@pytest.mark.slow
 def test_a_network_that_has_hardly_learnt_finds_no_law(two_systems):
     first, again = (network_dictionary(iterations=5) for _ in range(2))
     assert not first.agreement.holds

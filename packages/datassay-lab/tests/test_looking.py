@@ -28,6 +28,7 @@ def test_share_inside_the_box_by_hand():
     assert _inside(maps, box) == pytest.approx([0.75])
 
 
+@pytest.mark.slow
 def test_mask_finds_the_frequencies_that_matter(small):
     result = small("fourier-mask")
     assert result.learned[-1] == pytest.approx(result.full)  # all 34 pairs

@@ -41,6 +41,7 @@ def test_signals_follow_the_recursion(small):
     assert result.predicted[2, 1, 1] == pytest.approx(first, rel=0.01)
 
 
+@pytest.mark.slow
 def test_small_batches_end_flatter(small):
     result = small("flat-minima")
     assert np.all(result.trace[0] < result.trace[-1])

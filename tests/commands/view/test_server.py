@@ -173,6 +173,7 @@ def test_an_address_that_is_none_is_refused(server, capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_connections_that_ask_nothing_hold_few_threads(server):
     with contextlib.ExitStack() as stack:
         for _ in range(MOST_OPEN + 20):

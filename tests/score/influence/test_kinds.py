@@ -18,7 +18,7 @@ from kinds.cells import GROUPS, ORDERS, SAMPLERS, cells, everything, few
 from kinds.rules import FITS, Cell
 
 AUTO = "auto, of classes"
-LONG = {"samplers", "losses", "drawn at random"}
+LONG = {"samplers", "losses", "drawn at random", "labels of training samples"}
 # Sure to work: what the judge itself is tried on.
 PLAIN = (
     Cell("arrays", "", AUTO, temperature=2.0),
