@@ -265,7 +265,8 @@ def advice(gain: float, low: float, high: float) -> str:
 
     Args:
         gain: the estimate, in units of a score.
-        low, high: its interval, LEVEL.
+        low: lower end of its interval.
+        high: upper end.
 
     Returns:
         DO: a point or more is expected; TRY: half a point, or surely something; else LEAVE.

@@ -24,7 +24,6 @@ from datassay.score.labels.judges import (
     check_judges,
     checked_probabilities,
     further_judges,
-    held_out_probabilities,
     judge_warnings,
     log_probabilities,
 )
@@ -377,16 +376,12 @@ def _of_run(context: Context) -> LabelIssues:
             train, model=model, trusted=train.trusted, groups=train.groups, noise=noise,
             seed=context.seed, progress=progress,
         )  # fmt: skip
-    models = further_judges(train)
-    others = [
-        held_out_probabilities(train, model, seed=context.seed, progress=progress)
-        for model in models.values()
-    ]
+    others = further_judges(train, context.seed, progress)
     issues = label_issues(
-        context.lin, noise=noise, pred_probs=others, trusted=train.trusted, groups=train.groups,
-        progress=progress,
+        context.lin, noise=noise, pred_probs=[*others.values()], trusted=train.trusted,
+        groups=train.groups, progress=progress,
     )  # fmt: skip
-    return replace(issues, judge=", ".join(("linearised network", *models)))
+    return replace(issues, judge=", ".join(("linearised network", *others)))
 
 
 SCORE = Score(

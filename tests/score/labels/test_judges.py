@@ -1,7 +1,11 @@
 """Who judges labels besides the fit."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import torch
+from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import datassay as da
@@ -29,3 +33,14 @@ def test_trees_of_few_rows_grow_on_one_thread(monkeypatch):
             monkeypatch.setattr(module, "ONE_THREAD", most)
             module.held_out_probabilities(samples)
     assert seen == [{1}, {2}]
+
+
+def test_judges_that_nobody_asked_for_warn_nobody(monkeypatch):
+    unfinished = partial(LogisticRegression, max_iter=1)
+    monkeypatch.setattr(module, "LogisticRegression", unfinished)
+    x = np.random.default_rng(0).normal(size=(1000, 40))
+    samples = da.load((x, x[:, :8].argmax(1)), val_fraction=0.0)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judged = module.further_judges(samples, 0)
+    assert list(judged) == ["boosted trees", "logistic regression"]

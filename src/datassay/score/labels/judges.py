@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -104,8 +106,21 @@ def log_probabilities(probabilities: Float[Tensor, "n k"]) -> Float[Tensor, "n k
     return probabilities.double().clamp_min(LEAST_PROBABILITY).log()
 
 
-def further_judges(train: SampleSet) -> dict[str, Any]:
-    """What judges labels of rows and of words besides the network; None: boosted trees."""
+def further_judges(
+    train: SampleSet, seed: int, progress: Progress = silent
+) -> dict[str, Float[np.ndarray, "n k"]]:
+    """Held-out probabilities of what judges labels of rows and of words besides the network."""
+    with warnings.catch_warnings():
+        # Nobody asked for these models, and a fit that ends early judges as well.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return {
+            name: held_out_probabilities(train, model, seed=seed, progress=progress)
+            for name, model in _models(train).items()
+        }
+
+
+def _models(train: SampleSet) -> dict[str, Any]:
+    """By name; None: boosted trees."""
     columns = int(np.prod(train.x.shape[1:]))
     is_words = train.kind == "text" and train.x.ndim == 2
     if not (train.kind == "row" or is_words) or len(train) < FEWEST_ROWS:
