@@ -64,6 +64,9 @@ def test_tensors_are_kept_as_arrays():
     np.testing.assert_array_equal(made.x, x.detach().numpy())
     assert SampleSet(x.bfloat16(), y, torch.arange(4), ("a", "b")).x.dtype == np.float32
     assert made.subset(np.array([2, 0])).y.tolist() == [1, 0]
+    given = y.numpy().copy()
+    given.setflags(write=False)  # as a frame's columns are
+    assert SampleSet(x, given, np.arange(4), ("a", "b")).y.flags.writeable
 
 
 @pytest.mark.parametrize(
