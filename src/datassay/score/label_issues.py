@@ -150,7 +150,10 @@ def _with_groups(alone: LabelIssues, together: LabelIssues) -> LabelIssues:
     """Issues of samples left out alone, with what is contradicted where their group is too."""
     # What other groups contradict may as well be an effect of the group: it is not certain.
     high = max(alone.share_wrong[1], together.share_wrong[1])
-    by_group = (together.is_issue | together.worth_a_look) & ~alone.worth_a_look
+    further = (together.is_issue | together.worth_a_look) & ~alone.worth_a_look
+    # No more in all than may be wrong.
+    most = max(0, round(high * len(further)) - int(alone.worth_a_look.sum()))
+    by_group = further & _top(torch.from_numpy(np.where(further, together.score, -np.inf)), most)
     return replace(
         alone,
         held_out=together.held_out,
