@@ -379,7 +379,8 @@ def _of_run(context: Context) -> LabelIssues:
             train, model=model, trusted=train.trusted, groups=train.groups, noise=noise,
             seed=context.seed, progress=progress,
         )  # fmt: skip
-    others = further_judges(train, context.seed, progress)
+    ahead = context.options.get("judges")
+    others = further_judges(train, context.seed, progress) if ahead is None else ahead.result()
     issues = label_issues(
         context.lin, noise=noise, pred_probs=[*others.values()], trusted=train.trusted,
         groups=train.groups, progress=progress,

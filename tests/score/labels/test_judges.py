@@ -42,5 +42,8 @@ def test_judges_that_nobody_asked_for_warn_nobody(monkeypatch):
     samples = da.load((x, x[:, :8].argmax(1)), val_fraction=0.0)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        judged = module.further_judges(samples, 0)
+        with module.judged_ahead(samples, 0) as ahead:
+            judged = module.further_judges(samples, 0)
     assert list(judged) == ["boosted trees", "logistic regression"]
+    for name, p in ahead.result().items():
+        np.testing.assert_array_equal(p, judged[name])

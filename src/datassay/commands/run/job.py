@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -57,6 +58,7 @@ from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.score.checks.together import held_together
 from datassay.score.checks.units import unit_warning
+from datassay.score.labels.judges import judged_ahead
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.registry import Context, computed, further_scores, scores
@@ -103,13 +105,15 @@ def run(
     model = starting_network(train, settings)
     chosen = chosen_projection(model, train, val, settings, progress)
     settings = chosen.settings
-    lin = collected(model, train, val, settings, progress)
-    check_n_outputs(train, lin.form.n_outputs)
-    n, m = len(train), len(train if val is None else val)
-    attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
-    context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
-    with within_memory(lin.form):
-        results = computed(scores(), context)
+    with nullcontext() if settings.own else judged_ahead(train, settings.seed) as judges:
+        lin = collected(model, train, val, settings, progress)
+        check_n_outputs(train, lin.form.n_outputs)
+        n, m = len(train), len(train if val is None else val)
+        attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
+        context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
+        ahead = replace(context, options={**context.options, "judges": judges})
+        with within_memory(lin.form):
+            results = computed(scores(), ahead)
     context = replace(context, results=results)
     removed, issues = results["removals"], results["label_issues"]
     replaced = None if adversarial is None else adversarial.replaced

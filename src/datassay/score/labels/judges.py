@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -110,13 +112,30 @@ def further_judges(
     train: SampleSet, seed: int, progress: Progress = silent
 ) -> dict[str, Float[np.ndarray, "n k"]]:
     """Held-out probabilities of what judges labels of rows and of words besides the network."""
+    with _unwarned():
+        return _judged(train, seed, progress)
+
+
+@contextmanager
+def judged_ahead(train: SampleSet, seed: int) -> Iterator[Future[dict[str, np.ndarray]]]:
+    """The same on a thread of its own: trees grow on one while the network is collected."""
+    with _unwarned(), ThreadPoolExecutor(1) as pool:
+        yield pool.submit(_judged, train, seed, silent)
+
+
+@contextmanager
+def _unwarned() -> Iterator[None]:
     with warnings.catch_warnings():
         # Nobody asked for these models, and a fit that ends early judges as well.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return {
-            name: held_out_probabilities(train, model, seed=seed, progress=progress)
-            for name, model in _models(train).items()
-        }
+        yield
+
+
+def _judged(train: SampleSet, seed: int, progress: Progress) -> dict[str, Float[np.ndarray, "n k"]]:
+    return {
+        name: held_out_probabilities(train, model, seed=seed, progress=progress)
+        for name, model in _models(train).items()
+    }
 
 
 def _models(train: SampleSet) -> dict[str, Any]:
