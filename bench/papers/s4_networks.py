@@ -7,7 +7,7 @@ a logistic router on the same features names one sub-network for a new image. Th
 found in the pixels, with k-means on the features, and with the true sources, which nobody has;
 against one network of as many weights and a jointly trained mixture of experts of as many
 (Jacobs et al. 1991). "letters": SD-2 as images, where no router can work. Seeds 0 to 4 are
-reported; the number of updates, 500 to 2000, is that which suits one network best on seeds 100, 101.
+reported; the number of updates, 500 to 2000, is what suits one network best on seeds 100 and 101.
 """
 
 from collections.abc import Callable
@@ -120,7 +120,7 @@ class Experts(nn.Module):
         self.gate = dense(d, width, n_experts, seed + 999)
 
     def forward(self, x: Tensor) -> Tensor:
-        """log p(y | x), [n, classes]."""
+        """Log of p(y | x), [n, classes]."""
         gate = self.gate(x).log_softmax(1)
         each = torch.stack([expert(x).log_softmax(1) for expert in self.experts], 1)
         return (gate[..., None] + each).logsumexp(1)
@@ -196,7 +196,7 @@ def one(
             "held-out gain of a second block, nats": likelihood[2] - likelihood[1],
             "V within over together": float(divided.variance.max()) / divided.variance_together,
         }
-    blocks[KMEANS] = KMeans(n_blocks, n_init=5, random_state=seed).fit(h).labels_
+    blocks[KMEANS] = KMeans(n_blocks, random_state=seed).fit_predict(h)
     for name, block in blocks.items():
         named = router(h, block)(h_test)
         networks = specialised(joint, x, y, block, seed, updates)
@@ -233,7 +233,7 @@ def measured(
     seeds = range(options.seed, options.seed + (options.repeats or SEEDS))
     results = [one(made, n_blocks, n, updates, seed) for seed in seeds]
     columns = {name: [result[name] for result in results] for name in results[0]}
-    sample = made("test", 2, 0)
+    sample = made("test", 20, 0)
     cost = costs(int(np.prod(sample.input_shape)), sample.n_classes, n_blocks)
     ahead = {w: np.subtract(columns[OURS], columns[w]) for w in cost if w != OURS}
     single = [f"{ONE}, {w} units" for w in widths(n_blocks)]
