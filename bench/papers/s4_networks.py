@@ -258,19 +258,27 @@ def rows(lines: dict[str, dict]) -> list[Row]:
     told = []
     for case, (_, k, *_) in CASES.items():
         line = lines[f"papers/s4_networks/{case}"]
-        names = (f"{ONE}, {widths(k)[-1]} units", OURS, EXPERTS, KMEANS, TRUE, KNOWN)
-        values = ", ".join(f"{line[name][0]:.3f}" for name in names)
-        gain, half = line[f"{OURS} ahead of {names[0]}"]
-        asked, held = line[f"multiply-adds, bytes: {OURS}"]
+        whole = f"{ONE}, {widths(k)[-1]} units"
+        values = [line[name][0] for name in (whole, OURS, EXPERTS, KMEANS, TRUE, KNOWN)]
+        values += line[f"{OURS} ahead of {whole}"]
+        what = (
+            f"{WHAT[case]}: accuracy of one network, of a partition in the features of one, a "
+            "sub-network a block and a router (mixture of experts, k-means on the features, true "
+            "sources, and these known of new samples; equal size); partition minus one network"
+        )
         told.append(
             Row(
-                f"{WHAT[case]}: accuracy of one network, of the partition of a network (16 units "
-                "each; as many weights), a mixture of experts, k-means on the features, the true "
-                "sources with the same router, the true sources known; partition minus one network",
-                f"{values}; {gain:+.3f} ± {half:.3f}; {asked:,} multiply-adds, {held:,} bytes; "
-                f"as accurate: {line['smallest single network as accurate'] or 'none tried'}",
+                what,
+                "{:.3f}, {:.3f} ({:.3f}, {:.3f}, {:.3f}, {:.3f}); {:+.3f} ± {:.3f}".format(*values),
             )
         )
+    line = lines["papers/s4_networks/three sources"]
+    as_good = line["smallest single network as accurate"]
+    pairs = [line[f"multiply-adds, bytes: {name}"] for name in (OURS, as_good)]
+    what = (
+        "The first of these: multiply-adds and bytes of the partition; of one network as accurate"
+    )
+    told.append(Row(what, "{:,} and {:,}; {:,} and {:,}".format(*pairs[0], *pairs[1])))
     return told
 
 
