@@ -25,7 +25,10 @@ SECTIONS = {
     "Label errors": ("uses/advice", "labels", "uses/flags", "review", "uses/review_page"),
     "Tables as they come": ("uses/tables",),
     "A smaller training set": ("selection",),
-    "Mixed data": ("uses/divide", "papers/s4_purify", "papers/s4_deep", "papers/s4_partition"),
+    "Mixed data": (
+        "uses/divide", "papers/s4_purify", "papers/s4_deep", "papers/s4_partition",
+        "papers/s4_networks",
+    ),
     "Weights and new points": (
         "speed/neighbors", "papers/s0_images", "papers/s0_table1", "papers/s0_bateman",
     ),

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import data, detectors, noise, run, table, verdicts
 from bench.attribution import halves, inserted_texts, problems, trust, wrong_labels
 from bench.frame import TRUTHS, Case, Options, Task, every_task, task_named
+from bench.papers import s4_networks
 from bench.record import RESULTS, Cell, kept, read
 from bench.truths import review, selection
 from bench.truths import selection_baselines as rivals
@@ -423,3 +424,18 @@ def test_strata_are_filled_from_the_rarest_and_the_hardest_go():
         for beta in (0.0, 0.5)
     )
     assert len(set(chosen)) == 30 and (chosen >= 80).sum() == 20 and pruned.min() >= 50
+
+
+def test_what_divided_networks_cost_is_what_they_hold_and_experts_are_a_mixture():
+    d, c, k, width = 20, 5, 3, s4_networks.WIDTH
+    experts = s4_networks.Experts(d, width, c, k, seed=0)
+    one, x = s4_networks.dense(d, width, c, 0), torch.randn(7, d)
+    macs = sum(p.numel() for p in one.parameters() if p.ndim == 2)
+    weights = [sum(p.numel() for p in network.parameters()) for network in (one, experts)]
+    cost = s4_networks.costs(d, c, k)
+    assert cost[f"one network, {width} units"] == (macs, 4 * weights[0])
+    assert cost["mixture of experts"][1] == 4 * weights[1]
+    with torch.no_grad():
+        gate, each = experts.gate(x).softmax(1), [e(x).softmax(1) for e in experts.experts]
+        mixed = sum(gate[:, [i]] * p for i, p in enumerate(each))
+        torch.testing.assert_close(experts(x).exp(), mixed)

@@ -25,24 +25,24 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 7_170,  # 5 900; dialects of numbers; labels known to be right; groups, time; thumbnails
+    "data": 7_595,  # 5 900; dialects; trusted labels; groups, time; thumbnails; new rows in files
     "models": 1_900,  # 1 900
-    "store": 1_555,  # 1 600; a journal beside a file
+    "store": 1_620,  # 1 600; a journal beside a file; files of models
     "collect": 6_885,  # 6 800; what is refused before torch is imported
     "train": 2_985,  # 2 600; folds for purify, of groups; networks of their own samples, in stacks
     "stats.py": 300,  # 300
     "score": 16_790,  # 15 800; trusted labels; groups; values, brittleness; weak groups, images
-    "act": 7_845,  # 7 000; cross-fitting; looks; reviews tell the share; journal; advice, both
-    "polynomial complexity lm estimators": 7_450,  # 8 000
-    "commands": 12_955,  # 10 800; `example`, --help-all, pages, early refusals, --trusted; one lock
+    "act": 8_170,  # 7 000; cross-fitting; looks; reviews, journal; advice, both; models to files
+    "polynomial complexity lm estimators": 7_610,  # 8 000
+    "commands": 13_080,  # 10 800; `example`, --help-all, pages, refusals, --trusted; `predict`
     # Everything in the folder, templates of any kind counted.
-    "report": 6_059,  # 5 200; the first 24 of a review; cross-fitting; templates compiled once
+    "report": 6_085,  # 5 200; the first 24 of a review; cross-fitting; templates compiled once
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 69_350,  # 66 000; the above; silent errors that the attack found; checks
+    "src/datassay": 70_460,  # 66 000; the above; silent errors that the attack found; checks
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_050,  # 9 000
-    "bench": 10_360,  # 9 500; how many labels are wrong, on sets of noise; whole tables of actions
-    "tests packages/*/tests": 44_320,  # 32 000; pages, dialects; oracles and planted bugs
+    "bench": 10_655,  # 9 500; wrong labels on sets of noise; tables of actions; divided networks
+    "tests packages/*/tests": 44_660,  # 32 000; pages, dialects; oracles, planted bugs; experts
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.4  # 1/3

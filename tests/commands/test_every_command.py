@@ -16,6 +16,7 @@ COMMANDS = {command.name: command for command in commands()}
 def test_an_unwritable_out_is_refused_before_any_work(here, name):
     Path("taken").write_text("a file, not a folder")
     given = {"sample": ["runge"], "report": ["a", "b"], "export": ["a", "--to", "datalab"]}
+    given |= {"predict": ["iris", "a"]}
     given |= {"lab": ["weight-decay"], "example": []}
     given |= {name: ["iris", "--weights", "none.pt"] for name in ("explain", "index")}
     result = invoke(name, *given.get(name, ["iris"]), "--out", "taken/deeper")

@@ -114,7 +114,7 @@ def test_purify_with_noise_knows_the_truth(here):
 def test_partition_writes_its_files(data, here):
     args = [data / TABLE[0], *TABLE[1:], *QUICK, "--out"]
     result, out = succeed("partition", *args, "out", "--verbose"), here / "out"
-    assert listed(out) == ["blocks.parquet", "index.html", "summary.json"]
+    assert listed(out) == ["blocks.parquet", "index.html", "model.safetensors", "summary.json"]
     assert result.stdout.splitlines()[-1] == "Page: out/index.html"
     for word in ("block 0", "together", "entropy", "held-out", "adjusted Rand", "true blocks"):
         assert word in result.stdout

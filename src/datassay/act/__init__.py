@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from datassay.act.choose.gains import ActionTable as ActionTable
     from datassay.act.choose.parts import Part as Part
     from datassay.act.choose.parts import fifths as fifths
+    from datassay.act.partition.block_model import BlockModel as BlockModel
+    from datassay.act.partition.block_model import block_model as block_model
     from datassay.act.partition.blocks import Partition as Partition
     from datassay.act.partition.blocks import agreement as agreement
     from datassay.act.partition.blocks import oracle_agreement as oracle_agreement

@@ -99,7 +99,6 @@ def _noted(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSe
     """The same sets, which say that no encoder was there."""
     note = f"{WITHOUT[reads(train)]}; for a pretrained encoder run: {install('features')}"
     logger.warning("%s.", note)
-    width = 0 if train.encoding is None else train.encoding.width
-    encoding = Encoding("", width, note=note)
+    encoding = replace(train.encoding or Encoding(""), note=note)
     noted = None if val is None else replace(val, encoding=encoding)
     return replace(train, encoding=encoding), noted

@@ -33,7 +33,7 @@ VALUES = {
 }  # fmt: skip
 # Groups of `datassay --help` and their commands; others, those of plugins too, are under More.
 GROUPS = {
-    "Start": "example run view apply",
+    "Start": "example run view apply predict",
     "Fix": "summarize purify weigh partition",
     "Explain": "score explain index polynomial complexity",
     "More": "report export bench sample",

@@ -218,11 +218,11 @@ def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, 
     x = _inputs(x, () if source.columns else source.feature_names, is_read=bool(source.columns))
     if not names:
         check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")
-    origins = None if part.source is None else _names(part.source, "source")
+    origins = None if part.source is None else whole_names(part.source, "source")
     if origins is not None and origins.dtype.kind in "iu":
         origins = origins.astype(str)
     trusted = None if part.trusted is None else _flags(part.trusted)
-    groups = None if part.groups is None else _names(part.groups, "groups").astype(str)
+    groups = None if part.groups is None else whole_names(part.groups, "groups").astype(str)
     groups = groups if part.time is None else time_blocks(to_numpy(part.time, "time"))
     width = x.shape[1] if x.ndim == 2 else -1
     colours = x.ndim == 4 and (x.shape[1] in {1, 3} or x.shape[3] in {1, 3})
@@ -230,7 +230,7 @@ def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, 
     return SampleSet(
         x=x,
         y=y,
-        ids=np.arange(len(x)) if part.ids is None else _names(part.ids, "ids"),
+        ids=np.arange(len(x)) if part.ids is None else whole_names(part.ids, "ids"),
         class_names=names,
         kind=source.kind or ("image" if is_image else "row"),
         feature_names=source.feature_names if len(source.feature_names) == width else (),
@@ -272,7 +272,7 @@ def _kind_of(values: np.ndarray) -> str:
     return "strings" if values.dtype.kind in "UO" else str(values.dtype)
 
 
-def _names(given: np.ndarray, name: str) -> np.ndarray:
+def whole_names(given: np.ndarray, name: str) -> np.ndarray:
     """What names samples or their sources: strings as small as they can be, or integers."""
     values = to_numpy(given, name)
     if values.dtype.kind not in "iuUO" or values.ndim != 1:

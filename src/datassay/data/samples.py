@@ -80,6 +80,7 @@ class Encoding:
         recipe: what is done to one sample, in words.
         note: what the reader must know: texts cut, or an encoder that was not installed.
         seconds: that embedding all samples took, or of a plan will take; 0 where they were stored.
+        word_weights: [words], by which counts of words are multiplied; None of an encoder.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Encoding:
     recipe: str = ""
     note: str = ""
     seconds: float = 0.0
+    word_weights: np.ndarray | None = None
 
 
 @result

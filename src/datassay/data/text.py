@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,9 +38,10 @@ def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
     names = (*train.feature_names, *words)
     n = len(train) + (0 if val is None else len(val))
     check_fits(4.0 * n * len(names), f"weights of {len(words):,} words")
-    made = {"kind": "text", "feature_names": names, "encoding": Encoding("", len(words))}
-    first = replace(train, x=_weighed(train, words, idf), **made)
-    return first, val and replace(val, x=_weighed(val, words, idf), **made)
+    encoding = Encoding("", len(words), word_weights=idf)
+    made = {"kind": "text", "feature_names": names, "encoding": encoding}
+    first = replace(train, x=weighed_words(train, words, idf), **made)
+    return first, val and replace(val, x=weighed_words(val, words, idf), **made)
 
 
 def _words_and_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, " words"]]:
@@ -67,8 +68,8 @@ def words_of(text: str) -> Iterator[str]:
         start = end
 
 
-def _weighed(
-    samples: SampleSet, words: list[str], idf: Float[np.ndarray, " words"]
+def weighed_words(
+    samples: SampleSet, words: Sequence[str], idf: Float[np.ndarray, " words"]
 ) -> Float[np.ndarray, "n features"]:
     """The numbers and the word weights of each sample."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from datassay.estimators.polynomial import PolynomialClassifier as PolynomialClassifier
     from datassay.estimators.polynomial import PolynomialRegressor as PolynomialRegressor
     from datassay.estimators.purifier import Purifier as Purifier
+    from datassay.estimators.saved import SavedModel as SavedModel
+    from datassay.estimators.saved import load_model as load_model
     from datassay.estimators.skorch import SampleWeightMixin as SampleWeightMixin
     from datassay.estimators.transformers import (
         SampleWeightTrainerMixin as SampleWeightTrainerMixin,

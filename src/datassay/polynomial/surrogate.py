@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,16 +9,15 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Shaped
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
+from datassay.data.new_rows import RowFormat, row_format
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError, ModelError
-from datassay.models.user_code import brief
+from datassay.errors import DataError
 from datassay.polynomial.model import CHUNK, Polynomial
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.results import result
 from datassay.stats import Interval, mean_interval
+from datassay.store.model_file import read_model, readable, write_model
 
 FORMAT = "datassay polynomial 1"
 N_TRAIN = 5000  # so many training samples say enough: a score of 2000 is known to a point
@@ -38,6 +36,7 @@ class Surrogate:
         output_names: one per class or target.
         feature_names: one per column of a table; empty for images.
         is_classification: whether outputs are classes.
+        rows: what new rows must be to become inputs; None of a file written before it was stored.
     """
 
     polynomial: Polynomial
@@ -46,6 +45,7 @@ class Surrogate:
     output_names: tuple[str, ...]
     feature_names: tuple[str, ...] = ()
     is_classification: bool = True
+    rows: RowFormat | None = None
 
     def inputs(self, x: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n d"]:
         """Scaled inputs of the polynomial.
@@ -133,7 +133,8 @@ def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrog
         spread[spread == 0] = 1.0
     zero = Polynomial(monomials, np.zeros((monomials.n_features, len(names))))
     columns = train.feature_names if len(train.feature_names) == d else ()
-    return Surrogate(zero, center, spread, names, columns, train.is_classification)
+    classes, rows = train.is_classification, row_format(train)
+    return Surrogate(zero, center, spread, names, columns, classes, rows)
 
 
 def output_names(samples: SampleSet) -> tuple[str, ...]:
@@ -181,10 +182,9 @@ def save_surrogate(surrogate: Surrogate, path: Path) -> None:
         "output_names": surrogate.output_names,
         "feature_names": surrogate.feature_names,
         "is_classification": surrogate.is_classification,
+        "rows": None if surrogate.rows is None else surrogate.rows.to_json(),
     }
-    kept = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
-    # One key: safetensors writes several in random order, and the same fit must give the same file.
-    path.write_bytes(save(kept, {FORMAT: json.dumps(facts)}))
+    write_model(path, FORMAT, arrays, facts)
 
 
 def load_surrogate(path: Path) -> Surrogate:
@@ -199,23 +199,17 @@ def load_surrogate(path: Path) -> Surrogate:
     Raises:
         ModelError: the file is of another kind, damaged or inconsistent.
     """
-    try:
-        with safe_open(path, framework="numpy") as file:
-            about = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
-        return _built(arrays, about)
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{path} must be a file that datassay polynomial wrote; reading it raised "
-            f"{brief(error)} Fit again, or give another."
-        ) from error
+    with readable(path, "polynomial"):
+        form, arrays, facts = read_model(path)
+        return surrogate_of(form, arrays, facts)
 
 
-def _built(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> Surrogate:
-    """Build a surrogate; ValueError where the parts are inconsistent."""
-    if FORMAT not in about or set(arrays) != set(ARRAYS):
+def surrogate_of(
+    form: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+) -> Surrogate:
+    """Build a surrogate of a file's parts; ValueError where they are inconsistent."""
+    if form != FORMAT or set(arrays) != set(ARRAYS):
         raise ValueError("it holds something else.")
-    facts: Any = json.loads(about[FORMAT])
     names = tuple(map(str, facts["output_names"]))
     columns = tuple(map(str, facts["feature_names"]))
     terms, center = arrays["terms"], arrays["center"]
@@ -240,7 +234,8 @@ def _built(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> Surrog
     monomials = Monomials(terms, arrays["scale"], d, size, facts["window"])
     polynomial = Polynomial(monomials, arrays["coef"])
     classes = bool(facts["is_classification"])
-    return Surrogate(polynomial, center, arrays["spread"], names, columns, classes)
+    rows = None if facts.get("rows") is None else RowFormat.from_json(facts["rows"])
+    return Surrogate(polynomial, center, arrays["spread"], names, columns, classes, rows)
 
 
 def _are_terms(terms: np.ndarray, d: int) -> bool:

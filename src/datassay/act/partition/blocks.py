@@ -167,7 +167,8 @@ def partition(
         raise ModelError(
             "partition needs a model in which only one dense layer, the last, trains; this one "
             "trains more, or changes that layer's outputs. Freeze the rest with "
-            "requires_grad_(False)."
+            "requires_grad_(False); sub-networks of divided samples did not reach one network of "
+            "their size (docs/measured.md, Mixed data)."
         )
     most = len(train) // LEAST_IN_BLOCK
     if most < 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,21 +11,16 @@ from jaxtyping import Float, Int
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from datassay.act.partition.block_count import LEAST_IN_BLOCK
 from datassay.act.partition.blocks import Partition, gate_inputs, geometry_partition
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
 from datassay.data.arguments import checks_arguments
-from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.machine import threads_for
 from datassay.models.estimators import class_probabilities
 from datassay.results import result
-from datassay.train.learner import estimator_outputs, rows_of, sample_scores
 
 # Of the inputs that the partition sees; of more, as many principal components. The blocks' models
 # and the router see all of them.
@@ -168,43 +162,3 @@ def compact(
     used, block = np.unique(partition.block, return_inverse=True)
     part = partition.responsibility[:, used]
     return block, part / part.sum(1, keepdims=True)
-
-
-def router_check(
-    train: SampleSet, val: SampleSet, partition: Partition, *, may_route: bool, seed: int
-) -> dict[str, float]:
-    """Whether the inputs tell the blocks apart, and what models behind a router score.
-
-    Args:
-        train: the samples that were divided.
-        val: the samples that scores are measured on.
-        partition: the blocks.
-        may_route: whether a router may be used at all: not where a gate was tried and did not
-            help. Its own gain alone is easily led astray, since blocks are assigned by labels.
-        seed: of the cross-validation.
-
-    Returns:
-        The `gain` of `Routed` and its error; `is_informative`: whether the router is used; accuracy
-        or R² of a `single` linear model and of one a block, `routed`; NaN where there is one block
-        or several targets.
-    """
-    names = ("gain", "gain_error", "is_informative", "single", "routed")
-    block, responsibility = compact(partition, len(train))
-    if responsibility.shape[1] == 1 or train.y.ndim > 1:
-        return dict(zip(names, (0.0, 0.0, False, math.nan, math.nan), strict=True))
-    x, x_val = rows_of(train), rows_of(val)
-    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    one = logistic if train.is_classification else make_pipeline(StandardScaler(), Ridge())
-    routed = fit_experts(x, train.y, block, responsibility, one, logistic, seed)
-    if not may_route:
-        routed = replace(routed, router=None)
-    width = train.n_classes or 1
-    each = np.stack([
-        estimator_outputs(expert, x_val, width, train.is_classification)
-        for expert in routed.experts
-    ])  # [K, m, width]
-    predicted = np.einsum("mk,kmw->mw", routed.weights(x_val, "soft"), each)
-    score = float(sample_scores(torch.from_numpy(predicted), val).mean())
-    single = float(one.fit(x, train.y).score(x_val, val.y))
-    results = (routed.gain, routed.gain_error, routed.router is not None, single, score)
-    return dict(zip(names, results, strict=True))

@@ -136,6 +136,14 @@ def head_gain(
     return _gain(names, outputs, val)
 
 
+def retrained(problem: HeadProblem, weights: Float[np.ndarray, " n"], seed: int) -> nn.Module:
+    """The network with its last layer retrained under weights, as `head_gain` does from a seed."""
+    recipe = head_recipe(len(problem.labels))
+    trained = problem.train(weights[None], recipe, seeds=(seed,), stopped=False)
+    bias = None if trained.bias is None else trained.bias[0, 0]
+    return problem.head.with_layer(trained.weight[0, 0], bias)
+
+
 @checks_arguments
 def network_gain(
     starts: Sequence[nn.Module],

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from datassay.act.partition.block_model import BlockModel, block_model, router_check
 from datassay.act.partition.blocks import Partition, agreement, oracle_agreement
 from datassay.act.partition.blocks import partition as divide
-from datassay.act.partition.routing import router_check
 from datassay.act.weigh.features import standardized_inputs
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.commands.facts import closing_facts, data_facts, model_facts
@@ -37,11 +37,17 @@ from datassay.report.style import BLUE, CLASS_COLOURS, INK, VERMILION
 from datassay.report.tables import standard_json
 from datassay.report.wording import number, share
 from datassay.results import result
+from datassay.store.model_file import NAME
+from datassay.store.outputs import Part
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-FILES = {"blocks.parquet": "every sample's block", "summary.json": "the figures above"}
+FILES = {
+    "blocks.parquet": "every sample's block",
+    NAME: "the blocks' models and the router: datassay predict",
+    "summary.json": "the figures above",
+}
 SUMMED_UP = (
     "sizes", "variance", "variance_together", "entropy", "held_out", "is_gated", "start", "is_hard",
 )  # fmt: skip
@@ -59,6 +65,7 @@ class PartitionFindings(SampleFindings):
     """One partition."""
 
     partition: Partition
+    model: BlockModel
     router: dict[str, float]  # whether the inputs tell the blocks apart
     # Adjusted Rand index between blocks and sources, and for assignment by models of the true
     # blocks; NaN where sources are not known.
@@ -109,7 +116,8 @@ def run(
             model, train, loss=loss, ridge=settings.ridge, is_gated=gated, seed=seed
         )
     may_route = gated or settings.gate == "off"
-    router = router_check(train, val, partition, may_route=may_route, seed=seed)
+    fitted = block_model(train, partition, may_route=may_route, seed=seed)
+    router = router_check(train, val, fitted)
     progress("compare", 1, 1)
     penalties = f"ridge {settings.ridge:g}, damping {settings.damping:g}"
     facts = {
@@ -120,7 +128,7 @@ def run(
         "Start": f"{partition.start}, {'hard' if partition.is_hard else 'soft'} assignment",
         **closing_facts(started, seed, settings.command),
     }
-    return PartitionFindings(train, val, partition, router, facts=facts, **results)
+    return PartitionFindings(train, val, partition, fitted, router, facts=facts, **results)
 
 
 def page(findings: PartitionFindings) -> Page:
@@ -326,8 +334,8 @@ def _target_figure(findings: PartitionFindings) -> Figure:
     return figure
 
 
-def files(findings: PartitionFindings, page: Page) -> dict[str, pa.Table | str]:
-    """The files written with the page: file name → table or text."""
+def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
+    """The files written with the page: file name → table, text or what writes it."""
     partition = findings.partition
     names, counts = source_counts(findings)
     rows = [dict(zip(names, row, strict=True)) for row in counts]
@@ -340,7 +348,8 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, pa.Table | str]:
         "sources": dict(zip(findings.block_names, rows, strict=True)) if names else None,
     }
     table = block_table(findings)
-    return {"blocks.parquet": table, "summary.json": standard_json({**page.head, **summary})}
+    summary = standard_json({**page.head, **summary})
+    return {"blocks.parquet": table, NAME: findings.model.save, "summary.json": summary}
 
 
 def block_table(findings: PartitionFindings) -> pa.Table:

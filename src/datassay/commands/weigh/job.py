@@ -18,6 +18,7 @@ from datassay.act.weigh.gain import (
     head_gain,
     in_the_plane,
     network_gain,
+    retrained,
 )
 from datassay.act.weigh.methods import (
     METHODS,
@@ -28,12 +29,14 @@ from datassay.act.weigh.methods import (
     recorder,
     weigh,
 )
+from datassay.act.weigh.network_file import FittedNetwork
 from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.search import WeightSearch, search_weights
 from datassay.act.weigh.weights import SampleWeights, check_ratios
 from datassay.commands.facts import closing_facts, data_facts, file_digest, model_facts, noise_facts
 from datassay.commands.frame import SampleFindings, check_ids
 from datassay.commands.weigh.command import WeighSettings
+from datassay.data.new_rows import row_format
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
@@ -46,6 +49,7 @@ from datassay.results import result
 from datassay.rules import one_of, require
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 from datassay.score.neighbors.search import check_n_neighbors, check_search
+from datassay.train.fitter import taken_network
 from datassay.train.history import PredictionHistory
 from datassay.train.recipe import network_recipe
 
@@ -68,6 +72,7 @@ class WeighFindings(SampleFindings):
     method: str  # this weighting's name in `gain`
     boundary: Boundary | None = None  # of two columns and classes, where networks were trained
     search: WeightSearch | None = None  # of k and m, where that was asked for
+    fitted: FittedNetwork | None = None  # M_f under the weights, of the first seed; with `gain`
 
     def __post_init__(self) -> None:
         check_ids(self.samples, "Weigh", weights=self.weights)
@@ -124,12 +129,12 @@ def run(
             max_ratio=settings.max_ratio, density=settings.density,
         )  # fmt: skip
 
-    ours, gain, boundary = weighed(settings.method), None, None
+    ours, gain, boundary, fitted = weighed(settings.method), None, None, None
     if settings.seeds:
         weightings = {METHODS[settings.method]: ours.weight}
         if (baseline := baseline_of(settings.method, train)) is not None:
             weightings[METHODS[baseline]] = weighed(baseline).weight
-        gain, boundary = _tried(train, val, settings, space.problem, weightings, progress)
+        gain, boundary, fitted = _tried(train, val, settings, space.problem, weightings, progress)
     weights = settings.weights
     findings = WeighFindings(
         samples=train,
@@ -142,6 +147,7 @@ def run(
         method=METHODS[settings.method],
         boundary=boundary,
         search=outcome,
+        fitted=fitted,
         warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
     )
     closing = closing_facts(started, settings.seed, settings.command)
@@ -219,18 +225,23 @@ def _tried(
     problem: HeadProblem | None,
     weightings: dict[str, np.ndarray],
     progress: Progress,
-) -> tuple[WeightGain, Boundary | None]:
-    """Scores with and without the weights, and with the usual baseline's."""
-    seeds, seed = settings.seeds, settings.seed
+) -> tuple[WeightGain, Boundary | None, FittedNetwork]:
+    """Scores with and without the weights, and with the usual baseline's; the network of ours."""
+    seeds, seed, ours = settings.seeds, settings.seed, METHODS[settings.method]
     if problem is not None:
         gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
-        return gain, None
+        network = retrained(problem, weightings[ours], seed)
+        return gain, None, FittedNetwork(settings.model, network, row_format(train))
     starts, recipe = [_model(train, settings, s) for s in range(seeds)], network_recipe(len(train))
     gain, networks = network_gain(
         starts, train, val, weightings, recipe=recipe, seed=seed, progress=progress
     )
     pair = list(networks.values())[:2]
-    return gain, decision_boundary(train, pair) if in_the_plane(train) else None
+    boundary = decision_boundary(train, pair) if in_the_plane(train) else None
+    fitted = FittedNetwork(
+        settings.model, taken_network(starts[0], networks[ours]), row_format(train)
+    )
+    return gain, boundary, fitted
 
 
 def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:

@@ -20,11 +20,14 @@ from datassay.report.plots import chart, histogram, level, line, marks
 from datassay.report.style import BLUE, GREY, INK, RULE, VERMILION, plain
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, percent, share
+from datassay.store.model_file import NAME
+from datassay.store.outputs import Part
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-FILES = {"weights.parquet": "every sample's weight", "summary.json": "the figures above"}
+NO_NETWORK = {"weights.parquet": "every sample's weight", "summary.json": "the figures above"}
+FILES = NO_NETWORK | {NAME: "the network trained with the weights: datassay predict"}
 N_HEAVIEST, N_LIGHTEST, N_DOUBTFUL = 144, 48, 96
 CLASSES_SHOWN = 3
 N_BINS = 40
@@ -82,7 +85,8 @@ def page(findings: WeighFindings) -> Page:
         blocks["boundary"] = _boundary_figure(findings, findings.boundary)
     first = tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]])
     ids = {"labels": first if doubts["is_notable"] else ()}
-    page = composed("weigh", findings, blocks, numbers, FILES, ids=ids)
+    files = FILES if findings.fitted is not None else NO_NETWORK
+    page = composed("weigh", findings, blocks, numbers, files, ids=ids)
     answer = tuple(f"{one.headline}." for one in page.advice if one.kind != "contest")
     return replace(page, answer=answer)
 
@@ -203,9 +207,11 @@ def _note(findings: WeighFindings) -> str:
     ) + (f"; doubtful: {doubt}." if findings.near.is_doubtful.any() else ".")
 
 
-def files(findings: WeighFindings, page: Page) -> dict[str, pa.Table | str]:
+def files(findings: WeighFindings, page: Page) -> dict[str, Part]:
     """The files written with the page."""
-    return {"weights.parquet": weight_table(findings), "summary.json": _summary(findings, page)}
+    network = {} if findings.fitted is None else {NAME: findings.fitted.save}
+    table, summary = weight_table(findings), _summary(findings, page)
+    return {"weights.parquet": table, **network, "summary.json": summary}
 
 
 def weight_table(findings: WeighFindings) -> pa.Table:

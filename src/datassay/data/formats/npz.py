@@ -46,6 +46,17 @@ def _read(path: Path) -> Source:
     )
 
 
+def inputs_of(path: Path) -> SourcePart:
+    """Its x and ids alone, targets being 0: of new samples nobody need know them."""
+    arrays = _arrays(path)
+    if "x" not in arrays or "x_val" in arrays:
+        raise DataError(
+            f"{path} must hold the samples to predict as the array x, and no x_val; it holds "
+            f"{', '.join(arrays) or 'none of these'}. Write it with np.savez(path, x=...)."
+        )
+    return SourcePart(arrays["x"], np.zeros(len(arrays["x"])), arrays.get("ids"))
+
+
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     with reading(path), path.open("rb") as file:  # np.load leaves a path open when it fails
         if file.read(4) not in _ZIP_STARTS:

@@ -96,7 +96,7 @@ class FittedColumns:
                 f"frame must have the columns that were used; it has no {some(absent)}. Its "
                 f"columns are {some(table.column_names)}."
             )
-        read = [self._like(table[column.name], column) for column in self.columns]
+        read = [self.column_like(table[column.name], column) for column in self.columns]
         refuse(read, "frame")
         x = np.asarray(self.transformer.transform(Grid(read)))
         if x.shape[1] != len(self.feature_names):
@@ -106,8 +106,16 @@ class FittedColumns:
             )
         return x if x.dtype.kind == "f" else x.astype(np.float32)
 
-    def _like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
-        """A column of new rows, of the kind that it was."""
+    def column_like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
+        """Read a column of new rows as one that was fitted.
+
+        Args:
+            values: of the new rows.
+            column: as it was read.
+
+        Returns:
+            The column, or what is wrong with it.
+        """
         name = column.name
         categorical = (name,) if column.read_as == "category" else ()
         chosen = Choices(keep=(name,), categorical=categorical, forms={name: column.form})
@@ -148,11 +156,13 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
     from sklearn.compose import ColumnTransformer  # slow to import
 
     # Stable: in a kind, the table's order stays.
-    columns = sorted(columns, key=lambda read: _KINDS.index(_kind(read)))
+    columns = sorted(columns, key=lambda read: _KINDS.index(kind_of(read.column)))
     width = sum(map(_most_columns, columns))
     grid = Grid(columns)
     check_fits(16.0 * len(grid) * width, f"{width:,} features of {len(grid):,} samples")
-    positions = {kind: [j for j, c in enumerate(columns) if _kind(c) == kind] for kind in _KINDS}
+    positions = {
+        kind: [j for j, c in enumerate(columns) if kind_of(c.column) == kind] for kind in _KINDS
+    }
     makers = [(kind, _maker(kind), positions[kind]) for kind in _KINDS if positions[kind]]
     transformer = ColumnTransformer(makers, sparse_threshold=0, verbose_feature_names_out=False)
     x = np.asarray(transformer.fit_transform(grid))
@@ -206,8 +216,8 @@ def _maker(kind: str) -> Any:
     )
 
 
-def _kind(read: ReadColumn) -> str:
-    column = read.column
+def kind_of(column: Column) -> str:
+    """Which of the transformers takes a column."""
     if column.read_as in _NUMBERS:
         return f"{column.read_as}s with missing" if column.missing else "numbers"
     return {"vector": "vectors", "date": "dates", "category": "categories"}[column.read_as]

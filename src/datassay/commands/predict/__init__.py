@@ -1,0 +1,1 @@
+"""Predict new rows by a model that a command wrote."""

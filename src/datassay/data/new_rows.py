@@ -1,0 +1,290 @@
+"""What new rows must be for a fitted model, stored with it: they become x as the training did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from datassay.data.assemble import Encode, plain, whole_names
+from datassay.data.format import TableFormat
+from datassay.data.formats.npz import inputs_of
+from datassay.data.load import existing_format
+from datassay.data.memory.frames import frame_table, row_ids
+from datassay.data.pictures import Pictures
+from datassay.data.samples import Column, Encoding, SampleSet
+from datassay.data.source import SourcePart, to_numpy
+from datassay.data.strings import Texts
+from datassay.data.synthetic.builtin import BUILTINS
+from datassay.data.tables.columns import read_column
+from datassay.data.tables.preparation import FittedColumns, refuse
+from datassay.data.tables.read import Choices, some
+from datassay.data.tables.sources import plain as plain_values
+from datassay.data.tables.stored import described, restored, unseen
+from datassay.data.text import weighed_words
+from datassay.errors import DataError
+from datassay.results import result
+
+AS_IT_IS = ("as it is", "0 or 1")  # of columns that arrays may stand for
+
+
+@result
+class RowFormat:
+    """What new rows must be, and how they become x.
+
+    Attributes:
+        like: two samples with made-up values, but the training's shape, classes, columns, fitted
+            treatment and words.
+    """
+
+    like: SampleSet
+
+    @property
+    def target(self) -> str:
+        """What is predicted: the target's column, its logarithm where that was learned."""
+        names = (c.note if c.note[:3] == "ln(" else c.name for c in self._columns("target"))
+        return next(names, "target")
+
+    def samples(
+        self, data: Any, *, ids: str | None = None, encode: Encode | None = None
+    ) -> SampleSet:
+        """Read new rows; what is not known of them, the targets, is 0.
+
+        Args:
+            data: a path or a built-in name, a frame of any library, an array [m, ...], or samples.
+            ids: the column of a table that names its rows; None: as the training had it, else the
+                rows are numbered.
+            encode: gives x of images or texts where the training had embeddings.
+
+        Returns:
+            [m] samples; their warnings say which categories are new.
+
+        Raises:
+            DataError: columns are absent or of another kind, or samples have another shape.
+        """
+        if isinstance(data, SampleSet):
+            return self._checked(data)
+        read = _read(data, ids)
+        shown = str(data)[:80] if isinstance(data, str | Path) else "rows"
+        if not len(read.x if isinstance(read, SourcePart) else read):
+            raise DataError(f"{shown} must hold at least one row; it has none. Add rows.")
+        if not isinstance(read, SourcePart):
+            samples = self._of_table(read, ids)
+        elif ids is None:
+            samples = self._of_part(read)
+        else:
+            raise DataError(f"ids must name a column of a table; {shown} is none. Leave it out.")
+        return self._checked(self._encoded(samples, encode))
+
+    def _columns(self, kind: str) -> list[Column]:
+        return [column for column in self.like.columns if column.read_as == kind]
+
+    def _of_table(self, table: pa.Table, ids: str | None) -> SampleSet:
+        table, labels = row_ids(table)
+        texts = [column.name for column in self._columns("text")]
+        if absent := [name for name in texts if name not in table.column_names]:
+            raise DataError(
+                f"rows must have the columns that were used; they have no {some(absent)}. Their "
+                f"columns are {some(table.column_names)}."
+            )
+        warnings, fitted = (), self.like.preparation
+        if fitted is not None:
+            assert isinstance(fitted, FittedColumns)
+            x = fitted.transform(table)
+            warnings = tuple(unseen(fitted, table))
+        else:
+            x = np.zeros((len(table), 0)) if texts else self._numbers(table)
+        own = [c.name for c in self._columns("ids") if c.name in table.column_names]
+        name = ids or next(iter(own), None) or labels
+        if name is not None and name not in table.column_names:
+            raise DataError(f"ids must name a column; the rows have {some(table.column_names)}.")
+        given = None
+        if name is not None:
+            read = read_column(table[name], name, Choices(ids=name))
+            refuse([read], "rows")
+            given = plain_values(read)
+        joined = self._joined(table, texts)
+        return self._made(SourcePart(x, np.zeros(len(x)), given, joined), warnings)
+
+    def _numbers(self, table: pa.Table) -> np.ndarray:
+        """Columns of numbers by the names that the training's arrays had."""
+        shape = self.like.input_shape
+        names = self.like.feature_names or tuple(f"x{i}" for i in range(shape[0]))
+        if len(shape) != 1 or not set(names) <= set(table.column_names):
+            raise DataError(
+                f"rows must be arrays of shape {shape} as in training, or a table with the columns "
+                f"{some(names)}; it has {some(table.column_names)}."
+            )
+        read = [read_column(table[name], name, Choices(keep=(name,))) for name in names]
+        refuse(read, "rows")
+        if wrong := [c.column.name for c in read if c.values is None or c.column.missing]:
+            raise DataError(
+                f"columns must hold numbers, none missing, as in training; {some(wrong)} does not."
+            )
+        return np.stack([np.asarray(c.values, np.float64) for c in read], 1)
+
+    def _joined(self, table: pa.Table, names: list[str]) -> Texts | None:
+        read = [read_column(table[name], name, Choices(text=(name,))) for name in names]
+        refuse(read, "rows")
+        words = [pa.array([""] * len(table), pa.large_string()) if c.words is None else c.words
+                 for c in read]  # fmt: skip
+        if len(words) > 1:
+            line_break = pa.scalar("\n", pa.large_string())
+            words = [pc.binary_join_element_wise(*words, line_break)]  # type: ignore[attr-defined]
+        return Texts(words[0]) if words else None
+
+    def _of_part(self, part: SourcePart) -> SampleSet:
+        fitted = self.like.preparation
+        columns = () if fitted is None else fitted.columns
+        treated = [c for c in columns if c.treatment not in AS_IT_IS]
+        if treated:
+            raise DataError(
+                f"rows must be a table with the columns used in training, since those such as "
+                f"{treated[0].name!r} were made numbers of; got an array."
+            )
+        return self._made(part, ())
+
+    def _made(self, part: SourcePart, warnings: tuple[str, ...]) -> SampleSet:
+        n, like = len(part.x), self.like
+        x, texts = part.x, part.texts
+        if x.dtype.kind in "UO" and x.ndim == 1:
+            x, texts = np.zeros((n, 0)), Texts(pa.array(x.tolist(), pa.large_string()))
+        if x.dtype.kind not in "biuf" or x.ndim < 2:
+            raise DataError(
+                f"rows must be [m, ...] numbers, one row each; got {x.dtype} in shape {x.shape}."
+            )
+        ids = np.arange(n) if part.ids is None else whole_names(part.ids, "ids")
+        return SampleSet(
+            x=x, y=np.zeros(n), ids=ids, kind=like.kind, texts=texts, images=part.images,
+            feature_names=like.feature_names, warnings=warnings,
+        )  # fmt: skip
+
+    def _encoded(self, samples: SampleSet, encode: Encode | None) -> SampleSet:
+        known = self.like.encoding
+        if known is not None and known.name:
+            assert encode is not None
+            made = encode(samples, None)[0]
+            if made.encoding is None or made.encoding.digest != known.digest:
+                raise DataError(
+                    f"the encoder {known.name} must be the one of the training, whose weights "
+                    f"have the digest {known.digest[:16]}; this one has others. Install that."
+                )
+            return made
+        if known is not None and known.word_weights is not None:
+            if samples.texts is None:
+                raise DataError("rows must be texts as in training; got numbers.")
+            words = self.like.feature_names[-known.width :]
+            return replace(samples, x=weighed_words(samples, words, known.word_weights))
+        return plain(samples, None)[0] if isinstance(samples.images, Pictures) else samples
+
+    def _checked(self, samples: SampleSet) -> SampleSet:
+        shape = self.like.input_shape
+        if samples.input_shape != shape:
+            raise DataError(
+                f"rows must have the shape that the model was fitted to, {shape}; got "
+                f"{samples.input_shape}. Give samples like those of the training."
+            )
+        return replace(samples, x=samples.x.astype(self.like.x.dtype, copy=False))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values.
+
+        Returns:
+            What `from_json` takes.
+        """
+        like, known = self.like, self.like.encoding
+        encoding = None if known is None else asdict(known)
+        if known is not None and encoding is not None and known.word_weights is not None:
+            encoding["word_weights"] = known.word_weights.tolist()
+        fitted = like.preparation
+        return {
+            "name": like.name,
+            "shape": list(like.input_shape),
+            "dtype": str(like.x.dtype),
+            "kind": like.kind,
+            "targets": list(like.y.shape[1:]),
+            "class_names": list(like.class_names),
+            "label_type": like.label_type,
+            "feature_names": list(like.feature_names),
+            "columns": [asdict(column) for column in like.columns],
+            "preparation": described(fitted) if isinstance(fitted, FittedColumns) else None,
+            "encoding": encoding,
+        }
+
+    @staticmethod
+    def from_json(stored: Mapping[str, Any]) -> RowFormat:
+        """Of what `to_json` gave.
+
+        Args:
+            stored: JSON values.
+
+        Returns:
+            The same format.
+
+        Raises:
+            ValueError: the parts contradict each other.
+        """
+        shape, dtype = tuple(map(int, stored["shape"])), np.dtype(stored["dtype"])
+        if dtype.kind != "f":
+            raise ValueError(f"x of {dtype}")
+        names, known = tuple(map(str, stored["class_names"])), stored["encoding"]
+        y = np.arange(2.0).reshape(2, *[1] * len(stored["targets"]))
+        encoding = None
+        if known is not None:
+            weights = known["word_weights"]
+            weights = None if weights is None else np.array(weights, np.float64)
+            encoding = Encoding(**{**known, "word_weights": weights})
+        fitted = stored["preparation"]
+        return RowFormat(
+            SampleSet(
+                x=np.stack([np.zeros(shape, dtype), np.ones(shape, dtype)]),
+                y=np.arange(2) if names else np.tile(y, (1, *stored["targets"])),
+                ids=np.arange(2),
+                class_names=names,
+                kind=stored["kind"],
+                feature_names=tuple(map(str, stored["feature_names"])),
+                encoding=encoding,
+                name=str(stored["name"]),
+                columns=tuple(Column(**column) for column in stored["columns"]),
+                preparation=None if fitted is None else restored(fitted),
+                label_type=stored["label_type"],
+            )
+        )
+
+
+def row_format(train: SampleSet) -> RowFormat:
+    """What new rows must be for a model that was fitted to these samples."""
+    x = np.zeros((2, *train.input_shape), train.x.dtype)
+    x[1] = 1
+    y = np.zeros((2, *train.y.shape[1:]), train.y.dtype)
+    y[1] = 1
+    nothing = dict.fromkeys(("texts", "images", "true_y", "source", "trusted", "groups", "rows"))
+    return RowFormat(replace(train, x=x, y=y, ids=np.arange(2), warnings=(), **nothing))
+
+
+def _read(data: Any, ids: str | None) -> pa.Table | SourcePart:
+    """New rows as a table, or else as arrays, images or texts."""
+    if isinstance(data, str | Path):
+        if data in BUILTINS:
+            return BUILTINS[str(data)]().train
+        path, known = existing_format(data)
+        if isinstance(known, TableFormat):
+            return known.table(path, Choices(ids=ids))
+        if path.suffix.lower() == ".npz":
+            return inputs_of(path)
+        source = known.source(path, Choices())
+        if source.val is not None:
+            raise DataError(
+                f"{path} must hold one set of samples; it holds a training and a validation part. "
+                "Name the folder of one."
+            )
+        return source.train
+    if (table := frame_table(data)) is not None:
+        return table
+    x = np.atleast_1d(to_numpy(data, "rows"))
+    return SourcePart(x, np.zeros(len(x)))

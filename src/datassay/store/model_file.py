@@ -1,0 +1,66 @@
+"""Fitted models in one safetensors file: arrays, and the rest as JSON in its head; no code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from datassay.errors import ModelError, SettingError, printable
+from datassay.store.atomic import write_whole
+
+# What a folder of results calls its model.
+NAME, POLYNOMIAL = "model.safetensors", "polynomial.safetensors"
+# What reading a file that is damaged, or of another kind, may raise.
+FAILURES = (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError)
+
+
+def write_model(
+    path: str | Path, form: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+) -> None:
+    """Write a model whole or not at all: the same model gives the same bytes."""
+    # One key in the head: safetensors writes several in random order.
+    kept = {name: np.asarray(values, order="C") for name, values in arrays.items()}
+    content = save(kept, {form: json.dumps(facts, allow_nan=False)})
+    try:
+        write_whole(Path(path), partial(_write, content))
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise SettingError(f"path must be writable; {path}: {reason}.") from error
+
+
+def _write(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
+
+
+def read_model(path: str | Path) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    """The format of a model's file, its arrays and its facts; `readable` says what it raises."""
+    with safe_open(path, framework="numpy") as file:
+        about = file.metadata() or {}
+        form = next((name for name in about if name.startswith("datassay ")), None)
+        if form is None:
+            raise ValueError("it holds something else.")
+        return form, {name: file.get_tensor(name) for name in file.keys()}, json.loads(about[form])
+
+
+@contextmanager
+def readable(path: str | Path, commands: str) -> Iterator[None]:
+    """Turn what a file raises that is none of a model, or contradicts itself, into one error."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except FAILURES as error:
+        lines = str(error).strip().splitlines() or ["no message"]
+        reason = printable(f"{type(error).__name__}: {lines[0].rstrip('.')}.")
+        raise ModelError(
+            f"{path} must be a file that datassay {commands} wrote; reading it raised {reason} Fit "
+            "again, or give another."
+        ) from error
