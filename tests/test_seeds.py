@@ -1,4 +1,4 @@
-"""The table of the five documents: what its rows name exists, and its figures are the recorded ones."""
+"""The table of the five documents: what its rows name exists, its figures are recorded."""
 
 import re
 import shlex
@@ -12,11 +12,11 @@ from typer.main import get_command
 
 from datassay.commands import app
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.frame import every_task, task_named
 from bench.record import latest
 
+ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
 CELL = re.compile(r"(?<!\\)\|")
 ROWS = [
@@ -80,7 +80,9 @@ def is_recorded(shown, record):
     digits = len(mantissa.partition(".")[2]) - int(exponent or 0)
     near = 0.501 * 10.0**-digits
     return any(
-        abs(abs(float(text)) - abs(scale * n)) <= near for n in numbers(record) for scale in (1, 100)
+        abs(abs(float(text)) - abs(scale * n)) <= near
+        for n in numbers(record)
+        for scale in (1, 100)
     )
 
 
@@ -91,6 +93,11 @@ def test_a_row_names_what_exists_and_shows_what_is_recorded(row):
     for name in (*code(here), *code(figure)):
         if name not in LINES:
             assert_exists(name)
+    public = [name.rpartition(".")[2] for name in code(here) if name.startswith("da.")]
+    for name in code(figure):
+        if name.startswith("tests/") and public:
+            text = (ROOT / name).read_text(encoding="utf-8")
+            assert any(one in text for one in public), f"{name} tests none of {public}"
     own = [f"lab/{name.split()[2]}" for name in code(here) if name.startswith("datassay lab")]
     for part in figure.split("; "):
         named = [name for name in code(part) if name in LINES] or own
