@@ -80,6 +80,9 @@ def test_stopping_early_finds_the_nearest_decay():
 
     best = np.exp(minimize_scalar(distance, bounds=(-6, 4), method="bounded").x)
     assert result.best_alphas[1] == pytest.approx(best, rel=0.03)
+    powers = np.linalg.matrix_power(np.eye(6) - rate * hessian, 20)
+    assert result.parameters[1] == pytest.approx(6 - np.trace(powers))
+    assert result.slowed_times[0] == pytest.approx(rate * sum(t**-0.5 for t in range(1, 11)))
 
 
 def test_descent_follows_the_modified_flow(small):
