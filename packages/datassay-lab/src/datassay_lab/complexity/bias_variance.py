@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay_lab.checks import Agreement, checked, one_of, positive, rising, whole
-from datassay_lab.curves import Plot, axes, measured, theory
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 TARGETS = ("fresh", "training")
@@ -104,7 +104,8 @@ def bias_variance(
     )  # fmt: skip
 
 
-def bias_variance_plots(result: BiasVariance) -> tuple[Plot, ...]:
+@titled
+def bias_variance_plots(result: BiasVariance) -> Figures:
     """Error and its parts against the penalty, and fits at both ends."""
     figure = axes("penalty λ", "mean squared error", log="x")
     measured(figure, result.penalties, result.test_error, "test error", mode="markers", series=0)
@@ -116,17 +117,9 @@ def bias_variance_plots(result: BiasVariance) -> tuple[Plot, ...]:
     total = result.expected.sum(axis=0) + result.noise
     theory(figure, result.penalties, total, "closed form")
     theory(figure, result.penalties, np.full(len(total), result.noise), "noise", colour="#8a94a0")
-    text = "Test error on the dashed sum of falling variance, rising bias² and constant noise"
-    return (
-        Plot("Variance is traded for bias", figure, text),
-        _fits(result, 0, "Little penalty: every data set its own curve"),
-        _fits(result, 1, "Much penalty: all curves alike, and wrong"),
-    )
-
-
-def _fits(result: BiasVariance, which: int, title: str) -> Plot:
-    figure = axes("x", "target and fits", height=300)
-    measured(figure, result.x, result.fits[which], "one data set each", mode="lines")
-    theory(figure, result.x, result.target, "h(x)")
-    penalty = result.penalties[-which]
-    return Plot(title, figure, f"Eight fits at penalty {penalty:g} around the dashed target")
+    ends = []
+    for fits in result.fits:
+        ends.append(axes("x", "target and fits", height=300))
+        measured(ends[-1], result.x, fits, "one data set each", mode="lines")
+        theory(ends[-1], result.x, result.target, "h(x)")
+    return figure, *ends

@@ -14,7 +14,7 @@ from datassay.progress import Progress, silent
 from datassay.score import nearest_neighbors
 from datassay.train import Recipe, TrainedNetworks, train_networks
 from datassay_lab.checks import Agreement, checked, one_of, whole
-from datassay_lab.curves import Plot, axes, measured, theory
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 
 ACTIVATIONS = ("relu", "tanh")
 FAR = 100.0  # data radii at which confidence is judged
@@ -137,7 +137,8 @@ def out_of_distribution(
     )  # fmt: skip
 
 
-def out_of_distribution_plots(result: OutOfDistribution) -> tuple[Plot, ...]:
+@titled
+def out_of_distribution_plots(result: OutOfDistribution) -> Figures:
     """Confidence against distance, and the lines whose slopes are the dimensions."""
     sure = axes("distance from the mean digit, in data radii", "confidence", log="x")
     for ray in range(min(5, len(result.confidence))):
@@ -157,18 +158,7 @@ def out_of_distribution_plots(result: OutOfDistribution) -> tuple[Plot, ...]:
         ends = np.array([0, x[-1]])
         theory(shape, ends, slope * ends, f"slope {slope:.1f}")
     shape.update_traces(marker_size=3, selector={"mode": "markers"})
-    return (
-        Plot(
-            "Far from all data the network is certain",
-            sure,
-            "Confidence falls just outside the data and then rises to 1 with the distance",
-        ),
-        Plot(
-            f"Digits fill about {result.dimensions[0]:.0f} of {result.n_pixels} dimensions",
-            shape,
-            "Marks on two lines through 0, the digits' less steep than that of shuffled pixels",
-        ),
-    )
+    return sure, shape
 
 
 def _network(shape: tuple[int, ...], width: int, depth: int, activation: str) -> nn.Module:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay_lab.checks import Agreement, checked, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, Plot, axes, measured, theory
+from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 Activation = Callable[[np.ndarray], np.ndarray]
@@ -94,23 +94,18 @@ def xavier(
     )
 
 
-def xavier_plots(result: Xavier) -> tuple[Plot, ...]:
+@titled
+def xavier_plots(result: Xavier) -> Figures:
     """One figure per activation: mean square by layer, one line per gain."""
-    reported = {
-        "linear": "Linear units keep their signal with gain 1",
-        "relu": "ReLU loses half at every layer and needs gain √2",
-        "tanh": "tanh fades up to gain 1 and saturates above",
-    }
     plots = []
-    for a, name in enumerate(result.activations):
+    for a in range(len(result.activations)):
         figure = axes("layer", "mean square of the pre-activations", log="y")
         for g, gain in enumerate(result.gains):
             measured(figure, result.layers, result.moment[a, g], f"gain {gain:.3g}", series=g,
                      mode="markers")  # fmt: skip
             theory(figure, result.layers, result.predicted[a, g], "theory" if g == 0 else "",
                    colour=COLOURS[g])  # fmt: skip
-        text = f"Mean square by layer of {name} networks, one line for each gain"
-        plots.append(Plot(reported[name], figure, text))
+        plots.append(figure)
     return tuple(plots)
 
 
