@@ -11,6 +11,7 @@ from datassay_lab.checks import Agreement, checked, one_of, positive, rising, wh
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
+PENALTIES = (1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0)
 TARGETS = ("fresh", "training")
 
 
@@ -41,18 +42,7 @@ def bias_variance(
     n_samples: Annotated[int, whole(2)] = 25,
     n_features: Annotated[int, whole()] = 24,
     noise: Annotated[float, positive()] = 0.3,
-    penalties: Annotated[tuple[float, ...], rising(1e-12)] = (
-        1e-4,
-        1e-3,
-        1e-2,
-        0.1,
-        0.3,
-        1.0,
-        2.0,
-        4.0,
-        8.0,
-        16.0,
-    ),
+    penalties: Annotated[tuple[float, ...], rising(1e-12)] = PENALTIES,
     draws: Annotated[int, whole(16)] = 2000,
     targets: Annotated[str, one_of(TARGETS)] = "fresh",
     seed: int = 0,
