@@ -29,7 +29,7 @@ LINES = latest()
 COURSE = ROOT / "packages/datassay-lab/src/datassay_lab/course.toml"
 STATES = re.compile(r"works|differs: \S.*|not here(: \S.*)?")
 # Of all rows; what the project wants is 0.95. Raise it with each line that gets its place.
-SHARE = 0.84
+SHARE = 0.87
 
 
 def code(cell):
