@@ -77,8 +77,9 @@ def permutation_equivariance(
     Cost: M! M² additions; a second at 8.
     Source: S2 class 4, "Permutation equivariant layer" and "How would you design a new layer?"; for
     one linear layer and finite groups, both directions of Kondor and Trivedi (2018); Zaheer et
-    al. (2017), Lemma 3. S2 needs one-to-one σ and this run leaves σ out: with |·| the matrix of rows (1, −1), (1, −1) is
-    equivariant too. Slip in S2: its steps name the diagonal λ, but it is λ + γ.
+    al. (2017), Lemma 3. S2 needs one-to-one σ and this run leaves σ out: with |·| the matrix of
+    rows (1, −1), (1, −1) is equivariant too. Slip in S2: its steps name the diagonal λ, but it is
+    λ + γ.
     """
     refuse_if(
         not (isinstance(size, int) and SIZES[0] <= size <= SIZES[1]),
