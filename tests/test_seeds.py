@@ -5,6 +5,7 @@ import shlex
 import sys
 import tomllib
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,9 @@ def assert_exists(name):
         known = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
         assert len(words) == 2 or set(words[2:]) <= known, name
     elif words[0].removeprefix("truths/") in every_task():
-        cases = words[2:] if words[1:2] == ["--cases"] else []
-        assert set(cases) <= set(task_named(words[0].removeprefix("truths/")).cases), name
+        after = words[words.index("--cases") + 1 :] if "--cases" in words else []
+        cases = set(takewhile(lambda word: not word.startswith("--"), after)) - {"CASE"}
+        assert cases <= set(task_named(words[0].removeprefix("truths/")).cases), name
     elif words[0] in {"purify", "scale", "step", "retrain"}:
         pass  # the name of a function or of a value of its arguments
     else:
@@ -118,3 +120,11 @@ def test_most_rows_work_and_the_others_say_so():
     states = [row[-1].partition(":")[0] for row in ROWS]
     assert len(ROWS) > 200 and {"works", "differs", "not here"} == set(states)
     assert 1 - states.count("not here") / len(states) >= SHARE
+
+
+def test_commands_of_the_papers_page_exist():
+    page = (ROOT / "bench/papers/README.md").read_text(encoding="utf-8")
+    names = [name for name in code(page) if name.split()[0] in every_task()]
+    assert len(names) > 20
+    for name in names:
+        assert_exists(name)
