@@ -133,11 +133,11 @@ def out_of_distribution(
     slope, offset = (second - first) / PIECE, 2 * first - second
     straight = DISTANCES[:, None, None] * slope + offset
     outputs = _logits(networks, test.x.astype(float))
-    shapes = _dimensions(np.concatenate([x, test.x]).reshape(-1, middle.size), rng)
+    ratio, left, dimensions = _dimensions(np.concatenate([x, test.x]).reshape(-1, middle.size), rng)
     return OutOfDistribution(
         DISTANCES, _confidence(along).T, _confidence(straight).T,
         float(_confidence(outputs).mean()), float((outputs.argmax(axis=1) == test.y).mean()),
-        middle.size, *shapes, np.array(layers),
+        middle.size, ratio, left, dimensions, np.array(layers),
     )  # fmt: skip
 
 
