@@ -40,7 +40,7 @@ BUDGET = {
     # All Python of src/datassay, and what lies beside it.
     "src/datassay": 69_320,  # 66 000; the above; silent errors that the attack found; checks
     "packages/datassay-exports/src": 460,  # tools that few people need
-    "packages/datassay-lab/src": 9_210,  # 9 000; learned features, activations, ℓ1, batches, groups
+    "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 10_360,  # 9 500; how many labels are wrong, on sets of noise; whole tables of actions
     "tests packages/*/tests": 44_484,  # 32 000; pages, dialects; oracles, planted bugs; documents
 }
