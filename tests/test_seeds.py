@@ -31,7 +31,7 @@ COURSE = ROOT / "packages/datassay-lab/src/datassay_lab/course.toml"
 MACHINE = {"bench", "commit", "date", "machine", "python", "threads", "versions"}
 STATES = re.compile(r"works|differs: \S.*|not here(: \S.*)?")
 # Of all rows; what the project wants is 0.95. Raise it with each line that gets its place.
-SHARE = 0.88
+SHARE = 0.9
 
 
 def code(cell):
