@@ -171,13 +171,18 @@ def measured(case: str, options: Options) -> Iterator[tuple[str, dict]]:
 
 
 def rows(lines: dict[str, dict]) -> Row:
-    grid, laws = lines["papers/s3_grid/adam"], lines["papers/s3_complexity/adam against inputs"]
-    linear = next(law for law in laws["laws"] if law["kind"] == "linear")
+    grid = lines["papers/s3_grid/adam"]
+    inputs, width = (lines[f"papers/s3_complexity/adam against {name}"] for name in NAMES)
+    best, linear = inputs["laws"][0], next(x for x in inputs["laws"] if x["kind"] == "linear")
+    most = int(np.argmax(width["median"]))
     return Row(
-        f"Samples that recover a teacher network: {grid['sizes_timed']} sizes, 10 teachers x "
-        "100 students, one thread (against one student after the other); linear in the inputs",
+        f"Samples N that recover a teacher network: {grid['sizes_timed']} sizes, 10 teachers x "
+        "100 students, one thread (against one student after the other); best law in the d inputs "
+        "(a line); from the hardest to the largest width m, where S3 has N grow as log m",
         f"{grid['processor_seconds']:.0f} s ({grid['times_faster']:.0f} times faster); "
-        f"R² {linear['r_squared']:.3f}",
+        f"{best['formula']}, R² {best['r_squared']:.3f} ({linear['r_squared']:.3f}); N falls from "
+        f"{width['median'][most]:.0f} at m = {width['sizes'][most]} to {width['median'][-1]:.0f} "
+        f"at m = {width['sizes'][-1]}",
     )
 
 

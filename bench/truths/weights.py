@@ -22,7 +22,7 @@ STARTS = 4
 
 
 def moons(seed: int) -> Given:
-    """S0's double moon, with less noise than there."""
+    """S0's double moon; tests have the noise of the training samples (S0: 0.15)."""
     x, y = make_moons(300 + data.TEST, noise=0.2, random_state=seed)
     both = sample_set(x, y, "moons")
     return Given(both.subset(np.arange(300)), test=both.subset(np.arange(300, len(both))))

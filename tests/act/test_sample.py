@@ -10,7 +10,12 @@ import torch
 from datassay.act.sample.comparison import compare_designs
 from datassay.act.sample.density import Density, fit_density, truncated_draws
 from datassay.act.sample.generalization_bound import bound_reductions, generalization_bound
-from datassay.act.sample.taylor import taylor_index, taylor_sample, taylor_terms
+from datassay.act.sample.taylor import (
+    index_from_draws,
+    taylor_index,
+    taylor_sample,
+    taylor_terms,
+)
 from datassay.collect.curvature.derivatives import derivatives, point_function
 from datassay.data.synthetic.functions import runge
 from datassay.errors import DataError, DatassayError, SettingError
@@ -59,6 +64,33 @@ def test_the_index_of_runge_by_hand():
     second = (3750 * z**2 - 50) / (1 + 25 * z**2) ** 3
     np.testing.assert_allclose(sample.terms[:, 0], 0.01 * first**2, atol=1e-15)
     np.testing.assert_allclose(sample.index, 0.01 * first**2 + 1e-4 / 2 * second**2)
+
+
+def test_the_index_from_draws_is_their_variance_and_that_of_a_quadratic():
+    rng, seen = np.random.default_rng(1), []
+    x, spread = rng.normal(size=(4, 2)), np.array([0.1, 0.4])
+    h = np.array([[1.0, 0.5], [0.5, -2.0]])
+
+    def f(z):
+        seen.append(z)
+        return np.stack([np.einsum("ni,ij,nj->n", z, h, z) / 2 + z[:, 0], 3 * z[:, 1]], 1)
+
+    index = index_from_draws(f, x, spread, n_draws=20)
+    values = [f(z) for z in seen[-20:]]
+    for n in range(4):
+        at = np.array([value[n] for value in values])
+        assert index[n] == pytest.approx(((at - at.mean(0)) ** 2).sum() / 19)
+    slopes = np.stack([x @ h + [1, 0], np.broadcast_to([0, 3], (4, 2))], 1)
+    exact = taylor_index([slopes, np.broadcast_to([h, 0 * h], (4, 2, 2, 2))], spread)
+    many = index_from_draws(f, x, spread, n_draws=40_000)
+    np.testing.assert_allclose(many, exact, rtol=0.05)  # 4 standard errors of a normal law
+    u = np.array([10.0, 0.1])
+    scaled = index_from_draws(lambda z: 7 * f(z / u), x * u, spread * u**2, n_draws=20)
+    np.testing.assert_allclose(scaled, 49 * index)
+    with pytest.raises(SettingError, match="n_draws"):
+        index_from_draws(f, x, spread, n_draws=1)
+    with pytest.raises(SettingError, match="epsilon must be positive"):
+        index_from_draws(f, x, -1.0)
 
 
 def test_units_of_the_input_do_not_matter():

@@ -72,6 +72,21 @@ def test_density_divides_and_says_what_it_clipped():
     assert weighed.details["density_clipped"] == (np.abs(log) > limit).sum() > 0
 
 
+def test_densities_of_images_are_extreme_and_most_are_clipped():
+    """S0 §4.2, for which it left the density out; of digits, in powers of ten."""
+    from sklearn.datasets import load_digits
+    from sklearn.mixture import GaussianMixture
+    from sklearn.neighbors import NearestNeighbors
+
+    x, y = load_digits(return_X_y=True)
+    mixture = GaussianMixture(10, random_state=0).fit(x).score_samples(x)
+    radius = NearestNeighbors(n_neighbors=21).fit(x).kneighbors(x)[0][:, -1]
+    assert np.ptp(mixture) / np.log(10) > 70
+    assert 64 * np.ptp(np.log10(radius)) > 28
+    weighed = sample_weights(x, y, 20, 40, density=True)
+    assert weighed.details["density_clipped"] > 0.8 * len(x)
+
+
 def test_density_of_repeats():
     """Places of 30 equal samples are infinitely dense, some or most of all samples."""
     for alone in (10, 90):

@@ -53,10 +53,15 @@ def one_by_one(start, x, y, recipe):
         for student in students:
             w = student.clone().requires_grad_()
             optimizer = kinds[recipe.optimizer]([w], lr=recipe.lr)
+            n = len(x[k])
+            size, draw = min(recipe.batch_size or n, n), torch.Generator().manual_seed(0)
             for _ in range(recipe.epochs):
-                optimizer.zero_grad()
-                loss(w, x[k], y[k], recipe.reduction, recipe.divisor).backward()
-                optimizer.step()
+                order = torch.randperm(n, generator=draw)
+                for b in range(n // size):
+                    rows = order[b * size : (b + 1) * size]
+                    optimizer.zero_grad()
+                    loss(w, x[k][rows], y[k][rows], recipe.reduction, recipe.divisor).backward()
+                    optimizer.step()
             student.copy_(w.detach())
     return trained
 
@@ -68,6 +73,8 @@ def one_by_one(start, x, y, recipe):
         {"optimizer": "adam"},
         {"optimizer": "sgd", "reduction": "sum"},
         {"optimizer": "sgd", "divisor": "width", "lr": 0.5},
+        {"optimizer": "sgd", "reduction": "sum", "batch_size": 1},
+        {"batch_size": 2},
     ],
 )
 def test_batched_training_is_the_loop(shape, reading):
@@ -92,6 +99,23 @@ def test_losses_do_not_depend_on_chunks_or_company(monkeypatch):
         monkeypatch.setattr(training_procedure, "CHUNK", chunk)
         parts = student_losses(teachers, [0, 1, 2], 6, 5, EXACT)
         np.testing.assert_allclose(parts, whole, rtol=1e-10)
+
+
+def test_students_of_another_width_learn_the_same_outputs():
+    wide = replace(EXACT, student_width=12, epochs=400, lr=0.02)
+    losses = student_losses(Teachers(2, 3), [0, 1], 200, 8, wide)
+    assert losses.max() < 0.01
+    narrow = student_losses(Teachers(2, 3), [0, 1], 200, 8, replace(wide, student_width=1))
+    assert narrow.min() > losses.max()
+    same, wider = (
+        student_losses(Teachers(5, 5), range(8), 40, 10, StudentRecipe(student_width=width))
+        for width in (None, 20)
+    )
+    assert (wider < 0.05).mean() > (same < 0.05).mean() + 0.2  # four times the units: fewer samples
+    with pytest.raises(SettingError, match="divisor must be 'root' where student_width"):
+        check_recipe(replace(wide, divisor="width"))
+    with pytest.raises(SettingError, match="batch_size must be"):
+        check_recipe(replace(EXACT, batch_size=0))
 
 
 def test_a_student_that_starts_at_its_teacher_has_no_error(monkeypatch):

@@ -75,6 +75,10 @@ COURSE = {
         {"width": 2, "steps": (10, 20, 40), "duration": 1.0},
         [{"steps": (80, 160, 320), "factor": f} for f in (0.2, 0.5, -0.25)],
     ),
+    "learned-features": Row(
+        {"n_inputs": 8, "width": 30, "sizes": (50, 400), "steps": 500, "repeats": 1, "seed": 1},
+        {"sizes": (20, 40), "steps": 5, "repeats": 1}, [{"sizes": (20, 40), "repeats": 1}],
+    ),
     "ntk-width": Row(
         {"n_samples": 12, "widths": (64, 512, 4096), "repeats": 4, "seed": 2},
         {"n_samples": 3, "widths": (4, 8), "repeats": 1}, [{"output_weights": "cauchy"}],

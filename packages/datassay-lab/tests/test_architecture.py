@@ -62,6 +62,10 @@ def test_only_two_numbers_commute_with_all_permutations(small):
     assert np.allclose(result.average, average)
     constraints = np.vstack([np.kron(p, np.eye(4)) - np.kron(np.eye(4), p.T) for p in matrices])
     assert 16 - np.linalg.matrix_rank(constraints) == result.dimension
+    assert np.array_equal(result.numbers, result.burnside) and result.numbers[2] == 16
+    turn = np.eye(16)[np.rot90(np.arange(16).reshape(4, 4)).ravel()]
+    commuting = np.kron(turn, np.eye(16)) - np.kron(np.eye(16), turn.T)
+    assert 256 - np.linalg.matrix_rank(commuting) == result.numbers[0]
 
 
 def test_lemma_needs_a_function_that_is_one_to_one():

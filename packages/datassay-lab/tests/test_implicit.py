@@ -80,13 +80,18 @@ def test_stopping_early_finds_the_nearest_decay():
 
     best = np.exp(minimize_scalar(distance, bounds=(-6, 4), method="bounded").x)
     assert result.best_alphas[1] == pytest.approx(best, rel=0.03)
+    powers = np.linalg.matrix_power(np.eye(6) - rate * hessian, 20)
+    assert result.parameters[1] == pytest.approx(6 - np.trace(powers))
+    assert result.slowed_times[0] == pytest.approx(rate * sum(t**-0.5 for t in range(1, 11)))
 
 
 def test_descent_follows_the_modified_flow(small):
     result = small("finite-steps")
     assert np.all(result.from_modified < result.from_flow / 4)
     assert np.all(np.diff(result.from_flow) < 0)
+    assert np.all(result.epoch[2] < result.epoch[1]) and result.epoch_exponents[2] > 2.9
     half = finite_steps(width=3, steps=(80, 160, 320), duration=2.0, factor=0.5, seed=1)
+    assert half.epoch_exponents[2] == pytest.approx(2, abs=0.3)
     assert half.modified_exponent == pytest.approx(1, abs=0.3)  # only a quarter gives 2
 
 
@@ -113,4 +118,4 @@ def test_gradient_and_curvature_of_the_network_are_those_of_torch():
         return -torch.func.grad(modified)(torch.from_numpy(w)).numpy()
 
     oracle = solve_ivp(speed, (0, 0.5), first, rtol=1e-10, atol=1e-10).y[:, -1]
-    assert _flow(_gradient(x, y), first, 0.1, 0.25, 2)[-1] == pytest.approx(oracle, abs=1e-8)
+    assert _flow([_gradient(x, y)], first, 0.1, 0.25, 2)[-1] == pytest.approx(oracle, abs=1e-8)

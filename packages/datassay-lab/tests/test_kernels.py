@@ -92,3 +92,17 @@ def test_times_are_when_the_spectrum_crosses_a_half():
         assert np.all(result.amplitudes[result.steps < when][-1:, k] < 0.5)
     assert np.all(np.diff(result.predicted) > 0)  # the kernel, too, puts low frequencies first
     assert np.all(np.abs(result.amplitudes[-1, :3] - 1) < 0.2)
+
+
+def test_kernel_regression_is_that_of_scikit_learn():
+    from sklearn.kernel_ridge import KernelRidge
+
+    from datassay_lab.kernels.learned_features import N_TEST, RIDGES, _best
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(N_TEST + 30, 4)), rng.normal(size=N_TEST + 30)
+    kernel = limit_kernels(x, x).tangent
+    mean = np.trace(kernel[:30, :30]) / 30
+    models = [KernelRidge(alpha=r * mean, kernel="precomputed") for r in RIDGES]
+    fits = [m.fit(kernel[:30, :30], y[:30]).predict(kernel[30:, :30]) for m in models]
+    assert _best(kernel, y) == pytest.approx(min(((f - y[30:]) ** 2).mean() for f in fits))

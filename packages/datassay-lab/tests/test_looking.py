@@ -17,6 +17,7 @@ def test_map_lies_on_the_digit_and_its_mean_is_the_logit(small):
     assert result.inside.mean() > 1.5 * result.area > result.untrained.mean()
     assert result.identity_error < 1e-4
     assert result.maps.shape == (4, 14, 14)
+    assert result.shallow.mean() > result.area and abs(result.alike) < 0.9
 
 
 def test_share_inside_the_box_by_hand():

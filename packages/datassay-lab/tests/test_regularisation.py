@@ -14,6 +14,14 @@ def test_weight_decay_shrinks_by_the_eigenvalue(small):
     assert result.predicted.shape == (3, 8)
     assert np.all(np.diff(result.shrinking, axis=0) < 0)  # a larger α leaves less
     assert np.all(np.diff(result.shrinking, axis=1) < 1e-9)  # and flat directions least
+    assert np.all(np.diff((result.lasso == 0).sum(1)) >= 0) and not np.any(result.shrinking == 0)
+    from sklearn.linear_model import Lasso
+
+    rng = np.random.default_rng(3)  # draws as the experiment does
+    x = rng.normal(size=(40, 8)) * 2.0 ** (-np.arange(8) / 2)
+    y = x @ rng.normal(size=8) + 0.1 * rng.normal(size=40)
+    theirs = Lasso(alpha=0.1, fit_intercept=False, tol=1e-12, max_iter=100_000).fit(x, y)
+    assert result.lasso[1] == pytest.approx(theirs.coef_, abs=1e-6)
 
 
 def test_noisy_inputs_are_ridge(small):

@@ -56,6 +56,8 @@ def test_dimension_of_digits(small):
     assert abs(result.dimensions[0] * ratio.mean() - 1) < 0.1
     assert result.dimensions[1] > 2 * result.dimensions[0]
     assert result.n_pixels == 64
+    assert result.layers[0, 0] == pytest.approx(result.dimensions[0])
+    assert np.all(np.diff(result.layers[0]) < 0) and result.layers[0, -1] < result.layers[1, -1] - 1
 
 
 def test_far_away_the_network_is_its_affine_piece(small):

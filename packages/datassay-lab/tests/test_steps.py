@@ -39,6 +39,26 @@ def test_signals_follow_the_recursion(small):
     z = np.random.default_rng(0).standard_normal(400_000)
     first = 1.0 * (np.tanh(z) ** 2).mean()
     assert result.predicted[2, 1, 1] == pytest.approx(first, rel=0.01)
+    assert result.predicted_gradient[1, :, 0] == pytest.approx((result.gains**2 / 2) ** 6)  # ReLU
+    assert result.silent == pytest.approx([0, 0.5, 0, 0, 0, 0], abs=0.05)
+    assert result.gradient[3, 2, 0] < 1e-5 < 0.5 < result.gradient[1, 2, 0]  # sigmoid, ReLU
+
+
+def test_the_gradient_is_that_of_torch():
+    from datassay_lab.steps.xavier import ACTIVATIONS, SAMPLES, _moments
+
+    rng, nets = np.random.default_rng(0), torch.nn.functional
+    weights, first = [rng.normal(size=(3, 3)) for _ in range(3)], rng.normal(size=(3, SAMPLES))
+    theirs = (lambda z: z, nets.relu, torch.tanh, torch.sigmoid,
+              lambda z: nets.leaky_relu(z, 0.1), nets.elu)  # fmt: skip
+    for functions, act in zip(ACTIVATIONS.values(), theirs, strict=True):
+        ours, _ = _moments(weights, first, functions, (1.5,), np.random.default_rng(1))
+        before = 1.5 * torch.from_numpy(weights[0] @ first)
+        before.requires_grad_()
+        last = 1.5 * torch.from_numpy(weights[1]) @ act(before)
+        last = 1.5 * torch.from_numpy(weights[2]) @ act(last)
+        last.backward(torch.from_numpy(np.random.default_rng(1).standard_normal((3, SAMPLES))))
+        assert ours[1, 0, 0] == pytest.approx(float(before.grad.square().mean()))
 
 
 @pytest.mark.slow

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         generalization_bound as generalization_bound,
     )
     from datassay.act.sample.taylor import TaylorSample as TaylorSample
+    from datassay.act.sample.taylor import index_from_draws as index_from_draws
     from datassay.act.sample.taylor import taylor_index as taylor_index
     from datassay.act.sample.taylor import taylor_sample as taylor_sample
     from datassay.act.weigh.baseline_weights import active_bias_weights as active_bias_weights

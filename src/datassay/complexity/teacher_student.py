@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.rules import one_of, positive
+from datassay.errors import SettingError
+from datassay.rules import one_of, positive, whole
 
 # From this width on the innermost axis is the units of a student, below it the students.
 WIDE = 64
@@ -32,7 +33,9 @@ class StudentRecipe:
 
     Attributes:
         lr: η, step size.
-        epochs: E; full batches (B = N), so one update per epoch.
+        epochs: E.
+        batch_size: B; ⌊N/B⌋ batches an epoch, drawn anew; None is N, one update an epoch.
+        student_width: m' of the students (S3 eq. 2.2); None is m, the teacher's.
         optimizer: "adam", or "sgd" for plain gradient descent.
         reduction: of the squared error over the training set: "mean" (S3 eq. 2.2) or "sum"
             (eq. 2.7). Adam gives the same with both; plain descent with step 5e-3 and 300 epochs
@@ -56,6 +59,8 @@ class StudentRecipe:
     n_test: int | None = None
     variance: str = "outputs"
     precision: str = "float32"
+    batch_size: int | None = None
+    student_width: int | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -68,6 +73,14 @@ def check_recipe(recipe: StudentRecipe) -> None:
     for name in ("lr", "epochs", "n_test"):
         if (value := getattr(recipe, name)) is not None:
             positive(name, value)
+    for name in ("batch_size", "student_width"):
+        if (value := getattr(recipe, name)) is not None:
+            whole(name, value)
+    if recipe.student_width and recipe.divisor == "width":
+        raise SettingError(
+            "divisor must be 'root' where student_width is given, since each network is divided by "
+            "the root of its own width (S3 eq. 2.2); got 'width'."
+        )
     for name, known in NAMES.items():
         one_of(name, getattr(recipe, name), known)
 
@@ -107,7 +120,7 @@ def train_students(
     y: Float[Tensor, "C n"],
     recipe: StudentRecipe,
 ) -> Float[Tensor, "C T d m"]:
-    """Train T students on each of C training sets together, with full batches.
+    """Train T students on each of C training sets together.
 
     The loss of a student is (1/n) Σ_i (y_i − f(x_i))² (S3 eq. 2.2), times n with reduction "sum",
     over m with divisor "width" (eq. 2.7).
@@ -116,23 +129,30 @@ def train_students(
         start: initial weights of the students.
         x: the training inputs.
         y: the teachers' outputs on them.
-        recipe: optimizer, lr, epochs, reduction and divisor.
+        recipe: optimizer, lr, epochs, batches, reduction and divisor.
 
     Returns:
         The students' weights after the last epoch.
 
     Cost: 4 n d m operations per student and epoch, in two products, and four passes over n m
     values; C T n m values of memory (the caller keeps them in cache) and 5 C T d m.
-    Source: S3 Algorithm 1 with B = N. Deviation: Adam, unless the recipe says otherwise.
+    Source: S3 Algorithm 1. Deviations: Adam, unless the recipe says otherwise; all students have
+    the same batches; N, where B is larger.
     """
-    n_units = start.shape[3]
+    n, n_units = x.shape[1], start.shape[3]
+    size = min(recipe.batch_size or n, n)
     order = (0, 2, 1, 3) if n_units >= WIDE else (0, 2, 3, 1)
     # [C, d, T, m] or [C, d, m, T]; always a copy: start stays the caller's.
     w = start.permute(order).clone(memory_format=torch.contiguous_format)
     update = _Adam(w, recipe.lr) if recipe.optimizer == "adam" else _Descent(w, recipe.lr)
-    gradient = _Gradient(w, x, y, order.index(3), _loss_scale(recipe, x.shape[1], n_units))
+    first = x[:, :size], y[:, :size]
+    gradient = _Gradient(w, *first, order.index(3), _loss_scale(recipe, size, n_units))
+    draw = torch.Generator().manual_seed(0)
     for _ in range(recipe.epochs):
-        update(gradient())
+        for rows in torch.randperm(n, generator=draw)[: n // size * size].split(size):
+            if size < n:
+                gradient.take(x[:, rows], y[:, rows])
+            update(gradient())
     return w.permute([order.index(axis) for axis in range(4)])
 
 
@@ -152,15 +172,19 @@ class _Gradient:
     def __init__(self, w: Tensor, x: Tensor, y: Tensor, unit_axis: int, scale: float):
         n_sets, n, _ = x.shape
         self.axis, n_units = unit_axis, w.shape[unit_axis]
-        self.w, self.x, self.xt = w.flatten(2), x, x.mT.contiguous()
+        self.w, self.units = w.flatten(2), n_units
         self.grad = torch.empty_like(w)
         self.z = w.new_empty(n_sets, n, w.shape[2] * w.shape[3])
         self.unflat = self.z.unflatten(2, w.shape[2:])
         self.residual = w.new_empty(n_sets, n, w.shape[5 - unit_axis])
         self.spread = self.residual.unsqueeze(unit_axis).expand_as(self.unflat)
-        # z is not divided by √m: the targets and the slope include the factor.
-        self.y = (y * n_units**0.5).unsqueeze(2)
         self.slope = 2 / n_units * scale
+        self.take(x, y)
+
+    def take(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.xt = x, x.mT.contiguous()
+        # z is not divided by √m: the targets and the slope include the factor.
+        self.y = (y * self.units**0.5).unsqueeze(2)
 
     def __call__(self) -> Tensor:
         torch.bmm(self.x, self.w, out=self.z)

@@ -63,7 +63,8 @@ def student_losses(
     loss = np.empty((len(which), n_students))
     trials = [_trial(teachers, k, n_samples, n_students, recipe) for k in which]
     variance = np.array([[t.variance or np.nan] for t in trials])
-    for rows, columns in _chunks(len(which), n_students, n_samples * teachers.width):
+    units = recipe.student_width or teachers.width
+    for rows, columns in _chunks(len(which), n_students, n_samples * units):
         part = trials[rows]
         start = torch.stack([t.start[columns] for t in part])
         x = torch.stack([t.x for t in part])
@@ -92,7 +93,7 @@ def _trial(
     rng = teachers.stream(teacher, n)
     x = rng.standard_normal((n + (recipe.n_test or n), d))
     y = np.maximum(x @ weights, 0).sum(1) / np.sqrt(teachers.width)
-    start = draw_networks(rng, n_students, d, teachers.width)
+    start = draw_networks(rng, n_students, d, recipe.student_width or teachers.width)
     variance = y[n:].var() if recipe.variance == "outputs" else _unit_variance(weights)
     start, x, y = (torch.as_tensor(a).to(recipe.dtype) for a in (start, x, y))
     return _Trial(start, x[:n], y[:n], x[n:], y[n:], float(variance))

@@ -226,6 +226,43 @@ def taylor_index(
     return taylor_terms(derivatives, epsilon).sum(1)
 
 
+def index_from_draws(
+    f: Any,
+    x: Float[np.ndarray, "N d"],
+    epsilon: float | Sequence[float] | Float[np.ndarray, " d"],
+    *,
+    n_draws: int = 100,
+    seed: int = 0,
+) -> Float[np.ndarray, " N"]:
+    """How much a function changes around points, from its values alone: steps and teachers too.
+
+    Var f(x + ε) ≈ 1/(k − 1) Σ_i ‖f(x + ε_i) − mean‖²,   ε_i ~ N(0, ε),   summed over outputs
+
+    Args:
+        f: from [n, d] points to [n] or [n, q] finite values, defined everywhere near x.
+        x: points, such as the inputs of a data set that f, a teacher, labels.
+        epsilon: ε, a variance in units of x squared, one or d.
+        n_draws: k, at least 2; the relative error is about √(2/k).
+        seed: of the draws.
+
+    Returns:
+        The index, units of f squared; divided by its sum, weights of the points.
+
+    Raises:
+        SettingError: epsilon or n_draws is outside its rule.
+        DataError: f raises, or gives values of a wrong shape or not finite.
+
+    Cost: N k evaluations of f; N k q values.
+    Source: S0 eq. 3. Deviates: the centre is the draws' mean. Around f(x), as printed, the mean of
+    the estimate is k/(k − 1) (Var + (E f(x + ε) − f(x))²), for a quadratic f ¼ (ε tr H)² more.
+    """
+    rules.whole("n_draws", n_draws, 2)
+    points = point_function(f, x[:1])
+    draws = np.random.default_rng(seed).normal(size=(n_draws, *x.shape))
+    near = x + draws * np.sqrt(checked_epsilon(epsilon, x.shape[1]))
+    return np.stack([points(one) for one in near]).var(0, ddof=1).sum(1)
+
+
 def checked_epsilon(
     epsilon: float | Sequence[float] | Float[np.ndarray, " d"], dimensions: int
 ) -> Float[np.ndarray, " d"]:

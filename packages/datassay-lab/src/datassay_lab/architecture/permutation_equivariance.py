@@ -1,4 +1,4 @@
-"""A linear layer commutes with all permutations exactly when it is λI + γ11ᵀ."""
+"""A linear layer commutes with a group exactly when it has one number for each orbit of pairs."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -12,10 +12,11 @@ from datassay.models import PermutationEquivariant, seeded
 from datassay.progress import Progress, silent
 from datassay_lab.checks import Agreement, checked, one_of, refuse_if, whole
 from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import relative_error
+from datassay_lab.fits import pixel_orders, relative_error
 
 # Below 3 every circulant has the form; 8! = 40320 matrices still average within a second.
 SIZES = (3, 8)
+SIDE = 4  # of the images whose pixels the other groups move
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,16 @@ class PermutationEquivariance:
     drawn: Float[np.ndarray, " k"]  # numbers of random permutations averaged
     distance: Float[np.ndarray, " k"]  # of those averages from `expected`, relative to Θ's distance
     predicted: Float[np.ndarray, " k"]  # 1 / √drawn
+    groups: tuple[str, ...]  # that move the pixels of an image
+    members: Float[np.ndarray, " g"]  # of each
+    numbers: Float[np.ndarray, " g"]  # that an equivariant layer may learn: orbits of pairs
+    burnside: Float[np.ndarray, " g"]  # the dimension of the matrices that commute
+    orbit_error: float  # larger relative one: of numbers per orbit to commute, of others not to
 
     @property
     def agreement(self) -> Agreement:
         """The larger error of the two directions: only the form commutes, and the form does."""
-        error = max(self.form_error, self.layer_error)
+        error = max(self.form_error, self.layer_error, self.orbit_error)
         return Agreement("larger relative error of the two directions", error, 1e-12)
 
 
@@ -55,6 +61,7 @@ def permutation_equivariance(
     """Average a random matrix over a group of permutations, and permute a layer's inputs.
 
     (1/|G|) Σ_π πᵀΘπ = λI + γ11ᵀ,   f(πx) = πf(x)
+    any finite group of permutations: Θ_ij = θ(orbit of (i, j)), for shifts a convolution
 
     Args:
         size: M, elements of the set, 3 to 8: the group has M! members.
@@ -68,9 +75,11 @@ def permutation_equivariance(
         Errors of both directions.
 
     Cost: M! M² additions; a second at 8.
-    Source: S2 class 4, "Permutation equivariant layer"; Zaheer et al. (2017), Lemma 3. S2 needs
-    one-to-one σ and this run leaves σ out: with |·| the matrix of rows (1, −1), (1, −1) is
-    equivariant too. Slip in S2: its steps name the diagonal λ, but it is λ + γ.
+    Source: S2 class 4, "Permutation equivariant layer" and "How would you design a new layer?"; for
+    one linear layer and finite groups, both directions of Kondor and Trivedi (2018); Zaheer et
+    al. (2017), Lemma 3. S2 needs one-to-one σ and this run leaves σ out: with |·| the matrix of
+    rows (1, −1), (1, −1) is equivariant too. Slip in S2: its steps name the diagonal λ, but it is
+    λ + γ.
     """
     refuse_if(
         not (isinstance(size, int) and SIZES[0] <= size <= SIZES[1]),
@@ -90,13 +99,16 @@ def permutation_equivariance(
     spread = np.array([[_mean_conjugate(theta, p[:k]) for p in picks] for k in counts]) - average
     distance = np.sqrt(np.square(spread).sum(axis=(2, 3)).mean(axis=1))
     layer, dense = _layer_errors(rng, size, channels)
+    names, orders = _image_groups()
+    orbits, dimensions, errors = np.array([_orbits(rng, o) for o in orders]).T
     progress("permute the layer's inputs", 2, 2)
     # As many matrices commute with the group as the trace of the averaging projection.
     fixed = (every == np.arange(size)).sum(axis=1)
     return PermutationEquivariance(
         theta, average, expected, relative_error(average, expected), layer, dense,
         round(float(np.square(fixed).mean())), counts.astype(float),
-        distance / np.linalg.norm(theta - average), counts**-0.5,
+        distance / np.linalg.norm(theta - average), counts**-0.5, names,
+        np.array([len(o) for o in orders], float), orbits, dimensions, float(errors.max()),
     )  # fmt: skip
 
 
@@ -108,11 +120,37 @@ def permutation_equivariance_plots(result: PermutationEquivariance) -> Figures:
     figure = axes("random permutations averaged", "distance from the group's mean", log="xy")
     measured(figure, result.drawn, result.distance, "measured", mode="markers")
     theory(figure, result.drawn, result.predicted, "1 / √draws")
-    return pictures(images, titles, columns=3, signed=True), figure
+    learnt = axes("members of the group", "numbers that a layer may learn", log="xy")
+    for index, name in enumerate(result.groups):
+        one = slice(index, index + 1)
+        point = (result.members[one], result.numbers[one])
+        measured(learnt, *point, name, series=index, mode="markers")
+    theory(learnt, result.members, SIDE**4 / result.members, "pixels² / members")
+    return pictures(images, titles, columns=3, signed=True), figure, learnt
 
 
 def _mean_conjugate(theta: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "M M"]:
     return theta[group[:, :, None], group[:, None, :]].mean(axis=0)
+
+
+def _image_groups() -> tuple[tuple[str, ...], tuple[np.ndarray, ...]]:
+    """Names, and the order of the pixels by each member."""
+    turns, shifts = pixel_orders("rotations", SIDE), pixel_orders("shifts", SIDE)
+    flip = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)[:, ::-1].ravel()
+    both = np.concatenate([turns, turns[:, flip]])
+    return ("rotations", "rotations and flips", "shifts"), (turns, both, shifts)
+
+
+def _orbits(rng: np.random.Generator, orders: np.ndarray) -> tuple[int, float, float]:
+    """Orbits of pairs of pixels, dimension of what commutes, and the error of both directions."""
+    p = orders.shape[1]
+    orbit = (orders[:, :, None] * p + orders[:, None, :]).min(0)  # its least pair, [p, p]
+    layer = rng.normal(size=p * p)[orbit]
+    commutes = max(relative_error(layer[o][:, o], layer) for o in orders)
+    average = _mean_conjugate(rng.normal(size=(p, p)), orders)
+    only = relative_error(average, average.ravel()[orbit])
+    fixed = (orders == np.arange(p)).sum(axis=1)
+    return len(np.unique(orbit)), float(np.square(fixed).mean()), max(commutes, only)
 
 
 def _layer_errors(rng: np.random.Generator, size: int, channels: int) -> tuple[float, float]:

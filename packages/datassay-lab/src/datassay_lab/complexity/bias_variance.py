@@ -8,9 +8,10 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay_lab.checks import Agreement, checked, one_of, positive, rising, whole
-from datassay_lab.curves import Plot, axes, measured, theory
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
+PENALTIES = (1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0)
 TARGETS = ("fresh", "training")
 
 
@@ -41,18 +42,7 @@ def bias_variance(
     n_samples: Annotated[int, whole(2)] = 25,
     n_features: Annotated[int, whole()] = 24,
     noise: Annotated[float, positive()] = 0.3,
-    penalties: Annotated[tuple[float, ...], rising(1e-12)] = (
-        1e-4,
-        1e-3,
-        1e-2,
-        0.1,
-        0.3,
-        1.0,
-        2.0,
-        4.0,
-        8.0,
-        16.0,
-    ),
+    penalties: Annotated[tuple[float, ...], rising(1e-12)] = PENALTIES,
     draws: Annotated[int, whole(16)] = 2000,
     targets: Annotated[str, one_of(TARGETS)] = "fresh",
     seed: int = 0,
@@ -104,7 +94,8 @@ def bias_variance(
     )  # fmt: skip
 
 
-def bias_variance_plots(result: BiasVariance) -> tuple[Plot, ...]:
+@titled
+def bias_variance_plots(result: BiasVariance) -> Figures:
     """Error and its parts against the penalty, and fits at both ends."""
     figure = axes("penalty λ", "mean squared error", log="x")
     measured(figure, result.penalties, result.test_error, "test error", mode="markers", series=0)
@@ -116,17 +107,9 @@ def bias_variance_plots(result: BiasVariance) -> tuple[Plot, ...]:
     total = result.expected.sum(axis=0) + result.noise
     theory(figure, result.penalties, total, "closed form")
     theory(figure, result.penalties, np.full(len(total), result.noise), "noise", colour="#8a94a0")
-    text = "Test error on the dashed sum of falling variance, rising bias² and constant noise"
-    return (
-        Plot("Variance is traded for bias", figure, text),
-        _fits(result, 0, "Little penalty: every data set its own curve"),
-        _fits(result, 1, "Much penalty: all curves alike, and wrong"),
-    )
-
-
-def _fits(result: BiasVariance, which: int, title: str) -> Plot:
-    figure = axes("x", "target and fits", height=300)
-    measured(figure, result.x, result.fits[which], "one data set each", mode="lines")
-    theory(figure, result.x, result.target, "h(x)")
-    penalty = result.penalties[-which]
-    return Plot(title, figure, f"Eight fits at penalty {penalty:g} around the dashed target")
+    ends = []
+    for fits in result.fits:
+        ends.append(axes("x", "target and fits", height=300))
+        measured(ends[-1], result.x, fits, "one data set each", mode="lines")
+        theory(ends[-1], result.x, result.target, "h(x)")
+    return figure, *ends

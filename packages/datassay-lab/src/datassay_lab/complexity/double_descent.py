@@ -10,6 +10,7 @@ from datassay.progress import Progress, silent
 from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising, whole
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 
+RATIOS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 N_TEST = 500
 PENALTIES = np.geomspace(1e-4, 1e4, 33)  # tried by the tuned ridge, in units of p / n
 
@@ -44,24 +45,7 @@ def double_descent(
     n_samples: Annotated[int, whole(10)] = 100,
     n_inputs: Annotated[int, whole()] = 20,
     noise: Annotated[float, positive()] = 0.5,
-    ratios: tuple[float, ...] = (
-        0.05,
-        0.1,
-        0.2,
-        0.3,
-        0.5,
-        0.7,
-        0.8,
-        0.9,
-        1.0,
-        1.1,
-        1.25,
-        1.5,
-        2.0,
-        3.0,
-        5.0,
-        10.0,
-    ),
+    ratios: tuple[float, ...] = RATIOS,
     penalty: float = 0.0,
     draws: Annotated[int, whole()] = 20,
     seed: int = 0,

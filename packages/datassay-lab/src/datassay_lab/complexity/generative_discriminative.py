@@ -12,6 +12,7 @@ from datassay_lab.checks import Agreement, checked, positive, rising_whole, whol
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
+SIZES = (20, 40, 80, 160, 320, 640, 1280, 2560, 5120)
 NAMES = ("naive Bayes", "logistic regression")
 PENALTY = 0.01  # of the logistic loss, so that separable samples have a minimum
 NEWTON_STEPS = 60
@@ -39,17 +40,7 @@ def generative_discriminative(
     n_features: Annotated[int, whole(4)] = 40,
     correlation: Annotated[float, positive(1.0)] = 0.1,
     separation: Annotated[float, positive()] = 1.2,
-    sizes: Annotated[tuple[int, ...], rising_whole(4, count=4)] = (
-        20,
-        40,
-        80,
-        160,
-        320,
-        640,
-        1280,
-        2560,
-        5120,
-    ),
+    sizes: Annotated[tuple[int, ...], rising_whole(4, count=4)] = SIZES,
     repeats: Annotated[int, whole()] = 20,
     seed: int = 0,
     progress: Progress = silent,

@@ -1,4 +1,4 @@
-"""Stopping descent after τ steps of size ε acts like weight decay with α ≈ 1 / (τ ε)."""
+"""Descent stopped early, or slowed by a schedule, acts like weight decay: α ≈ 1 / Σ ε."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,6 +14,7 @@ from datassay_lab.fits import exponent, tracked
 # Ali, Kolter and Tibshirani (2019), Theorem 2: risk of gradient flow at t over ridge at 1/t.
 RISK_BOUND = 1.6862
 GRID = 400  # penalties that are tried for each τ
+STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,17 @@ class EarlyStopping:
     eigenvalues: Float[np.ndarray, " d"]  # λ of the Hessian, descending
     stopped: Float[np.ndarray, " d"]  # share of w* along each eigenvector after the middle τ
     decayed: Float[np.ndarray, " d"]  # the same for weight decay with α = 1 / (τ ε)
+    slowed_times: Float[np.ndarray, " t"]  # Σ ε_t of descent whose steps shrink as 1/√t
+    slowed_alphas: Float[np.ndarray, " t"]  # its nearest penalties
+    parameters: Float[np.ndarray, " t"]  # effective: trace of the map from targets to outputs
+    decayed_parameters: Float[np.ndarray, " t"]  # the same for weight decay, Σ λ / (λ + α)
 
     @property
     def agreement(self) -> Agreement:
-        """The largest factor between the best penalty and 1 / (τ ε), either way."""
-        factor = float(np.exp(np.abs(np.log(self.best_alphas * self.times)).max()))
-        return Agreement("largest factor between the best α and 1/(τε)", factor, 2.0)
+        """The largest factor between the best penalty and 1 / Σ ε, either way, both schedules."""
+        products = (self.best_alphas * self.times, self.slowed_alphas * self.slowed_times)
+        factor = float(np.exp(np.abs(np.log(products)).max()))
+        return Agreement("largest factor between the best α and 1/Σε", factor, 2.0)
 
 
 @checked
@@ -43,20 +49,7 @@ def early_stopping(
     *,
     n_features: Annotated[int, whole(2)] = 40,
     n_samples: int = 400,
-    steps: Annotated[tuple[int, ...], rising_whole(1, count=3)] = (
-        1,
-        2,
-        5,
-        10,
-        20,
-        50,
-        100,
-        200,
-        500,
-        1000,
-        2000,
-        5000,
-    ),
+    steps: Annotated[tuple[int, ...], rising_whole(1, count=3)] = STEPS,
     step_size: Annotated[float, positive(2)] = 0.1,
     noise: Annotated[float, positive()] = 1.0,
     seed: int = 0,
@@ -64,7 +57,10 @@ def early_stopping(
 ) -> EarlyStopping:
     """Descend a least-squares loss from 0 and find the weight decay that each moment looks like.
 
-    Qᵀ w_τ = (1 − (1 − ε λ)^τ) Qᵀ w*,   Qᵀ w̃ = λ / (λ + α) Qᵀ w*
+    Qᵀ w_τ = (1 − Π (1 − ε_t λ)) Qᵀ w*,   Qᵀ w̃ = λ / (λ + α) Qᵀ w*
+
+    The steps ε_t are constant, or shrink as 1/√t (S2: "Implicit L2!" at schedules). The effective
+    number of parameters is Σ 1 − (1 − ε λ)^τ, the trace of the map from targets to outputs.
 
     Args:
         n_features: d; feature j has standard deviation 1/j.
@@ -79,7 +75,8 @@ def early_stopping(
         Best penalties, mismatches and risks.
 
     Cost: largest τ · d² multiplications; under a second.
-    Source: S2 class 3, "Early stopping, L2 norm and learning rate". S2's line "log(1 − x) ≈ x"
+    Source: S2 class 3, "Early stopping, L2 norm and learning rate" and "scheduling"; classes 2
+    and 3, "the effective learnable parameters are bounded". S2's line "log(1 − x) ≈ x"
     must read −x; with both signs right its result stands. S2 derives it for ε λ ≪ 1 and λ ≪ α
     (so τ ε λ ≪ 1), where both fits are still near 0; over the whole path it is a rule of thumb
     within a factor, as tested here. The risk's bound is for gradient flow.
@@ -90,8 +87,10 @@ def early_stopping(
     values, vectors = values[::-1].copy(), vectors[:, ::-1]
     minimum = vectors.T @ np.linalg.solve(hessian, moment)  # Qᵀ w*, [d]
     rate = step_size / values[0]
-    path = _path(hessian, moment, steps, rate, progress)
-    along = path @ vectors  # [t, d]
+    constant, slowed = np.full(steps[-1], rate), rate / np.sqrt(np.arange(1, steps[-1] + 1))
+    along = _path(hessian, moment, steps, constant, progress) @ vectors  # [t, d]
+    slow = _path(hessian, moment, steps, slowed, silent) @ vectors
+    spent = slowed.cumsum()[np.array(steps) - 1]
     times = rate * np.array(steps, float)
     best, mismatch = _nearest_decay(along, values, minimum, times)
     # Risk over the noise, at the truth behind the targets: bias and variance along q_i.
@@ -109,15 +108,21 @@ def early_stopping(
         values,
         along[len(steps) // 2] / minimum,
         decayed_share[len(steps) // 2],
+        spent,
+        _nearest_decay(slow, values, minimum, spent)[0],
+        _path(hessian, hessian, steps, constant, silent).trace(axis1=1, axis2=2),
+        decayed_share.sum(1),
     )
 
 
 @titled
 def early_stopping_plots(result: EarlyStopping) -> Figures:
     """Best penalties, shares along the eigenvectors, risks."""
-    best = axes("time τε of descent", "best matching penalty α", log="xy")
+    best = axes("time Σε of descent", "best matching penalty α", log="xy")
     measured(best, result.times, result.best_alphas, "nearest weight decay", mode="markers")
-    theory(best, result.times, 1 / result.times, "α = 1/(τε)")
+    slow = (result.slowed_times, result.slowed_alphas)
+    measured(best, *slow, "the same, steps shrink as 1/√t", series=1, mode="markers")
+    theory(best, result.times, 1 / result.times, "α = 1/Σε")
     share = axes("eigenvalue λ of the Hessian", "share of the minimum reached", log="x")
     tau = result.steps[len(result.steps) // 2]
     measured(share, result.eigenvalues, result.stopped, f"after τ = {tau:g} steps", mode="markers")
@@ -127,7 +132,10 @@ def early_stopping_plots(result: EarlyStopping) -> Figures:
     measured(risk, result.times, result.ridge_risk, "weight decay, α = 1/(τε)", series=1)
     bound = RISK_BOUND * result.ridge_risk
     theory(risk, result.times, bound, f"bound, {RISK_BOUND:g} × weight decay")
-    return best, share, risk
+    count = axes("time τε of descent", "effective parameters", log="x")
+    measured(count, result.times, result.parameters, "stopped descent")
+    theory(count, result.times, result.decayed_parameters, "weight decay, α = 1/(τε)")
+    return best, share, risk, count
 
 
 def _problem(
@@ -142,11 +150,16 @@ def _problem(
 
 
 def _path(
-    hessian: np.ndarray, moment: np.ndarray, steps: tuple[int, ...], rate: float, progress: Progress
-) -> Float[np.ndarray, "t d"]:
-    weights, done, path = np.zeros(len(moment)), 0, []
+    hessian: np.ndarray,
+    moment: np.ndarray,
+    steps: tuple[int, ...],
+    rates: Float[np.ndarray, " steps"],
+    progress: Progress,
+) -> Float[np.ndarray, "t d ..."]:
+    """Weights after each number of steps; of a moment with columns, as many descents."""
+    weights, done, path = np.zeros_like(moment), 0, []
     for wanted in tracked(steps, progress, "stopped descent"):
-        for _ in range(wanted - done):
+        for rate in rates[done:wanted]:
             weights = weights - rate * (hessian @ weights - moment)
         done = wanted
         path.append(weights)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from datassay.progress import Progress, silent
 from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import Plot, axes, measured, theory
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 # Below 2 / λ₁ of the loss at its minimum for up to 5 factors, as the target has norm 1.
@@ -113,7 +113,8 @@ def matrix_completion(
     )
 
 
-def matrix_completion_plots(result: MatrixCompletion) -> tuple[Plot, ...]:
+@titled
+def matrix_completion_plots(result: MatrixCompletion) -> Figures:
     """Recovery errors, distance from the nuclear norm, and singular values."""
     error = axes("observed entries", "relative error of the matrix", log="y")
     apart = axes("observed entries", "distance from the nuclear norm's", log="y")
@@ -131,15 +132,7 @@ def matrix_completion_plots(result: MatrixCompletion) -> tuple[Plot, ...]:
     theory(apart, result.observed[[0, -1]], limit, "limit that two factors must keep")
     measured(shown, positions, spectrum[-2], "least nuclear norm", series=len(result.depths))
     theory(shown, positions, spectrum[-1], "the matrix")
-    middle = result.observed[(len(result.observed) - 1) // 3]
-    return (
-        Plot("Deeper factors need fewer entries", error,
-             "Error of the filled-in matrix by number of entries, lower for more factors"),
-        Plot("Two factors and the nuclear norm meet with enough entries", apart,
-             "Distance between both solutions, falling with the number of entries"),
-        Plot(f"Singular values from {middle:g} entries", shown,
-             "Singular values: more factors, lower rank; the nuclear norm spreads them"),
-    )  # fmt: skip
+    return error, apart, shown
 
 
 def _problems(

@@ -1,7 +1,7 @@
 """The wider the network, the closer its training stays to that of its linearisation."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from datassay.progress import Progress, silent
 from datassay.score import Dynamics, filter_values
 from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
-from datassay_lab.curves import Plot, axes, measured, theory
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import exponent
 from datassay_lab.wide_network import (
     SCALINGS,
@@ -114,7 +114,8 @@ def linearized_training(
     )
 
 
-def linearized_training_plots(result: LinearizedTraining) -> tuple[Plot, ...]:
+@titled
+def linearized_training_plots(result: LinearizedTraining) -> Figures:
     """Outputs over time of a narrow and a wide network, and the largest gap against width."""
     gap = axes("width m", "largest gap / size of targets", log="xy")
     for index, name in enumerate(("inputs trained on", "other inputs")):
@@ -122,17 +123,15 @@ def linearized_training_plots(result: LinearizedTraining) -> tuple[Plot, ...]:
     line = (result.widths / result.widths[0]) ** -0.5
     level = np.exp(np.mean(np.log(result.largest[0] / line)))
     theory(gap, result.widths, level * line, "slope −1/2, level fitted")
-    gap_text = "The largest difference over training, on a dashed line of slope −1/2"
-    return (
-        _over_time(result, 0, "A narrow network leaves its linearisation"),
-        _over_time(result, 1, "A wide one stays on it"),
-        Plot("The gap closes with the root of the width", gap, gap_text),
+    return _over_time(result, 0), _over_time(result, 1), gap
+
+
+def _over_time(result: LinearizedTraining, which: int) -> Any:
+    title = f"outputs of a network of width {result.widths[-which]:g}"
+    figure, names = (
+        axes("gradient steps", title, log="x"),
+        ("trained on",) * 2 + ("not trained on",),
     )
-
-
-def _over_time(result: LinearizedTraining, which: int, title: str) -> Plot:
-    figure = axes("gradient steps", "outputs of one network", log="x")
-    width, names = result.widths[-which], ("trained on", "trained on", "not trained on")
     for index, name in enumerate(names):
         later = slice(1, None)  # step 0 has no position on a logarithmic axis
         measured(
@@ -143,8 +142,7 @@ def _over_time(result: LinearizedTraining, which: int, title: str) -> Plot:
             figure, result.steps[later], result.linear[which, later, index],
             "linearised at w<sub>0</sub>" if index == len(names) - 1 else "",
         )  # fmt: skip
-    text = f"Three outputs over training at width {width:g}, full, and linearised, dashed"
-    return Plot(f"{title} (m = {width:g})", figure, text)
+    return figure
 
 
 def _linear(

@@ -29,6 +29,9 @@ class ClassActivation:
     # share of the map's positive mass in the digit's box, ascending.
     inside: Float[np.ndarray, " m"]
     untrained: Float[np.ndarray, " m"]  # the same before training, ascending
+    shallow: Float[np.ndarray, " m"]  # the same of another network, one convolution deep, trained
+    shallow_accuracy: float  # of that network
+    alike: float  # mean correlation of both networks' maps of the same image
     area: float  # share of the canvas that the box covers: `inside` of a map that looks everywhere
     identity_error: float  # largest |mean of the map − (logit − bias)|
     accuracy: float  # on the test images, 0 to 1
@@ -80,13 +83,20 @@ def class_activation(
     images, boxes = _placed(rng, digits, canvas, noise)
     recipe = Recipe(lr=0.01, steps=steps)
     first, last = slice(-TESTED), slice(-TESTED, None)
-    model = trained(_network, images[first], labels[first], recipe, seed=seed, progress=progress)
+    model, other = (
+        trained(build, images[first], labels[first], recipe, seed=seed, progress=progress)
+        for build in (_network, _shallow)
+    )
     with seeded(seed):
         before = _network()
     maps, answers, error = _maps(model, images[last])
-    shares = [_inside(m, boxes[last]) for m in (maps, _maps(before, images[last])[0])]
+    others, guesses, _ = _maps(other, images[last])
+    every = (maps, _maps(before, images[last])[0], others)
+    shares = [_inside(m, boxes[last]) for m in every]
+    pairs = zip(maps.reshape(TESTED, -1), others.reshape(TESTED, -1), strict=True)
     return ClassActivation(
-        shares[0], shares[1], (DIGIT / canvas) ** 2, error,
+        shares[0], shares[1], shares[2], float((guesses == labels[last]).mean()),
+        float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in pairs])), (DIGIT / canvas) ** 2, error,
         float((answers == labels[last]).mean()), images[last][:SHOWN],
         np.kron(maps[:SHOWN], np.ones((CELL, CELL))), answers[:SHOWN],
     )  # fmt: skip
@@ -103,6 +113,7 @@ def class_activation_plots(result: ClassActivation) -> Figures:
     rank = (np.arange(len(result.inside)) + 1) / len(result.inside)
     measured(figure, result.untrained, rank, "before training", series=1, mode="lines")
     measured(figure, result.inside, rank, "trained", mode="lines")
+    measured(figure, result.shallow, rank, "trained, one convolution", series=2, mode="lines")
     theory(figure, [result.area] * 2, [0, 1], "share of the area")
     return shown, figure
 
@@ -114,6 +125,11 @@ def _network() -> nn.Sequential:
     return nn.Sequential(
         nn.Sequential(*body), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, CLASSES)
     )
+
+
+def _shallow() -> nn.Sequential:
+    body = nn.Sequential(nn.Conv2d(1, 32, 7, stride=CELL, padding=3), nn.ReLU())
+    return nn.Sequential(body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, CLASSES))
 
 
 def _placed(

@@ -12,9 +12,9 @@ from datassay.data import load
 from datassay.models import mlp, seeded
 from datassay.progress import Progress, silent
 from datassay.score import nearest_neighbors
-from datassay.train import Recipe, TrainedNetworks, train_networks
+from datassay.train import Recipe, TrainedNetworks, taken_network, train_networks
 from datassay_lab.checks import Agreement, checked, one_of, whole
-from datassay_lab.curves import Plot, axes, measured, theory
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 
 ACTIVATIONS = ("relu", "tanh")
 FAR = 100.0  # data radii at which confidence is judged
@@ -71,6 +71,8 @@ class OutOfDistribution:
     log_ratio: Float[np.ndarray, "two m"]
     log_left: Float[np.ndarray, "two m"]  # −ln of the share of samples with a larger ratio
     dimensions: Float[np.ndarray, " two"]  # their slopes
+    # dimension of the digits behind each layer: the trained network's, and the same untrained.
+    layers: Float[np.ndarray, "two l"]
 
     @property
     def agreement(self) -> Agreement:
@@ -110,7 +112,7 @@ def out_of_distribution(
     Cost: 6 parameters · 64 · steps operations, and n² d of the 1797 digits; about 2 s.
     Source: S2 class 2, "However... Ood" and "Intuition: data manifold hypothesis"; Hein,
     Andriushchenko and Bitterwolf (2019), Theorem 3.1; Facco et al. (2017). S2 shows the manifold's
-    dimension of a network's layers (Ansuini et al. 2019), we that of the inputs.
+    dimension of a network's layers (Ansuini et al. 2019). Theirs rises first; here it only falls.
     """
     train, test = load("digits", val_fraction=0.3, seed=seed)
     with seeded(seed):
@@ -118,6 +120,8 @@ def out_of_distribution(
     recipe = Recipe("adam", 3e-3, steps, 64, precision="float64")
     everything = torch.arange(len(train))[None]
     networks = train_networks([model], train, everything, recipe, seed=seed, progress=progress)
+    digits = torch.from_numpy(np.concatenate([train.x, test.x]).astype(float))
+    layers = [_by_layer(net.double(), digits) for net in (taken_network(model, networks), model)]
     x = train.x.astype(float)
     middle = x.mean(axis=0)
     radius = np.linalg.norm((x - middle).reshape(len(x), -1), axis=1).mean()
@@ -129,15 +133,16 @@ def out_of_distribution(
     slope, offset = (second - first) / PIECE, 2 * first - second
     straight = DISTANCES[:, None, None] * slope + offset
     outputs = _logits(networks, test.x.astype(float))
-    shapes = _dimensions(np.concatenate([x, test.x]).reshape(-1, middle.size), rng)
+    ratio, left, dimensions = _dimensions(np.concatenate([x, test.x]).reshape(-1, middle.size), rng)
     return OutOfDistribution(
         DISTANCES, _confidence(along).T, _confidence(straight).T,
         float(_confidence(outputs).mean()), float((outputs.argmax(axis=1) == test.y).mean()),
-        middle.size, *shapes,
+        middle.size, ratio, left, dimensions, np.array(layers),
     )  # fmt: skip
 
 
-def out_of_distribution_plots(result: OutOfDistribution) -> tuple[Plot, ...]:
+@titled
+def out_of_distribution_plots(result: OutOfDistribution) -> Figures:
     """Confidence against distance, and the lines whose slopes are the dimensions."""
     sure = axes("distance from the mean digit, in data radii", "confidence", log="x")
     for ray in range(min(5, len(result.confidence))):
@@ -157,18 +162,22 @@ def out_of_distribution_plots(result: OutOfDistribution) -> tuple[Plot, ...]:
         ends = np.array([0, x[-1]])
         theory(shape, ends, slope * ends, f"slope {slope:.1f}")
     shape.update_traces(marker_size=3, selector={"mode": "markers"})
-    return (
-        Plot(
-            "Far from all data the network is certain",
-            sure,
-            "Confidence falls just outside the data and then rises to 1 with the distance",
-        ),
-        Plot(
-            f"Digits fill about {result.dimensions[0]:.0f} of {result.n_pixels} dimensions",
-            shape,
-            "Marks on two lines through 0, the digits' less steep than that of shuffled pixels",
-        ),
-    )
+    layer = axes("layer, 0 the pixels", "intrinsic dimension of the digits")
+    steps = np.arange(float(result.layers.shape[1]))
+    measured(layer, steps, result.layers[0], "trained network")
+    theory(layer, steps, result.layers[1], "the same, untrained")
+    return sure, shape, layer
+
+
+def _by_layer(network: nn.Module, x: torch.Tensor) -> list[float]:
+    """Intrinsic dimension of the samples behind each activation, the first of the inputs."""
+    kept = [x]
+    for module in network.children():
+        x = module(x)
+        if isinstance(module, nn.ReLU | nn.Tanh):
+            kept.append(x)
+    found = (intrinsic_dimension(h.detach().flatten(1).numpy()) for h in (*kept, x))
+    return [f.dimension for f in found]
 
 
 def _network(shape: tuple[int, ...], width: int, depth: int, activation: str) -> nn.Module:

@@ -11,6 +11,7 @@ from datassay_lab.checks import Agreement, checked, positive, rising, rising_who
 from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
+COPIES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 # Quadrature nodes an input: exact for the noise of polynomials of degree 59.
 NODES = 30
 
@@ -43,17 +44,7 @@ def input_noise(
     n_features: Annotated[int, whole(2)] = 12,
     n_samples: int = 100,
     largest_noise: Annotated[float, positive()] = 1.5,
-    copies: Annotated[tuple[int, ...], rising_whole(1, count=1)] = (
-        1,
-        3,
-        10,
-        30,
-        100,
-        300,
-        1000,
-        3000,
-        10_000,
-    ),
+    copies: Annotated[tuple[int, ...], rising_whole(1, count=1)] = COPIES,
     network_width: Annotated[int, whole()] = 10,
     network_noise: Annotated[tuple[float, ...], rising(1e-06)] = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
     seed: int = 0,

@@ -15,7 +15,7 @@ from datassay.progress import Progress, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe, TrainedNetworks, sample_losses, train_networks
 from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import Plot, axes, measured, theory
+from datassay_lab.curves import Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 PROBES = 30  # random signs a trace: its relative error is about 2 %
@@ -104,14 +104,15 @@ def flat_minima(
     )
 
 
-def flat_minima_plots(result: FlatMinima) -> tuple[Plot, ...]:
+@titled
+def flat_minima_plots(result: FlatMinima) -> Figures:
     """Sharpness, training loss and held-out accuracy by batch size."""
     ends = result.batch_sizes[[0, -1]]
     plots = []
-    for name, unit, values, title in (
-        ("trace", "trace of the Hessian", result.trace, "Smaller batches end in flatter places"),
-        ("loss", "training loss", result.loss, "At about the same training loss"),
-        ("accuracy", "held-out accuracy", result.accuracy, "What it does for new samples"),
+    for unit, values in (
+        ("trace of the Hessian", result.trace),
+        ("training loss", result.loss),
+        ("held-out accuracy", result.accuracy),
     ):
         figure = axes("batch size", unit, log="x")
         for index, row in enumerate(values.T):
@@ -120,8 +121,7 @@ def flat_minima_plots(result: FlatMinima) -> tuple[Plot, ...]:
         measured(figure, result.batch_sizes, values.mean(1), "mean of the seeds",
                  spread=values.std(1))  # fmt: skip
         theory(figure, ends, np.full(2, values[-1].mean()), "full batch")
-        text = f"The {name} at the end of training against batch size, one line per seed"
-        plots.append(Plot(title, figure, text))
+        plots.append(figure)
     return tuple(plots)
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from datassay.progress import Progress, silent
 from datassay.score import gradient_covariance, steady_state_covariance
 from datassay_lab.checks import Agreement, checked, positive, rising, whole
-from datassay_lab.curves import Plot, axes, measured, pictures, theory
+from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
 from datassay_lab.fits import relative_error, tracked
 
 # A run forgets its start within this many time constants of its slowest direction.
@@ -96,7 +96,8 @@ def stationary_covariance(
     )
 
 
-def stationary_covariance_plots(result: StationaryCovariance) -> tuple[Plot, ...]:
+@titled
+def stationary_covariance_plots(result: StationaryCovariance) -> Figures:
     """Entries of the covariance, both matrices, and the error by step size."""
     entries = axes("Σ of the Lyapunov equation", "covariance of SGD's weights")
     order = np.triu_indices(len(result.sampled))
@@ -110,16 +111,8 @@ def stationary_covariance_plots(result: StationaryCovariance) -> tuple[Plot, ...
     theory(size, result.shares, result.exact_error, "exact for finite steps")
     size.update_xaxes(tickvals=result.shares, ticktext=[f"{s:g}" for s in result.shares])
     both = np.stack([result.sampled, result.predicted])
-    titles = ("SGD", "Lyapunov equation")
-    return (
-        Plot(f"Smallest step, ηλ₁ = {result.shares[0]:g}: entry by entry", entries,
-             "Entries of the sample covariance against those of the Lyapunov equation"),
-        Plot("The same as matrices, in the Hessian's eigenbasis",
-             pictures(both, titles, columns=2, signed=True, side=240),
-             "Both covariance matrices side by side"),
-        Plot("Larger steps leave the limit, as the exact fixed point says", size,
-             "Distance from the Lyapunov equation, growing with the step size"),
-    )  # fmt: skip
+    names = ("SGD", "Lyapunov equation")
+    return entries, pictures(both, names, columns=2, signed=True, side=240), size
 
 
 def _problem(

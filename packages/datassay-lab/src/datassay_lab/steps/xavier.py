@@ -1,4 +1,4 @@
-"""Effect of the initialisation on the size of the signal, layer by layer."""
+"""Effect of initialisation and activation on signal and gradient, layer by layer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,20 +6,25 @@ from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import expit
 
 from datassay.progress import Progress, silent
 from datassay_lab.checks import Agreement, checked, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, Plot, axes, measured, theory
+from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
 from datassay_lab.fits import tracked
 
 Activation = Callable[[np.ndarray], np.ndarray]
-ACTIVATIONS: dict[str, Activation] = {
-    "linear": lambda z: z,
-    "relu": lambda z: np.maximum(z, 0),
-    "tanh": np.tanh,
+# Name → activation and its derivative.
+ACTIVATIONS: dict[str, tuple[Activation, Activation]] = {
+    "linear": (lambda z: z, np.ones_like),
+    "relu": (lambda z: np.maximum(z, 0), lambda z: 1.0 * (z > 0)),
+    "tanh": (np.tanh, lambda z: 1 - np.tanh(z) ** 2),
+    "sigmoid": (expit, lambda z: expit(z) * expit(-z)),
+    "leaky relu": (lambda z: np.maximum(z, 0.1 * z), lambda z: np.where(z > 0, 1, 0.1)),
+    "elu": (lambda z: np.where(z > 0, z, np.expm1(-np.abs(z))), lambda z: np.exp(np.minimum(z, 0))),
 }
 SAMPLES = 32  # inputs that go through each network
-NODES = 101  # of the Gauss-Hermite quadrature for tanh
+NODES = 100  # of the Gauss-Hermite quadrature; even, so that none is at a kink
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +37,16 @@ class Xavier:
     # mean square of the pre-activations, over networks, units and inputs.
     moment: Float[np.ndarray, "a g l"]
     predicted: Float[np.ndarray, "a g l"]  # for infinite width
+    # mean square of a gradient at each layer over that at the last; and for infinite width.
+    gradient: Float[np.ndarray, "a g l"]
+    predicted_gradient: Float[np.ndarray, "a g l"]
+    silent: Float[np.ndarray, " a"]  # share of units whose output is 0
 
     @property
     def agreement(self) -> Agreement:
-        """The largest factor between a measured moment and its prediction."""
-        factor = float(np.exp(np.abs(np.log(self.moment / self.predicted)).max()))
+        """The largest factor between a measured moment and its prediction, gradients too."""
+        ratios = (self.moment / self.predicted, self.gradient / self.predicted_gradient)
+        factor = float(np.exp(np.abs(np.log(ratios)).max()))
         return Agreement("largest factor between measured and predicted", factor, 1.3)
 
 
@@ -51,9 +61,10 @@ def xavier(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Xavier:
-    """Send Gaussian inputs through random networks and measure every layer.
+    """Send Gaussian inputs through random networks, gradients back, and measure every layer.
 
     q_{l+1} = g² E φ(√q_l z)²:  g² q for linear units, (g²/2) q for ReLU, g² E tanh(√q z)²
+    gradients: times g² E φ'(√q_l z)² from layer l + 1 to layer l
 
     Args:
         width: units of every layer and of the input.
@@ -68,50 +79,58 @@ def xavier(
     Returns:
         Moments, measured and predicted.
 
-    Cost: 3 · gains · networks · depth · width² · 32 multiplications; some seconds.
+    Cost: 12 · gains · networks · depth · width² · 32 multiplications; some seconds.
     Source: S2 class 3, "Weights initialization" (Xavier: std = 1/√Din). S2's derivation is of one
     linear layer and asks for inputs with mean zero; that only the weights have mean zero is
     enough if Var(x) is read as E x², and so it holds for ReLU with its factor ½ (He et al. 2015).
-    S2's "Effectively reduce the complexity of the model!!" does not follow from it.
+    S2's "Effectively reduce the complexity of the model!!" does not follow from it. Activations: S2
+    class 1, all but Maxout; vanishing gradients and silent ReLUs: S3 §1.1.1.
     """
     refuse_if(
         not 0 <= shared_variance < 1,
         f"shared_variance must lie in [0, 1); got {shared_variance!r}.",
     )
     rng = np.random.default_rng(seed)
-    moment = np.zeros((len(ACTIVATIONS), len(gains), depth + 1))
+    moment = np.zeros((len(ACTIVATIONS), 2, len(gains), depth + 1))
+    silent = np.zeros(len(ACTIVATIONS))
     for _ in tracked(range(networks), progress, "networks"):
         first = rng.standard_normal((width, SAMPLES))
         weights = [_weights(rng, width, shared_variance) for _ in range(depth + 1)]
-        for a, activation in enumerate(ACTIVATIONS.values()):
-            moment[a] += _moments(weights, first, activation, gains) / networks
+        for a, functions in enumerate(ACTIVATIONS.values()):
+            squares, zero = _moments(weights, first, functions, gains, rng)
+            moment[a] += squares / networks
+            silent[a] += zero / networks
+    theories = [[_recursion(f, g, depth) for g in gains] for f in ACTIVATIONS.values()]
+    predicted = np.array(theories)  # [a, g, 2, l]
     return Xavier(
         tuple(ACTIVATIONS),
         np.array(gains, float),
         np.arange(depth + 1.0),
-        moment,
-        np.array([[_recursion(f, g, depth) for g in gains] for f in ACTIVATIONS.values()]),
+        moment[:, 0],
+        predicted[:, :, 0],
+        moment[:, 1] / moment[:, 1, :, -1:],
+        predicted[:, :, 1],
+        silent,
     )
 
 
-def xavier_plots(result: Xavier) -> tuple[Plot, ...]:
-    """One figure per activation: mean square by layer, one line per gain."""
-    reported = {
-        "linear": "Linear units keep their signal with gain 1",
-        "relu": "ReLU loses half at every layer and needs gain √2",
-        "tanh": "tanh fades up to gain 1 and saturates above",
-    }
-    plots = []
+@titled
+def xavier_plots(result: Xavier) -> Figures:
+    """Mean square by layer, one line per gain; gradients of all activations at the third gain."""
+    plots, back = [], axes("layer", "mean square of the gradient", log="y")
+    third = min(2, len(result.gains) - 1)
     for a, name in enumerate(result.activations):
+        measured(back, result.layers, result.gradient[a, third], name, series=a, mode="markers")
+        theory(back, result.layers, result.predicted_gradient[a, third], "", colour=COLOURS[a])
+    for a in range(3):
         figure = axes("layer", "mean square of the pre-activations", log="y")
         for g, gain in enumerate(result.gains):
             measured(figure, result.layers, result.moment[a, g], f"gain {gain:.3g}", series=g,
                      mode="markers")  # fmt: skip
             theory(figure, result.layers, result.predicted[a, g], "theory" if g == 0 else "",
                    colour=COLOURS[g])  # fmt: skip
-        text = f"Mean square by layer of {name} networks, one line for each gain"
-        plots.append(Plot(reported[name], figure, text))
-    return tuple(plots)
+        plots.append(figure)
+    return (*plots, back)
 
 
 def _weights(rng: np.random.Generator, width: int, share: float) -> Float[np.ndarray, "w w"]:
@@ -123,24 +142,34 @@ def _weights(rng: np.random.Generator, width: int, share: float) -> Float[np.nda
 def _moments(
     weights: list[Float[np.ndarray, "w w"]],
     first: Float[np.ndarray, "w s"],
-    activation: Activation,
+    functions: tuple[Activation, Activation],
     gains: tuple[float, ...],
-) -> Float[np.ndarray, "g l"]:
-    """Mean squares of the pre-activations of one network under every gain."""
+    rng: np.random.Generator,
+) -> tuple[Float[np.ndarray, "2 g l"], float]:
+    """Mean squares of pre-activations and gradients of one network under every gain."""
+    # And the share of silent units.
+    activation, derivative = functions
     signal = np.concatenate([first] * len(gains), 1)  # the gains side by side
     factor = np.repeat(gains, SAMPLES)
-    squares = []
+    kept = []
     for matrix in weights:
-        before = (matrix @ signal) * factor
-        squares.append((before**2).mean(0).reshape(len(gains), SAMPLES).mean(1))
-        signal = activation(before)
-    return np.array(squares).T
+        kept.append((matrix @ signal) * factor)
+        signal = activation(kept[-1])
+    back = [rng.standard_normal(signal.shape)]  # by the last pre-activations
+    for matrix, before in zip(weights[:0:-1], kept[-2::-1], strict=True):
+        back.append(derivative(before) * (matrix.T @ (back[-1] * factor)))
+    rows = np.array([kept, back[::-1]])  # [2, l, w, g s]
+    squares = (rows**2).mean(2).reshape(2, len(kept), len(gains), SAMPLES).mean(3)
+    return squares.transpose(0, 2, 1), float((signal == 0).mean())
 
 
-def _recursion(activation: Activation, gain: float, depth: int) -> Float[np.ndarray, " l"]:
+def _recursion(
+    functions: tuple[Activation, Activation], gain: float, depth: int
+) -> Float[np.ndarray, "2 l"]:
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    weights = weights / weights.sum()
-    moments = [gain**2]  # the inputs have mean square 1
+    weights, moments, steps = weights / weights.sum(), [gain**2], []  # inputs of mean square 1
     for _ in range(depth):
-        moments.append(gain**2 * float(weights @ activation(np.sqrt(moments[-1]) * nodes) ** 2))
-    return np.array(moments)
+        activation, derivative = (f(np.sqrt(moments[-1]) * nodes) for f in functions)
+        moments.append(gain**2 * float(weights @ activation**2))
+        steps.append(gain**2 * float(weights @ derivative**2))
+    return np.array([moments, np.append(np.cumprod(steps[::-1])[::-1], 1.0)])
