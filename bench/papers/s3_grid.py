@@ -30,6 +30,7 @@ from datassay.complexity import (
 INPUTS = (5, 10, 15, 20, 25, 30, 35, 40)  # at width 5
 WIDTHS = (2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56, 80, 113, 160, 226, 320)  # at 5 inputs
 SIZES = [*dict.fromkeys([(5, m) for m in WIDTHS] + [(d, 5) for d in INPUTS])]
+GRID = [(d, m) for d in (4, 8, 12, 16) for m in (2, 5, 10, 20)]  # eq. 2.14 away from its axes
 # "adam" is METHODS' reading; "printed" is eq. 2.7 to the letter: plain descent on the sum over the
 # samples, outputs divided by m. "descent" divides by √m as eq. 2.1 does; "units" measures the
 # error by what eq. 2.6 takes for the variance of the outputs.
@@ -39,6 +40,7 @@ RECIPES = {
     "descent": StudentRecipe(optimizer="sgd", reduction="sum"),
     "adam units": StudentRecipe(variance="units"),
     "descent units": StudentRecipe(optimizer="sgd", reduction="sum", variance="units"),
+    "grid": StudentRecipe(),
 }
 TIMES = ("wall", "processor", "sequential", "sequential_students")
 NAMES = {"inputs": "d", "width": "m"}
@@ -57,8 +59,7 @@ def train_one(teachers: Teachers, teacher: int, n: int, recipe: StudentRecipe) -
     """Seconds of one thread that one student's epochs took, by autograd and torch.optim."""
     rng = teachers.stream(teacher, n)
     x = torch.as_tensor(rng.standard_normal((2 * n, teachers.n_inputs)))[:n].float()
-    y = (x @ torch.as_tensor(teachers.weights(teacher)).float()).relu().sum(1)
-    y = y / teachers.width**0.5
+    y = (x @ torch.as_tensor(teachers.weights(teacher)).float()).relu().sum(1) / teachers.width**0.5
     start = draw_networks(rng, 1, teachers.n_inputs, teachers.width)[0]
     w = torch.as_tensor(start).float().requires_grad_()
     kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.SGD
@@ -97,6 +98,7 @@ def grid(case: str, options: Options) -> tuple[ComplexityTable, dict[str, np.nda
     times, axis = ResultStore(folder / "seconds", settings.manifest()), options.value("sizes", "")
     wanted = {"inputs": 1, "width": 0}.get(axis)
     sizes = [size for size in SIZES if wanted is None or size[wanted] == 5]
+    sizes = GRID if case == "grid" else sizes
     for d, m in sizes:
         name = f"inputs-{d}-width-{m}"
         if name in times:
@@ -105,8 +107,7 @@ def grid(case: str, options: Options) -> tuple[ComplexityTable, dict[str, np.nda
         wall, processor = time.perf_counter(), time.process_time()
         one = complexity_table([(d, m)], settings, store=folder / "sizes").sizes[0]
         spent = time.perf_counter() - wall, time.process_time() - processor
-        spent = (np.nan, np.nan) if kept else spent
-        figures = (*spent, *sequential_seconds(one))
+        figures = (*((np.nan, np.nan) if kept else spent), *sequential_seconds(one))
         times.put(name, {k: np.array(v) for k, v in zip(TIMES, figures, strict=True)})
         print(case, d, m, one.median, one.n_opt, [round(f, 2) for f in figures], flush=True)
     pieces = [times.get(f"inputs-{d}-width-{m}") for d, m in sizes]
@@ -122,9 +123,7 @@ def figures_of(law: Law) -> dict[str, object]:
 
 def laws_along(table: ComplexityTable, vary: str) -> dict[str, object]:
     """The laws of one figure, with bisection (10 teachers) and without (the first teacher)."""
-    size, other = (
-        (table.n_inputs, table.width) if vary == "inputs" else (table.width, table.n_inputs)
-    )
+    size, other = (table.n_inputs, table.width)[:: 1 if vary == "inputs" else -1]
     rows = np.flatnonzero(other == 5)
     rows = rows[np.argsort(size[rows])]
     size, n_opt, t = size[rows], table.n_opt[rows], NAMES[vary]
