@@ -91,8 +91,10 @@ if TYPE_CHECKING:
     from datassay.score.registry import Context as Context
     from datassay.score.registry import Score as Score
     from datassay.score.removal_effects import RemovalEffects as RemovalEffects
+    from datassay.score.removal_effects import SetEffects as SetEffects
     from datassay.score.removal_effects import geometry_effects as geometry_effects
     from datassay.score.removal_effects import removal_effects as removal_effects
+    from datassay.score.removal_effects import set_effects as set_effects
     from datassay.score.sample_information import SampleInformation as SampleInformation
     from datassay.score.sample_information import sample_information as sample_information
     from datassay.score.variance.pair_influence import PairInfluence as PairInfluence
