@@ -321,7 +321,9 @@ def test_units_of_sets(u):
         x = one.features.x.numpy()
         model = with_weights(nn.Linear(3, 2, bias=False).double(), one.weights)
         samples = SampleSet(x, one.targets.numpy(), np.arange(20))
-        effect.append(set_effects(model, samples, [np.array([1, 2])], ridge=penalty, damping=0.0).effect)
+        effect.append(
+            set_effects(model, samples, [np.array([1, 2])], ridge=penalty, damping=0.0).effect
+        )
     np.testing.assert_allclose(*effect, rtol=1e-6)
 
 

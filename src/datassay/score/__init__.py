@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from datassay.score.information.groups import SourceInformation as SourceInformation
     from datassay.score.information.groups import group_information as group_information
     from datassay.score.information.groups import source_information as source_information
+    from datassay.score.information.marginal import MarginalInformation as MarginalInformation
+    from datassay.score.information.marginal import marginal_information as marginal_information
     from datassay.score.information.pairs import PairInformation as PairInformation
     from datassay.score.information.pairs import nearest_pairs as nearest_pairs
     from datassay.score.information.pairs import pair_information as pair_information

@@ -44,6 +44,23 @@ def test_zero_and_equal_information_is_drawn():
         assert sum(np.sum(t.y) for t in figure.data) == 178
 
 
+@pytest.mark.parametrize(
+    ("smoothing", "words"),
+    [
+        ("sgd_outputs", ">40 % of the samples tell less than half a nat per output"),
+        ("langevin", "weighed by the Hessian of the loss"),
+    ],
+)
+def test_information_under_noise_of_the_training(smoothing, words):
+    """Half a nat per output, of which there is one: 200 of 500 samples lie below."""
+    result = make_findings()
+    values = np.where(np.arange(500) < 200, 0.49, 0.51)
+    scores = SampleInformation(values, result.samples.ids, smoothing, 1.0)
+    page = render(run_page(replace(result, information=scores)))
+    assert words in page
+    assert ("one retraining cannot show it" in page) == (smoothing == "sgd_outputs")
+
+
 def test_what_was_not_measured_has_no_section():
     samples = replace(digit_samples(), true_y=None)
     bare = make_findings(

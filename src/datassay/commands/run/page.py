@@ -127,4 +127,5 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "effect_on": explained and effect_words(explained)[0],
         "beyond": beyond(f.issues),
         "of_sgd": OF_SGD,
+        "hidden": float(np.mean(f.information.information < f.leave_one_out.outputs.shape[1] / 2)),
     }
