@@ -1,9 +1,9 @@
 """S1's measures of information on the same samples: eq. 1, its bound, and each noise (eqs. 7, 15).
 
 200 samples (wine 90), a tenth of the labels wrong, are trained on; 50 (30) stand for those that
-could be in their place; 100 (50) are asked. MLP(256), averaged outputs, three seeds. Spearman's correlation
-over samples with "functional", and the area under the curve of wrong labels. Columns of tables are
-standardised.
+could be in their place; 100 (50) are asked. MLP(256), averaged outputs, three seeds. Spearman's
+correlation over samples with "functional", and the area under the curve of wrong labels. Columns of
+tables are standardised.
 """
 
 import time
