@@ -41,7 +41,7 @@ BUDGET = {
     "src/datassay": 69_845,  # 66 000; the above; silent errors that the attack found; checks
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_050,  # 9 000
-    "bench": 10_460,  # 9 500; how many labels are wrong, on sets of noise; whole tables of actions
+    "bench": 10_475,  # 9 500; labels wrong on sets of noise; tables of actions; S1 measures
     "tests packages/*/tests": 44_580,  # 32 000; pages, dialects; oracles and planted bugs
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.

@@ -136,8 +136,8 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             ),
         ),
         Row(
-            "Fashion-MNIST, batched, each class from batches of its own as S3's text has it, targets "
-            "of ±1: accuracy in %; L1 and L2 of the coefficients (S3's Table 3.7)",
+            "Fashion-MNIST, batched, each class from batches of its own as S3's text has it, "
+            "targets of ±1: accuracy in %; L1 and L2 of the coefficients (S3's Table 3.7)",
             f"{own['accuracy']:.2f} ({own['paper_accuracy']:.2f}); {sizes[0]} ({sizes[1]})",
         ),
         Row(
