@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from datassay.score.influence_moments import influence_moments as influence_moments
     from datassay.score.information.average import AverageInformation as AverageInformation
     from datassay.score.information.average import average_information as average_information
+    from datassay.score.information.bounds import generalization_bound as generalization_bound
+    from datassay.score.information.bounds import membership as membership
+    from datassay.score.information.bounds import membership_sigma as membership_sigma
     from datassay.score.information.gaussian_kl import KlInformation as KlInformation
     from datassay.score.information.gaussian_kl import kl_information as kl_information
     from datassay.score.information.groups import GroupInformation as GroupInformation
@@ -102,5 +105,7 @@ if TYPE_CHECKING:
     from datassay.score.variance.pair_influence import PairInfluence as PairInfluence
     from datassay.score.variance.pair_influence import Partners as Partners
     from datassay.score.variance.pair_influence import pair_influence as pair_influence
+    from datassay.score.variance.shuffled import ShuffledLabels as ShuffledLabels
+    from datassay.score.variance.shuffled import shuffled_labels as shuffled_labels
 
 make_public(__name__)
