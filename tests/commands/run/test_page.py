@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from datassay.commands.run.figures import information_figure
 from datassay.commands.run.gallery import chosen, gallery
@@ -178,3 +179,23 @@ def test_long_texts_are_cut():
     assert len(drawing.text) == 200
     assert drawing.text.endswith("…")
     assert drawing.full_text.startswith("<b>Report 79</b> & so on")
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "level", "words"),
+    [
+        ("functional", 0.02, ["an answer to a", "σ = ", "would bring that to 55 %"]),
+        ("isotropic", 0.02, ["sees the weights", "right in at most 10 % more"]),
+        ("isotropic", 8.0, ["sees the weights", "says nothing here: it is above 1"]),
+        ("sgd", 0.02, ["sees the weights", "right in at most 10 % more"]),
+    ],
+)
+def test_the_method_says_what_the_information_bounds(smoothing, level, words):
+    findings = make_findings()
+    info = findings.information
+    values = np.full(len(info.ids), level)
+    info = replace(info, information=values, smoothing=smoothing, sigma=1.0)
+    told = render(run_page(replace(findings, information=info)))
+    assert all(word in told for word in words)
+    assert ("Overfitting" in told) == (smoothing != "functional")
+    assert f"{norm.cdf((level / 2) ** 0.5):.1%}"[:-1] in told

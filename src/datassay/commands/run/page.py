@@ -25,8 +25,15 @@ from datassay.report.predictions import effect_words, picker
 from datassay.report.result_plots import beyond, figure_of, issue_figure
 from datassay.report.review.showcase import review_block
 from datassay.report.wording import score_text
+from datassay.score.information.bounds import (
+    OF_OUTPUTS,
+    WITH_SIGMA,
+    generalization_bound,
+    membership,
+    membership_sigma,
+)
 from datassay.score.registry import further_scores
-from datassay.score.sample_information import OF_SGD
+from datassay.score.sample_information import OF_SGD, SampleInformation
 
 MAX_P = 0.01  # from which groups do not differ in information
 
@@ -128,4 +135,19 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "beyond": beyond(f.issues),
         "of_sgd": OF_SGD,
         "hidden": float(np.mean(f.information.information < f.leave_one_out.outputs.shape[1] / 2)),
+        **_bounds(f.information, classes=samples.is_classification),
     }
+
+
+def _bounds(info: SampleInformation, *, classes: bool) -> dict[str, Any]:
+    """What the information bounds: who can tell a sample was trained on, and overfitting."""
+    accuracy = membership(info)
+    privacy = {
+        "of_outputs": info.smoothing in OF_OUTPUTS,
+        "median": round(float(np.median(accuracy)), 3),
+        "most": round(float(accuracy.max()), 3),
+        "first": info.ids[accuracy.argmax()],
+        "sigma": membership_sigma(info) if info.smoothing in WITH_SIGMA else 0.0,
+    }
+    weights = classes and not privacy["of_outputs"]
+    return {"privacy": privacy, "overfit": generalization_bound(info) if weights else None}
