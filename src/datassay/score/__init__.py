@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from datassay.score.information.bounds import generalization_bound as generalization_bound
     from datassay.score.information.bounds import membership as membership
     from datassay.score.information.bounds import membership_sigma as membership_sigma
+    from datassay.score.information.common import CommonInformation as CommonInformation
+    from datassay.score.information.common import common_information as common_information
+    from datassay.score.information.common import nearest_sets as nearest_sets
     from datassay.score.information.gaussian_kl import KlInformation as KlInformation
     from datassay.score.information.gaussian_kl import kl_information as kl_information
     from datassay.score.information.groups import GroupInformation as GroupInformation

@@ -46,7 +46,7 @@ def membership(info: SampleInformation) -> Float[np.ndarray, " n"]:
 
 
 def membership_sigma(info: SampleInformation, accuracy: float = 0.55) -> float:
-    """The noise σ at which no sample is told from its absence more often than this.
+    """The noise σ at which nobody can tell that a sample was trained on more often than this.
 
     Args:
         info: with a smoothing that has a σ.
