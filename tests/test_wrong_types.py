@@ -44,6 +44,7 @@ CALLS = {
     "leave_one_out(lin, steps='many')": "SettingError steps must be a whole number; got 'many'.",
     "leave_one_out(lin, steps=2.5)": "SettingError steps must be a whole number of at least 1",
     "sample_information(lin, loo=lin)": "SettingError loo must be a LeaveOneOut or None; got a Lin",
+    "sample_information(lin, smoothing=3)": "SettingError smoothing must be a name, an array or ",
     "label_issues(train)": "SettingError label_issues of samples needs a judge: model=HistGradien",
     "attribution(lin, measure=3)": "SettingError measure must be a string; got 3.",
     "collect(net, train, memory='1 GB')": "SettingError memory must be a number or None; got '1 G",

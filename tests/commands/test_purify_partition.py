@@ -19,6 +19,8 @@ from datassay.commands.purify.page import purified_table, trace_table
 from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.errors import DataError
 from datassay.report.html import render
+from datassay.report.wording import number
+from datassay.score.variance.shuffled import ShuffledLabels
 from helpers.blocks import NAMES, divided, purified, samples, two_rules
 from helpers.command_line import columns, listed, refusals, succeed, summary
 from helpers.findings import EVIL
@@ -268,6 +270,20 @@ def test_partition_says_how_many_and_whether_inputs_tell():
     assert f"index between blocks and sources is {findings.agreement:.2f}" in truth.sentence
     routed = replace(findings, router=findings.router | {"is_informative": True, "gain": 0.4})
     assert partition_page(routed).advice[1].severity == "act"
+
+
+@pytest.mark.parametrize(
+    ("check", "kind", "headline"),
+    [
+        (ShuffledLabels(0.6, 0.95, 12.0), "noise", "These labels look like noise"),
+        (ShuffledLabels(0.05, 0.7, 480.0), "few", "Few samples break the rule"),
+        (ShuffledLabels(0.05, 0.95, 20.0), "blocks", "2 blocks"),
+    ],
+)
+def test_partition_compares_with_shuffled_labels_first(check, kind, headline):
+    page = partition_page(replace(divided(), check=check))
+    assert page.advice[0].kind == kind and page.advice[0].headline.startswith(headline)
+    assert f"here V is {number(check.variance_share)} times" in render(page)
 
 
 def test_the_surest_samples_of_each_block_are_shown():

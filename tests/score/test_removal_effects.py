@@ -1,6 +1,7 @@
 """δ(z) = V[Z] − V[Z∖z] in four orders, each against its definition; what they refuse; S4's file."""
 
 import csv
+import itertools
 import os
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from datassay.data.synthetic.mixtures import LETTERS, letter_samples, sd_mixture
 from datassay.errors import DataError, SettingError
 from datassay.models.networks import mlp
 from datassay.score.influence_moments import influence_moments
-from datassay.score.removal_effects import geometry_effects, removal_effects
+from datassay.score.removal_effects import geometry_effects, removal_effects, set_effects
 from datassay.score.variance import orders
 from helpers.geometries import SHAPES, at_minimum, dense, geometry, off_diagonal, pair_matrix
 
@@ -49,7 +50,7 @@ def moved(fit, z, penalty):
     """(1/n) H̃⁻¹ ∇L(z), H̃ with a penalty."""
     rows, (slope, curvature) = fit.features.rows(slice(None)), fit.derivatives()
     hessian = torch.einsum("nkp,nkl,nlq->pq", rows, curvature, rows) / len(fit)
-    hessian += penalty * torch.eye(len(hessian))
+    hessian += penalty * torch.eye(len(hessian)).double()
     return torch.linalg.solve(hessian, rows[z].T @ slope[z]) / len(fit)
 
 
@@ -267,3 +268,84 @@ def test_the_papers_own_files_mixed_and_pure():
     assert mixed[1] == pytest.approx(55.3, rel=0.1) and mixed[1] > 5 * pure[1]
     assert mixed[0] / mixed[1] == pytest.approx(83.2 / 55.3, rel=0.1)
     assert mixed[1] / mixed[2] == pytest.approx(55.3 / 10.4, rel=0.1)
+
+
+def without_set(fit, members, order, ridge, damping):
+    """X over the pairs left, [n − s, n − s], by autograd at weights found by definition."""
+    keep = ~torch.isin(torch.arange(len(fit)), torch.as_tensor(members))
+    if order == "fixed":
+        return pair_matrix(fit, fit.weights, slice(None), ridge, damping)[keep][:, keep]
+    if order == "step":
+        moves = sum(moved(fit, z, ridge + damping) for z in members)
+        return pair_matrix(fit, fit.weights + moves, keep, ridge, damping)
+    part = fit.subset(keep)
+    weights = at_minimum(part.features.x, part.targets, part.loss, ridge).weights
+    return pair_matrix(fit, weights, keep, ridge, damping)
+
+
+def linear(fit):
+    """The geometry's model and samples, the column of ones as its bias."""
+    x, k = fit.features.x.numpy()[:, :-1], fit.targets.shape[1]
+    y = fit.targets.numpy() if fit.loss == "mse" else fit.targets.numpy().argmax(1)
+    samples = SampleSet(x, y, np.arange(len(x)), tuple("abc"[:k]) if fit.loss != "mse" else ())
+    return with_weights(nn.Linear(x.shape[1], k).double(), fit.weights), samples
+
+
+@pytest.mark.parametrize("order", ["fixed", "step", "retrain"])
+@pytest.mark.parametrize(("loss", "k", "n"), [("cross_entropy", 3, 60), ("mse", 2, 200)])
+def test_a_set_is_its_definition(order, loss, k, n):
+    fit = geometry(n, 3, k, loss, seed=4, ridge=0.1)
+    sets = [np.array([5]), np.array([0, 3, 7]), np.arange(n // 2)]
+    model, samples = linear(fit)
+    settings = {"loss": loss, "ridge": 0.1, "damping": 0.02, "order": order}
+    result = set_effects(model, samples, sets, powers=4, **settings)
+    whole = off_diagonal(pair_matrix(fit, fit.weights, slice(None), 0.1, 0.02))
+    for s, members in enumerate(sets):
+        x = off_diagonal(without_set(fit, members, order, 0.1, 0.02))
+        powers = [(x**k).mean() for k in (1, 2, 3, 4)]  # the odd ones cancel: of the size of |X|^k
+        error = np.abs(result.moments[s] - powers) / [(np.abs(x) ** k).mean() for k in (1, 2, 3, 4)]
+        assert error.max() < 1e-8
+        assert result.effect[s] == pytest.approx(whole.var() - x.var(), rel=1e-7)
+    np.testing.assert_allclose(result.before, [(whole**k).mean() for k in (1, 2, 3, 4)], 1e-8)
+    alone = removal_effects(model, samples, **settings)
+    assert result.effect[0] == pytest.approx(alone.effect[5], rel=1e-6)
+    assert result.to_table().column_names[:3] == ["set", "size", "removal_effect"]
+
+
+@pytest.mark.parametrize("u", [0.2, 6.0])
+def test_units_of_sets(u):
+    fit = geometry(20, 3, 2, "mse", seed=5, ridge=0.1)
+    scaled = at_minimum(u * fit.features.x, fit.targets, "mse", 0.1 * u**2)
+    effect = []
+    for one, penalty in ((fit, 0.1), (scaled, 0.1 * u**2)):
+        x = one.features.x.numpy()
+        model = with_weights(nn.Linear(3, 2, bias=False).double(), one.weights)
+        samples = SampleSet(x, one.targets.numpy(), np.arange(20))
+        effect.append(
+            set_effects(model, samples, [np.array([1, 2])], ridge=penalty, damping=0.0).effect
+        )
+    np.testing.assert_allclose(*effect, rtol=1e-6)
+
+
+def test_theorem_1_does_not_hold_for_sets_either():
+    """Mean over all sets of two of 12: far from 2ks/(n − 2) of E[X^k]."""
+    fit = geometry(12, 3, 2, "mse", seed=2, ridge=1e-3)
+    sets = [np.array(pair) for pair in itertools.combinations(range(12), 2)]
+    result = set_effects(*linear(fit), sets, ridge=1e-3, damping=0.0, order="retrain")
+    ratio = (1 - result.moments.mean(0) / result.before) * 10 / 2
+    assert np.abs(ratio - [1, 2]).min() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("sets", "settings", "message"),
+    [
+        ([[0, 1]], {"order": "adjoint"}, "order must be one of 'fixed', 'step', 'retrain'"),
+        ([[0, 1]], {"powers": 1}, "powers must be at least 2; got 1"),
+        ([list(range(78))], {}, "sets must each leave at least 3 samples; got one that leaves 2"),
+        ([[0, 80]], {}, "positions must be from 0 to 79; group 0 holds 80"),
+        ([[0, 1]], {"order": "retrain"}, "ridge must be positive"),
+    ],
+)
+def test_bad_sets(sets, settings, message):
+    with pytest.raises(SettingError, match=message):
+        set_effects(*letters(), [np.array(one) for one in sets], **settings)

@@ -185,3 +185,88 @@ def test_reading_off_leave_one_out_gives_the_same(reduction):
     for extra in ({}, {"smoothing": "fisher"}, {"smoothing": "sgd", "batch_size": 3}):
         a, b = sample_information(lin, loo=loo, **extra), sample_information(lin, **extra, **run)
         assert np.array_equal(a.information, b.information)
+
+
+@pytest.mark.parametrize("dual, p", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("shape", ["binary", "averaged"])
+def test_langevin_smoothing_is_eq_15(shape, dual, p):
+    phi, r, val = random_jacobians(*SHAPES[shape], p, 9, seed=11)
+    run = {**RUN, "dynamics": "converged", "smoothing": "langevin", "batch_size": 4, "sigma": 0.7}
+    information = sample_information(linearization(phi, r, val, dual=dual), **run)
+    _, delta = changes(phi, r, "converged", RUN)
+    flat, (n, step) = phi.flatten(0, 1), (len(r), RUN["lr"])
+    hessian = flat.T @ flat + RUN["weight_decay"] * torch.eye(p)
+    form = torch.einsum("npc,pq,nqc->n", delta, hessian, delta)
+    oracle = 4 / (n**2 * step * 0.7**2) * form
+    np.testing.assert_allclose(information.information, oracle, rtol=1e-8)
+
+
+@pytest.mark.parametrize("queries", ["validation", "training"])
+@pytest.mark.parametrize("dual", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_outputs_under_the_noise_of_sgd(shape, dual, queries):
+    """S1 eq. 7 where the outputs' own noise is J Σ Jᵀ, one inverse per input by brute force."""
+    n, b, c = SHAPES[shape]
+    phi, r, val = random_jacobians(40 if b > 1 else n, b, c, 12, 9, seed=12)
+    val = val if queries == "validation" else None
+    run = {**RUN, "dynamics": "converged", "smoothing": "sgd_outputs", "batch_size": 4}
+    information = sample_information(linearization(phi, r, val, dual=dual), **run).information
+    trained, delta = changes(phi, r, "converged", RUN)
+    inputs, oracle = phi if val is None else val, np.zeros(len(r))
+    for column in range(c):
+        sigma = torch.from_numpy(lyapunov(phi, r, trained, column, RUN, 4))
+        for x in inputs:
+            moved = delta[..., column] @ x.T  # [n, b]
+            inverse = torch.linalg.inv(x @ sigma @ x.T)
+            oracle += torch.einsum("nb,bc,nc->n", moved, inverse, moved).numpy() / 2 / len(inputs)
+    np.testing.assert_allclose(information, oracle, rtol=1e-7)
+
+
+@pytest.mark.parametrize("n, p", [(30, 12), (10, 12)], ids=["primal", "dual"])
+@pytest.mark.parametrize("c", [1, 3])
+def test_a_covariance_of_the_users_own(n, p, c):
+    phi, r, val = random_jacobians(n, 1, c, p, 9, seed=13)
+    lin, run = linearization(phi, r, val, dual=False), {**RUN, "dynamics": "flow"}
+    _, delta = changes(phi, r, "flow", RUN)
+    half = torch.randn(p, p, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    sigma = half @ half.T + torch.eye(p)
+    oracle = 0.5 * torch.einsum("npc,pq,nqc->n", delta, torch.linalg.inv(sigma), delta)
+    variances, scale = sigma.diagonal(), np.linalg.inv(sigma.numpy())
+    of_variances = 0.5 * (delta.square() / variances[:, None]).sum((1, 2))
+    given = {"full": (sigma.numpy(), oracle), "torch": (sigma, oracle),
+             "function": (lambda change: scale @ change, oracle),
+             "variances": (variances.numpy(), of_variances)}  # fmt: skip
+    for smoothing, expected in given.values():
+        information = sample_information(lin, smoothing=smoothing, **run)
+        np.testing.assert_allclose(information.information, expected, rtol=1e-8)
+        assert information.smoothing == "given"
+    unit = sample_information(lin, smoothing=np.full(p, 4.0), **run).information
+    isotropic = sample_information(lin, smoothing="isotropic", sigma=2.0, **run).information
+    np.testing.assert_allclose(unit, isotropic, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "more", "message"),
+    [
+        (np.ones(3), {}, r"must be \[8\] variances or a \[8, 8\] covariance .* got shape \[3\]"),
+        (-np.ones(8), {}, "finite, symmetric and positive definite"),
+        (np.triu(np.ones((8, 8))), {}, "finite, symmetric and positive definite"),
+        (np.ones((8, 8)), {}, "finite, symmetric and positive definite"),
+        (lambda change: -change, {}, "positive definite Σ, or nats fall below 0; got -"),
+        (lambda change: change[:2], {}, r"in the shape of Δ, \[8, 20\]; got \[2, 20\]"),
+        (np.ones(8), {"sigma": 2.0}, "sigma must be left at 1 for smoothing='given'"),
+        (np.ones(8), {"batch_size": 2}, r"batch_size belongs to .* with 'given'"),
+        ("langevin", {}, "batch_size must be given for smoothing='langevin'"),
+        ("sgd_outputs", {"batch_size": 2, "sigma": 2.0}, "sigma must be left at 1"),
+    ],
+)
+def test_bad_smoothings(smoothing, more, message):
+    lin = random_linearization(20, 1, 1, 8, 4, seed=9, dual=False)
+    with pytest.raises(SettingError, match=message):
+        sample_information(lin, smoothing=smoothing, **more)
+
+
+def test_a_covariance_needs_features():
+    lin = random_linearization(20, 1, 1, 8, 4, seed=9)
+    with pytest.raises(SettingError, match=r"holds features, .* got a kernel"):
+        sample_information(lin, smoothing=np.ones(8))

@@ -58,12 +58,20 @@ if TYPE_CHECKING:
     from datassay.score.influence_moments import influence_moments as influence_moments
     from datassay.score.information.average import AverageInformation as AverageInformation
     from datassay.score.information.average import average_information as average_information
+    from datassay.score.information.bounds import generalization_bound as generalization_bound
+    from datassay.score.information.bounds import membership as membership
+    from datassay.score.information.bounds import membership_sigma as membership_sigma
+    from datassay.score.information.common import CommonInformation as CommonInformation
+    from datassay.score.information.common import common_information as common_information
+    from datassay.score.information.common import nearest_sets as nearest_sets
     from datassay.score.information.gaussian_kl import KlInformation as KlInformation
     from datassay.score.information.gaussian_kl import kl_information as kl_information
     from datassay.score.information.groups import GroupInformation as GroupInformation
     from datassay.score.information.groups import SourceInformation as SourceInformation
     from datassay.score.information.groups import group_information as group_information
     from datassay.score.information.groups import source_information as source_information
+    from datassay.score.information.marginal import MarginalInformation as MarginalInformation
+    from datassay.score.information.marginal import marginal_information as marginal_information
     from datassay.score.information.pairs import PairInformation as PairInformation
     from datassay.score.information.pairs import nearest_pairs as nearest_pairs
     from datassay.score.information.pairs import pair_information as pair_information
@@ -91,12 +99,16 @@ if TYPE_CHECKING:
     from datassay.score.registry import Context as Context
     from datassay.score.registry import Score as Score
     from datassay.score.removal_effects import RemovalEffects as RemovalEffects
+    from datassay.score.removal_effects import SetEffects as SetEffects
     from datassay.score.removal_effects import geometry_effects as geometry_effects
     from datassay.score.removal_effects import removal_effects as removal_effects
+    from datassay.score.removal_effects import set_effects as set_effects
     from datassay.score.sample_information import SampleInformation as SampleInformation
     from datassay.score.sample_information import sample_information as sample_information
     from datassay.score.variance.pair_influence import PairInfluence as PairInfluence
     from datassay.score.variance.pair_influence import Partners as Partners
     from datassay.score.variance.pair_influence import pair_influence as pair_influence
+    from datassay.score.variance.shuffled import ShuffledLabels as ShuffledLabels
+    from datassay.score.variance.shuffled import shuffled_labels as shuffled_labels
 
 make_public(__name__)

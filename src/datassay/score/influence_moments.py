@@ -138,6 +138,19 @@ def influence_variance(pairs: PairInfluence) -> float:
     return first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))[1]
 
 
+def raw_moments(rows: Float[Tensor, "n p"], powers: int) -> Float[np.ndarray, " powers"]:
+    """E[X^k] over all pairs of different samples, k = 1 to `powers`; n² p operations."""
+    sums = np.zeros(powers)
+    for start in range(0, len(rows), CHUNK_SAMPLES):
+        x = -(rows[start : start + CHUNK_SAMPLES] @ rows.T)
+        x.diagonal(start).zero_()  # a sample with itself is no pair
+        power = torch.ones_like(x)
+        for k in range(powers):
+            power *= x
+            sums[k] += float(power.sum())
+    return sums / (len(rows) * (len(rows) - 1))
+
+
 def gradient_moments(
     gradients: Gradients | Callable[[], Iterable[Gradients]],
     hessian: Float[Tensor, "p p"] | None = None,

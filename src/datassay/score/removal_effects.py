@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import torch
-from jaxtyping import Float
-from torch import nn
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
@@ -16,12 +19,19 @@ from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.rules import require
-from datassay.score.influence_moments import influence_variance
+from datassay.score.influence_moments import influence_variance, raw_moments
+from datassay.score.information.groups import named_groups
 from datassay.score.settings import Influence
 from datassay.score.variance.orders import adjoint, fixed, refit, step
-from datassay.score.variance.pair_influence import check_penalties, geometry_influence
+from datassay.score.variance.pair_influence import (
+    check_penalties,
+    geometry_influence,
+    hessian_factor,
+)
+from datassay.train.convex import fit_convex
 
 ORDERS = ("fixed", "adjoint", "step", "retrain")
+SET_ORDERS = ("fixed", "step", "retrain")
 
 
 @result
@@ -181,3 +191,143 @@ def check_pairs_remain(train: SampleSet) -> None:
     """Refuse fewer than 3 samples: pairs must remain without one."""
     if len(train) < 3:
         raise DataError(f"samples must be at least 3, so that pairs remain; got {len(train)}.")
+
+
+@result
+class SetEffects(Tabular):
+    """δ(M) and E[X_M^k] of whole sets of samples, one row per set.
+
+    Attributes:
+        effect: [s], δ(M) = V[Z] − V[Z∖M], squared unit of X. Positive: without the set the variance
+            is lower.
+        moments: [s, powers], E[X_M^k] for k = 1, 2, ...: raw moments over the pairs left.
+        before: [powers], E[X^k] with all samples.
+        variance: V[Z].
+        size: [s], samples in the set.
+        names: [s], the labels, or the sets' positions in the list given.
+        order: how it was computed.
+    """
+
+    effect: Float[np.ndarray, " s"]
+    moments: Float[np.ndarray, "s powers"]
+    before: Float[np.ndarray, " powers"]
+    variance: float
+    size: Int[np.ndarray, " s"]
+    names: Shaped[np.ndarray, " s"]
+    order: str
+
+    def to_table(self) -> pa.Table:
+        """One row per set: set, size, removal_effect, and each E[X_M^k]."""
+        columns = {"set": self.names, "size": self.size, "removal_effect": self.effect}
+        powers = {f"moment_{k}": moment for k, moment in enumerate(self.moments.T, 1)}
+        return pa.table(columns | powers)
+
+
+@checks_arguments
+def set_effects(
+    model: nn.Module,
+    train: SampleSet,
+    sets: Sequence[np.ndarray] | Shaped[np.ndarray, " n"],
+    *,
+    loss: str = Influence.loss,
+    ridge: float = Influence.ridge,
+    damping: float = Influence.damping,
+    order: str = "step",
+    powers: int = 2,
+    projection: int | str | None = "auto",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> SetEffects:
+    """How much the removal of a whole set M lowers V[X], and the moments of X without it.
+
+    The δ(z) of its samples do not add up to δ(M): a planted part hides behind itself.
+
+    Args:
+        model: at weights trained on `train`, as `pair_influence` takes it.
+        train: n ≥ 3 samples.
+        sets: positions of each set's samples, one array per set, or one label per sample, [n], such
+            as its class or source; each leaves at least 3 samples.
+        loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
+        ridge: of the training, (ridge/2)‖θ‖² added to the mean loss.
+        damping: added to the Hessian of the penalised mean loss.
+        order: "fixed" (only the pairs of M are dropped), "step" (one Newton-like step without M,
+            then everything recomputed) or "retrain" (the minimum without M; a dense last layer).
+        powers: highest moment, from 2.
+        projection: of the Jacobians: features per tensor, None for all, "auto" for as many as fit.
+        seed: of the projection.
+        progress: called with (step, sets done, sets in all).
+
+    Returns:
+        The effects.
+
+    Raises:
+        SettingError: a setting or a set is out of range, or a Hessian is singular.
+        DataError: X is the same for all pairs.
+        ModelError: outputs do not fit the targets or are not finite.
+
+    Cost: per set that of `pair_influence`, a fit for "retrain", and of powers above 2 n² p.
+    Source: S4 §3, X_{u_η_M}: each X_M is of the model without M. Theorem 1's mean over all sets of
+    a size, ks/(n − 2) · E[X^k], does not hold, as Theorem 2 does not.
+    """
+    check_penalties(ridge, damping)
+    check_sets(train, None)
+    check_pairs_remain(train)
+    names_of_orders = ", ".join(repr(name) for name in SET_ORDERS)
+    require(order in SET_ORDERS, "order", f"be one of {names_of_orders}", repr(order))
+    require(powers >= 2, "powers", "be at least 2", powers)
+    names, members = named_groups(sets, len(train))
+    fewest = len(train) - max(map(len, members))
+    require(fewest >= 3, "sets", "each leave at least 3 samples", f"one that leaves {fewest}")
+    geometry = output_geometry(
+        model, train, loss, projection=projection, seed=seed, progress=progress
+    )
+    everyone = geometry_influence(geometry, train.ids, ridge, damping)
+    variances, moments = [], []
+    for done, some in enumerate(members):
+        keep = torch.ones(len(train), dtype=torch.bool)
+        keep[some] = False
+        if order == "fixed":
+            pairs = replace(everyone, rows=everyone.rows[keep], ids=train.ids[keep.numpy()])
+        else:
+            part = _without_set(geometry, keep, ridge, damping, order)
+            pairs = geometry_influence(part, train.ids[keep.numpy()], ridge, damping)
+        variances.append(influence_variance(pairs))
+        moments.append(raw_moments(pairs.rows, powers))
+        progress("remove sets", done + 1, len(members))
+    variance = influence_variance(everyone)
+    return SetEffects(
+        effect=variance - np.array(variances),
+        moments=np.stack(moments),
+        before=raw_moments(everyone.rows, powers),
+        variance=variance,
+        size=np.array(list(map(len, members))),
+        names=names,
+        order=order,
+    )
+
+
+def _without_set(
+    geometry: OutputGeometry, keep: Tensor, ridge: float, damping: float, order: str
+) -> OutputGeometry:
+    """The samples kept, at weights without the others."""
+    if order == "retrain":
+        if geometry.weights is None:
+            raise SettingError(
+                "order='retrain' needs a model whose one dense layer trains; other layers train "
+                "too. Freeze them (requires_grad_(False)), or take order='step'."
+            )
+        part = geometry.subset(keep)
+        fit = fit_convex(
+            part.features, part.targets, part.loss, ridge, start=geometry.weights[None]
+        )
+        return part.moved(fit.weights[0])
+    slope, curvature = geometry.derivatives()
+    mean = geometry.features.curvature(curvature) / len(geometry)
+    factor = hessian_factor(mean, ridge + damping)
+    pull = geometry.features.pullback(slope * ~keep[:, None]) / len(geometry)
+    move = torch.cholesky_solve(pull[:, None], factor)[:, 0]
+    weights = None if geometry.weights is None else geometry.weights + move
+    moved = replace(
+        geometry, outputs=geometry.outputs + geometry.features.outputs(move), weights=weights
+    )
+    return moved.subset(keep)

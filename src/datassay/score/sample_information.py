@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
+from torch import Tensor
 
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
@@ -17,19 +18,26 @@ from datassay.results import Tabular, column, result, sample_ids, table_of
 from datassay.rules import require
 from datassay.score.information.gaussian_kl import KlInformation, divergences
 from datassay.score.information.weights import (
+    Covariance,
     SteadyState,
     check_batch_size,
     fisher_information,
+    given_information,
+    langevin_information,
+    output_information,
     steady_state_information,
 )
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 from datassay.score.linear.eigenbasis import eigenbasis
+from datassay.score.linear.panels import all_rows
 from datassay.score.linear.training_run import TrainingRun, training_run
 from datassay.score.registry import Score, Sizes
 from datassay.score.settings import Smoothing
 
-SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd", "kl")
-OF_SGD = ("sgd", "kl")
+SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd", "sgd_outputs", "langevin", "kl")
+OF_SGD = ("sgd", "sgd_outputs", "kl")
+BY_STEPS = (*OF_SGD, "langevin")  # whose noise depends on lr and batch_size
+GIVEN = "given"
 
 
 @result
@@ -39,9 +47,10 @@ class SampleInformation(Tabular):
     Attributes:
         information: [n], nats, never negative. Larger: the trained network depends more on it.
         ids: [n], the samples' ids.
-        smoothing: which measure: "functional", "isotropic", "fisher", "sgd" or "kl".
-        sigma: the standard deviation of the smoothing noise; output unit (functional, fisher) or
-            weight unit (isotropic). 1 for sgd and kl, whose noise has its own scale.
+        smoothing: which measure; "given" where Σ was the caller's own.
+        sigma: the standard deviation of the smoothing noise; output unit (functional, fisher),
+            weight unit (isotropic) or gradient unit (langevin). 1 for others, whose noise has its
+            own scale.
         steady_state: for sgd: the noise, and the share of each change outside its range.
         divergence: for kl: the parts of the shift and of the covariance's change.
     """
@@ -66,7 +75,7 @@ class SampleInformation(Tabular):
 def sample_information(
     lin: Linearization,
     *,
-    smoothing: str = Smoothing.smoothing,
+    smoothing: str | Covariance = Smoothing.smoothing,
     sigma: float = Smoothing.sigma,
     batch_size: int | None = Smoothing.batch_size,
     loo: LeaveOneOut | None = None,
@@ -76,6 +85,7 @@ def sample_information(
 
     functional: (1/(2σ²m)) Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖²;  isotropic: ‖w − w₋ᵢ‖²/(2σ²);
     fisher: ½ Δᵀ F Δ/σ², F = (1/m) Σ_j J_jᵀJ_j;  sgd: ½ Δᵀ Σ⁺ Δ, H Σ + Σ H = n²(η/b) Λ
+    sgd_outputs: (1/(2m)) Σ_j Δf_jᵀ (J_j Σ J_jᵀ)⁺ Δf_j, Σ of sgd;  langevin: b/(n²ησ²) Δᵀ H Δ
     kl: KL(N(w, Σ) ‖ N(w₋ᵢ, Σ₋ᵢ)), Σ as for sgd, computed again without each sample
 
     Args:
@@ -83,13 +93,18 @@ def sample_information(
         smoothing: "functional" (information about the predictions on the m validation inputs, or
             on the training inputs where there are none), or about the weights: "isotropic",
             "fisher" (equal to functional, computed through the weights), "sgd" (besides the noise
-            that SGD leaves in them) or "kl" (the same, its noise computed again without each
-            sample: for few weights, see `kl_information`).
+            that SGD leaves in them), "langevin" (besides noise of one size in every direction of
+            the gradient) or "kl" (as "sgd", its noise computed again without each sample: for few
+            weights, see `kl_information`). "sgd_outputs": about the predictions, besides the noise
+            that SGD leaves in them. Or a Σ of your own over the p features of a linearisation that
+            holds features: [p] variances, [p, p], or a function of [p, g] changes that returns
+            Σ⁻¹ times them; nats are then ½ Δᵀ Σ⁻¹ Δ.
         sigma: σ of the smoothing noise, which sets the scale: it divides by σ². Output unit for
-            "functional" and "fisher", weight unit for "isotropic". Not for "sgd" and "kl".
-        batch_size: b, only for "sgd" and "kl": the information of "sgd" and the shift of "kl" are
-            proportional to b / η, η the run's step as a sum loss (lr / n under reduction="mean").
-            lr="auto" chooses its own step: give the lr of your training.
+            "functional" and "fisher", weight unit for "isotropic", gradient unit of one sample for
+            "langevin". Not for others.
+        batch_size: b, only for "sgd", "sgd_outputs", "langevin" and "kl", whose information (of
+            "kl" the shift) is proportional to b / η, η the run's step as a sum loss (lr / n under
+            reduction="mean"). lr="auto" chooses its own step: give the lr of your training.
         loo: leave-one-out results to reuse; None computes them.
         run: lr, steps, weight_decay, reduction, dynamics and progress of `leave_one_out`; only
             without loo.
@@ -99,15 +114,16 @@ def sample_information(
         networks of one output each, and the k informations are summed.
 
     Raises:
-        SettingError: smoothing is unknown, sigma is not positive or given with "sgd" or "kl",
-            batch_size is missing, below 1 or given with another smoothing, the run leaves SGD no
-            noise, a "kl" would be infinite, or run settings are given with loo.
+        SettingError: smoothing is unknown, no positive definite Σ or one without features; sigma is
+            not positive or given with a smoothing that has its own scale; batch_size is missing,
+            below 1 or given with another smoothing; the run leaves SGD no noise, a "kl" would be
+            infinite, or run settings are given with loo.
 
-    Cost: that of `leave_one_out`; n values more with loo. "fisher" and "sgd" repeat its removals,
-    and "sgd" decomposes Σ, 10 p³ operations and p² values (k times with averaged outputs); "kl"
-    does so n times.
-    Source: S1 Prop. 3.2, eqs. 8 and 16 (whose printed norm lacks its square), §5, Prop. 5.1 (eq. 14
-    with the factor n² that a sum loss needs) and eq. 21. Exact for the linearised
+    Cost: that of `leave_one_out`; n values more with loo. Others than "functional" and "isotropic"
+    repeat its removals, and "sgd" decomposes Σ, 10 p³ operations and p² values (k times with
+    averaged outputs); "kl" does so n times.
+    Source: S1 Prop. 3.2, eqs. 7, 8 and 16 (whose printed norm lacks its square), §5, Prop. 5.1
+    (eqs. 14 and 15 with the factor n² that a sum loss needs) and eq. 21. Exact for the linearised
     network; "sgd" in the limit of small steps, with Λ and Σ held constant when a sample is removed,
     which "kl" does not. Joint outputs can leave Σ nearly singular, n − 1 gradients for n k
     directions: then see steady_state.outside.
@@ -115,57 +131,94 @@ def sample_information(
     check_smoothing(smoothing, sigma, batch_size)
     if loo is not None and run:
         raise SettingError(f"run settings belong to loo; got {', '.join(run)} with it.")
-    if smoothing in {"functional", "isotropic"}:
+    if isinstance(smoothing, str) and smoothing in {"functional", "isotropic"}:
         loo = leave_one_out(lin, **run) if loo is None else loo  # pyright: ignore[reportArgumentType]
         if smoothing == "functional":
             information = loo.prediction_change / (2 * sigma**2 * loo.n_queries)
         else:
             information = loo.weight_change / (2 * sigma**2)
         return SampleInformation(information, lin.ids, smoothing, float(sigma))
+    features = None if isinstance(smoothing, str) else _features(lin)
     progress = cast(Progress, run.pop("progress", silent))
     training = (
         training_run(lin, **run)  # pyright: ignore[reportArgumentType]
         if loo is None
         else TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
     )
+    if features is not None:
+        assert not isinstance(smoothing, str)
+        information = given_information(training, features, smoothing, progress)
+        return SampleInformation(information, lin.ids, GIVEN, 1.0)
+    return _by_run(training, lin.ids, cast(str, smoothing), sigma, batch_size, progress)
+
+
+def _by_run(
+    training: TrainingRun,
+    ids: np.ndarray,
+    smoothing: str,
+    sigma: float,
+    batch_size: int | None,
+    progress: Progress,
+) -> SampleInformation:
+    """The smoothings by name that look at the run's weights."""
     if smoothing == "fisher":
-        return SampleInformation(
-            fisher_information(training, sigma, progress), lin.ids, smoothing, float(sigma)
-        )
+        information = fisher_information(training, sigma, progress)
+        return SampleInformation(information, ids, smoothing, float(sigma))
     assert batch_size is not None
     if smoothing == "kl":
-        divergence = divergences(training, lin.ids, batch_size, progress)
+        divergence = divergences(training, ids, batch_size, progress)
         _check_finite(divergence)
-        return SampleInformation(
-            divergence.information, lin.ids, smoothing, 1.0, divergence=divergence
-        )
+        return SampleInformation(divergence.information, ids, smoothing, 1.0, divergence=divergence)
+    if smoothing == "langevin":
+        information = langevin_information(training, batch_size, sigma, progress)
+        return SampleInformation(information, ids, smoothing, float(sigma))
+    if smoothing == "sgd_outputs":
+        information = output_information(training, batch_size, progress)
+        return SampleInformation(information, ids, smoothing, 1.0)
     information, state = steady_state_information(training, batch_size, progress)
-    return SampleInformation(information, lin.ids, smoothing, 1.0, state)
+    return SampleInformation(information, ids, smoothing, 1.0, state)
 
 
-def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> None:
+def check_smoothing(smoothing: str | Covariance, sigma: float, batch_size: int | None) -> None:
     """Refuse settings of a smoothing outside their rule, before any computing."""
-    if smoothing not in SMOOTHINGS:
+    if not isinstance(smoothing, str):
+        is_covariance = callable(smoothing) or isinstance(smoothing, np.ndarray | Tensor)
+        rule = "be a name, an array or a function"
+        require(is_covariance, "smoothing", rule, f"type {type(smoothing).__name__}")
+        smoothing = GIVEN
+    elif smoothing not in SMOOTHINGS:
         names = ", ".join(repr(name) for name in SMOOTHINGS)
         raise SettingError(f"smoothing must be one of {names}; got {smoothing!r}.")
     require(np.isfinite(sigma) and sigma > 0, "sigma", "be finite and positive", sigma)
     require(1e-150 < sigma < 1e150, "sigma", "have a square between 1e-300 and 1e300", f"{sigma:g}")
-    if smoothing in OF_SGD and batch_size is None:
+    if smoothing in BY_STEPS and batch_size is None:
         raise SettingError(
             f"batch_size must be given for smoothing={smoothing!r}, as the noise of SGD is "
             "proportional to lr / batch_size; got None."
         )
-    if smoothing in OF_SGD and sigma != 1.0:
+    if smoothing in (*OF_SGD, GIVEN) and sigma != 1.0:
+        scale = "the scale of lr / batch_size" if smoothing in OF_SGD else "a scale of its own"
         raise SettingError(
-            f"sigma must be left at 1 for smoothing={smoothing!r}, whose noise has the scale "
-            f"of lr / batch_size; got {sigma}."
+            f"sigma must be left at 1 for smoothing={smoothing!r}, whose noise has {scale}; got "
+            f"{sigma}."
         )
-    if smoothing in OF_SGD:
+    if smoothing in BY_STEPS:
         check_batch_size(batch_size)
     elif batch_size is not None:
         raise SettingError(
-            f"batch_size belongs to smoothing='sgd' and 'kl'; got {batch_size} with {smoothing!r}."
+            "batch_size belongs to smoothing='sgd', 'sgd_outputs', 'langevin' and 'kl'; got "
+            f"{batch_size} with {smoothing!r}."
         )
+
+
+def _features(lin: Linearization) -> Float[Tensor, "rows d"]:
+    if lin.features is None:
+        raise SettingError(
+            "smoothing by a Σ of your own needs a linearisation that holds features, the weights "
+            "that Σ is over; got a kernel. Collect with projection=, or with fewer weights than "
+            "samples times outputs."
+        )
+    return all_rows(lin.features)
 
 
 def _check_finite(divergence: KlInformation) -> None:

@@ -42,9 +42,9 @@ class Smoothing:
     """How the information of a sample is defined.
 
     Attributes:
-        smoothing: "functional", "isotropic", "fisher", "sgd" or "kl".
+        smoothing: "functional", "isotropic", "fisher", "sgd", "sgd_outputs", "langevin" or "kl".
         sigma: of the smoothing noise.
-        batch_size: of SGD, for smoothing "sgd" and "kl" only.
+        batch_size: of SGD, for the last four only.
     """
 
     smoothing: str = "functional"

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from datassay.commands.run.figures import information_figure
 from datassay.commands.run.gallery import chosen, gallery
@@ -15,6 +16,7 @@ from datassay.report.html import render, script_json
 from datassay.report.result_plots import issue_figure
 from datassay.report.style import plain
 from datassay.report.wording import label_text
+from datassay.score.information.common import CommonInformation
 from datassay.score.sample_information import SampleInformation
 from helpers.findings import digit_samples, issues_of, make_findings, row_samples, text_samples
 
@@ -42,6 +44,23 @@ def test_zero_and_equal_information_is_drawn():
         scores = SampleInformation(values, result.samples.ids, "functional", 1.0)
         figure = information_figure(replace(result, information=scores))
         assert sum(np.sum(t.y) for t in figure.data) == 178
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "words"),
+    [
+        ("sgd_outputs", ">40 % of the samples tell less than half a nat per output"),
+        ("langevin", "weighed by the Hessian of the loss"),
+    ],
+)
+def test_information_under_noise_of_the_training(smoothing, words):
+    """Half a nat per output, of which there is one: 200 of 500 samples lie below."""
+    result = make_findings()
+    values = np.where(np.arange(500) < 200, 0.49, 0.51)
+    scores = SampleInformation(values, result.samples.ids, smoothing, 1.0)
+    page = render(run_page(replace(result, information=scores)))
+    assert words in page
+    assert ("one retraining cannot show it" in page) == (smoothing == "sgd_outputs")
 
 
 def test_what_was_not_measured_has_no_section():
@@ -161,3 +180,35 @@ def test_long_texts_are_cut():
     assert len(drawing.text) == 200
     assert drawing.text.endswith("…")
     assert drawing.full_text.startswith("<b>Report 79</b> & so on")
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "level", "words"),
+    [
+        ("functional", 0.02, ["an answer to a", "σ = ", "would bring that to 55 %"]),
+        ("isotropic", 0.02, ["sees the weights", "right in at most 10 % more"]),
+        ("isotropic", 8.0, ["sees the weights", "says nothing here: it is above 1"]),
+        ("sgd", 0.02, ["sees the weights", "right in at most 10 % more"]),
+    ],
+)
+def test_the_method_says_what_the_information_bounds(smoothing, level, words):
+    findings = make_findings()
+    info = findings.information
+    values = np.full(len(info.ids), level)
+    info = replace(info, information=values, smoothing=smoothing, sigma=1.0)
+    told = render(run_page(replace(findings, information=info)))
+    assert all(word in told for word in words)
+    assert ("Overfitting" in told) == (smoothing != "functional")
+    assert f"{norm.cdf((level / 2) ** 0.5):.1%}"[:-1] in told
+
+
+def test_three_that_say_the_same_are_named():
+    findings = make_findings()
+    one, q = np.ones(2), np.array([3, 3])
+    common = CommonInformation(np.array([0.45, 0.1]), one, one, one, q, 1.0)
+    sets = np.array([[0, 1, 2], [3, 4, 5]])
+    told = render(run_page(replace(findings, alike_sets=(sets, common))))
+    ids = findings.samples.ids
+    assert f"keep one of {ids[0]}, {ids[1]}, {ids[2]} (45" in told
+    common = replace(common, common=np.zeros(2))
+    assert "keep one of" not in render(run_page(replace(findings, alike_sets=(sets, common))))

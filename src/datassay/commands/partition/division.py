@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ from datassay.report.style import BLUE, CLASS_COLOURS, INK, VERMILION
 from datassay.report.tables import standard_json
 from datassay.report.wording import number, share
 from datassay.results import result
+from datassay.score.variance.shuffled import FEW, ShuffledLabels, shuffled_labels
 from datassay.store.model_file import NAME
 from datassay.store.outputs import Part
 
@@ -71,6 +72,7 @@ class PartitionFindings(SampleFindings):
     # blocks; NaN where sources are not known.
     agreement: float = math.nan
     oracle: float = math.nan
+    check: ShuffledLabels | None = None  # the labels against shuffled ones
 
     def __post_init__(self) -> None:
         check_ids(self.samples, "Divide", partition=self.partition)
@@ -119,6 +121,10 @@ def run(
     fitted = block_model(train, partition, may_route=may_route, seed=seed)
     router = router_check(train, val, fitted)
     progress("compare", 1, 1)
+    results["check"] = shuffled_labels(
+        model, train, loss=loss, ridge=settings.ridge, damping=settings.damping, seed=seed,
+        progress=progress,
+    )  # fmt: skip
     penalties = f"ridge {settings.ridge:g}, damping {settings.damping:g}"
     facts = {
         **data_facts(train, val),
@@ -156,6 +162,7 @@ def page(findings: PartitionFindings) -> Page:
         "is_scored": math.isfinite(findings.router["routed"]),
         "unsure": float(np.mean(findings.own_responsibility < SURE)),
         "sure": SURE,
+        "few": FEW,
         "knows_sources": math.isfinite(findings.agreement),
         "has_sources": has_sources,
         "explained": round(explained, 2),
@@ -345,6 +352,7 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
         "router": findings.router,
         "agreement": findings.agreement,
         "oracle_agreement": findings.oracle,
+        "shuffled_labels": None if findings.check is None else asdict(findings.check),
         "sources": dict(zip(findings.block_names, rows, strict=True)) if names else None,
     }
     table = block_table(findings)

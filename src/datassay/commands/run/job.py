@@ -279,9 +279,9 @@ def _facts(
         **weights_facts(model),
     }
     if settings.smoothing != "functional":
-        noise = f"σ = {settings.sigma:g}"
-        noise = f"batches of {settings.batch_size}" if settings.smoothing in OF_SGD else noise
-        facts["Information"] = f"{settings.smoothing} smoothing, {noise}"
+        noise = [f"σ = {settings.sigma:g}"] * (settings.smoothing not in OF_SGD)
+        noise += [f"batches of {settings.batch_size}"] * (settings.batch_size is not None)
+        facts["Information"] = f"{settings.smoothing} smoothing, {', '.join(noise)}"
     if settings.store is not None:
         facts["Store"] = shown(settings.store)
     if settings.command:

@@ -25,9 +25,19 @@ from datassay.report.predictions import effect_words, picker
 from datassay.report.result_plots import beyond, figure_of, issue_figure
 from datassay.report.review.showcase import review_block
 from datassay.report.wording import score_text
+from datassay.score.information.bounds import (
+    OF_OUTPUTS,
+    WITH_SIGMA,
+    generalization_bound,
+    membership,
+    membership_sigma,
+)
 from datassay.score.registry import further_scores
-from datassay.score.sample_information import OF_SGD
+from datassay.score.sample_information import OF_SGD, SampleInformation
 
+# Share of what three tell jointly that each tells alone, from which one stands in for the others:
+# planted copies reach it and other samples do not (docs/methods.md); so many are named.
+STANDS_IN, MOST_COMMON = 0.3, 3
 MAX_P = 0.01  # from which groups do not differ in information
 
 
@@ -119,6 +129,7 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "noise_gain": noise[0].gain if len(noise) == 1 and np.isfinite(noise[0].gain) else None,
         "max_p": MAX_P,
         "alike": f.pairs is not None and bool((f.pairs.interaction < 0).any()),
+        "common": _common(f),
         "contrary": f.pairs is not None and bool((f.pairs.interaction > 0).any()),
         "subset_rank": subset_rank,
         "stood": stood,
@@ -127,4 +138,32 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "effect_on": explained and effect_words(explained)[0],
         "beyond": beyond(f.issues),
         "of_sgd": OF_SGD,
+        "hidden": float(np.mean(f.information.information < f.leave_one_out.outputs.shape[1] / 2)),
+        **_bounds(f.information, classes=samples.is_classification),
     }
+
+
+def _common(f: Findings) -> list[tuple[str, float]]:
+    """Ids of the samples of which each stands in for three, and the share that each tells."""
+    if f.alike_sets is None:
+        return []
+    sets, result = f.alike_sets
+    shown = [q for q in np.argsort(-result.jointly) if result.share[q] >= STANDS_IN]
+    ids = f.samples.ids
+    return [
+        (", ".join(map(str, ids[sets[q]])), float(result.share[q])) for q in shown[:MOST_COMMON]
+    ]
+
+
+def _bounds(info: SampleInformation, *, classes: bool) -> dict[str, Any]:
+    """What the information bounds: who can tell a sample was trained on, and overfitting."""
+    accuracy = membership(info)
+    privacy = {
+        "of_outputs": info.smoothing in OF_OUTPUTS,
+        "median": round(float(np.median(accuracy)), 3),
+        "most": round(float(accuracy.max()), 3),
+        "first": info.ids[accuracy.argmax()],
+        "sigma": membership_sigma(info) if info.smoothing in WITH_SIGMA else 0.0,
+    }
+    weights = classes and not privacy["of_outputs"]
+    return {"privacy": privacy, "overfit": generalization_bound(info) if weights else None}

@@ -72,14 +72,16 @@ class RunSettings(TrainingSettings):
 
     smoothing: str = setting(
         Smoothing.smoothing,
-        "Noise that information is measured by: functional, isotropic, fisher, sgd or kl.",
+        "Noise that information is measured by: functional, isotropic, fisher, sgd, sgd_outputs, "
+        "langevin or kl.",
     )
     sigma: float = setting(
         Smoothing.sigma, of="datassay.score.sample_information:sample_information.sigma"
     )
     batch_size: int | None = setting(
         Smoothing.batch_size,
-        "Batch size in samples, of the SGD that --smoothing sgd and kl ask about.",
+        "Batch size in samples, of the SGD that --smoothing sgd, sgd_outputs, langevin and kl ask "
+        "about.",
     )
     attribution: str = setting(
         "auto",

@@ -85,7 +85,7 @@ def group_information(
     linearised network; a group of one is `sample_information`.
     """
     check_smoothing(smoothing, sigma)
-    names, members = _groups(groups, len(lin))
+    names, members = named_groups(groups, len(lin))
     training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
     return GroupInformation(
         information=informations(training, members, smoothing, sigma, progress),
@@ -123,7 +123,7 @@ def informations(
     return (information / (2 * sigma**2 * (basis.n_queries if functional else 1))).numpy()
 
 
-def _groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
+def named_groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
     """Names and members from labels or index lists, checked."""
     require(len(groups) != 0, "groups", "hold at least one group", "none")
     if all(np.ndim(group) == 0 for group in groups):

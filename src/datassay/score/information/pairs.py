@@ -36,6 +36,14 @@ def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
     Source: the cosine of gradients, as in Charpiat et al. (2019); our choice of candidates for
     `pair_information`, whose redundancy is largest among samples that move the same outputs.
     """
+    cosine = cosines(lin)
+    nearest = cosine.argmax(1).numpy()
+    own = np.flatnonzero(cosine.amax(1).isfinite().numpy())
+    return np.unique(np.sort(np.stack([own, nearest[own]], 1), 1), axis=0)
+
+
+def cosines(lin: Linearization) -> Float[Tensor, "n n"]:
+    """cos(i, j); −∞ with itself and with samples without gradient."""
     traces = _traces(lin)
     length = traces.diagonal().clamp_min(0).sqrt()
     there = length > 0
@@ -43,9 +51,8 @@ def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
     cosine = traces * scale[:, None] * scale
     cosine.fill_diagonal_(-torch.inf)
     cosine[:, ~there] = -torch.inf
-    nearest = cosine.argmax(1).numpy()
-    own = np.arange(len(nearest))[there.numpy() & (int(there.sum()) > 1)]
-    return np.unique(np.sort(np.stack([own, nearest[own]], 1), 1), axis=0)
+    cosine[~there] = -torch.inf
+    return cosine
 
 
 def _traces(lin: Linearization) -> Float[Tensor, "n n"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral
 
 import numpy as np
@@ -204,14 +204,125 @@ def check_batch_size(batch_size: int | None) -> None:
 
 def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianNoise]:
     """SGD's steady state around the trained weights, one Gaussian per column of outputs."""
+    return [gaussian_noise(sigma) for sigma in _steady_state(training, batch_size)]
+
+
+def _steady_state(training: TrainingRun, batch_size: int) -> list[Float[Tensor, "p p"]]:
+    """Σ of each column, in the coordinates of `weight_changes`."""
     check_batch_size(batch_size)
-    n = len(training.residual)
-    curvature = training.basis.eigenvalues[training.basis.eigenvalues > 0] + training.run.penalty
-    scale = n**2 * training.run.step / batch_size
+    scale = len(training.residual) ** 2 * training.run.step / batch_size
+    curvature = _curvature(training)
     return [
-        gaussian_noise(steady_state_covariance(gradient_covariance(g), curvature, scale))
+        steady_state_covariance(gradient_covariance(g), curvature, scale)
         for g in _gradients(training)
     ]
+
+
+def _curvature(training: TrainingRun) -> Float[Tensor, " p"]:
+    """Eigenvalues of H in the directions that training moves."""
+    eigenvalues = training.basis.eigenvalues
+    return eigenvalues[eigenvalues > 0] + training.run.penalty
+
+
+def langevin_information(
+    training: TrainingRun, batch_size: int, sigma: float, progress: Progress = silent
+) -> Float[np.ndarray, " n"]:
+    """(b / (n² η σ²)) Δᵢᵀ H Δᵢ of every sample: noise of Λ = σ² I in every direction."""
+    # Source: S1 eq. 15 (Cook 1977), with the factor n² of `steady_state_covariance`.
+    check_batch_size(batch_size)
+    scale = batch_size / (len(training.residual) ** 2 * training.run.step * sigma**2)
+    h = _curvature(training)[:, None, None]
+    parts = [(h * w.square()).sum((0, 2)) for w in weight_changes(training, progress)]
+    return (scale * torch.cat(parts)).numpy()
+
+
+def output_information(
+    training: TrainingRun, batch_size: int, progress: Progress = silent
+) -> Float[np.ndarray, " n"]:
+    """(1/(2m)) Σ_j Δf_jᵀ (J_j Σ J_jᵀ)⁺ Δf_j of every sample: outputs under SGD's own noise."""
+    # Source: S1 eq. 7 with the noise that SGD leaves in the outputs instead of σ² I. What an
+    # input's noise does not reach is left out, as `gaussian_noise` does.
+    basis = training.basis
+    moves, b = basis.eigenvalues > 0, training.residual.shape[1]
+    rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
+    rows = rows.reshape(-1, b, rows.shape[1])  # [m, b, p]
+    roots = []  # of each column, [m, b, b]: (J Σ Jᵀ)⁺ = rootᵀ root
+    for sigma in _steady_state(training, batch_size):
+        noise, axes = torch.linalg.eigh(rows @ sigma @ rows.mT)
+        reached = noise > NULL_FRACTION * noise[:, -1:].clamp_min(0)
+        inverse = torch.where(reached, noise.clamp_min(0), torch.inf).rsqrt()
+        roots.append(inverse[:, :, None] * axes.mT)
+    values = []
+    for change in weight_changes(training, progress):
+        columns = zip(roots, change.unbind(2), strict=True)
+        values.append(sum((root @ (rows @ w)).square().sum((0, 1)) for root, w in columns))
+    return (torch.cat(values) / (2 * len(rows))).numpy()
+
+
+def weight_axes(basis: Eigenbasis, features: Float[Tensor, "rows d"]) -> Float[Tensor, "d p"]:
+    """U, orthonormal: Δw = U Δ for Δ in the coordinates of `weight_changes`."""
+    moves = basis.eigenvalues > 0
+    rows = (basis.whole_rows()[..., moves] * basis.metric[moves].sqrt()).flatten(0, 1)
+    return features.T @ rows / basis.eigenvalues[moves]
+
+
+# Σ of the user's own: variances, a covariance, or Δ ↦ Σ⁻¹ Δ.
+Covariance = np.ndarray | Tensor | Callable[[np.ndarray], np.ndarray]
+
+
+def given_information(
+    training: TrainingRun,
+    features: Float[Tensor, "rows d"],
+    covariance: Covariance,
+    progress: Progress = silent,
+) -> Float[np.ndarray, " n"]:
+    """½ Δᵢᵀ Σ⁻¹ Δᵢ of every sample, Σ over the columns of the features as given."""
+    # Source: S1 Prop. 3.2, whose Σ is free.
+    axes, solve = weight_axes(training.basis, features), _solver(covariance, features.shape[1])
+    values = []
+    for change in weight_changes(training, progress):
+        flat = axes @ change.flatten(1)  # [d, g c]
+        solved = torch.as_tensor(np.asarray(solve(flat.numpy()), np.float64))
+        if solved.shape != flat.shape:
+            raise SettingError(
+                f"smoothing must return Σ⁻¹ Δ in the shape of Δ, {list(flat.shape)}; got "
+                f"{list(solved.shape)}."
+            )
+        values.append((flat * solved).reshape(len(flat), *change.shape[1:]).sum((0, 2)) / 2)
+    information = torch.cat(values)
+    lowest = float(information.min())
+    if not lowest >= -NULL_FRACTION * float(information.max()):
+        raise SettingError(
+            f"smoothing must be a positive definite Σ, or nats fall below 0; got {lowest:.3g} nats."
+        )
+    return information.clamp_min(0).numpy()
+
+
+def _solver(covariance: Covariance, d: int) -> Callable[[np.ndarray], np.ndarray]:
+    if callable(covariance):
+        return covariance
+    sigma = np.asarray(covariance, np.float64)
+    if sigma.shape not in {(d,), (d, d)}:
+        raise SettingError(
+            f"smoothing as an array must be [{d}] variances or a [{d}, {d}] covariance of the "
+            f"linearisation's {d} features; got shape {list(sigma.shape)}."
+        )
+    if sigma.ndim == 1:
+        _check_covariance(sigma, bool(np.isfinite(sigma).all() and (sigma > 0).all()))
+        return lambda change: change / sigma[:, None]
+    symmetric = np.isfinite(sigma).all() and np.allclose(sigma, sigma.T, rtol=1e-10, atol=0)
+    _check_covariance(sigma, bool(symmetric))
+    factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(sigma))
+    _check_covariance(sigma, not failed)
+    return lambda change: torch.cholesky_solve(torch.from_numpy(change), factor).numpy()
+
+
+def _check_covariance(sigma: np.ndarray, holds: bool) -> None:
+    if not holds:
+        raise SettingError(
+            "smoothing as an array must be finite, symmetric and positive definite; got one of "
+            f"shape {list(sigma.shape)} that is not. Add a small multiple of the identity."
+        )
 
 
 def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:

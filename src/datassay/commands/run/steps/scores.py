@@ -25,6 +25,7 @@ from datassay.score.compare.retraining_check import RetrainingCheck, retraining_
 from datassay.score.effects import Attribution
 from datassay.score.influence.linear import SampleInfluence
 from datassay.score.influence.methods import influence
+from datassay.score.information.common import common_information, nearest_sets
 from datassay.score.information.group_removal import removal_work
 from datassay.score.information.groups import SMOOTHINGS, group_information
 from datassay.score.information.pairs import nearest_pairs, pair_information
@@ -42,6 +43,7 @@ from datassay.train.training import TrainedNetworks
 # out: they grow with samples times queries. Likewise whole groups, or pairs (about 4 seconds).
 MOST_EFFECTS_WORK, MOST_GROUP_WORK = 5e11, 3e11
 FEWEST_FOR_PAIRS = 3
+SET_SIZE, MOST_SETS = 3, 10  # of the samples most alike, whose common information is asked about
 # A rank correlation with really retraining below which the page warns.
 FOLLOWS = 0.5
 LEFT_OUT = (
@@ -170,6 +172,10 @@ def jointly(context: Context) -> dict[str, Any]:
     if n >= FEWEST_FOR_PAIRS and pair_work(n, m, lin.form) <= MOST_GROUP_WORK:
         if len(pairs := nearest_pairs(lin)):
             results["pairs"] = pair_information(lin, pairs, alone=information, **settings)
+        if context.options["smoothing"] == "functional" and n > SET_SIZE and len(pairs):
+            sets = nearest_sets(lin, SET_SIZE, MOST_SETS).tolist()
+            del settings["smoothing"]
+            results["alike_sets"] = np.array(sets), common_information(lin, sets, **settings)
     return results
 
 

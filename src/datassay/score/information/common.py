@@ -1,0 +1,171 @@
+"""What three and more samples or groups tell in common, at least one of them, and only together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from datassay.collect.linearization import Linearization
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import Tabular, result
+from datassay.rules import require
+from datassay.score.information.group_removal import group_removals
+from datassay.score.information.groups import named_groups
+from datassay.score.information.pairs import cosines
+from datassay.score.linear.training_run import training_run
+from datassay.score.settings import Smoothing
+
+MOST_PARTS = 8  # all 2^s − 1 unions of s parts are left out
+
+
+@result
+class CommonInformation(Tabular):
+    """What the parts of each set tell, given all samples outside the set; one row per set.
+
+    Attributes:
+        common: [q], nats: what each part tells alone, at every query the least of them.
+        any_one: [q], nats: at every query the most that one part tells alone.
+        jointly: [q], nats: what all parts together tell.
+        interaction: [q], nats: Σ (−1)^(|B|+1) I(B) over the unions B of parts, I(B) what is lost
+            without B; of two parts that of `pair_information`.
+        size: [q], parts in the set.
+        sigma: output unit.
+    """
+
+    common: Float[np.ndarray, " q"]
+    any_one: Float[np.ndarray, " q"]
+    jointly: Float[np.ndarray, " q"]
+    interaction: Float[np.ndarray, " q"]
+    size: Int[np.ndarray, " q"]
+    sigma: float
+
+    @property
+    def share(self) -> Float[np.ndarray, " q"]:
+        """[q], common / jointly: near 1 where any one part stands in for all; 0 without either."""
+        known = self.jointly > 0
+        return np.where(known, self.common / np.where(known, self.jointly, 1.0), 0.0)
+
+    @property
+    def synergy(self) -> Float[np.ndarray, " q"]:
+        """[q], nats: what only several parts together tell; negative where they pull apart."""
+        return self.jointly - self.any_one
+
+    def to_table(self) -> pa.Table:
+        """One row per set: size, common, any_one, jointly, synergy, interaction."""
+        names = ("size", "common", "any_one", "jointly", "synergy", "interaction")
+        return pa.table({name: getattr(self, name) for name in names})
+
+
+def nearest_sets(lin: Linearization, size: int = 3, most: int = 20) -> Int[np.ndarray, "q size"]:
+    """The samples that are most alike in the kernel, `size` at a time: candidates for a set.
+
+    Args:
+        lin: the linearisation of n samples.
+        size: samples in a set, 2 to 8.
+        most: sets, those of the largest cosine first; none twice.
+
+    Returns:
+        Positions, ascending in each set.
+
+    Raises:
+        SettingError: size is out of range.
+
+    Cost: as `nearest_pairs`.
+    Source: ours. A set's cosine is the least of one sample with the others. `pair_information`
+    does not see three copies: without two of them the third still says the same.
+    """
+    require(2 <= size <= MOST_PARTS, "size", f"be from 2 to {MOST_PARTS}", size)
+    if size > len(lin):
+        return np.empty((0, size), np.int64)
+    value, nearest = cosines(lin).topk(size - 1, dim=1)
+    own = torch.arange(len(nearest))[:, None]
+    found = torch.cat([own, nearest], 1).sort(1).values.numpy()
+    order = [i for i in value[:, -1].argsort(descending=True).tolist() if value[i, -1].isfinite()]
+    distinct = dict.fromkeys(tuple(found[i].tolist()) for i in order)
+    return np.array(list(distinct)[:most], np.int64).reshape(-1, size)
+
+
+def common_information(
+    lin: Linearization,
+    sets: Sequence[Sequence[int | ArrayLike]],
+    *,
+    sigma: float = Smoothing.sigma,
+    progress: Progress = silent,
+    **run: float | int | str,
+) -> CommonInformation:
+    """How much several samples or groups repeat each other, or tell only together.
+
+    a_i(x) = f_{R ∪ i}(x) − f_R(x), R all samples outside the set; I_i(x) = ‖a_i(x)‖²/(2σ²)
+    common = mean_x min_i I_i(x);  any_one = mean_x max_i I_i(x);  jointly = mean_x I_{1…s}(x)
+
+    Where common is near jointly any one part stands in for all: the others can go.
+
+    Args:
+        lin: the linearisation; its validation inputs are the queries, else its training inputs.
+        sets: each of two to eight parts, a part a position or an array of positions.
+        sigma: σ of the smoothing noise, output unit.
+        progress: called with (step, unions done, unions in all).
+        run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`.
+
+    Returns:
+        Nats, one row per set.
+
+    Raises:
+        SettingError: a set has fewer than two parts or more than eight, two parts share a sample, a
+            set leaves no sample, positions do not exist, or a setting is out of range.
+
+    Cost: one decomposition, shared; per set that of leaving out 2^s − 1 groups (`group_removals`)
+    and 2 m b p operations and m k values for each.
+    Source: S1 §7 names it as open, with Williams and Beer (2010); I_min and I_max are theirs with
+    the query in the place of the target's outcome and S1's information in that of Shannon's, so
+    that synergy can be negative. Exact for the linearised network.
+    """
+    require(np.isfinite(sigma) and sigma > 0, "sigma", "be finite and positive", sigma)
+    require(len(sets) > 0, "sets", "hold at least one set", "none")
+    members = [_parts(parts, len(lin)) for parts in sets]
+    training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+    rows, m = training.basis.query_rows(), training.basis.n_queries
+    unions = [
+        (q, u)
+        for q, parts in enumerate(members)
+        for k in range(1, len(parts) + 1)
+        for u in combinations(range(len(parts)), k)
+    ]
+    removed = [torch.cat([members[q][i] for i in u]) for q, u in unions]
+    changes: dict[tuple[int, tuple[int, ...]], Tensor] = {}  # f − f without each union, [m, k]
+    for part in group_removals(training, removed):
+        for where, w in zip(part.groups.tolist(), part.coordinates.unbind(1), strict=True):
+            changes[unions[where]] = (rows @ w).reshape(m, -1)
+        progress("common information", len(changes), len(unions))
+    results = []
+    for q, parts in enumerate(members):
+        whole = tuple(range(len(parts)))
+        # f with part i alone minus f with none: (f − f₋A) − (f − f₋(A∖i)).
+        rest = [changes[q, tuple(j for j in whole if j != i)] for i in whole]
+        each = torch.stack([(changes[q, whole] - one).square().sum(1) for one in rest])  # [s, m]
+        lost = {u: float(changes[one, u].square().sum(1).mean()) for one, u in unions if one == q}
+        interaction = sum((-1) ** (len(u) + 1) * loss for u, loss in lost.items())
+        values = (each.amin(0).mean(), each.amax(0).mean(), lost[whole], interaction)
+        results.append([float(value) / (2 * sigma**2) for value in values])
+    common, any_one, jointly, interaction = np.array(results).T
+    size = np.array(list(map(len, members)))
+    return CommonInformation(common, any_one, jointly, interaction, size, float(sigma))
+
+
+def _parts(parts: Sequence[int | ArrayLike], n: int) -> list[Int[Tensor, " _"]]:
+    """Positions of each part, checked."""
+    require(2 <= len(parts) <= MOST_PARTS, "a set", f"have 2 to {MOST_PARTS} parts", len(parts))
+    _, members = named_groups([np.atleast_1d(np.asarray(part)) for part in parts], n)
+    everyone = torch.cat(members)
+    if len(everyone.unique()) < len(everyone):
+        raise SettingError("parts of a set must share no sample; one is in two. Merge the parts.")
+    named_groups([everyone.numpy()], n)
+    return members

@@ -1,0 +1,224 @@
+"""Information against samples that could have stood in a sample's place (S1 eq. 1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from datassay import rules
+from datassay.collect.linearization import Linearization
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import Tabular, column, result, sample_ids
+from datassay.score.information.groups import check_smoothing
+from datassay.score.information.weights import weight_axes, weight_changes
+from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.linear.training_run import Dynamics, TrainingRun, training_run
+from datassay.score.settings import Smoothing
+
+
+@result
+class MarginalInformation(Tabular):
+    """Information of each sample that was trained on, one row per sample.
+
+    Attributes:
+        information: [n], nats: KL(p(·|S) ‖ (1/q) Σ_j p(·|S₋ᵢ, z_j)) over the q fresh samples.
+        standard_error: [n], nats, of its Monte Carlo integral.
+        replaced: [n], nats: (1/q) Σ_j KL(p(·|S) ‖ p(·|S₋ᵢ, z_j)), closed form; never below
+            information, by convexity.
+        left_out: [n], nats: KL(p(·|S) ‖ p(·|S₋ᵢ)), closed form, as `sample_information` has it.
+        ids: [n], of the samples that are not fresh.
+        smoothing: "functional" or "isotropic".
+        sigma: output unit (functional) or weight unit (isotropic).
+        seed: of the integral.
+    """
+
+    information: Float[np.ndarray, " n"] = column(
+        "what the sample tells, against others in its place",
+        unit="nats",
+        sign="high: more informative",
+        name="marginal_information",
+    )
+    standard_error: Float[np.ndarray, " n"] = column(
+        "standard error of marginal_information", unit="nats", joint="marginal_information_error"
+    )
+    replaced: Float[np.ndarray, " n"] = column(
+        "mean divergence from the runs with another sample in its place", unit="nats"
+    )
+    left_out: Float[np.ndarray, " n"] = column(
+        "divergence from the run without the sample", unit="nats"
+    )
+    ids: np.ndarray = sample_ids()
+    smoothing: str
+    sigma: float
+    seed: int
+
+
+def marginal_information(
+    lin: Linearization,
+    fresh: ArrayLike,
+    *,
+    smoothing: str = Smoothing.smoothing,
+    sigma: float = Smoothing.sigma,
+    draws: int = 200,
+    seed: int = 0,
+    progress: Progress = silent,
+    **run: float | int | str,
+) -> MarginalInformation:
+    """Information of a sample, the others known: unique information before its bound.
+
+    I(z_i) = KL(p(w|S) ‖ r),  r = (1/q) Σ_j p(w|S₋ᵢ, z_j),  p(w|S) = N(w_S, σ² I)
+
+    `sample_information` has KL(p(w|S) ‖ p(w|S₋ᵢ)) instead, which bounds the mean of I over samples
+    drawn, not each I. Functional: the same of the outputs at each query, averaged over queries.
+
+    Args:
+        lin: the linearisation.
+        fresh: [q] positions of samples that are left out of the training and stand for those that
+            could have been in a sample's place.
+        smoothing: "functional" (queries are the validation inputs, without any the fresh samples')
+            or "isotropic".
+        sigma: σ, output unit or weight unit.
+        draws: pairs of opposite normal vectors that the integral is a mean over.
+        seed: of these.
+        progress: called with (step, fresh samples done, fresh samples in all).
+        run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`, of the n samples
+            that are not fresh; all runs have n samples, so one step serves all.
+
+    Returns:
+        Nats, with standard errors, and both closed forms.
+
+    Raises:
+        SettingError: fresh is no list of distinct positions or leaves fewer than two samples, or a
+            setting is out of range.
+
+    Cost: q decompositions and removals of n + 1 samples; n q p k values (p the kernel's rank) where
+        isotropic, else n q m k, and draws times as many operations.
+    Source: S1 eq. 1, p(w|S) the trained weights of the linearised network with noise added (eq. 4).
+    Each run is exact; r over q samples in place of the population; the integral is Monte Carlo.
+    """
+    check_smoothing(smoothing, sigma)
+    rules.at_least("draws", draws, 2)
+    chosen = _fresh(fresh, len(lin))
+    kept = np.setdiff1d(np.arange(len(lin)), chosen)
+    basis = eigenbasis(lin)
+    moves, b = basis.eigenvalues > 0, lin.rows_per_sample
+    rows = basis.whole_rows()[..., moves] * basis.metric[moves].sqrt()  # Φ, [n, b, p]
+    queries = None
+    if smoothing == "functional":
+        of_val = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
+        of_fresh = rows[torch.from_numpy(chosen)].flatten(0, 1)
+        queries = (of_fresh if lin.val_outputs is None else of_val).reshape(-1, b, rows.shape[2])
+    training = training_run(_part(lin, rows, kept), **run)  # pyright: ignore[reportArgumentType]
+    without, whole = _retrained(training, rows[torch.from_numpy(kept)])
+    shifts = torch.empty(len(kept), len(chosen), *_moved(whole[None], queries, sigma).shape[1:])
+    shifts = shifts.double()  # [n, q, m, k]
+    for j, one in enumerate(chosen):
+        at = np.append(kept, one)
+        part = _part(lin, rows, at)
+        other = TrainingRun(_stable(part, training.run), part.residual, training.run, "sum")
+        # All but the last sample, whose removal is the run on S again.
+        replaced, _ = _retrained(other, rows[torch.from_numpy(at)])
+        shifts[:, j] = _moved(replaced[:-1] - whole, queries, sigma)
+        progress("another sample in place of each", j + 1, len(chosen))
+    information, error = _mixtures(shifts, draws, seed)
+    return MarginalInformation(
+        information=information,
+        standard_error=error,
+        replaced=shifts.square().sum(3).mean((1, 2)).numpy() / 2,
+        left_out=_moved(without - whole, queries, sigma).square().sum(2).mean(1).numpy() / 2,
+        ids=lin.ids[kept],
+        smoothing=smoothing,
+        sigma=float(sigma),
+        seed=seed,
+    )
+
+
+def _fresh(fresh: ArrayLike, n: int) -> Int[np.ndarray, " q"]:
+    chosen = np.asarray(fresh)
+    whole = chosen.ndim == 1 and len(chosen) > 0 and np.issubdtype(chosen.dtype, np.integer)
+    rule = f"hold distinct whole positions from 0 to {n - 1}"
+    rules.require(whole, "fresh", rule, f"shape {list(chosen.shape)}, type {chosen.dtype}")
+    inside = bool(chosen.min() >= 0 and chosen.max() < n)
+    rules.require(inside and len(np.unique(chosen)) == len(chosen), "fresh", rule, chosen.tolist())
+    if n - len(chosen) < 2:
+        raise SettingError(
+            f"fresh must leave at least 2 samples to train on; got {len(chosen)} of {n}."
+        )
+    return chosen
+
+
+def _part(
+    lin: Linearization, rows: Float[Tensor, "n b p"], at: Int[np.ndarray, " s"]
+) -> Linearization:
+    """Some samples, with their features in an orthonormal basis of all."""
+    flat = rows[torch.from_numpy(at)].flatten(0, 1)
+    form = replace(lin.form, representation="features", n_rows=len(flat), n_features=flat.shape[1])
+    bare = replace(lin, val_outputs=None, val_kernel=None, val_features=None, val_targets=None)
+    return replace(bare.subset(at), kernel=None, features=flat, form=form)
+
+
+def _stable(part: Linearization, run: Dynamics) -> Eigenbasis:
+    basis = eigenbasis(part)
+    if run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2:
+        raise SettingError(
+            "lr must be so low that descent is stable with any fresh sample in; got "
+            f"η·λ_max = {run.step * (basis.largest + run.penalty):.4g}. Lower it, or use flow."
+        )
+    return basis
+
+
+def _retrained(
+    training: TrainingRun, rows: Float[Tensor, "n b p"]
+) -> tuple[Float[Tensor, "n p c"], Float[Tensor, "p c"]]:
+    """Weights without each sample, and with all."""
+    basis = training.basis
+    axes, moves = weight_axes(basis, rows.flatten(0, 1)), basis.eigenvalues > 0
+    whole = axes @ (basis.metric[moves].sqrt()[:, None] * training.trained()[moves])
+    parts = [torch.einsum("dp,pgc->gdc", axes, w) for w in weight_changes(training)]
+    return whole - torch.cat(parts), whole
+
+
+def _moved(
+    change: Float[Tensor, "n p c"], queries: Float[Tensor, "m b p"] | None, sigma: float
+) -> Float[Tensor, "n m k"]:
+    """Changes of the outputs at each query, or of the weights as one query, in units of σ."""
+    if queries is None:
+        return change.flatten(1)[:, None] / sigma
+    return torch.einsum("mbp,npc->nmbc", queries, change).flatten(2) / sigma
+
+
+def _mixtures(
+    shifts: Float[Tensor, "n q m k"], draws: int, seed: int
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)), mean over m, of every sample; its standard error."""
+    # −E log A, A = (1/q) Σ_j exp(u_j ξ − ½‖u_j‖²). E A = 1, so that A − 1 − log A, never negative,
+    # has the same mean and next to no variance where all u are small.
+    noise = np.random.default_rng(seed).standard_normal((draws, shifts.shape[3]))
+    half = torch.from_numpy(noise)
+    values = [_values(u.transpose(0, 1), half) for u in shifts]  # of each sample, [draws]
+    each = torch.stack(values)
+    return each.mean(1).numpy(), (each.std(1) / math.sqrt(draws)).numpy()
+
+
+def _values(u: Float[Tensor, "m q k"], half: Float[Tensor, "draws k"]) -> Float[Tensor, " draws"]:
+    total = torch.zeros(len(half), dtype=torch.float64)
+    controlled = bool(u.square().sum(2).max() < 1)
+    for noise in (half, -half):
+        for part in _chunks(u, len(half)):
+            exponent = part @ noise.T - 0.5 * part.square().sum(2, keepdim=True)  # [m, q, draws]
+            log = torch.logsumexp(exponent, 1) - math.log(u.shape[1])
+            total += ((torch.expm1(log) if controlled else 0) - log).sum(0)
+    return total / (2 * len(u))
+
+
+def _chunks(u: Float[Tensor, "m q k"], draws: int) -> Iterator[Float[Tensor, "part q k"]]:
+    """Queries at a time, at most 2²³ values of exponents."""
+    return iter(u.split(max(1, 2**23 // (u.shape[1] * draws))))
