@@ -31,7 +31,7 @@ BUDGET = {
     "collect": 6_885,  # 6 800; what is refused before torch is imported
     "train": 2_985,  # 2 600; folds for purify, of groups; networks of their own samples, in stacks
     "stats.py": 300,  # 300
-    "score": 17_755,  # 15 800; trusted labels; groups; values; checks; sets, noises, S1 eq. 1; bounds
+    "score": 17_755,  # 15 800; trusted labels; groups; values; checks; sets; S1 eq. 1, bounds
     "act": 8_205,  # 7 000; cross-fitting; looks; reviews, journal; advice, both; models to files
     "polynomial complexity lm estimators": 7_635,  # 8 000
     "commands": 13_135,  # 10 800; `example`, --help-all, pages, refusals, --trusted; `predict`

@@ -160,7 +160,7 @@ class SampleSet:
                     f"{name} must be an array or a tensor; got a {type(values).__name__}. Pass "
                     f"np.asarray({name}), or load((x, y)), which takes lists and frames."
                 )
-            if name == "y" and not values.flags.writeable:
+            if name == "y" and values is not None and not values.flags.writeable:
                 values = values.copy()  # a frame's: torch warns of what it could not write to
             object.__setattr__(self, name, values)
         check_samples(self)
