@@ -82,7 +82,7 @@ def planted(case, rng):
 )
 def test_planted_cases(case, is_noise, breakers):
     one = planted(case, np.random.default_rng(0))
-    result = shuffled_labels(linear(one), one)
+    result = shuffled_labels(linear(one), one, ridge=1e-4)
     assert (result.is_noise, result.breakers) == (is_noise, breakers)
 
 
@@ -90,7 +90,7 @@ def test_an_even_mix_is_of_many_and_a_small_part_of_few():
     results = {}
     for sizes in ((200, 200), (360, 40)):
         one = sd_mixture(sizes)
-        results[sizes] = shuffled_labels(linear(one), one)
+        results[sizes] = shuffled_labels(linear(one), one, ridge=1e-4)
     assert [result.breakers for result in results.values()] == ["many", "few"]
 
 
@@ -98,11 +98,11 @@ def test_edges():
     assert ShuffledLabels(0.05, float("nan"), FEW + 1).breakers == ""
     assert ShuffledLabels(0.05, 0.8, FEW + 1, has_room=False).breakers == ""
     same = SampleSet(np.ones((6, 3)), np.ones(6), np.arange(6))
-    assert shuffled_labels(nn.Linear(3, 1).double(), same) is None
+    assert shuffled_labels(nn.Linear(3, 1).double(), same, ridge=1e-4) is None
     one = planted(0, np.random.default_rng(0))
     with pytest.raises(SettingError, match="ridge must be positive"):
         shuffled_labels(linear(one), one, ridge=0.0)
     with pytest.raises(ModelError, match=r"only one dense layer.*Freeze"):
-        shuffled_labels(mlp((13,), 3, width=4, depth=1), one)
+        shuffled_labels(mlp((13,), 3, width=4, depth=1), one, ridge=1e-4)
     with pytest.raises(DataError):
-        shuffled_labels(linear(one), one.subset(np.array([0])))
+        shuffled_labels(linear(one), one.subset(np.array([0])), ridge=1e-4)

@@ -185,7 +185,12 @@ def test_long_texts_are_cut():
 @pytest.mark.parametrize(
     ("smoothing", "level", "words"),
     [
-        ("functional", 0.02, ["an answer to a", "σ = ", "would bring that to 55 %"]),
+        ("functional", 0.02, ["an answer to a", "(a guess: 50"]),
+        (
+            "functional",
+            0.05,
+            ["an answer to a", "would bring that to 55", "answer with more noise"],
+        ),
         ("isotropic", 0.02, ["sees the weights", "right in at most 10 % more"]),
         ("isotropic", 8.0, ["sees the weights", "says nothing here: it is above 1"]),
         ("sgd", 0.02, ["sees the weights", "right in at most 10 % more"]),
@@ -198,6 +203,7 @@ def test_the_method_says_what_the_information_bounds(smoothing, level, words):
     info = replace(info, information=values, smoothing=smoothing, sigma=1.0)
     told = render(run_page(replace(findings, information=info)))
     assert all(word in told for word in words)
+    assert ("would bring that" in told) == (level > 0.04 and smoothing != "sgd")
     assert ("Overfitting" in told) == (smoothing != "functional")
     assert f"{norm.cdf((level / 2) ** 0.5):.1%}"[:-1] in told
 

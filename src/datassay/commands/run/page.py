@@ -26,6 +26,7 @@ from datassay.report.result_plots import beyond, figure_of, issue_figure
 from datassay.report.review.showcase import review_block
 from datassay.report.wording import score_text
 from datassay.score.information.bounds import (
+    ENOUGH,
     OF_OUTPUTS,
     WITH_SIGMA,
     generalization_bound,
@@ -158,12 +159,14 @@ def _common(f: Findings) -> list[tuple[str, float]]:
 def _bounds(info: SampleInformation, *, classes: bool) -> dict[str, Any]:
     """What the information bounds: who can tell a sample was trained on, and overfitting."""
     accuracy = membership(info)
+    leaks = accuracy.max() > ENOUGH
     privacy = {
         "of_outputs": info.smoothing in OF_OUTPUTS,
         "median": round(float(np.median(accuracy)), 3),
         "most": round(float(accuracy.max()), 3),
         "first": info.ids[accuracy.argmax()],
-        "sigma": membership_sigma(info) if info.smoothing in WITH_SIGMA else 0.0,
+        "sigma": membership_sigma(info) if leaks and info.smoothing in WITH_SIGMA else 0.0,
+        "enough": ENOUGH,
     }
     weights = classes and not privacy["of_outputs"]
     return {"privacy": privacy, "overfit": generalization_bound(info) if weights else None}

@@ -13,6 +13,7 @@ from datassay.score.sample_information import SampleInformation
 # Information about the predictions on other inputs says nothing of those on the samples.
 OF_OUTPUTS = ("functional", "fisher", "sgd_outputs")
 WITH_SIGMA = ("functional", "fisher", "isotropic", "langevin")
+ENOUGH = 0.55  # accuracy of a guess that hardly tells
 # A change of which more than this share lies where SGD has no noise is seen with certainty.
 ROUNDING = 1e-6
 
@@ -45,7 +46,7 @@ def membership(info: SampleInformation) -> Float[np.ndarray, " n"]:
     return accuracy
 
 
-def membership_sigma(info: SampleInformation, accuracy: float = 0.55) -> float:
+def membership_sigma(info: SampleInformation, accuracy: float = ENOUGH) -> float:
     """The noise σ at which nobody can tell that a sample was trained on more often than this.
 
     Args:

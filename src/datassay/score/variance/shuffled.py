@@ -64,7 +64,7 @@ def shuffled_labels(
     train: SampleSet,
     *,
     loss: str = Influence.loss,
-    ridge: float = 1e-4,
+    ridge: float,
     damping: float = Influence.damping,
     seed: int = 0,
     progress: Progress = silent,
