@@ -114,7 +114,7 @@ STEPS_OF = {
     **dict.fromkeys(("DataInputs", "NoiseInputs", "AdversarialInputs", "TrustSettings",
                      "LabSettings", "ApplySettings", "ExampleSettings"), ("data",)),
     **dict.fromkeys(("ExplainSettings", "IndexSettings", "PlanInputs", "ExportSettings",
-                     "ReportSettings", "ViewSettings"), ()),
+                     "ReportSettings", "ViewSettings", "PredictSettings"), ()),
 }  # fmt: skip
 ALIASES = {
     "noise_kind": "kind", "rule": "stop", "blocks": "n_blocks", "components": "n_components",

@@ -105,7 +105,10 @@ def test_a_table_breaks_no_word():
         ("run iris --adversarial 2", r"Error: --adversarial must .*got 2\.0"),
         ("run iris --val-fraction 3", r"Error: --val-fraction must .*got 3\.0"),
         ("run iris --weight-decay nan", "Error: --weight-decay must .*got nan"),
-        ("score iris --batch-size 8", "Error: --batch-size belongs to --smoothing sgd and"),
+        (
+            "score iris --batch-size 8",
+            "Error: --batch-size belongs to --smoothing sgd, sgd_outputs",
+        ),
         ("score diabetes --attribution margin", "Error: --attribution margin needs classes"),
         ("run iris --noise-kind odd", "Error: --noise-kind must be"),
         ("rnu iris", "No such command 'rnu'. Did you mean run[?] See datassay --help"),

@@ -73,7 +73,7 @@ def test_errors_that_no_column_tells_make_no_group():
     for seed in range(30):
         wrong = np.random.default_rng(seed).random(1200) < 0.2
         alarms += bool(weak_group_issues(train, judged(train, wrong), train.rows))
-    assert not alarms
+    assert alarms <= 1
     assert not found(data_issues(train).issues, "weak groups")  # nothing held out, nothing told
 
 
@@ -127,7 +127,7 @@ def test_rows_sorted_by_label_or_target_or_shuffled_are_in_no_order():
         alarms += bool(order(x, y, tuple("abc"))) + bool(order(x, x.sum(1), ()))
         alarms += bool(order(x[by_class], y[by_class], tuple("abc")))
         alarms += bool(order(x[by_target, 1:], x[by_target, 0], ()))
-    assert alarms <= 1
+    assert not alarms
 
 
 def test_empty_rows_are_named():

@@ -62,7 +62,7 @@ SGD = {"smoothing": "sgd", "batch_size": 4}
         ({"smoothing": "kl"}, "batch_size must be given for smoothing='kl'"),
         (SGD | {"batch_size": 0}, "batch_size must be a whole number.*got 0"),
         (SGD | {"sigma": 2.0}, "sigma must be left at 1"),
-        ({"batch_size": 4}, "batch_size belongs to .*'kl'; got 4 with 'functional'"),
+        ({"batch_size": 4}, "batch_size belongs to .* kl; got 4 with 'functional'"),
         ({"sigma": 0.0}, "sigma must be finite and positive; got 0.0"),
         ({"sigma": float("nan")}, "sigma must be finite and positive"),
         ({"loo": True, "steps": 3}, "run settings belong to loo; got steps"),

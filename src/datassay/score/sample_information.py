@@ -206,7 +206,7 @@ def check_smoothing(smoothing: str | Covariance, sigma: float, batch_size: int |
         check_batch_size(batch_size)
     elif batch_size is not None:
         raise SettingError(
-            "batch_size belongs to smoothing='sgd', 'sgd_outputs', 'langevin' and 'kl'; got "
+            "batch_size belongs to smoothing='sgd', sgd_outputs, langevin and kl; got "
             f"{batch_size} with {smoothing!r}."
         )
 

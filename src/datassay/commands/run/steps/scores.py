@@ -174,7 +174,7 @@ def jointly(context: Context) -> dict[str, Any]:
             results["pairs"] = pair_information(lin, pairs, alone=information, **settings)
         if context.options["smoothing"] == "functional" and n > SET_SIZE and len(pairs):
             sets = nearest_sets(lin, SET_SIZE, MOST_SETS).tolist()
-            del settings["smoothing"]
+            settings = {n: v for n, v in settings.items() if n not in {"smoothing", "progress"}}
             results["alike_sets"] = np.array(sets), common_information(lin, sets, **settings)
     return results
 
