@@ -42,7 +42,7 @@ BUDGET = {
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 10_775,  # 9 500; wrong labels on sets of noise; tables of actions; divided networks
-    "tests packages/*/tests": 45_655,  # 32 000; pages, dialects; oracles and planted bugs
+    "tests packages/*/tests": 45_660,  # 32 000; pages, dialects; oracles and planted bugs
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.4  # 1/3
