@@ -149,9 +149,11 @@ def train_students(
     gradient = _Gradient(w, *first, order.index(3), _loss_scale(recipe, size, n_units))
     draw = torch.Generator().manual_seed(0)
     for _ in range(recipe.epochs):
+        if size == n:
+            update(gradient())
+            continue
         for rows in torch.randperm(n, generator=draw)[: n // size * size].split(size):
-            if size < n:
-                gradient.take(x[:, rows], y[:, rows])
+            gradient.take(x[:, rows], y[:, rows])
             update(gradient())
     return w.permute([order.index(axis) for axis in range(4)])
 

@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from datassay.act.partition.routing import compact, fit_experts, linear_partition
+from datassay.act.partition.routing import compact, fit_experts, linear_partition, scaled_linear
 from datassay.act.settings import Division
 from datassay.estimators.validation import validated, validated_classes
 from datassay.models.estimators import class_probabilities
@@ -59,8 +56,7 @@ class _Partitioned(BaseEstimator):
         self.block_, responsibility = compact(self.partition_, len(X))
         router = self.router  # not `or`: the truth of an unfitted forest is an error
         if router is None:
-            logistic = LogisticRegression(max_iter=1000, random_state=seed)
-            router = make_pipeline(StandardScaler(), logistic)
+            router = scaled_linear(seed=seed)
         estimator = self._default(seed) if self.estimator is None else self.estimator
         routed = fit_experts(X, y, self.block_, responsibility, estimator, router, seed)
         self.n_blocks_ = len(routed.experts)
@@ -166,7 +162,7 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
         return self.classes_[best]
 
     def _default(self, seed: int) -> Any:
-        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, random_state=seed))
+        return scaled_linear(seed=seed)
 
 
 class PartitionedRegressor(RegressorMixin, _Partitioned):
@@ -229,4 +225,4 @@ class PartitionedRegressor(RegressorMixin, _Partitioned):
         return (self._routed.weights(X, self.routing) * each).sum(axis=1)
 
     def _default(self, seed: int) -> Any:
-        return make_pipeline(StandardScaler(), Ridge(random_state=seed))
+        return scaled_linear(is_classification=False, seed=seed)

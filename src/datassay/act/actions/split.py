@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from datassay.act.choose.action import SPLIT, Action, ActionKind, Blocks, ProposalScores, splitting
-from datassay.act.partition.routing import compact, fit_router, linear_partition
+from datassay.act.partition.routing import compact, fit_router, linear_partition, scaled_linear
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError
 
@@ -48,7 +45,7 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     members = [np.flatnonzero(block == k) for k in range(responsibility.shape[1])]
     if len(members) < 2 or min(map(len, members)) < 8:
         return "Splitting: one linear model explains held-out samples as well as two."
-    router = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    router = scaled_linear()
     kept = None
     if divided is not None and divided.is_gated:  # else inputs were tried and did not tell
         kept, _, _ = fit_router(rows, block, responsibility, router, seed)

@@ -12,12 +12,10 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from scipy.special import softmax
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.linear_model import LogisticRegression
 
 from datassay.act.partition.blocks import Partition
-from datassay.act.partition.routing import compact, fit_experts
+from datassay.act.partition.routing import compact, fit_experts, scaled_linear
 from datassay.act.settings import Division
 from datassay.data.arguments import checks_arguments
 from datassay.data.new_rows import RowFormat, row_format
@@ -178,18 +176,19 @@ def block_model(
     if not np.array_equal(train.ids, partition.ids):
         raise DataError("train must be the samples that were divided; their ids differ.")
     block, responsibility = compact(partition, len(train))
-    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     x, width = rows_of(train), train.n_classes or train.y[:1].size
-    routed = fit_experts(x, train.y, block, responsibility, _linear(train), logistic, seed)
+    linear = scaled_linear(is_classification=train.is_classification)
+    router = scaled_linear()
+    routed = fit_experts(x, train.y, block, responsibility, linear, router, seed)
     routes = partition.is_gated if may_route is None else may_route
     d, shares = x.shape[1], np.log(routed.share)
     maps = [_affine(expert, d, width) for expert in routed.experts]
     center, spread, coef, intercept = map(np.stack, zip(*maps, strict=True))
-    router = (np.zeros(d), np.ones(d), np.zeros((len(shares), d)), shares)
+    routing = (np.zeros(d), np.ones(d), np.zeros((len(shares), d)), shares)
     is_routed = routes and routed.router is not None
     if is_routed:
-        router = _affine(routed.router, d, len(shares))
-    arrays = (np.unique(partition.block), center, spread, coef, intercept, *router)
+        routing = _affine(routed.router, d, len(shares))
+    arrays = (np.unique(partition.block), center, spread, coef, intercept, *routing)
     return BlockModel(
         **dict(zip(ARRAYS, arrays, strict=True)),
         is_routed=is_routed,
@@ -254,13 +253,9 @@ def router_check(train: SampleSet, val: SampleSet, model: BlockModel) -> dict[st
     """
     single = routed = math.nan
     if len(model.block) > 1 and train.y.ndim == 1:
-        single = float(_linear(train).fit(rows_of(train), train.y).score(rows_of(val), val.y))
+        one = scaled_linear(is_classification=train.is_classification)
+        single = float(one.fit(rows_of(train), train.y).score(rows_of(val), val.y))
         routed = float(sample_scores(torch.from_numpy(model.outputs(val.x)), val).mean())
     names = ("gain", "gain_error", "is_informative", "single", "routed")
     values = (model.gain, model.gain_error, model.is_routed, single, routed)
     return dict(zip(names, values, strict=True))
-
-
-def _linear(train: SampleSet) -> Any:
-    logistic = LogisticRegression(max_iter=1000)
-    return make_pipeline(StandardScaler(), logistic if train.is_classification else Ridge())

@@ -11,7 +11,10 @@ from jaxtyping import Float, Int
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from datassay.act.partition.block_count import LEAST_IN_BLOCK
 from datassay.act.partition.blocks import Partition, gate_inputs, geometry_partition
@@ -109,6 +112,12 @@ def linear_partition(
     responsibility = joint.softmax(1).numpy()
     block = responsibility.argmax(1)
     return replace(divided, block=block, responsibility=responsibility, ids=np.arange(len(block)))
+
+
+def scaled_linear(*, is_classification: bool = True, seed: int | None = None) -> Any:
+    """Logistic or ridge regression of standardised inputs: a block's model; the router."""
+    logistic, ridge = LogisticRegression(max_iter=1000, random_state=seed), Ridge(random_state=seed)
+    return make_pipeline(StandardScaler(), logistic if is_classification else ridge)
 
 
 def fit_experts(

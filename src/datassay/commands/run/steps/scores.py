@@ -149,7 +149,7 @@ def group_totals(context: Context) -> dict[str, Aggregate]:
 
 
 def jointly(context: Context) -> dict[str, Any]:
-    """What samples inform together: the findings' `whole_groups` and `pairs`.
+    """What samples inform together: the findings' `whole_groups`, `pairs` and `alike_sets`.
 
     Returns:
         What is lost when all of a class or source is left out, and each sample with the one most
