@@ -35,7 +35,8 @@ def looks(parts: Sequence[Part]) -> list[list[tuple[int, range]]]:
     """Part and models of each look: what the first look adds, and what the second does."""
     models = [range(part.learner.repeats) for part in parts]
     first = 1 if len(parts) >= FEWEST_PARTS else FEWEST_MODELS
-    if min(map(len, models)) <= first:
+    # Fits that draw nothing are the same for every seed: the first says all.
+    if min(map(len, models)) <= first or not parts[0].learner.is_random:
         return [list(enumerate(models))]
     few = [(p, range(first)) for p in range(len(parts))]
     return [few, [(p, some[first:]) for p, some in enumerate(models)]]

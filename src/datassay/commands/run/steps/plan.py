@@ -14,6 +14,7 @@ from rich.table import Table
 from torch import nn
 
 from datassay.act.choose.action import likely_fits
+from datassay.act.choose.learner import trial_seconds
 from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import collection_step, plan_collection
 from datassay.collect.curvature.output_loss import task_loss
@@ -178,6 +179,9 @@ def _training_steps(
             update = _update_seconds(again, train, network_recipe(n), at_once)
             one = chosen.updates * update / at_once
         seconds = min(settings.budget, networks * one)
+        if settings.is_open and (tried := trial_seconds(train, chosen.networks)):
+            detail += ", or fits of boosted trees or a linear model, whichever predicts better"
+            seconds += min(settings.budget, tried)
         yield PlanStep("compare actions", detail, weights * at_once, pilot=seconds)
     if settings.attribution_at == "trained" and settings.attribution != "none":
         of_one = influence_plan(

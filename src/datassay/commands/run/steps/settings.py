@@ -62,7 +62,8 @@ def with_network(settings: S, train: SampleSet) -> S:
     if own is None and is_reference(settings.model):
         own = named_estimator(settings.model)
     if own is None:
-        return replace(settings, model=full_name(settings.model, train))
+        is_open = settings.model == AUTO and settings.weights is None
+        return replace(settings, model=full_name(settings.model, train), is_open=is_open)
     if settings.weights is not None:
         raise SettingError(f"weights are of a network; the model is {settings.model}. Leave out.")
     own = checked_estimator(own, is_classification=train.is_classification)

@@ -1,0 +1,84 @@
+"""Which model actions are retrained with, where the user named none: the best as samples are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from datassay.act.choose.action import most_fits
+from datassay.act.choose.looks import Predictions, base_predictions, mean
+from datassay.act.choose.parts import Part
+from datassay.data.samples import SampleSet
+from datassay.models.tabular import LOGISTIC, RIDGE, TREES, fit_seconds
+from datassay.train.learner import table_learner
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The parts with the model that predicts their held-out samples best.
+
+    Attributes:
+        name: of the model, one of `models.tabular`; empty: the parts' own.
+        parts: with its learners.
+        base: what it predicts there, learning from the samples as they are.
+        per_fit: nominal seconds that one model a seed takes over all parts; None: of their own.
+        note: why others were not tried; may be empty.
+    """
+
+    name: str
+    parts: Sequence[Part]
+    base: Sequence[Predictions] = ()
+    per_fit: float | None = None
+    note: str = ""
+
+
+def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
+    """Choose between what the parts learn by and the usual models of tables.
+
+    Args:
+        own: the parts with their own learners.
+        budget: seconds that all actions may take: models beyond it are not tried.
+
+    Returns:
+        The choice; of models that predict equally well the parts' own, which images and texts keep.
+
+    Raises:
+        ModelError: a model cannot be fitted to the samples.
+
+    Cost: for each part R fits of each model to the samples as they are.
+    """
+    train = own.parts[0].train
+    if not (seconds := trial_seconds(train, len(own.parts) * own.parts[0].learner.repeats)):
+        return own
+    if (needed := most_fits() * seconds) > budget:
+        note = f"Boosted trees: all actions would take about {needed:,.0f} s on two cores, "
+        note += f"more than {budget:g} s; --budget {1.01 * needed:.0f} tries them."
+        return replace(own, note=note)
+    names = (TREES, LOGISTIC if train.is_classification else RIDGE)
+    own = own if own.base else replace(own, base=base_predictions(own.parts))
+    # The first of equals.
+    return max((own, *(_with(name, own.parts, seconds) for name in names)), key=_score)
+
+
+def trial_seconds(train: SampleSet, n_fits: int) -> float:
+    """Nominal seconds of so many fits of boosted trees; 0 where no table's model is tried."""
+    if train.kind != "row" or train.y.ndim > 1:
+        return 0.0
+    columns = int(np.prod(train.x.shape[1:]))
+    return n_fits * fit_seconds(len(train), columns, train.n_classes)
+
+
+def _with(name: str, parts: Sequence[Part], seconds: float) -> Chosen:
+    """The named model in place of the parts' learners, with their repeats and seeds."""
+    with_it = [
+        replace(part, learner=table_learner(name, part.train, repeats=own.repeats, seed=own.seed))
+        for part in parts
+        for own in (part.learner,)
+    ]
+    return Chosen(name, with_it, base_predictions(with_it), seconds)
+
+
+def _score(one: Chosen) -> float:
+    return mean([p.yardstick.scores(base) for p, base in zip(one.parts, one.base, strict=True)])
