@@ -253,7 +253,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
         "; ".join("{0:+.1f} ({1:+.1f}; {held:.0%}); {2:+.1f} ({held_trees:.0%})".format(
             *(100 * one[name] for name in ("promise", "truth", "trees")), **one) for one in kept),
     )]  # fmt: skip
-    return promise + [Row(
+    return [*promise, Row(
         f"Advice of a run, {x['settings']} settings with a known fault or none, {x['cells']} "
         "tables: points gained by following it (of the best possible; worst); actions that gain "
         f"two points or more advised; {x['clean']} without a fault let be, or nothing lost; "
