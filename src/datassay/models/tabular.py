@@ -16,9 +16,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-TREES, LOGISTIC, RIDGE = TABLE_MODELS = (
-    "boosted trees", "logistic regression", "ridge regression",
-)  # fmt: skip
+TABLE_MODELS = ("boosted trees", "logistic regression", "ridge regression")
+TREES, LOGISTIC, RIDGE = TABLE_MODELS
 STRENGTH = 0.1  # of the logistic regression on standardised columns: scikit-learn's C
 ONE_THREAD = 50_000  # rows up to which trees are grown by one thread
 # Nominal seconds of a fit, by (rows + TREE_ROWS) x columns x classes: boosting fits a tree a class
@@ -33,23 +32,17 @@ def fit_seconds(n: int, columns: int, n_classes: int) -> float:
 
 
 class TableRegressor(BaseEstimator):
-    """Boosted trees or a linear model of a table's columns.
+    """Boosted trees, stopped early, or a linear model of standardised columns.
 
     Args:
-        kind: "boosted trees" (histograms, stopped early), or the linear model on standardised
-            columns: "logistic regression" or "ridge regression".
+        kind: one of TABLE_MODELS.
         random_state: of the rows that tell when to stop; linear models draw nothing.
     """
 
     def __init__(self, kind: str = TREES, random_state: int | None = None):
         self.kind, self.random_state = kind, random_state
 
-    def fit(
-        self,
-        X: Float[np.ndarray, "n d"],
-        y: Shaped[np.ndarray, " n"],
-        sample_weight: Float[np.ndarray, " n"] | None = None,
-    ) -> TableRegressor:
+    def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
         """Fit it to samples of any size, of classes that may be single or only one."""
         self.scaler_ = None if self.kind == TREES else StandardScaler().fit(X)
         # Threads wait for each other at each node of a tree: of few rows longer than they work.
@@ -60,39 +53,32 @@ class TableRegressor(BaseEstimator):
             self.model_ = self._model(y).fit(self._columns(X), y, sample_weight=sample_weight)
         return self
 
-    def predict(self, X: Float[np.ndarray, "n d"]) -> Shaped[np.ndarray, " n"]:
+    def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
         """Targets, or classes."""
         return self.model_.predict(self._columns(X))
 
-    def _columns(self, X: np.ndarray) -> np.ndarray:
+    def _columns(self, X: Any) -> Any:
         return X if self.scaler_ is None else self.scaler_.transform(X)
 
     def _model(self, y: np.ndarray) -> Any:
-        if self.kind == RIDGE:
-            return Ridge()
-        return HistGradientBoostingRegressor(early_stopping=True, random_state=self.random_state)
+        trees = HistGradientBoostingRegressor(early_stopping=True, random_state=self.random_state)
+        return trees if self.kind == TREES else Ridge()
 
 
 class TableClassifier(TableRegressor):
     """The same of classes; the arguments are those of `TableRegressor`."""
 
-    @property
-    def classes_(self) -> Shaped[np.ndarray, " k"]:
-        """Those that it has seen."""
-        return self.model_.classes_
-
-    def predict_proba(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        """Class probabilities."""
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:
+        """Probabilities of the classes that it has seen."""
         return self.model_.predict_proba(self._columns(X))
 
     def _model(self, y: np.ndarray) -> Any:
-        counts = np.unique(y, return_counts=True)[1]
+        self.classes_, counts = np.unique(y, return_counts=True)
         if len(counts) == 1:
             return DummyClassifier()
         if self.kind == LOGISTIC:
             return LogisticRegression(C=STRENGTH)
         # A class that the rows which tell when to stop cannot hold is learnt by all rounds.
         stops = counts.min() > 1 and int(STOPPED_BY * len(y)) >= len(counts)
-        return HistGradientBoostingClassifier(
-            early_stopping=stops, validation_fraction=STOPPED_BY, random_state=self.random_state
-        )
+        seed = self.random_state
+        return HistGradientBoostingClassifier(early_stopping=bool(stops), random_state=seed)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.act.choose.action import most_fits
-from datassay.act.choose.looks import Predictions, base_predictions, mean
+from datassay.act.choose.looks import Predictions, base_predictions
 from datassay.act.choose.parts import Part
 from datassay.data.samples import SampleSet
 from datassay.models.tabular import LOGISTIC, RIDGE, TREES, fit_seconds
@@ -29,7 +29,7 @@ class Chosen:
         name: of the model, one of `models.tabular`; empty: the parts' own.
         parts: with its learners.
         base: what it predicts there, learning from the samples as they are.
-        per_fit: nominal seconds that one model a seed takes over all parts; None: of their own.
+        per_fit: nominal seconds that one model a seed takes over all parts; None: not known.
         note: why others were not tried; may be empty.
     """
 
@@ -38,6 +38,12 @@ class Chosen:
     base: Sequence[Predictions] = ()
     per_fit: float | None = None
     note: str = ""
+
+    def scores(self) -> list[Float[np.ndarray, "1 m"]]:
+        """Of each part's held-out samples, means over seeds, summed over groups."""
+        pairs = zip(self.parts, self.base, strict=True)
+        each = [part.yardstick.scores(base).mean(0, keepdims=True) for part, base in pairs]
+        return by_groups(each, [part.held_out.groups for part in self.parts])
 
 
 def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
@@ -56,17 +62,30 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
 
     Cost: for each part R fits of each model to the samples as they are.
     """
-    train = own.parts[0].train
-    if not (seconds := trial_seconds(train, len(own.parts) * own.parts[0].learner.repeats)):
+    train, repeats = own.parts[0].train, own.parts[0].learner.repeats
+    if not (seconds := trial_seconds(train, len(own.parts) * repeats)):
         return own
     if (needed := most_fits() * seconds) > budget:
         note = f"Boosted trees: all actions would take about {needed:,.0f} s on two cores, "
         note += f"more than {budget:g} s; --budget {1.01 * needed:.0f} tries them."
         return replace(own, note=note)
-    names = (TREES, LOGISTIC if train.is_classification else RIDGE)
-    own = own if own.base else replace(own, base=base_predictions(own.parts))
-    trees, linear = (_with(name, own.parts, seconds) for name in names)
-    return max([trees, *(one for one in (linear, own) if _is_better(one, trees))], key=_score)
+    tried = [own if own.base else replace(own, base=base_predictions(own.parts))]
+    for name in (LOGISTIC if train.is_classification else RIDGE, TREES):
+        learners = [
+            table_learner(name, part.train, repeats=repeats, seed=part.learner.seed)
+            for part in own.parts
+        ]
+        parts = [replace(p, learner=one) for p, one in zip(own.parts, learners, strict=True)]
+        tried.append(Chosen(name, parts, base_predictions(parts), seconds))
+    *others, trees = tried
+    score = {one.name: np.concatenate(one.scores(), 1)[0] for one in tried}
+    gain = {one.name: score[one.name] - score[TREES] for one in others}
+    clear = [one for one in others if _is_clear(gain[one.name])]
+    return max([trees, *clear], key=lambda one: score[one.name].mean())
+
+
+def _is_clear(gain: Float[np.ndarray, " m"]) -> bool:
+    return bool(gain.mean() > gain.std() / len(gain) ** 0.5)
 
 
 def trial_seconds(train: SampleSet, n_fits: int) -> float:
@@ -75,31 +94,3 @@ def trial_seconds(train: SampleSet, n_fits: int) -> float:
         return 0.0
     columns = int(np.prod(train.x.shape[1:]))
     return n_fits * fit_seconds(len(train), columns, train.n_classes)
-
-
-def _with(name: str, parts: Sequence[Part], seconds: float) -> Chosen:
-    """The named model in place of the parts' learners, with their repeats and seeds."""
-    with_it = [
-        replace(part, learner=table_learner(name, part.train, repeats=own.repeats, seed=own.seed))
-        for part in parts
-        for own in (part.learner,)
-    ]
-    return Chosen(name, with_it, base_predictions(with_it), seconds)
-
-
-def _scores(one: Chosen) -> list[Float[np.ndarray, "1 m"]]:
-    """Of each held-out sample, mean over seeds."""
-    pairs = zip(one.parts, one.base, strict=True)
-    return [part.yardstick.scores(base).mean(0, keepdims=True) for part, base in pairs]
-
-
-def _score(one: Chosen) -> float:
-    return mean(_scores(one))
-
-
-def _is_better(one: Chosen, other: Chosen) -> bool:
-    """By one standard error, over held-out samples or their groups."""
-    differences = [a - b for a, b in zip(_scores(one), _scores(other), strict=True)]
-    each = by_groups(differences, [part.held_out.groups for part in one.parts])
-    values = np.concatenate(each, 1)[0]
-    return bool(values.mean() > values.std() / len(values) ** 0.5)
