@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,7 +10,6 @@ from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
@@ -47,9 +45,7 @@ class TableRegressor(BaseEstimator):
         self.scaler_ = None if self.kind == TREES else StandardScaler().fit(X)
         # Threads wait for each other at each node of a tree: of few rows longer than they work.
         few = self.kind == TREES and len(X) <= ONE_THREAD
-        with threadpool_limits(1, "openmp") if few else nullcontext(), warnings.catch_warnings():
-            # Nobody asked for these models, and a fit that ends early serves as well.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with threadpool_limits(1, "openmp") if few else nullcontext():
             self.model_ = self._model(y).fit(self._columns(X), y, sample_weight=sample_weight)
         return self
 
@@ -77,7 +73,7 @@ class TableClassifier(TableRegressor):
         if len(counts) == 1:
             return DummyClassifier()
         if self.kind == LOGISTIC:
-            return LogisticRegression(C=STRENGTH)
+            return LogisticRegression(C=STRENGTH, max_iter=1000)
         # A class that the rows which tell when to stop cannot hold is learnt by all rounds.
         stops = counts.min() > 1 and int(STOPPED_BY * len(y)) >= len(counts)
         seed = self.random_state

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from datassay.act.choose.action import most_fits
+from datassay.act.choose.action import likely_fits
 from datassay.act.choose.looks import Predictions, base_predictions
 from datassay.act.choose.parts import Part
 from datassay.data.samples import SampleSet
@@ -51,7 +51,7 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
 
     Args:
         own: the parts with their own learners.
-        budget: seconds that all actions may take: models beyond it are not tried.
+        budget: seconds that the likely actions may take: models beyond it are not tried.
 
     Returns:
         Boosted trees, or the linear model or the parts' own where these predict better by one
@@ -65,8 +65,8 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
     train, repeats = own.parts[0].train, own.parts[0].learner.repeats
     if not (seconds := trial_seconds(train, len(own.parts) * repeats)):
         return own
-    if (needed := most_fits() * seconds) > budget:
-        note = f"Boosted trees: all actions would take about {needed:,.0f} s on two cores, "
+    if (needed := likely_fits() * seconds) > budget:
+        note = f"Boosted trees: actions would take about {needed:,.0f} s on two cores, "
         note += f"more than {budget:g} s; --budget {1.01 * needed:.0f} tries them."
         return replace(own, note=note)
     tried = [own if own.base else replace(own, base=base_predictions(own.parts))]
