@@ -76,7 +76,8 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
             for part in own.parts
         ]
         parts = [replace(p, learner=one) for p, one in zip(own.parts, learners, strict=True)]
-        tried.append(Chosen(name, parts, base_predictions(parts), seconds))
+        each = seconds if learners[0].is_random else seconds / repeats
+        tried.append(Chosen(name, parts, base_predictions(parts), each))
     *others, trees = tried
     score = {one.name: np.concatenate(one.scores(), 1)[0] for one in tried}
     gain = {one.name: score[one.name] - score[TREES] for one in others}
