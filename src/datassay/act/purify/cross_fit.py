@@ -22,7 +22,8 @@ RIDGES = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4)
 ROUNDS, NEWTON_STEPS = 6, 2
 # Rounds end where fewer samples change, and nothing goes where fewer would.
 FEW_CHANGES, FEWEST = 0.005, 0.02
-# Standard errors by which held-out accuracy on the given labels has to rise.
+# Standard errors by which held-out accuracy on the given labels has to rise. It is enough to look
+# at half of the tenths where the rise of these is none, or twice as many.
 LEAST_ERRORS = 2.5
 # More weights than this are fitted to the leading directions of the layer's inputs alone.
 MOST_WEIGHTS = 800
@@ -89,20 +90,23 @@ def cross_fit(
     y = geometry.targets
     labels = y[:, 0].long() if y.shape[1] == 1 else y.argmax(1)
     ridges = RIDGES if ridge is None else (ridge,)
-    keep, first, last = _search(geometry, labels, torch.ones(n, dtype=torch.bool), ridges)
-    gain = error = math.nan
+    keep, path = _search(geometry, labels, torch.ones(n, dtype=torch.bool), ridges)
+    last, gain, error = path[-1], math.nan, math.nan
     if not keep.all():
-        change = torch.zeros(n, dtype=torch.float64)
+        change = torch.full((n,), math.nan, dtype=torch.float64)
         parts = folds.unique()
-        for done, part in enumerate(parts):
+        for done, part in enumerate(parts, 1):
             held = folds == part
-            _, *fits = _search(geometry, labels, ~held, ridges)
-            before, after = (fit.log_p[held].argmax(1) == labels[held] for fit in fits)
+            _, fits = _search(geometry, labels, ~held, ridges, path)
+            before, after = (fits[i].log_p[held].argmax(1) == labels[held] for i in (0, -1))
             change[held] = after.double() - before.double()
-            progress("cross-fit", done + 1, len(parts))
-        gain, error = float(change.mean()), float(change.std() / n**0.5)
+            progress("cross-fit", done, len(parts))
+            judged = change[~change.isnan()]
+            gain, error = float(judged.mean()), float(judged.std() / len(judged) ** 0.5)
+            if 2 * done >= len(parts) and not 0 < gain <= 2 * LEAST_ERRORS * error:
+                break
         if gain <= LEAST_ERRORS * error:
-            keep, last = torch.ones_like(keep), first
+            keep, last = torch.ones_like(keep), path[0]
     return CrossFit(-last.own(labels), ~keep, last.ridge, gain, error)
 
 
@@ -133,23 +137,32 @@ def _search(
     labels: Int[Tensor, " n"],
     seen: Bool[Tensor, " n"],
     ridges: Sequence[float],
-) -> tuple[Bool[Tensor, " n"], _Fit, _Fit]:
-    """What is kept of the samples seen, the fit to all of those and the fit to the kept."""
-    keep, size = seen, int(seen.sum())
-    first = last = _best(geometry, labels, keep, ridges, None)
-    for step in range(ROUNDS):
-        new = seen & (last.own(labels) >= -math.log(2 * last.log_p.shape[1]))
+    whole: Sequence[_Fit] = (),
+) -> tuple[Bool[Tensor, " n"], list[_Fit]]:
+    """What is kept of the samples seen, and the fits: to all of those, ..., to the kept.
+
+    Each fit starts from that of the same round of the whole, where given, and takes its ridge.
+    """
+    keep, size, path = seen, int(seen.sum()), list[_Fit]()
+    for step in range(ROUNDS + 1):
+        tried = ridges
+        if whole:
+            tried = (whole[min(step, len(whole) - 1)].ridge,)
+        elif path:
+            at = ridges.index(path[-1].ridge)
+            tried = ridges[at : at + 2]
+        start = (path or whole or [None])[-1 if path else 0]
+        path.append(_best(geometry, labels, keep, tried, start and start.weights))
+        new = seen & (path[-1].own(labels) >= -math.log(2 * path[-1].log_p.shape[1]))
         fewer = size - int(new.sum())
-        if 2 * fewer >= size or (step == 0 and fewer < FEWEST * size):
+        if step == ROUNDS or 2 * fewer >= size or (step == 0 and fewer < FEWEST * size):
             break
         keep, changed = new, int((new != keep).sum())
         if changed <= FEW_CHANGES * size:
             break
-        at = ridges.index(last.ridge)
-        last = _best(geometry, labels, keep, ridges[at : at + 2], last.weights)
     if size - int(keep.sum()) < FEWEST * size:
-        return seen, first, first
-    return keep, first, last
+        return seen, path[:1]
+    return keep, path
 
 
 def _best(
