@@ -173,7 +173,7 @@ def purify(
             validation where val is given and was not split off the same data; suspects by those
             two orders; else held_out.
         threshold: of "held_out", nats; None is log 2K for linear models, log 4K for others.
-        step: samples removed per step; None is n/100, n/20 by "cross_fit" where it decides how
+        step: samples removed per step; None is n/100, n/10 by "cross_fit" where it decides how
             many go, or n/40 where each step is a training.
         max_fraction: of the samples, never more are removed.
         min_per_class: a class is never left with fewer (or with fewer than it has).
@@ -248,7 +248,7 @@ def _decided(settings: Removal, train: SampleSet, has_val: bool, fit: Fitter) ->
         raise SettingError(f"stop='suspects' belongs to {orders}; got it with {order!r}.")
     if threshold is None:
         threshold = held_out_threshold(train.n_classes, is_convex=is_convex)
-    steps = 20 if (order, rule) == (BY_CROSS_FIT, "suspects") else 100 if is_convex else 40
+    steps = 10 if (order, rule) == (BY_CROSS_FIT, "suspects") else 100 if is_convex else 40
     step = settings.step or max(1, len(train) // steps)
     return replace(settings, order=order, stop=rule, threshold=threshold, step=step)
 
