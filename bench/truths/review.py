@@ -115,7 +115,9 @@ REPORT = _cases(
     ("aggregate", "random1"), fashion="uniform, pair, like, input, region",
     rt="uniform, one-way, input", rt_tfidf="one-way", census="uniform, one-way, two columns",
     credit="uniform, one-way, region", spam="uniform, one-way", leaf="pair",
-)  # fmt: skip
+) | {f"rt keywords, ties {ties}": partial(noise.drawn, partial(noise.text, "rt", "tfidf", N),
+                                          partial(noise.keywords, ties))
+     for ties in ("left out", "coin")}  # fmt: skip
 
 
 # What is reviewed. --------------------------------------------------------------------------
@@ -196,7 +198,7 @@ def ours(one: Reviewed, seed: int) -> Review:
 
 
 def slipping(one: Reviewed, seed: int) -> Review:
-    return learnt(one, REVIEWS, SLIPS, seed)
+    return learnt(one, LONG, SLIPS, seed)
 
 
 def fixed(one: Reviewed, seed: int) -> np.ndarray:

@@ -140,10 +140,9 @@ def _search(
     ridges: Sequence[float],
     whole: Sequence[_Fit] = (),
 ) -> tuple[Bool[Tensor, " n"], list[_Fit]]:
-    """What is kept of the samples seen, and the fits: to all of those, ..., to the kept.
-
-    Each fit starts from that of the same round of the whole, where given, and takes its ridge.
-    """
+    """What is kept of the samples seen, and the fits: to all of those, ..., to the kept."""
+    # A part takes the ridges of the whole's rounds and starts from its first weights. Two steps
+    # forget them: one alone kept so much of the labels held out that a decision changed.
     keep, size, path = seen, int(seen.sum()), list[_Fit]()
     for step in range(ROUNDS + 1):
         tried = ridges

@@ -317,7 +317,7 @@ class SharedFeatures:
         else:
             blocks = inner.new_empty(*batch, k, k, d, d)
             width = max(1, CHUNK_VALUES // max(1, batch.numel() * n * d))
-            for a, c in ((a, c) for a in range(k) for c in range(a, k, width)):
+            for a, c in [(row, start) for row in range(k) for start in range(row, k, width)]:
                 some = slice(c, c + width)
                 weighted = inner[..., a, some, None] * self.x[:, None]  # [*batch, n, width, d]
                 block = (weighted.flatten(-2).mT @ self.x).unflatten(-2, (-1, d))
