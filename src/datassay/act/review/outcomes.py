@@ -5,7 +5,8 @@ P(label i is wrong) = σ(o_i + f_i),  f ~ N(0, K),
 o_i the run's log odds; a decision is the other one by a small chance, since reviewers slip. Three
 hypotheses say what K is made of: the run's log odds are shifted and stretched alike for all (its
 calibration); besides, by given class, by suggested one and by the pair (its transition matrix T
-enters log odds as log T[c, l] / T[l, l], so this is T refitted); besides, by position. Each is fitted by Laplace's method and weighed by its evidence.
+enters log odds as log T[c, l] / T[l, l], so this is T refitted); besides, by position.
+Each is fitted by Laplace's method and weighed by its evidence.
 """
 
 from __future__ import annotations
