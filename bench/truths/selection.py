@@ -37,13 +37,15 @@ CHOSEN_ON = {
 }  # fmt: skip
 TABLES = ("hpc", "churn", "leaf")
 TREES = ("hpc", "churn", "credit", "attrition")
-REPORTED_ON = {
-    f"{name}{noise}": range(5)
-    for name in ("digits", "mnist", "fashion", "cifar", *TABLES)
-    for noise in ("", ", wrong labels")
-} | {"small digits, wrong labels": range(5)} | {
-    f"{name}{noise}, trees": range(3) for name in TREES for noise in ("", ", wrong labels")
-}
+REPORTED_ON = (
+    {
+        f"{name}{noise}": range(5)
+        for name in ("digits", "mnist", "fashion", "cifar", *TABLES)
+        for noise in ("", ", wrong labels")
+    }
+    | {"small digits, wrong labels": range(5)}
+    | {f"{name}{noise}, trees": range(3) for name in TREES for noise in ("", ", wrong labels")}
+)
 
 
 @dataclass(frozen=True, eq=False)
