@@ -269,9 +269,10 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             + f"; 1.2 times the fixed one's or more in {len(structured)}",
         ),
         Row(
-            "Errors left in a review: how often the 95 % interval holds them, before 60 decisions "
-            "and from then to 400",
-            "{held_before_60:.2f}, {held_from_60:.2f}".format(**lines["review_order"]),
+            "Errors left in a review: how often the 90 % interval holds them, before 60 decisions "
+            "and from then to 400 (5 % of the decisions wrong; labels by two lists of words)",
+            "{held_before_60:.2f}, {held_from_60:.2f} ({slips_before_60:.2f}, {slips_from_60:.2f}; "
+            "{words_before_60:.2f}, {words_from_60:.2f})".format(**lines["review_order"]),
         ),
     ]
 

@@ -158,10 +158,7 @@ def ours(task: Given, kept: int, rule: str = "auto", suspects: bool = True) -> n
     """The library's, likely label errors dropped first or not."""
     issues = task.issues if suspects else None
     fraction = kept / len(task.train)
-    how = {"rule": rule, "issues": issues, "seed": task.seed}
-    if task.trees is not None:
-        how |= {"learner": task.trees, "train": task.train}
-    return da.summarize(task.lin, fraction, **how).keep
+    return da.summarize(task.lin, fraction, rule=rule, issues=issues, seed=task.seed).keep
 
 
 def _cases() -> dict[str, Case]:

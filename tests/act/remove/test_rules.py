@@ -7,26 +7,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.dummy import DummyClassifier
-from sklearn.neighbors import KNeighborsClassifier
 
 from datassay.act.remove.rules import (
     RIDGES,
     RULES,
     Candidates,
-    by_learner,
     held_out_margin,
     quota_of,
     tried,
     within_quota,
 )
-from datassay.act.remove.summarize import summarize
-from datassay.collect.collection import collect
-from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
-from datassay.models.build import build_model
 from datassay.progress import silent
-from datassay.train.learner import Estimators
 
 
 def candidates(n=120, seed=0, noise=0.3):
@@ -81,31 +72,6 @@ def test_targets_are_tried_by_r2():
     numbers = Candidates(some.rows, targets, np.zeros(200, int), np.ones(200), False)
     result = tried(numbers, np.array([50]), seed=0)
     assert min(result["fit"], result["boundary"], result["random"]) > 0.99
-
-
-def test_a_learner_judges_by_its_own_fits_on_the_samples_it_did_not_see():
-    some, g = candidates(n=60), np.random.default_rng(2)
-    samples = SampleSet(some.rows.numpy(), some.groups, np.arange(60), ("a", "b", "c"))
-    weight, order = g.random(60), g.permutation(60)
-    kept, held = order[:9], order[9:]
-    learner = Estimators(KNeighborsClassifier(1), 1)
-    x, y = samples.x, samples.y
-    nearest = ((x[held][:, None] - x[kept]) ** 2).sum(2).argmin(1)
-    expected = np.average(y[kept][nearest] == y[held], weights=weight[held])
-    assert by_learner(learner, samples, weight)(kept, held) == pytest.approx(expected)
-
-
-def test_summarize_asks_the_learner_and_wants_its_samples():
-    """What always names the largest class reaches the same by every rule."""
-    some = candidates(n=90)
-    train = SampleSet(some.rows.numpy(), some.groups, np.arange(90), ("a", "b", "c"))
-    lin = collect(build_model("linear", train), train)
-    result = summarize(lin, 0.3, learner=DummyClassifier(), train=train)
-    assert result.tried == tuple(RULES) and np.ptp(result.held_out) == 0
-    assert result.held_out[0] < 0.5 < summarize(lin, 0.3).held_out.min()
-    for wrong in (None, train.subset(np.arange(90)[::-1])):
-        with pytest.raises(SettingError, match="train must hold the samples of lin"):
-            summarize(lin, 0.3, learner=DummyClassifier(), train=wrong)
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)

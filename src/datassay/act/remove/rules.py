@@ -15,9 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from torch import Tensor
 
 from datassay.act.remove.growth import BOUNDARY, FIT, Aim, grow
-from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
-from datassay.train.learner import Learner
 
 # Fifths of the samples that the rules are judged on.
 FOLDS, PARTS = 2, 5
@@ -132,32 +130,12 @@ def quota_of(
     return least + quota
 
 
-# Positions that are learnt from and others → what is reached on those.
-Judge = Callable[[Int[np.ndarray, " s"], Int[np.ndarray, " h"]], float]
-
-
-def by_learner(learner: Learner, of: SampleSet, weight: Float[np.ndarray, " n"]) -> Judge:
-    """What a learner's fits to the kept samples reach on others: mean accuracy, or R²."""
-
-    def reached(kept: Int[np.ndarray, " s"], held: Int[np.ndarray, " h"]) -> float:
-        errors = learner.errors(of, of.subset(held), np.tile(kept, (learner.repeats, 1)))
-        return 1 - float(np.average(errors.mean(0), weights=weight[held]))
-
-    return reached
-
-
 def tried(
-    of: Candidates,
-    quota: Int[np.ndarray, " g"],
-    seed: int,
-    progress: Progress = silent,
-    judge: Judge | None = None,
+    of: Candidates, quota: Int[np.ndarray, " g"], seed: int, progress: Progress = silent
 ) -> dict[str, float]:
     """What each rule reaches on samples that it did not see, at the same share."""
-    # Of two fifths in turn nothing is kept; the judge, else a linear classifier on the rows
-    # (multinomial logistic regression; ridge regression of targets) learns what the rule keeps of
-    # the rest.
-    judge = judge or (lambda kept, held: _reached(of.subset(kept), of.subset(held)))
+    # Of two fifths in turn nothing is kept; a linear classifier on the rows (multinomial logistic
+    # regression; ridge regression of targets) learns what the rule keeps of the rest.
     n = len(of.groups)
     order = np.random.default_rng((seed, 4)).permutation(n)
     share = quota / np.maximum(np.bincount(of.groups, minlength=len(quota)), 1)
@@ -169,7 +147,7 @@ def tried(
         wanted = np.minimum(np.maximum(np.round(share * counts).astype(int), quota > 0), counts)
         for i, (name, rule) in enumerate(RULES.items()):
             kept = rest[rule(part, wanted, seed + fold, silent)[: wanted.sum()]]
-            results[name] += judge(kept, held) / FOLDS
+            results[name] += _reached(of.subset(kept), of.subset(held)) / FOLDS
             done = fold * len(RULES) + i + 1
             progress("try rules on held-out samples", done, FOLDS * len(RULES))
     return results

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +13,10 @@ from jaxtyping import Float, Int
 
 from datassay import rules
 from datassay.act.remove.growth import unit_rows
-from datassay.act.remove.rules import (
-    RULES,
-    Candidates,
-    by_learner,
-    places_in_group,
-    quota_of,
-    tried,
-)
+from datassay.act.remove.rules import RULES, Candidates, places_in_group, quota_of, tried
 from datassay.act.settings import Keeping
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
-from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -33,7 +24,6 @@ from datassay.results import Tabular, result
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import SampleInformation, sample_information
 from datassay.score.settings import Smoothing
-from datassay.train.learner import Estimators, Networks
 
 # Each class keeps at least this part of its proportional share. Information alone, and more so the
 # suspects, can empty a rare class: its samples are the hard ones.
@@ -126,8 +116,6 @@ def summarize(
     step: float = 0.05,
     smoothing: str = Smoothing.smoothing,
     issues: LabelIssues | None = None,
-    learner: Any = None,
-    train: SampleSet | None = None,
     seed: int = Keeping.seed,
     progress: Progress = silent,
     **run: float | int | str,
@@ -144,7 +132,7 @@ def summarize(
     - "random".
     - "information": S1's: what informs most, by `sample_information`.
     - "auto": of the first four the one whose keep-set, at this fraction, teaches a linear
-      classifier, or `learner`, most about samples that the rule did not see.
+      classifier most about samples that the rule did not see.
 
     Of each class at least 90 % of its proportional share stays: `LEAST_SHARE` · fraction of its
     samples, one at least.
@@ -160,9 +148,6 @@ def summarize(
         issues: label scores, as `label_issues(lin)` gives them; suspects are then removed before
             anything else, as far as their class can spare them. None: nothing is suspected, and the
             hard samples that a rule keeps hold the wrong labels.
-        learner: what is to learn from the samples kept, which judges the rules of "auto": a
-            scikit-learn estimator, or one of `datassay.train`.
-        train: the samples of lin; with a learner only.
         seed: of pools, folds and the random order.
         progress: called with (step, units done, units in all).
         run: lr, steps, weight_decay, reduction, dynamics of `leave_one_out`; for "information".
@@ -171,9 +156,8 @@ def summarize(
         The samples to keep, the others in the order of removal, and which rule ordered them.
 
     Raises:
-        SettingError: fraction, step or rule is out of range, iterative does not suit the rule,
-            fewer than 2 samples would remain, or a learner comes without the samples of lin.
-        ModelError: the learner cannot be fitted.
+        SettingError: fraction, step or rule is out of range, iterative does not suit the rule, or
+            fewer than 2 samples would remain.
 
     Cost: with q = 256 directions at most, 70 q² operations a kept sample and rule ("fit",
     "boundary"), which n enters only through 20 n q² log(kept); "auto" about four times as much. No
@@ -194,11 +178,6 @@ def summarize(
     rules.fraction("fraction", fraction)
     rules.fraction("step", step, "()")
     n = len(lin)
-    if learner is not None and (train is None or not np.array_equal(train.ids, lin.ids)):
-        raise SettingError(
-            f"train must hold the samples of lin, from which the learner learns; got "
-            f"{'None' if train is None else 'other ids'}. Pass what lin was collected from."
-        )
     target = round(fraction * n)
     if target < 2:
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
@@ -221,12 +200,7 @@ def summarize(
         least = least_of_each(classes, target)
         quota = quota_of(np.bincount(some.groups, minlength=len(least)), least, target)
         if rule == AUTO:
-            judge = None
-            if learner is not None:
-                fits = isinstance(learner, Networks | Estimators)
-                learner = learner if fits else Estimators(learner, 1, seed)
-                judge = by_learner(learner, train.subset(stay), some.weight)
-            results = tried(some, quota, seed, progress, judge)
+            results = tried(some, quota, seed, progress)
             rule = max(results, key=lambda name: results[name])
         order = np.concatenate([dropped, stay[RULES[rule](some, quota, seed, progress)[::-1]]])
     removed, kept = order[: n - target], order[n - target :]
