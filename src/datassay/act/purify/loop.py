@@ -173,7 +173,7 @@ def purify(
             validation where val is given and was not split off the same data; suspects by those
             two orders; else held_out.
         threshold: of "held_out", nats; None is log 2K for linear models, log 4K for others.
-        step: samples removed per step; None is n/100, or n/40 where each is a training.
+        step: samples removed per step; None: n/100, n/10 by "cross_fit", n/40 where it trains.
         max_fraction: of the samples, never more are removed.
         min_per_class: a class is never left with fewer (or with fewer than it has).
         beyond: further steps to trace after "held_out" has stopped; they are not removed.
@@ -247,7 +247,8 @@ def _decided(settings: Removal, train: SampleSet, has_val: bool, fit: Fitter) ->
         raise SettingError(f"stop='suspects' belongs to {orders}; got it with {order!r}.")
     if threshold is None:
         threshold = held_out_threshold(train.n_classes, is_convex=is_convex)
-    step = settings.step or max(1, len(train) // (100 if is_convex else 40))
+    parts = 10 if (order, rule) == (BY_CROSS_FIT, "suspects") else 100 if is_convex else 40
+    step = settings.step or max(1, len(train) // parts)
     return replace(settings, order=order, stop=rule, threshold=threshold, step=step)
 
 
@@ -390,10 +391,8 @@ def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
     rules.one_of("stop", settings.stop, ("auto", *RULES))
     if settings.stop == "validation" and val is None:
         raise SettingError("stop='validation' needs a validation set; got none. Pass val.")
-    if settings.threshold is not None:
-        is_number = np.isfinite(settings.threshold)
-        rule = "be a finite number of nats, or None"
-        rules.require(is_number, "threshold", rule, settings.threshold)
+    if (nats := settings.threshold) is not None:
+        rules.require(np.isfinite(nats), "threshold", "be a finite number of nats, or None", nats)
     rules.fraction("max_fraction", settings.max_fraction, "()")
     for name, least in (("step", 1), ("min_per_class", 1), ("beyond", 0)):
         if (value := getattr(settings, name)) is not None:
