@@ -21,7 +21,7 @@ from datassay.data.source import Source, Task, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
 from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, names_of
-from datassay.data.tables.sources import table_source, with_roles
+from datassay.data.tables.sources import check_names, table_source, with_roles
 from datassay.errors import DataError
 
 SMALL = 10_000_000  # bytes of a table that is read before all else, only for its columns' names
@@ -165,6 +165,8 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
     chosen = _chosen(roles=roles, **options)
     path, known = _named_format(data, chosen)
     if isinstance(known, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
+        if known.names is not None and (names := known.names(path)):
+            check_names(names, str(path), chosen)
         with_roles(known.table(path, chosen), str(path), chosen)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from datassay.act.settings import Division
 from datassay.commands.command import Command
@@ -13,7 +14,10 @@ from datassay.commands.inputs import (
     RIDGE_HELP,
     SEED_HELP,
 )
+from datassay.rules import at_least, one_of
 from datassay.setting import setting
+
+POSITIVE, NOT_NEGATIVE = partial(at_least, least=1), partial(at_least, least=0)
 
 
 @dataclass(frozen=True)
@@ -21,14 +25,20 @@ class PartitionSettings:
     """Settings of the job; the defaults are those of `datassay partition DATA`."""
 
     model: str = setting(MODEL, BLOCK_MODEL_HELP)
-    blocks: int | None = setting(Division.n_blocks, "How many (default: by held-out likelihood).")
-    max_blocks: int = setting(Division.max_blocks, "Most to try where --blocks is not given.")
-    gate: str = setting(
-        Division.gate, "Blocks depend on the input: on, off, or auto by what predicts."
+    blocks: int | None = setting(
+        Division.n_blocks, "How many (default: by held-out likelihood).", rule=POSITIVE
     )
-    ridge: float = setting(Division.ridge, RIDGE_HELP)
-    damping: float = setting(Division.damping, DAMPING_HELP)
-    restarts: int = setting(Division.restarts, "Random starts of each mixture.")
+    max_blocks: int = setting(
+        Division.max_blocks, "Most to try where --blocks is not given.", rule=POSITIVE
+    )
+    gate: str = setting(
+        Division.gate,
+        "Blocks depend on the input: on, off, or auto by what predicts.",
+        rule=partial(one_of, allowed=("auto", "on", "off")),
+    )
+    ridge: float = setting(Division.ridge, RIDGE_HELP, rule=NOT_NEGATIVE)
+    damping: float = setting(Division.damping, DAMPING_HELP, rule=NOT_NEGATIVE)
+    restarts: int = setting(Division.restarts, "Random starts of each mixture.", rule=POSITIVE)
     seed: int = setting(Division.seed, SEED_HELP)
     command: str = ""
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
+from functools import partial
 
 from datassay.act.settings import Sampling
 from datassay.commands.command import Command
+from datassay.rules import at_least, require, whole
 from datassay.setting import setting
+
+
+def check_function(name: str, value: str) -> None:
+    """Refuse a word that names no function, and nothing that could be a user's."""
+    rule = "be runge, tanh, bateman, bateman:M (M = 1 to 99 materials) or package.module:function"
+    is_known = ":" in value or value in {"runge", "tanh", "bateman"}
+    require(is_known, f"the {name}", rule, repr(value))
 
 
 @dataclass(frozen=True)
@@ -17,23 +26,26 @@ class SampleSettings:
         MISSING,
         "runge, tanh, bateman, bateman:M, or package.module:function of [n, d] points.",
         argument=True,
+        rule=check_function,
     )
     domain: str | None = setting(
         None, "low:high of each input, as 0:1,0:10 (default: the problem's own)."
     )
-    n_initial: int = setting(Sampling.n_initial, "Points to look at first.")
-    n_new: int = setting(Sampling.n_new, "Points to add.")
-    order: int = setting(Sampling.order, "Highest order of derivatives.")
+    n_initial: int = setting(Sampling.n_initial, "Points to look at first.", rule=whole)
+    n_new: int = setting(Sampling.n_new, "Points to add.", rule=whole)
+    order: int = setting(Sampling.order, "Highest order of derivatives.", rule=whole)
     epsilon: float = setting(
         Sampling.epsilon, "Weighs the orders: a variance, in input units squared."
     )
-    components: int = setting(Sampling.n_components, "Gaussians in the density.")
+    components: int = setting(Sampling.n_components, "Gaussians in the density.", rule=whole)
     initial: str = setting(Sampling.initial, "First points: uniform, or grid.")
     derivatives: str = setting(
         Sampling.derivatives, "auto, autograd (torch), or finite (differences of a black box)."
     )
     compare: int = setting(
-        10, "Networks trained on each design, to see if it helps; 0: none, and f is asked no more."
+        10,
+        "Networks trained on each design, to see if it helps; 0: none, and f is asked no more.",
+        rule=partial(at_least, least=0),
     )
     seed: int = setting(Sampling.seed, "Of the points, and of the networks' weights.")
     command: str = ""

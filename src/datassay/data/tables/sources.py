@@ -83,13 +83,12 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
         raise DataError(
             f"{name} must hold one sample per row; it holds column names alone. Add its rows."
         )
-    _check_roles(names, name, chosen)
+    check_names(names, name, chosen)
     labels = row_labels(table) - set(chosen.roles)
     inputs = [n for n in names if n not in {chosen.ids, *others} and n not in labels]
     target = inputs[-1] if chosen.target is None and inputs else chosen.target
     _check_inputs([n for n in inputs if n != target], names, name, target, chosen)
     chosen = replace(chosen, target=target, decimal=decimal)
-    check_choices(chosen, names, name)
     return table, chosen
 
 
@@ -193,7 +192,8 @@ def _names(table: pa.Table, name: str) -> list[str]:
     return names
 
 
-def _check_roles(names: list[str], name: str, chosen: Choices) -> None:
+def check_names(names: list[str], name: str, chosen: Choices) -> None:
+    """Refuse choices of columns that a table with these names has not."""
     for role in ROLES:
         column = getattr(chosen, role)
         is_name = isinstance(column, str)
@@ -203,6 +203,7 @@ def _check_roles(names: list[str], name: str, chosen: Choices) -> None:
                 f"{repr(column) if is_name else type(column).__name__}. Its columns are "
                 f"{some(names)}."
             )
+    check_choices(chosen, names, name)
 
 
 def _check_inputs(

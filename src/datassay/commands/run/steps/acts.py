@@ -16,13 +16,13 @@ from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
-from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work
+from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work, seconds_of
 from datassay.commands.run.steps.scores import issues_of
 from datassay.commands.run.steps.settings import starting_network
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.progress import silent
+from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import LEAST_NEW
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
@@ -36,7 +36,7 @@ CURVE_MODELS = 2
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
     """What each action gains on held-out samples; None where the budget pays for no comparison."""
     train, val = context.train, context.val
-    if settings.curve_seeds < 2 or not settings.budget > 0:  # before work is counted
+    if settings.curve_seeds < 2 or not seconds_of(settings) > 0:  # before work is counted
         return None
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
@@ -47,12 +47,15 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     # Whose time is known beforehand; else comparing begins by measuring it.
     base = [] if plan.per_fit is None else base_predictions(parts)
     table = compare_actions(
-        parts, budget=settings.budget, per_fit=plan.per_fit, base=base, seed=settings.seed,
+        parts, budget=seconds_of(settings), per_fit=plan.per_fit, base=base, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
     learner, first = learner_of(parts[0].train, settings, CURVE_MODELS, 0), parts[0]
     whole = base[0] if base else None
-    more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
+    try:
+        more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
+    except OutOfTime:
+        more = None
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
