@@ -407,3 +407,6 @@ def test_the_class_of_which_more_is_wanted_is_the_scarce_one():
     part = part_of(train, held_out)
     closed = screen(part.lin, train, part.penalty, part.yardstick, 0)
     assert most_wanted(closed, train, 0)[0] == "class 2"
+    gone = np.random.default_rng(1).random(len(train)) < 0.1  # fitted anew, without these
+    anew = closed.score(replace(as_it_is(train), weights=(~gone).astype(float)), train)
+    assert closed.without(gone, train, closed.inverse()) == pytest.approx(anew, abs=1e-9)
