@@ -14,10 +14,8 @@ from datassay.commands.inputs import (
     RIDGE_HELP,
     SEED_HELP,
 )
-from datassay.rules import at_least, one_of
+from datassay.rules import at_least
 from datassay.setting import setting
-
-POSITIVE, NOT_NEGATIVE = partial(at_least, least=1), partial(at_least, least=0)
 
 
 @dataclass(frozen=True)
@@ -26,19 +24,17 @@ class PartitionSettings:
 
     model: str = setting(MODEL, BLOCK_MODEL_HELP)
     blocks: int | None = setting(
-        Division.n_blocks, "How many (default: by held-out likelihood).", rule=POSITIVE
+        Division.n_blocks,
+        "How many (default: by held-out likelihood).",
+        rule=partial(at_least, least=1),
     )
-    max_blocks: int = setting(
-        Division.max_blocks, "Most to try where --blocks is not given.", rule=POSITIVE
-    )
+    max_blocks: int = setting(Division.max_blocks, "Most to try where --blocks is not given.")
     gate: str = setting(
-        Division.gate,
-        "Blocks depend on the input: on, off, or auto by what predicts.",
-        rule=partial(one_of, allowed=("auto", "on", "off")),
+        Division.gate, "Blocks depend on the input: on, off, or auto by what predicts."
     )
-    ridge: float = setting(Division.ridge, RIDGE_HELP, rule=NOT_NEGATIVE)
-    damping: float = setting(Division.damping, DAMPING_HELP, rule=NOT_NEGATIVE)
-    restarts: int = setting(Division.restarts, "Random starts of each mixture.", rule=POSITIVE)
+    ridge: float = setting(Division.ridge, RIDGE_HELP)
+    damping: float = setting(Division.damping, DAMPING_HELP)
+    restarts: int = setting(Division.restarts, "Random starts of each mixture.")
     seed: int = setting(Division.seed, SEED_HELP)
     command: str = ""
 

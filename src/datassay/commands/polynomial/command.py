@@ -11,7 +11,6 @@ from datassay.commands.inputs import (
     SEED_HELP,
     DataInputs,
     NoiseInputs,
-    check_file,
     number_or,
     whole_auto_or_none,
 )
@@ -43,9 +42,7 @@ class PolynomialSettings:
         "Of the exact fit, or auto: smallest leave-one-out error.",
         read=partial(number_or, word="auto", name="ridge"),
     )
-    n_batches: int = setting(
-        Regression.n_batches, "Of the batched fit.", rule=partial(at_least, least=1)
-    )
+    n_batches: int = setting(Regression.n_batches, "Of the batched fit.")
     batch_size: int = setting(Regression.batch_size, "Of the batched fit, samples.")
     precision: str = setting(
         Regression.precision,
@@ -55,9 +52,7 @@ class PolynomialSettings:
     store: str | None = setting(
         Regression.store, "Folder that lets an interrupted exact fit go on."
     )
-    model: Path | None = setting(
-        None, "polynomial.safetensors to score instead of fitting.", rule=check_file
-    )
+    model: Path | None = setting(None, "polynomial.safetensors to score instead of fitting.")
     seed: int = setting(Regression.seed, SEED_HELP)
     command: str = ""
 

@@ -16,8 +16,10 @@ from datassay.commands.inputs import (
     DataInputs,
     NoiseInputs,
 )
-from datassay.rules import at_least, fraction, one_of
+from datassay.rules import fraction, one_of
 from datassay.setting import setting
+
+OPEN = partial(fraction, ends="()")
 
 
 @dataclass(frozen=True)
@@ -38,25 +40,17 @@ class PurifySettings:
         rule=partial(one_of, allowed=STOPS),
     )
     ridge: float | None = setting(
-        Removal.ridge,
-        RIDGE_HELP + " Default: by cross_fit the best of six, else 0.0001.",
-        rule=partial(at_least, least=0),
+        Removal.ridge, RIDGE_HELP + " Default: by cross_fit the best of six, else 0.0001."
     )
-    damping: float = setting(Removal.damping, DAMPING_HELP, rule=partial(at_least, least=0))
+    damping: float = setting(Removal.damping, DAMPING_HELP)
     step: int | None = setting(
-        Removal.step,
-        "Samples removed per step (default: one in a hundred, networks one in forty).",
-        rule=partial(at_least, least=1),
+        Removal.step, "Samples removed per step (default: one in a hundred, networks one in forty)."
     )
     max_fraction: float = setting(
-        Removal.max_fraction,
-        "Never remove more than this, in (0, 1).",
-        rule=partial(fraction, ends="()"),
+        Removal.max_fraction, "Never remove more than this, in (0, 1).", rule=OPEN
     )
-    min_per_class: int = setting(
-        Removal.min_per_class, "A class is never left with fewer.", rule=partial(at_least, least=1)
-    )
-    beyond: int = setting(5, "Steps to look at beyond the stop.", rule=partial(at_least, least=0))
+    min_per_class: int = setting(Removal.min_per_class, "A class is never left with fewer.")
+    beyond: int = setting(5, "Steps to look at beyond the stop.")
     baseline: bool = setting(True, "Remove by plain loss too, to compare.")
     seed: int = setting(Removal.seed, SEED_HELP)
     command: str = ""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
-from functools import partial
 
 from datassay.act.settings import Sampling
 from datassay.commands.command import Command
-from datassay.rules import at_least, require, whole
+from datassay.rules import require
 from datassay.setting import setting
 
 
@@ -31,21 +30,19 @@ class SampleSettings:
     domain: str | None = setting(
         None, "low:high of each input, as 0:1,0:10 (default: the problem's own)."
     )
-    n_initial: int = setting(Sampling.n_initial, "Points to look at first.", rule=whole)
-    n_new: int = setting(Sampling.n_new, "Points to add.", rule=whole)
-    order: int = setting(Sampling.order, "Highest order of derivatives.", rule=whole)
+    n_initial: int = setting(Sampling.n_initial, "Points to look at first.")
+    n_new: int = setting(Sampling.n_new, "Points to add.")
+    order: int = setting(Sampling.order, "Highest order of derivatives.")
     epsilon: float = setting(
         Sampling.epsilon, "Weighs the orders: a variance, in input units squared."
     )
-    components: int = setting(Sampling.n_components, "Gaussians in the density.", rule=whole)
+    components: int = setting(Sampling.n_components, "Gaussians in the density.")
     initial: str = setting(Sampling.initial, "First points: uniform, or grid.")
     derivatives: str = setting(
         Sampling.derivatives, "auto, autograd (torch), or finite (differences of a black box)."
     )
     compare: int = setting(
-        10,
-        "Networks trained on each design, to see if it helps; 0: none, and f is asked no more.",
-        rule=partial(at_least, least=0),
+        10, "Networks trained on each design, to see if it helps; 0: none, and f is asked no more."
     )
     seed: int = setting(Sampling.seed, "Of the points, and of the networks' weights.")
     command: str = ""

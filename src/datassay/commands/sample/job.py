@@ -25,6 +25,7 @@ from datassay.models.reference import imported_reference
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
+from datassay.rules import at_least
 from datassay.train.recipe import Recipe
 
 RULE = "the function must be runge, tanh, bateman, bateman:M or package.module:function"
@@ -68,6 +69,7 @@ class SamplingFindings(Findings):
 def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindings:
     """Everything `datassay sample` computes, without writing anything."""
     started = time.perf_counter()
+    at_least("compare", settings.compare, 0)
     for name, most in MOST.items():
         if getattr(settings, name) > most:
             raise SettingError(f"{name} must be at most {most:,}; got {getattr(settings, name):,}.")

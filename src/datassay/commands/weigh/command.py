@@ -13,7 +13,6 @@ from datassay.commands.inputs import (
     SEED_HELP,
     DataInputs,
     NoiseInputs,
-    check_file,
 )
 from datassay.rules import at_least, one_of, require
 from datassay.setting import setting
@@ -43,9 +42,7 @@ class WeighSettings:
     tune: int = setting(0, "Trials of a search of k and m (needs the package optuna); 0: none.")
     seeds: int = setting(10, "Trainings with and without the weights; 0 does not try them.")
     weights: Path | None = setting(
-        None,
-        ".safetensors or state dict of the trained network (default: train it).",
-        rule=check_file,
+        None, ".safetensors or state dict of the trained network (default: train it)."
     )
     seed: int = setting(Weighting.seed, SEED_HELP)
     command: str = ""
