@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from datassay import rules
 from datassay.act.purify.cross_fit import PARTS, CrossFit, cross_fit
 from datassay.act.purify.stopping import (
-    RULES,
     SMOOTHED,
     held_out_stop,
     held_out_threshold,
@@ -22,7 +21,7 @@ from datassay.act.purify.stopping import (
     validation_stop,
 )
 from datassay.act.remove.rules import places_in_group
-from datassay.act.settings import Removal
+from datassay.act.settings import ORDERS, STOPS, Removal
 from datassay.collect.collection import check_sets, collect
 from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import output_losses, output_score
@@ -34,14 +33,14 @@ from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
 from datassay.score.influence_moments import influence_variance
 from datassay.score.label_issues import label_issues
-from datassay.score.removal_effects import ORDERS, check_pairs_remain, geometry_effects
+from datassay.score.removal_effects import ORDERS as BY_INFLUENCE
+from datassay.score.removal_effects import check_pairs_remain, geometry_effects
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
 from datassay.train.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.train.folds import fold_numbers
 from datassay.train.recipe import Recipe
 
 BY_LABELS, BY_CROSS_FIT = "label_issues", "cross_fit"
-ORDERS_AND_BASELINES = ("auto", BY_CROSS_FIT, *ORDERS, BY_LABELS, "loss", "random")
 RIDGE = 1e-4  # of other orders than "cross_fit"
 STEP = "purify"
 LIMIT = (
@@ -318,7 +317,7 @@ class _Job:
     ) -> tuple[float, Int[np.ndarray, " kept"]]:
         """V[X] of what is kept, and its positions among that, the first to remove first."""
         ids, settings = np.arange(len(geometry)), self.settings
-        if settings.order in ORDERS:
+        if settings.order in BY_INFLUENCE:
             effects = geometry_effects(
                 geometry, ids, ridge=self.ridge, damping=settings.damping, order=settings.order
             )
@@ -387,8 +386,8 @@ def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
         raise DataError(
             f"inputs must differ; all {len(train)} samples are the same. Check how they were read."
         )
-    rules.one_of("order", settings.order, ORDERS_AND_BASELINES)
-    rules.one_of("stop", settings.stop, ("auto", *RULES))
+    rules.one_of("order", settings.order, ORDERS)
+    rules.one_of("stop", settings.stop, STOPS)
     if settings.stop == "validation" and val is None:
         raise SettingError("stop='validation' needs a validation set; got none. Pass val.")
     if (nats := settings.threshold) is not None:
