@@ -151,12 +151,13 @@ def test_commands_of_the_papers_page_exist():
         assert_exists(name)
 
 
-def test_a_sentence_that_names_a_line_has_its_figures():
-    named = 0
+def test_a_sentence_or_a_table_that_names_a_line_has_its_figures():
+    named, record = 0, []
     for page in OTHERS:
         text = page.read_text(encoding="utf-8")
         for part in re.split(r"(?<=[.;:])\s+|\n\n|\n(?=\|)", re.sub(r"\n(?![\n|])", " ", text)):
-            record = [LINES[name] for name in code(part) if name in LINES]
+            lines = [LINES[name] for name in code(part) if name in LINES]
+            record = lines or (record if part.startswith("|") else [])
             lost = [n for n in decimals(part) if record and not is_recorded(n, record)]
             assert not lost, (page.name, part, lost)
             named += bool(record)
