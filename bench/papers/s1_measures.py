@@ -5,9 +5,9 @@ could be in their place; 100 (50) are asked. MLP(256), averaged outputs, three s
 correlation over samples with "functional", and the area under the curve of wrong labels. Columns of
 tables are standardised.
 
-"bounds": linear fits to five halves of breast cancer (284 samples, features of length about 1, weight
-decay 1 of the sum loss), labels as given and at random, noise σ in the weights: how much higher the
-accuracy on training samples is than on new ones, its bound, and that on new ones.
+"bounds": linear fits to five halves of breast cancer (284 samples, features of length about 1,
+weight decay 1 of the sum loss), labels as given and at random, noise σ in the weights: how much
+higher the accuracy on training samples is than on new ones, its bound, and that on new ones.
 """
 
 import time
