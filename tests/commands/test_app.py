@@ -380,7 +380,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     'score good.csv --source nope': r"source must name a column of good\.csv; got 'nope'",
     'score good.npz --source a': r"good\.npz is none",
     '--weights pickled.pt': r"pickled\.pt must be a \.safetensors",
-    '--weights none.pt': r"none\.pt must be .*No such file",
+    '--weights none.pt': "--weights must name an existing file; got none.pt",
     'summarize good.npz --fraction 1.5': r"\(0, 1\]; got 1\.5",
     'summarize good.npz --fraction 0.01': r"at least 2 samples; 0\.01",
 }, 'run good.npz')  # fmt: skip

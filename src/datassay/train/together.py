@@ -98,8 +98,13 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
     ]
     trained = list(_side_by_side(lambda one: _in_time(_trained, fittings, *one), stacks))
     reported: dict[int, list[np.ndarray]] = {}
-    for (_, _, members), networks in zip(stacks, trained, strict=True):
-        for s, (i, _) in enumerate(members if networks is not None else ()):
+    done = [
+        (members, one)
+        for (_, _, members), one in zip(stacks, trained, strict=True)
+        if one is not None
+    ]
+    for members, networks in done:
+        for s, (i, _) in enumerate(members):
             reported.setdefault(i, []).append(_outputs(networks, s, fittings[i].held_out))
     for i, each in reported.items():
         outputs[i] = np.stack(each) if len(each) == len(fittings[i].seeds) else None

@@ -53,7 +53,7 @@ def weigh(
     max_ratio: float = 40,
     density: bool = False,
 ) -> SampleWeights:
-    """Weights by one of METHODS."""
+    """Weights by one of `act.settings.METHODS`."""
     if method == "local_variance":
         clip = DENSITY_CLIP if density else None
         return weights_of_variance(local, train.ids, max_ratio, clip, n_columns)

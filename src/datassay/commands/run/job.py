@@ -175,7 +175,7 @@ def run(
     again, asked = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
     is_timed = given.budget is not None and not at_trained  # whose effects need networks
-    end = started + given.budget if is_timed else math.inf
+    end = started + (given.budget or 0.0) if is_timed else math.inf
     late = replace(context, progress=in_time(progress))
     with until(end):
         left = CURVE_SHARE * (end - time.perf_counter())

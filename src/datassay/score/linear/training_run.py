@@ -75,7 +75,7 @@ def check_dynamics(
     fastest = run.without(1, n_samples, reduction).step * scale
     if kind == "descent" and fastest >= 2:
         raise SettingError(
-            f"lr must be below {lr * 2 / fastest:.4g} so that descent is stable "
+            f"lr must be below {float(lr) * 2 / fastest:.4g} so that descent is stable "
             f"(η·λ_max < 2); got lr = {lr}, η·λ_max = {fastest:.4g}. Lower it, or use flow."
         )
     return run
