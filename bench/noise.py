@@ -209,13 +209,14 @@ NOISES: dict[str, Noise] = {
     **{f"input-dependent {r}": partial(input_dependent, r / 100) for r in (20, 40)},
     "one-way 30": one_way(0.3),
     "two columns 15": partial(two_columns, 0.15),
-    "region 35": partial(region, 0.35),
-    "neighbours 30": partial(by_neighbours, 0.3),
+    **{f"region {r}": partial(region, r / 100) for r in (20, 35)},
+    **{f"neighbours {r}": partial(by_neighbours, r / 100) for r in (20, 30)},
     **{f"{kind} some classes 30": partial(noisy, like, 0.3) for kind, like in LIKE.items()},
 }
 
 
-NEAR = ("region 35", "neighbours 30")
+# Of two classes no more, or most labels of a region are wrong and nobody can tell which.
+FEW, MANY = ("region 20", "neighbours 20"), ("region 35", "neighbours 30")
 
 
 def _listed() -> dict[str, tuple[Samples, Noise | None]]:
@@ -246,8 +247,8 @@ def _listed() -> dict[str, tuple[Samples, Noise | None]]:
     add("census 1:50", partial(census, 0.02), "one-way 30", "uniform 3")
     for name in ("census", "churn", "credit", "spam", "hpc", "leaf"):
         samples = partial(census, None) if name == "census" else partial(data.table, name)
-        add(name, samples, *NEAR)
-    add("cifar10n corrected", corrected, *NEAR)
+        add(name, samples, *(MANY if name in ("hpc", "leaf") else FEW))
+    add("cifar10n corrected", corrected, *MANY)
     for name, kinds in {
         "churn": ("uniform 10", "one-way 30", "pair 30"),
         "credit": ("uniform 10", "one-way 30"),
@@ -263,13 +264,13 @@ def _listed() -> dict[str, tuple[Samples, Noise | None]]:
         add(name, samples, *(f"pair {r}" for r in (10, 30, 40)))
         results[f"{name} some classes 30"] = (samples, NOISES[f"{source} some classes 30"])
         add(name, samples, "input-dependent 20", "input-dependent 40")
-        add(name, samples, *NEAR)
+        add(name, samples, *MANY)
         add(f"{name} 60000", partial(data.images, source, 60_000), "uniform 10")
     return results | _unchanged()
 
 
 def _unchanged() -> dict[str, tuple[Samples, Noise | None]]:
-    """Sets whose labels nobody changed: what is flagged is flagged in vain, or is their own error."""
+    """Sets whose labels nobody changed: what is flagged is flagged in vain, or their own error."""
     results: dict[str, tuple[Samples, Noise | None]] = {}
     for name in ("digits", "wine", "breast_cancer"):
         results[f"{name} clean"] = (partial(data.built_in, name), None)
