@@ -18,16 +18,20 @@ import datassay as da
 from datassay.act import (
     Action,
     ActionTable,
+    Chosen,
+    Estimators,
     Networks,
+    best_learner,
     compare_actions,
     fifths,
     predictions,
     proposals,
+    table_learner,
 )
 from datassay.data import SampleSet
 from datassay.score import data_issues
 
-SEEDS, FRESH, PARTS = 2, 5, 5
+SEEDS, FRESH, PARTS, BUDGET = 2, 5, 5, 60.0
 METRIC = "accuracy"
 
 
@@ -46,13 +50,17 @@ class Tabled:
     act: Action | None
     table: ActionTable
     actions: tuple[Action, ...]
+    model: str = ""  # that the table names; empty: networks
 
 
 # The table and what actions really gain. -------------------------------------------------------
 
 
-def tabled(train: SampleSet, seed: int) -> Tabled:
-    """The table of actions in fifths, and the first action where the table says that it helps."""
+def tabled(train: SampleSet, seed: int, *, is_open: bool = False) -> Tabled:
+    """The table of actions in fifths, and the first action where the table says that it helps.
+
+    Of networks, or of what predicts best, as a run that was given no model.
+    """
     lin, whole = detectors.as_run_asks(train, seed)
     information = da.sample_information(lin, loo=da.leave_one_out(lin)).information
 
@@ -69,10 +77,19 @@ def tabled(train: SampleSet, seed: int) -> Tabled:
     )  # fmt: skip
     # The actions of all samples, whether or not the table retrains them.
     actions, _ = proposals(train, whole, information, seed=seed)
-    table = compare_actions(parts, budget=1e9, seed=seed)
+    chosen = Chosen("", parts)
+    chosen = best_learner(chosen, budget=BUDGET) if is_open else chosen
+    table = compare_actions(chosen.parts, budget=1e9, base=chosen.base, seed=seed)
     best = table.best
     first = (a for a in actions if best and (a.kind, a.words) == (best.kind, best.words))
-    return Tabled(next(first, None), table, actions)
+    return Tabled(next(first, None), table, actions, chosen.name)
+
+
+def _fresh(model: str, train: SampleSet, seed: int) -> Networks | Estimators:
+    """Five of what a table names."""
+    if model:
+        return table_learner(model, train, repeats=FRESH, seed=500 + 1000 * seed)
+    return _networks(train, FRESH, 500 + 1000 * seed)
 
 
 def _networks(train: SampleSet, n: int, seed: int) -> Networks:
@@ -80,9 +97,11 @@ def _networks(train: SampleSet, n: int, seed: int) -> Networks:
     return Networks(models, seed=seed)
 
 
-def gains(train: SampleSet, test: SampleSet, actions, metric: str, seed: int) -> dict[str, float]:
-    """What each action gains fresh networks on the test samples, by kind and number dropped."""
-    learner = _networks(train, FRESH, 500 + 1000 * seed)
+def gains(
+    train: SampleSet, test: SampleSet, actions, metric: str, seed: int, model: str = ""
+) -> dict[str, float]:
+    """What each action gains fresh models on the test samples, by kind and number dropped."""
+    learner = _fresh(model, train, seed)
     plain = learner.outputs(train, test, np.tile(np.arange(len(train)), (learner.repeats, 1)))
     base = _score(plain, test, metric)
     return {

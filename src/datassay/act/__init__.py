@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from datassay.act.choose.compare import compare_actions as compare_actions
     from datassay.act.choose.gains import ActionGain as ActionGain
     from datassay.act.choose.gains import ActionTable as ActionTable
+    from datassay.act.choose.learner import Chosen as Chosen
+    from datassay.act.choose.learner import best_learner as best_learner
     from datassay.act.choose.parts import Part as Part
     from datassay.act.choose.parts import fifths as fifths
     from datassay.act.partition.block_model import BlockModel as BlockModel
@@ -84,5 +86,6 @@ if TYPE_CHECKING:
     from datassay.train.folds import validation_score as validation_score
     from datassay.train.learner import Estimators as Estimators
     from datassay.train.learner import Networks as Networks
+    from datassay.train.learner import table_learner as table_learner
 
 make_public(__name__)

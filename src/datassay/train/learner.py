@@ -24,6 +24,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.models.estimators import by_class, class_probabilities, fitted, named_estimator
 from datassay.models.reference import is_reference
+from datassay.models.tabular import TREES, TableClassifier, TableRegressor
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.rules import at_least
@@ -41,6 +42,7 @@ class _Learner(ABC):
     """R fits to R subsets, asked about other samples."""
 
     takes_weights: bool
+    is_random = True  # whether fits to the same samples differ
 
     @abstractmethod
     def fits(
@@ -220,6 +222,7 @@ class Estimators(_Learner):
         repeats: R.
         seed: random state of the first repeat.
         dtype: of the rows that it sees; None: that of the samples.
+        is_random: whether fits to the same samples differ; else one answers for all repeats.
 
     Raises:
         ModelError: the estimator has no fit or no predict.
@@ -227,7 +230,13 @@ class Estimators(_Learner):
     """
 
     def __init__(
-        self, estimator: Any, repeats: int, seed: int = 0, dtype: type | None = np.float64
+        self,
+        estimator: Any,
+        repeats: int,
+        seed: int = 0,
+        dtype: type | None = np.float64,
+        *,
+        is_random: bool = True,
     ):
         if not (hasattr(estimator, "fit") and hasattr(estimator, "predict")):
             raise ModelError(
@@ -236,6 +245,7 @@ class Estimators(_Learner):
             )
         at_least("repeats", repeats, 1)
         self.estimator, self._repeats, self.seed, self.dtype = estimator, repeats, seed, dtype
+        self.is_random = is_random
 
     @property
     def repeats(self) -> int:
@@ -284,6 +294,9 @@ class Estimators(_Learner):
         first: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
         """1 for the class that a fit names and 0 for others, or targets."""
+        if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
+            one = self.outputs(train, val, subsets[:1], weights, progress, first=first)
+            return np.repeat(one, len(subsets), 0)
         outputs = []
         for one in self.fits(train, subsets, weights, first=first):
             outputs.append(self.named(one, val, train.n_classes if train.is_classification else 0))
@@ -313,6 +326,22 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
             return Estimators(estimator, repeats, seed)
     models = [build_model(name, train, seed=seed + r) for r in range(repeats)]
     return Networks(models, seed=seed)
+
+
+def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Estimators:
+    """One of the usual models of tables, by its name.
+
+    Args:
+        name: of `models.tabular`.
+        train: samples of the task.
+        repeats: R; linear models draw nothing, so that one fit answers for all.
+        seed: random state of the first repeat.
+
+    Returns:
+        The learner.
+    """
+    kind = TableClassifier if train.is_classification else TableRegressor
+    return Estimators(kind(name), repeats, seed, is_random=name == TREES)
 
 
 def sample_scores(

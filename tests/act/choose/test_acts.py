@@ -4,7 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import datassay as da
 from datassay.act.actions import split
@@ -30,6 +34,7 @@ from datassay.act.choose.action import (
     weighting,
 )  # fmt: skip
 from datassay.act.choose.compare import compare_actions
+from datassay.act.choose.learner import Chosen, best_learner
 from datassay.act.choose.parts import (
     BALANCED,
     Part,
@@ -41,9 +46,11 @@ from datassay.act.choose.parts import (
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.corrupt.label_noise import add_label_noise
+from datassay.models.tabular import LOGISTIC, RIDGE, TREES, TableClassifier
+from datassay.progress import OutOfTime
 from datassay.score.checks.data_issues import data_issues
 from datassay.train import together
-from datassay.train.learner import Estimators, Networks
+from datassay.train.learner import Estimators, Networks, table_learner
 from datassay.train.recipe import Recipe
 from datassay.train.training import descended
 
@@ -288,6 +295,39 @@ def test_beyond_the_budget_acts_are_only_screened(monkeypatch):
     assert all(act.verdict == "" for act in table.actions if act.how == "screened")
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
+def test_a_clock_ends_the_comparison_anywhere_and_what_was_done_stands(monkeypatch, share):
+    only(monkeypatch, RELABEL, REMOVE, REWEIGHT)
+    train, _ = one_way(300, 0, wrong=0.3)
+    held_out, _ = one_way(200, 1, wrong=0.3)
+    asked, most = [], np.inf
+
+    def clock(*_):
+        asked.append(0)
+        if len(asked) > most:
+            raise OutOfTime
+
+    monkeypatch.setattr("datassay.train.together.check_time", clock)
+    whole = compare_actions([part_of(train, held_out)], budget=60.0)
+    most, n = share * len(asked), len(asked)
+    asked.clear()
+    if not share:
+        with pytest.raises(OutOfTime):
+            compare_actions([part_of(train, held_out)], budget=60.0)
+        return
+    table = compare_actions([part_of(train, held_out)], budget=60.0)
+    assert len(asked) < n
+    known, late = {row.kind: row for row in whole.actions}, 0
+    for row in table.actions:
+        if "--budget" in row.note:
+            late += 1
+        else:
+            same = ("how", "gain", "low", "high", "note")
+            assert [getattr(row, k) for k in same] == [getattr(known[row.kind], k) for k in same]
+    without = [r for r in table.actions if np.isnan(r.control) > np.isnan(known[r.kind].control)]
+    assert late or without  # the control comes last
+
+
 @pytest.mark.slow
 def test_the_demo_trains_few_networks_and_looks_for_blocks_once(monkeypatch):
     """What the table of a set like the demo's costs, in networks and in searches for blocks."""
@@ -337,6 +377,86 @@ def test_blocks_are_trained_where_two_rules_are_mixed():
     assert table.best.gain > 0.02 and table.best.control < 0.02
 
 
+@pytest.mark.parametrize(
+    ("rule", "best"), [("either or", TREES), ("a line", LOGISTIC), ("a number", RIDGE)]
+)
+def test_tables_are_retrained_with_what_predicts_them_best(rule, best):
+    """The oracle: scikit-learn's own models, fitted by hand on each held-out part."""
+    rng = np.random.default_rng(0)
+    x, n = rng.normal(size=(300, 4)), 300
+    number, line = x @ np.arange(4.0), x.sum(1) + rng.normal(size=n) > 0
+    y = {"either or": x[:, 0] * x[:, 1] > 0, "a line": line, "a number": number}[rule]
+    is_number = y is number
+    samples, _ = da.load((x, y if is_number else y.astype(int)), val_fraction=0)
+    parts, scores = [], {best: [], TREES: []}
+    for f in range(3):
+        held = np.arange(n) % 3 == f
+        part = part_of(samples.subset(~held), samples.subset(held), is_alike=False)
+        nothing = DummyRegressor() if is_number else DummyClassifier()
+        parts.append(replace(part, learner=Estimators(nothing, 2, seed=7 + 2 * f)))
+        for name in scores:
+            for seed in (7 + 2 * f, 8 + 2 * f):
+                model = by_hand(name, is_number, seed).fit(part.train.x, part.train.y)
+                scores[name].append(model.score(part.held_out.x, part.held_out.y))
+    chosen = best_learner(Chosen("", parts))
+    assert chosen.name == best == max(scores, key=lambda name: np.mean(scores[name]))
+    given = [p.yardstick.scores(b).mean() for p, b in zip(chosen.parts, chosen.base, strict=True)]
+    assert np.mean(given) == pytest.approx(np.mean(scores[best]), abs=2e-3)
+
+    assert best_learner(Chosen("", parts), budget=1e-3).name == ""
+    assert "--budget" in best_learner(Chosen("", parts), budget=1e-3).note
+    shown = [replace(part, train=replace(part.train, kind="text")) for part in parts]
+    assert best_learner(Chosen("", shown)) == Chosen("", shown)
+
+
+def by_hand(name, is_number, seed):
+    if name == TREES:
+        kind = HistGradientBoostingRegressor if is_number else HistGradientBoostingClassifier
+        return kind(early_stopping=True, random_state=seed)
+    return make_pipeline(StandardScaler(), Ridge() if is_number else LogisticRegression(C=0.1))
+
+
+def test_a_model_that_draws_nothing_is_fitted_once_and_its_samples_alone_vary(monkeypatch):
+    only(monkeypatch, REWEIGHT)
+    train, _ = one_way(300, 0, wrong=0.4)
+    parts = []
+    for seed in (1, 2, 3):
+        part = part_of(train, one_way(200, seed)[0], is_alike=False)
+        parts.append(replace(part, learner=table_learner(LOGISTIC, train, repeats=4)))
+    fitted, fit = [], TableClassifier.fit
+
+    def counted(self, X, y, sample_weight=None):
+        fitted.append(sample_weight is None)
+        return fit(self, X, y, sample_weight)
+
+    monkeypatch.setattr(TableClassifier, "fit", counted)
+    table = compare_actions(parts, budget=1e9)
+    rows = {row.kind: row for row in table.actions}
+    assert table.n_seeds == 4 and fitted[:6] == [True] * 3 + [False] * 3
+    weights = proposals(train, parts[0].issues, parts[0].information)[0][-1].weights
+    model = fit(TableClassifier(LOGISTIC), train.x, train.y)
+    other = fit(TableClassifier(LOGISTIC), train.x, train.y, sample_weight=weights)
+    each = []
+    for part in parts:
+        right = [one.predict(part.held_out.x) == part.held_out.y for one in (other, model)]
+        each.append(right[0].astype(float) - right[1])
+    d, m = np.concatenate(each), 600
+    row, error = rows[REWEIGHT], np.sqrt((((d**2).sum() + 1) / (m + 2) - d.mean() ** 2) / m)
+    assert row.gain == pytest.approx(d.mean())
+    assert len(fitted) == 6 + 3 * (row.advice == "do it")  # once a part, and a control of advice
+    assert row.high - row.gain == pytest.approx(1.964 * error, rel=2e-3)  # they differ by no more
+
+
+@pytest.mark.parametrize("counts", [(60, 1), (50, 0), (30, 30, 2)])
+@pytest.mark.parametrize("name", [TREES, LOGISTIC])
+def test_models_of_tables_learn_from_single_members_and_from_one_class(name, counts):
+    y = np.repeat(np.arange(len(counts)), counts)
+    x = np.random.default_rng(0).normal(size=(len(y), 3)) + 5 * y[:, None]
+    model = TableClassifier(name, 0).fit(x, y)
+    assert (model.predict(x[:30]) == 0).mean() > 0.9
+    assert model.predict_proba(x).shape == (len(y), len(np.unique(y)))
+
+
 def test_an_estimator_without_weights_says_so(monkeypatch):
     only(monkeypatch, RELABEL, REWEIGHT, DROP)
     train, _ = one_way(120, 0, wrong=0.3)
@@ -373,3 +493,6 @@ def test_the_class_of_which_more_is_wanted_is_the_scarce_one():
     part = part_of(train, held_out)
     closed = screen(part.lin, train, part.penalty, part.yardstick, 0)
     assert most_wanted(closed, train, 0)[0] == "class 2"
+    gone = np.random.default_rng(1).random(len(train)) < 0.1  # fitted anew, without these
+    anew = closed.score(replace(as_it_is(train), weights=(~gone).astype(float)), train)
+    assert closed.without(gone, train, closed.inverse()) == pytest.approx(anew, abs=1e-9)

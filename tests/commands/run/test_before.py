@@ -1,11 +1,15 @@
 """`run --before`: what a review gained, from the data to the page."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 
 from datassay.commands.finished import finished_run, sets_of
 from datassay.commands.run import job
 from datassay.data import load
+from datassay.models.tabular import LOGISTIC, TableClassifier
 from helpers.command_line import assert_one_error_line, invoke, succeed, summary
 from helpers.decided import decided
 
@@ -69,6 +73,23 @@ def test_a_table_is_judged_by_fifths(data):
     assert "Correcting 21 labels and removing 1 sample" in " ".join(result.stdout.split())
     page = (data / "second/index.html").read_text("utf-8")
     assert page.index('id="before"') < page.index('id="review"')
+
+
+def test_a_review_is_measured_with_the_model_that_the_page_before_names(data, monkeypatch):
+    named = shutil.copytree(data / "first", data / "named")
+    told = json.loads((named / "summary.json").read_text())
+    (named / "summary.json").write_text(json.dumps(told | {"actions": {"model": LOGISTIC}}))
+    fitted, fit = [], TableClassifier.fit
+    monkeypatch.setattr(
+        TableClassifier,
+        "fit",
+        lambda self, *a, **b: (fitted.append(self.kind), fit(self, *a, **b))[1],
+    )
+    options = ("--attribution", "none", "--curve-seeds", 2, "--before", named)
+    succeed("run", data / "clean", *options, "--out", data / "third")
+    assert fitted == [LOGISTIC] * 10  # before and after, five parts; it draws nothing
+    agreed = summary(data / "third")["before"]["gain"]["rows"][0]
+    assert agreed["n"] == 128 and agreed["after"] > 0.9
 
 
 def test_the_run_can_be_read_again_and_reviewed_on(data):
@@ -174,8 +195,6 @@ def test_what_cannot_be_set_side_by_side_is_refused(data, tmp_path):
 
 
 def test_samples_that_were_added_since_are_refused(data, tmp_path):
-    import shutil
-
     shutil.copytree(data / "clean", tmp_path / "clean")
     with open(tmp_path / "clean/points.csv", "ab") as file:
         file.write(b"\r\n1.0;2.0;3.0;yes")

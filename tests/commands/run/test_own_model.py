@@ -1,9 +1,11 @@
 """`--model` names the user's scikit-learn model: it judges labels and is retrained."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 import datassay as da
@@ -13,8 +15,11 @@ from datassay.commands.run.keep import run as keep_set
 from datassay.commands.run.page import page
 from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.plan import plan
+from datassay.commands.run.steps.settings import with_network
 from datassay.data.samples import wrong_labels
 from datassay.errors import ModelError, SettingError
+from datassay.report.html import render
+from datassay.train.folds import judging
 from datassay.train.learner import Estimators
 
 NEIGHBORS = "sklearn.neighbors:KNeighborsClassifier"
@@ -95,3 +100,28 @@ def test_summaries_and_plans_take_it_too(iris):
 def test_what_is_no_model_for_this_is_one_line(iris, settings, error, message):
     with pytest.raises(error, match=message):
         run(iris, None, RunSettings(**settings))
+
+
+@pytest.mark.slow
+def test_without_a_model_a_table_names_the_model_that_its_actions_were_trained_with():
+    """The oracle: the score as it is, by scikit-learn's trees on each fifth."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(240, 4))
+    y = ((x[:, 0] * x[:, 1] > 0) ^ (rng.random(240) < 0.1)).astype(int)
+    train, _ = da.load((x, y), val_fraction=0)
+    settings = RunSettings(curve_seeds=2, attribution="none")
+    found, scores = run(train, None, settings), []
+    for f, held in enumerate(judging(train, None, 5, 0).held):
+        rest = np.setdiff1d(np.arange(len(train)), held)
+        seeds = range(found.acts.n_seeds * f, found.acts.n_seeds * (f + 1))
+        for seed in seeds:
+            one = HistGradientBoostingClassifier(early_stopping=True, random_state=seed)
+            one.fit(train.x[rest], train.y[rest])
+            scores.append(one.score(train.x[held], train.y[held]))
+    assert found.acts.model == "boosted trees"
+    assert found.acts.score_given == pytest.approx(np.mean(scores))
+    html = render(page(found))
+    assert "Each action was done and boosted trees trained again" in html
+    assert "give yours with --model" in html
+    assert with_network(replace(settings, model="mlp"), train).is_open is False
+    assert any("boosted trees" in step.detail for step in plan(train, None, settings).steps)

@@ -156,7 +156,8 @@ class Part:
         penalty: of the screen's kernel ridge regression, kernel unit.
         noise: T of the held-out labels, [k, k]; None: they count as right, or are numbers.
         share: of the held-out labels that are wrong, at least and at most.
-        learner: fits R ≥ 2 models to R subsets; of several parts each has seeds of its own.
+        learner: fits R ≥ 2 models to R subsets, alike where it draws nothing; of several parts each
+            has seeds of its own.
     """
 
     train: SampleSet

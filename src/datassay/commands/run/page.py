@@ -19,6 +19,7 @@ from datassay.commands.run.suspects import suspects_shown
 from datassay.commands.run.table import score_section
 from datassay.commands.run.verdict import Verdict, verdict
 from datassay.data.samples import wrong_labels
+from datassay.models.tabular import TABLE_MODELS
 from datassay.report.compose import compose
 from datassay.report.page import Gallery, Page, Pair
 from datassay.report.predictions import effect_words, picker
@@ -34,7 +35,8 @@ from datassay.score.information.bounds import (
     membership_sigma,
 )
 from datassay.score.registry import further_scores
-from datassay.score.sample_information import OF_SGD, SampleInformation
+from datassay.score.sample_information import SampleInformation
+from datassay.score.settings import OF_SGD
 
 # Share of what three tell jointly that each tells alone, from which one stands in for the others:
 # planted copies reach it and other samples do not (docs/methods.md); so many are named.
@@ -119,6 +121,7 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in shown if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
+        "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,
         # What one part did not propose, another may have.
         "left_out": [one for one in left_out if one != TOO_FEW or not is_corrected],
         "n_top": len(top),

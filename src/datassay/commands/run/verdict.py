@@ -14,6 +14,7 @@ from datassay.act.choose.gains import RETRAINED, ActionGain
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import is_learned, suspected_classes, to_check
 from datassay.commands.run.typed import Typed
+from datassay.models.tabular import TABLE_MODELS
 from datassay.report.advice import Advice
 from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
@@ -167,6 +168,7 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
     more = ""
     if led and findings.acts is not None:
         more = f"; {clause(led[0], findings.acts.metric)}"
+        more += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
     elif tried:
         more = f"; of {count(len(tried), 'action')} tried none is shown to help"
     elif labels.n_flagged:

@@ -11,23 +11,24 @@ from torch import nn
 from datassay.act.choose.action import RELABEL, REMOVE
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain, ActionTable
+from datassay.act.choose.learner import Chosen, best_learner
 from datassay.act.choose.looks import base_predictions
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
-from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work
+from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work, seconds_of
 from datassay.commands.run.steps.scores import issues_of
 from datassay.commands.run.steps.settings import starting_network
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.progress import silent
+from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import LEAST_NEW
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.registry import Context
-from datassay.train.learner import Estimators, Learner, Networks
+from datassay.train.learner import Estimators, Learner, Networks, table_learner
 
 # Models of each size on the learning curve that tells what more samples would gain.
 CURVE_MODELS = 2
@@ -36,7 +37,7 @@ CURVE_MODELS = 2
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
     """What each action gains on held-out samples; None where the budget pays for no comparison."""
     train, val = context.train, context.val
-    if settings.curve_seeds < 2 or not settings.budget > 0:  # before work is counted
+    if settings.curve_seeds < 2 or not seconds_of(settings) > 0:  # before work is counted
         return None
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
@@ -46,19 +47,28 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
         return None
     # Whose time is known beforehand; else comparing begins by measuring it.
     base = [] if plan.per_fit is None else base_predictions(parts)
+    chosen = Chosen("", parts, base, plan.per_fit)
+    if settings.is_open:
+        chosen = best_learner(chosen, budget=seconds_of(settings))
+    parts, base = chosen.parts, chosen.base
     table = compare_actions(
-        parts, budget=settings.budget, per_fit=plan.per_fit, base=base, seed=settings.seed,
+        parts, budget=seconds_of(settings), per_fit=chosen.per_fit, base=base, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
-    learner, first = learner_of(parts[0].train, settings, CURVE_MODELS, 0), parts[0]
+    settings, first = replace(settings, table_model=chosen.name), parts[0]
+    learner = learner_of(first.train, settings, CURVE_MODELS, 0)
     whole = base[0] if base else None
-    more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
+    try:
+        more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
+    except OutOfTime:
+        more = None
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
     actions = tuple(_of_whole(row, of_all, suspects) for row in (*table.actions, *wanted))
-    named = type(settings.own).__name__ if settings.own else settings.model
-    return replace(table, actions=actions, model=named)
+    named = chosen.name or (type(settings.own).__name__ if settings.own else settings.model)
+    left_out = (*table.left_out, *[chosen.note] * bool(chosen.note))
+    return replace(table, actions=actions, left_out=left_out, model=named)
 
 
 def _of_whole(row: ActionGain, of_all: float, suspects: int) -> ActionGain:
@@ -114,8 +124,10 @@ def _penalty(lin: Linearization, issues: LabelIssues) -> float:
 
 
 def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
-    """What is trained anew: the user's model, or networks of the run's kind, seeds of each part."""
+    """What is trained anew: a table's model, the user's, or networks; seeds of each part."""
     seed = settings.seed + seeds * part
+    if settings.table_model:
+        return table_learner(settings.table_model, train, repeats=seeds, seed=seed)
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)
     models = [starting_network(train, settings, seeds * part + s) for s in range(seeds)]

@@ -21,6 +21,7 @@ from datassay.commands.run.steps.settings import retrained, starting_network, wi
 from datassay.data.back.original import Changelog, read_changelog
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.models.tabular import TABLE_MODELS
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
@@ -110,6 +111,9 @@ def before_after(
             "by side with datassay report."
         )
     settings = with_network(settings, earlier.train)
+    acted = (run.summary.get("actions") or {}).get("model")
+    if settings.is_open and acted in TABLE_MODELS:
+        settings = replace(settings, table_model=acted)
     trials, gain, why = _trials(before, held_out, settings), None, LEFT_OUT
     if trials:
         gain, why = review_gain(trials, progress), FEW

@@ -1,0 +1,97 @@
+"""Which model actions are retrained with, where the user named none.
+
+On tables boosted trees, unless a linear model or the network predicts held-out samples clearly
+better: of equals the one that people use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.act.choose.action import likely_fits
+from datassay.act.choose.looks import Predictions, base_predictions
+from datassay.act.choose.parts import Part
+from datassay.data.samples import SampleSet
+from datassay.models.tabular import LOGISTIC, RIDGE, TREES, fit_seconds
+from datassay.stats import by_groups
+from datassay.train.learner import table_learner
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The parts with the model that predicts their held-out samples best.
+
+    Attributes:
+        name: of the model, one of `models.tabular`; empty: the parts' own.
+        parts: with its learners.
+        base: what it predicts there, learning from the samples as they are.
+        per_fit: nominal seconds that one model a seed takes over all parts; None: not known.
+        note: why others were not tried; may be empty.
+    """
+
+    name: str
+    parts: Sequence[Part]
+    base: Sequence[Predictions] = ()
+    per_fit: float | None = None
+    note: str = ""
+
+    def scores(self) -> list[Float[np.ndarray, "1 m"]]:
+        """Of each part's held-out samples, means over seeds, summed over groups."""
+        pairs = zip(self.parts, self.base, strict=True)
+        each = [part.yardstick.scores(base).mean(0, keepdims=True) for part, base in pairs]
+        return by_groups(each, [part.held_out.groups for part in self.parts])
+
+
+def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
+    """Choose between what the parts learn by and the usual models of tables.
+
+    Args:
+        own: the parts with their own learners.
+        budget: seconds that the likely actions may take: models beyond it are not tried.
+
+    Returns:
+        Boosted trees, or the linear model or the parts' own where these predict better by one
+        standard error; images, texts and several targets keep their own.
+
+    Raises:
+        ModelError: a model cannot be fitted to the samples.
+
+    Cost: for each part R fits of each model to the samples as they are.
+    """
+    train, repeats = own.parts[0].train, own.parts[0].learner.repeats
+    if not (seconds := trial_seconds(train, len(own.parts) * repeats)):
+        return own
+    if (needed := likely_fits() * seconds) > budget:
+        note = f"Boosted trees: actions would take about {needed:,.0f} s on two cores, "
+        note += f"more than {budget:g} s; --budget {1.01 * needed:.0f} tries them."
+        return replace(own, note=note)
+    tried = [own if own.base else replace(own, base=base_predictions(own.parts))]
+    for name in (LOGISTIC if train.is_classification else RIDGE, TREES):
+        learners = [
+            table_learner(name, part.train, repeats=repeats, seed=part.learner.seed)
+            for part in own.parts
+        ]
+        parts = [replace(p, learner=one) for p, one in zip(own.parts, learners, strict=True)]
+        each = seconds if learners[0].is_random else seconds / repeats
+        tried.append(Chosen(name, parts, base_predictions(parts), each))
+    *others, trees = tried
+    score = {one.name: np.concatenate(one.scores(), 1)[0] for one in tried}
+    gain = {one.name: score[one.name] - score[TREES] for one in others}
+    clear = [one for one in others if _is_clear(gain[one.name])]
+    return max([trees, *clear], key=lambda one: score[one.name].mean())
+
+
+def _is_clear(gain: Float[np.ndarray, " m"]) -> bool:
+    return bool(gain.mean() > gain.std() / len(gain) ** 0.5)
+
+
+def trial_seconds(train: SampleSet, n_fits: int) -> float:
+    """Nominal seconds of so many fits of boosted trees; 0 where no table's model is tried."""
+    if train.kind != "row" or train.y.ndim > 1:
+        return 0.0
+    columns = int(np.prod(train.x.shape[1:]))
+    return n_fits * fit_seconds(len(train), columns, train.n_classes)

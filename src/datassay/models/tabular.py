@@ -1,0 +1,80 @@
+"""The usual models of tables, where the user names none: boosted trees, and a linear model."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from sklearn.base import BaseEstimator
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+TABLE_MODELS = ("boosted trees", "logistic regression", "ridge regression")
+TREES, LOGISTIC, RIDGE = TABLE_MODELS
+STRENGTH = 0.1  # of the logistic regression on standardised columns: scikit-learn's C
+ONE_THREAD = 50_000  # rows up to which trees are grown by one thread
+# Nominal seconds of a fit, by (rows + TREE_ROWS) x columns x classes: boosting fits a tree a class
+# and round, and its histograms cost as much as so many rows.
+TREE_SECONDS, TREE_ROWS = 2.8e-7, 8000
+STOPPED_BY = 0.1  # share of the rows that tell when to stop
+
+
+def fit_seconds(n: int, columns: int, n_classes: int) -> float:
+    """Nominal seconds of one fit of boosted trees; a linear model takes less."""
+    return TREE_SECONDS * (n + TREE_ROWS) * columns * max(1, n_classes)
+
+
+class TableRegressor(BaseEstimator):
+    """Boosted trees, stopped early, or a linear model of standardised columns.
+
+    Args:
+        kind: one of TABLE_MODELS.
+        random_state: of the rows that tell when to stop; linear models draw nothing.
+    """
+
+    def __init__(self, kind: str = TREES, random_state: int | None = None):
+        self.kind, self.random_state = kind, random_state
+
+    def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
+        """Fit it to samples of any size, of classes that may be single or only one."""
+        self.scaler_ = None if self.kind == TREES else StandardScaler().fit(X)
+        # Threads wait for each other at each node of a tree: of few rows longer than they work.
+        few = self.kind == TREES and len(X) <= ONE_THREAD
+        with threadpool_limits(1, "openmp") if few else nullcontext():
+            self.model_ = self._model(y).fit(self._columns(X), y, sample_weight=sample_weight)
+        return self
+
+    def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
+        """Targets, or classes."""
+        return self.model_.predict(self._columns(X))
+
+    def _columns(self, X: Any) -> Any:
+        return X if self.scaler_ is None else self.scaler_.transform(X)
+
+    def _model(self, y: np.ndarray) -> Any:
+        trees = HistGradientBoostingRegressor(early_stopping=True, random_state=self.random_state)
+        return trees if self.kind == TREES else Ridge()
+
+
+class TableClassifier(TableRegressor):
+    """The same of classes; the arguments are those of `TableRegressor`."""
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:
+        """Probabilities of the classes that it has seen."""
+        return self.model_.predict_proba(self._columns(X))
+
+    def _model(self, y: np.ndarray) -> Any:
+        self.classes_, counts = np.unique(y, return_counts=True)
+        if len(counts) == 1:
+            return DummyClassifier()
+        if self.kind == LOGISTIC:
+            return LogisticRegression(C=STRENGTH, max_iter=1000)
+        # A class that the rows which tell when to stop cannot hold is learnt by all rounds.
+        stops = counts.min() > 1 and int(STOPPED_BY * len(y)) >= len(counts)
+        seed = self.random_state
+        return HistGradientBoostingClassifier(early_stopping=bool(stops), random_state=seed)
