@@ -22,7 +22,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 from bench import data
-from bench.frame import Case, Options, Row, Task
+from bench.frame import Case, Options, Task
 from bench.networks import DEVIATION, MEAN, resnet20, trained
 from bench.stats import interval
 from scipy.stats import spearmanr
@@ -338,22 +338,6 @@ def compared(both: list[list[SampleSet]], network: str, seed: int) -> dict[str, 
     }
 
 
-# Rows. ------------------------------------------------------------------------------------------
-
-
-def rows(lines: dict[str, dict]) -> list[Row]:
-    results = []
-    for name in TABLES:
-        if x := lines.get(f"papers/s1_pretrained/{name}"):
-            ours, theirs = (x[f"{who}, rank"][0] for who in ("linearised", "influence"))
-            results.append(Row(
-                f"{name}: prediction change against real retraining without each of "
-                f"{x['retrained']} samples, Spearman, {x['seeds']} seeds (influence function)",
-                f"{ours:.2f} ({theirs:.2f})",
-            ))  # fmt: skip
-    return results
-
-
 TABLES = {
     "cats vs dogs, Lite0": (pets_lite0, head, 20, 300, 400),
     "SST-2, MiniLM": (sentences, head, 20, 300, 400),
@@ -367,5 +351,4 @@ TASK = Task(
         "sources": Case(partial(over_seeds, figures_of=sources)),
     },
     lines="papers/s1_pretrained/",
-    rows=rows,
 )
