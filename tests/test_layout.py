@@ -32,7 +32,7 @@ BUDGET = {
     "train": 3_030,  # 2 600; a clock; folds for purify, of groups; stacks of networks
     "stats.py": 300,  # 300
     "score": 17_790,  # 15 800; trusted labels; groups; values; checks; sets; S1 eq. 1, bounds
-    "act": 8_385,  # 7 000; the model of a table; a clock; looks; reviews, slips; advice; models to files
+    "act": 8_385,  # 7 000; the model of a table; a clock; looks; reviews, slips; models to files
     "polynomial complexity lm estimators": 7_635,  # 8 000
     "commands": 13_315,  # 10 800; a clock; `example`, --help-all, pages, refusals; `predict`
     # Everything in the folder, templates of any kind counted.
