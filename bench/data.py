@@ -301,8 +301,8 @@ CENTRE, SPREAD = 127, 128
 def cifar_features() -> dict[str, np.ndarray]:
     """Features [22000, 1280] of EfficientNet-Lite0, true labels y, every column of CIFAR-10N.
 
-    Scaled by torch here and by Pillow in `Backbone`: features differ (correlation 0.97 to 0.99 an
-    image), and the recorded lines are of these.
+    Scaled by torch here and by Pillow in `Backbone`: features differ, and the recorded lines are of
+    these.
     """
     return kept(work() / "feats" / "cifar_lite0.npz", _cifar_features)
 

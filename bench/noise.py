@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -48,6 +49,12 @@ def human(column: str, balanced: bool, seed: int) -> SampleSet:
     chosen = np.sort(chosen)
     x, given, truth = (held[key][chosen] for key in ("features", column, "y"))
     return sample_set(x, given, f"CIFAR-10N {column}", true_y=truth)
+
+
+def corrected(seed: int) -> SampleSet:
+    """CIFAR-10's own labels, 1000 images a class."""
+    result = human("aggre_label", True, seed)
+    return replace(result, y=result.true_y, true_y=None)
 
 
 def text(name: str, features: str, n: int, seed: int) -> SampleSet:
@@ -123,6 +130,31 @@ def input_dependent(rate: float, samples: SampleSet, seed: int) -> SampleSet:
     return replace(samples, y=np.where(wrong, other, samples.y), true_y=samples.y)
 
 
+def region(rate: float, samples: SampleSet, seed: int) -> SampleSet:
+    """Of the half nearest a random sample, twice the rate have a random other label."""
+    rng = np.random.default_rng((seed, 5))
+    x, n = scaled(samples.x.reshape(len(samples), -1)), len(samples)
+    distance = np.square(x - x[rng.integers(n)]).sum(1)
+    wrong = (distance.argsort().argsort() < n / 2) & (rng.random(n) < 2 * rate)
+    other = (samples.y + rng.integers(1, samples.n_classes, n)) % samples.n_classes
+    return replace(samples, y=np.where(wrong, other, samples.y), true_y=samples.y)
+
+
+def by_neighbours(rate: float, samples: SampleSet, seed: int) -> SampleSet:
+    """The class of the nearest sample of another class; as `input_dependent`, by that distance."""
+    x, y, n = scaled(samples.x.reshape(len(samples), -1)), samples.y, len(samples)
+    nearest, near = np.full(n, np.inf), y.copy()
+    for c in range(samples.n_classes):
+        others = np.flatnonzero(y != c)
+        distance = NearestNeighbors(n_neighbors=1).fit(x[y == c]).kneighbors(x[others])[0][:, 0]
+        closer = distance < nearest[others]
+        nearest[others] = np.minimum(nearest[others], distance)
+        near[others[closer]] = c
+    positions = nearest.argsort().argsort()
+    wrong = np.random.default_rng((seed, 3)).random(n) < 2 * rate * (1 - (positions + 0.5) / n)
+    return replace(samples, y=np.where(wrong, near, y), true_y=y)
+
+
 def two_columns(rate: float, samples: SampleSet, seed: int) -> SampleSet:
     """Two classes; wrong mostly where the first two columns are large: chance ∝ σ(2 x₀) σ(2 x₁)."""
     chance = 1 / ((1 + np.exp(-2 * samples.x[:, 0])) * (1 + np.exp(-2 * samples.x[:, 1])))
@@ -177,8 +209,14 @@ NOISES: dict[str, Noise] = {
     **{f"input-dependent {r}": partial(input_dependent, r / 100) for r in (20, 40)},
     "one-way 30": one_way(0.3),
     "two columns 15": partial(two_columns, 0.15),
+    **{f"region {r}": partial(region, r / 100) for r in (20, 35)},
+    **{f"neighbours {r}": partial(by_neighbours, r / 100) for r in (20, 30)},
     **{f"{kind} some classes 30": partial(noisy, like, 0.3) for kind, like in LIKE.items()},
 }
+
+
+# Of two classes no more, or most labels of a region are wrong and nobody can tell which.
+FEW, MANY = ("region 20", "neighbours 20"), ("region 35", "neighbours 30")
 
 
 def _listed() -> dict[str, tuple[Samples, Noise | None]]:
@@ -207,6 +245,10 @@ def _listed() -> dict[str, tuple[Samples, Noise | None]]:
         add(name, samples, "uniform 10", "uniform 20", third)
     add("census", partial(census, None), "uniform 10", "uniform 20", "one-way 30", "two columns 15")
     add("census 1:50", partial(census, 0.02), "one-way 30", "uniform 3")
+    for name in ("census", "churn", "credit", "spam", "hpc", "leaf"):
+        samples = partial(census, None) if name == "census" else partial(data.table, name)
+        add(name, samples, *(MANY if name in ("hpc", "leaf") else FEW))
+    add("cifar10n corrected", corrected, *MANY)
     for name, kinds in {
         "churn": ("uniform 10", "one-way 30", "pair 30"),
         "credit": ("uniform 10", "one-way 30"),
@@ -222,8 +264,14 @@ def _listed() -> dict[str, tuple[Samples, Noise | None]]:
         add(name, samples, *(f"pair {r}" for r in (10, 30, 40)))
         results[f"{name} some classes 30"] = (samples, NOISES[f"{source} some classes 30"])
         add(name, samples, "input-dependent 20", "input-dependent 40")
+        add(name, samples, *MANY)
         add(f"{name} 60000", partial(data.images, source, 60_000), "uniform 10")
-    # No label is changed: what is flagged is flagged in vain, or is the table's own error.
+    return results | _unchanged()
+
+
+def _unchanged() -> dict[str, tuple[Samples, Noise | None]]:
+    """Sets whose labels nobody changed: what is flagged is flagged in vain, or their own error."""
+    results: dict[str, tuple[Samples, Noise | None]] = {}
     for name in ("digits", "wine", "breast_cancer"):
         results[f"{name} clean"] = (partial(data.built_in, name), None)
     for name in ("churn", "attrition", "default", "caravan", "credit"):

@@ -25,24 +25,24 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 7_595,  # 5 900; dialects; trusted labels; groups, time; thumbnails; new rows in files
+    "data": 7_630,  # 5 900; dialects, quantities; trusted labels; groups, time; new rows in files
     "models": 1_967,  # 1 900; the usual models of tables, for judges and actions
     "store": 1_620,  # 1 600; a journal beside a file; files of models
     "collect": 6_885,  # 6 800; what is refused before torch is imported
-    "train": 3_010,  # 2 600; folds for purify, of groups; networks of their own samples, in stacks
+    "train": 3_035,  # 2 600; a clock; folds for purify, of groups; stacks of networks
     "stats.py": 300,  # 300
-    "score": 17_760,  # 15 800; trusted labels; groups; values; checks; sets; S1 eq. 1, bounds
-    "act": 8_320,  # 7 000; which model actions are retrained with; cross-fitting; looks; reviews, journal; advice, both; models to files
+    "score": 17_790,  # 15 800; trusted labels; groups; values; checks; sets; S1 eq. 1, bounds
+    "act": 8_385,  # 7 000; the model of a table; a clock; looks; reviews, slips; models to files
     "polynomial complexity lm estimators": 7_635,  # 8 000
-    "commands": 13_165,  # 10 800; `example`, --help-all, pages, refusals, --trusted; `predict`
+    "commands": 13_315,  # 10 800; a clock; `example`, --help-all, pages, refusals; `predict`
     # Everything in the folder, templates of any kind counted.
     "report": 6_128,  # 5 200; the first 24 of a review; cross-fitting; templates compiled once
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 71_800,  # 66 000; the above; the model that actions name; silent errors that the attack found; checks
+    "src/datassay": 72_140,  # 66 000; the above; the model that actions name; silent errors; checks
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
-    "bench": 10_840,  # 9 500; wrong labels on sets of noise; tables of actions; divided networks
-    "tests packages/*/tests": 45_800,  # 32 000; pages, dialects; oracles and planted bugs
+    "bench": 11_400,  # 9 500; S1 by pretrained networks; noisy sets; tables; what pages quote
+    "tests packages/*/tests": 45_960,  # 32 000; dialects; oracles, planted bugs; pages, figures
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.4  # 1/3

@@ -1,4 +1,4 @@
-"""The table of the five documents: what its rows name exists, its figures are recorded."""
+"""The table of the five documents: what it names exists; figures of all pages are recorded."""
 
 import re
 import shlex
@@ -7,6 +7,7 @@ import tomllib
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
+from statistics import mean
 
 import pytest
 from typer.main import get_command
@@ -15,7 +16,7 @@ from datassay.commands import app
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.frame import every_task, task_named
-from bench.record import latest
+from bench.record import RESULTS, latest, read
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
@@ -25,8 +26,11 @@ ROWS = [
     for line in PAGE.splitlines()
     if line.startswith("| ") and not line.startswith("| where |")
 ]
-NUMBER = re.compile(r"[-−+]?\d+(?:\.\d+)?(?:e[-−]\d+)?")
+NUMBER = re.compile(r"[-−+]?\d+(?:\.\d+)?(?:e[-−]?\d+)?")
 LINES = latest()
+OTHERS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs/seeds.md"})
+# Tasks of the papers whose lines have other names too.
+ALSO = {"s3_grid": ("s3_complexity",), "s4_purify": ("s4_mix",)}
 COURSE = ROOT / "packages/datassay-lab/src/datassay_lab/course.toml"
 MACHINE = {"bench", "commit", "date", "machine", "python", "threads", "versions"}
 STATES = re.compile(r"works|differs: \S.*|not here(: \S.*)?")
@@ -76,6 +80,24 @@ def numbers(value):
     return [float(value)] if isinstance(value, int | float) else []
 
 
+def means(value):
+    """The means of all lists of numbers of a record."""
+    if isinstance(value, dict):
+        return [n for key, one in value.items() if key not in MACHINE for n in means(one)]
+    if not isinstance(value, list):
+        return []
+    rows = [one for one in value if isinstance(one, list)]
+    parts = (value, *zip(*rows, strict=False))
+    parts = [[n for n in part if isinstance(n, int | float)] for part in parts]
+    return [mean(part) for part in parts if part] + [n for one in value for n in means(one)]
+
+
+def decimals(text):
+    """Its numbers with a point or an exponent, outside code and links."""
+    plain = re.sub(r"`[^`]*`|\[[^]]*\]\([^)]*\)", "", text)
+    return [n for n in NUMBER.findall(plain) if "." in n or "e" in n]
+
+
 def is_recorded(shown, record):
     """Whether a number of the record, or a hundred times it, rounds to the shown one."""
     text = shown.replace("−", "-")
@@ -104,8 +126,7 @@ def test_a_row_names_what_exists_and_shows_what_is_recorded(row):
     own = [f"lab/{name.split()[2]}" for name in code(here) if name.startswith("datassay lab")]
     for part in figure.split("; "):
         named = [name for name in code(part) if name in LINES] or own
-        shown = [n for n in NUMBER.findall(re.sub(r"`[^`]*`|\[[^]]*\]\([^)]*\)", "", part))
-                 if "." in n or "e" in n]  # fmt: skip
+        shown = decimals(part)
         if named:
             record = [LINES[name] for name in named]
             assert not [n for n in shown if not is_recorded(n, record)], (part, named)
@@ -128,3 +149,36 @@ def test_commands_of_the_papers_page_exist():
     assert len(names) > 20
     for name in names:
         assert_exists(name)
+
+
+def test_a_sentence_or_a_table_that_names_a_line_has_its_figures():
+    named, record = 0, []
+    for page in OTHERS:
+        text = page.read_text(encoding="utf-8")
+        for part in re.split(r"(?<=[.;:])\s+|\n\n|\n(?=\|)", re.sub(r"\n(?![\n|])", " ", text)):
+            lines = [LINES[name] for name in code(part) if name in LINES]
+            record = lines or (record if part.startswith("|") else [])
+            lost = [n for n in decimals(part) if record and not is_recorded(n, record)]
+            assert not lost, (page.name, part, lost)
+            named += bool(record)
+    assert named > 20
+
+
+def test_figures_of_the_papers_page_are_those_of_its_commands():
+    """What stands under "ours" is in a line of the commands named last, or the mean of a list."""
+    lines = [(n := x["bench"], numbers(n) + numbers(x) + means(x)) for x in read(RESULTS)]
+    stems = {word for name, _ in lines for word in re.findall(r"[a-z]\w+", name)}
+    tasks, ours, seen = [], 3, 0
+    for line in (ROOT / "bench/papers/README.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in CELL.split(line)[1:-1]]
+        ours = next((i for i, cell in enumerate(cells) if cell.startswith("ours")), ours)
+        first = re.findall(r"`(?:\w+/)?([a-z]\w+)[^`]*`", " ".join(cells[:2]) or line)
+        if named := [task for task in first if task in stems]:
+            tasks = [other for task in named for other in (task, *ALSO.get(task, ()))]
+        cell = " ".join(cells[1:] if len(cells) <= ours else cells[ours : ours + 1])
+        if tasks and cells and "tests/" not in line:
+            record = [n for name, of in lines if any(t in name for t in tasks) for n in of]
+            shown = decimals(cell)
+            assert not (lost := [n for n in shown if not is_recorded(n, record)]), (line, lost)
+            seen += len(shown)
+    assert seen > 1000

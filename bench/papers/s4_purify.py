@@ -3,21 +3,29 @@
 One trace to 45 % removed a case and ranking; every stopping rule is then read off the same trace.
 "validation" sees 200 further samples of the same mixture. Loss ranking stands with influence.
 Five draws, or `--repeats`.
+
+"orders": what cross-fitting, the default, and S4's adjoint order gain a logistic regression on
+problems of `truths/purification`. "shuffled": what `shuffled_labels` calls sets of 100 and 400 with
+labels at random, wrong ones or an even mix of two rules: noise, a rule broken by few or by many, or
+a rule.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from bench.data import even_draw
+from bench.data import even_draw, split
 from bench.frame import Case, Options, Row, Task
 from bench.stats import interval
+from bench.truths import purification
 
 from datassay.act import held_out_stop, held_out_threshold, inflection_stop, purify, validation_stop
 from datassay.data import SampleSet, add_label_noise, sd_mixture
 from datassay.models import linear, n_outputs
+from datassay.score import shuffled_labels
 
 Draw = Callable[[int], tuple[SampleSet, SampleSet, SampleSet | None]]
 
@@ -115,6 +123,45 @@ def measured(name: str, options: Options) -> Iterator[tuple[str, dict]]:
         }  # fmt: skip
 
 
+def orders(options: Options) -> dict[str, object]:
+    draws, few = range(options.repeats or 5), purification.digits
+    problems = {"SD-2, 350 + 150": purification.letters} | {
+        f"240 digits, {share:.0%} wrong": partial(few, share) for share in (0.3, 0.4)
+    }
+    gains = {}
+    for name, make in problems.items():
+        for order in ("auto", "adjoint"):
+            each = [
+                purification.judge(task, purification.purified(order, task, seed), seed)["gain"]
+                for seed in draws
+                for task in [make(seed)]
+            ]
+            gains[f"{name}, {order}"] = interval(each)
+    return {"draws": len(draws), **gains}
+
+
+def shuffled(options: Options) -> dict[str, object]:
+    counts: dict[str, Counter[str]] = {}
+    for seed in range(options.repeats or 5):
+        for n in (100, 400):
+            for name in ("breast_cancer", "function 1"):
+                own = name == "function 1"
+                clean = sd_mixture((n,), seed=seed) if own else split(name, n, seed)[0]
+                at_random = np.random.default_rng(seed).permutation(clean.y)
+                sets = {"at random": replace(clean, y=at_random, true_y=None), "0 % wrong": clean}
+                for share in (0.03, 0.1, 0.3, 0.5):
+                    noisy = add_label_noise(clean, share, seed=seed)
+                    sets[f"{100 * share:.0f} % wrong"] = replace(noisy, true_y=None)
+                if own:
+                    sets["even mix"] = sd_mixture((n // 2, n // 2), seed=seed)
+                for kind, one in sets.items():
+                    model = linear(one.input_shape, n_outputs(one))
+                    result = shuffled_labels(model, one, ridge=1e-4)
+                    verdict = "noise" if result.is_noise else result.breakers or "rule"
+                    counts.setdefault(f"{n}, {kind}", Counter())[verdict] += 1
+    return {kind: dict(count) for kind, count in counts.items()}
+
+
 def rows(lines: dict[str, dict]) -> Row:
     ours, loss = (lines[f"papers/s4_purify/sd2, fresh draws, {order}"] for order in TWO)
     values = [ours["start"], ours["accuracy_held_out"], loss["accuracy_held_out"], ours["peak"]]
@@ -127,7 +174,11 @@ def rows(lines: dict[str, dict]) -> Row:
 
 TASK = Task(
     measure="S4 Figs 4, 6, 8: purification",
-    cases={name: Case(partial(measured, name)) for name in SETS},
+    cases={
+        **{name: Case(partial(measured, name)) for name in SETS},
+        "orders": Case(orders),
+        "shuffled": Case(shuffled),
+    },
     lines="papers/s4_purify/",
     rows=rows,
 )

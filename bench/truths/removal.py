@@ -130,7 +130,7 @@ TASK = Task(
     measure="area between the accuracy of its order and of random orders",
     cases={
         f"{name}, n = {n}": Case(partial(made, name, n), quick=True)
-        for name, n in (("digits", 500), ("breast_cancer", 250), ("synthetic", 400))
+        for name, n in (("digits", 500), ("breast_cancer", 250), ("synthetic", 400), ("wine", 100))
     }
     | {f"{name}, n = 2000": Case(partial(made, name, 2000)) for name in ("mnist", "fashion_mnist")},
     contenders={

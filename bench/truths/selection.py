@@ -8,6 +8,7 @@ trained on all samples for the baselines, the linearisation and the label scores
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from bench import data
 from bench.frame import Case, Contender, Row, Task
 from bench.truths import selection_baselines as baselines
 from jaxtyping import Float, Int
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import datassay as da
 from datassay.data import SampleSet, add_label_noise
@@ -34,11 +36,16 @@ CHOSEN_ON = {
     "spam": range(100, 102), "spam, wrong labels": range(100, 102),
 }  # fmt: skip
 TABLES = ("hpc", "churn", "leaf")
-REPORTED_ON = {
-    f"{name}{noise}": range(5)
-    for name in ("digits", "mnist", "fashion", "cifar", *TABLES)
-    for noise in ("", ", wrong labels")
-} | {"small digits, wrong labels": range(5)}
+TREES = ("hpc", "churn", "credit", "attrition")
+REPORTED_ON = (
+    {
+        f"{name}{noise}": range(5)
+        for name in ("digits", "mnist", "fashion", "cifar", *TABLES)
+        for noise in ("", ", wrong labels")
+    }
+    | {"small digits, wrong labels": range(5)}
+    | {f"{name}{noise}, trees": range(3) for name in TREES for noise in ("", ", wrong labels")}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +55,7 @@ class Given:
     train: SampleSet  # the truth about its labels is left out
     test: SampleSet  # right-labelled samples
     seed: int  # of everything drawn
+    trees: Any = None  # an estimator that is to learn, not networks
 
     @cached_property
     def dynamics(self) -> baselines.Dynamics:
@@ -82,7 +90,7 @@ class Given:
         return (predicted == torch.as_tensor(y)).double().mean(1).numpy()
 
 
-def made(name: str, n: int, is_noisy: bool, seed: int) -> Given:
+def made(name: str, n: int, is_noisy: bool, trees: bool, seed: int) -> Given:
     whole, n_test = _samples(name, n, seed)
     order = np.random.default_rng((seed, 9)).permutation(len(whole))
     train, test = (whole.subset(np.sort(part)) for part in (order[n_test:], order[:n_test]))
@@ -91,7 +99,7 @@ def made(name: str, n: int, is_noisy: bool, seed: int) -> Given:
     train = SampleSet(
         train.x, train.y, train.ids, train.class_names, train.kind, name=train.name
     )  # fmt: skip
-    task = Given(train, test, seed)
+    task = Given(train, test, seed, HistGradientBoostingClassifier() if trees else None)
     _ = task.dynamics, task.lin, task.issues
     return task
 
@@ -137,6 +145,10 @@ def judge(task: Given, answer: dict[float, np.ndarray], seed: int) -> dict[str, 
     for rate, kept in answer.items():
         if len(np.unique(kept)) != round(rate * len(task.train)):
             raise ValueError(f"{len(np.unique(kept))} samples are kept, not {rate:.0%}")
+        if task.trees is not None:
+            fit = task.trees.fit(task.train.x[kept], task.train.y[kept])
+            figures[f"{rate:.0%}"] = float(fit.score(task.test.x, task.test.y))
+            continue
         networks = task.train_on([kept], JUDGES, stream=1)
         figures[f"{rate:.0%}"] = float(task.right(networks, task.test.x, task.test.y).mean())
     return figures
@@ -150,12 +162,12 @@ def ours(task: Given, kept: int, rule: str = "auto", suspects: bool = True) -> n
 
 
 def _cases() -> dict[str, Case]:
-    sizes = dict.fromkeys(TABLES, 0) | {"digits": 0, "small digits": 500}
+    sizes = dict.fromkeys(TABLES + TREES, 0) | {"digits": 0, "small digits": 500}
     sizes |= dict.fromkeys(("mnist", "fashion", "cifar"), 10_000)
     cases = {}
     for case in REPORTED_ON:
         name, _, noise = case.partition(", ")
-        make = partial(made, name, sizes[name], bool(noise))
+        make = partial(made, name, sizes[name], "wrong labels" in noise, "trees" in noise)
         cases[case] = Case(make, quick=name == "small digits")
     return cases
 

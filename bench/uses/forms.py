@@ -4,7 +4,9 @@
 others are Fashion-MNIST's run over 60 000 samples, 400 of them (or `--set n=400,1000,3000`) scored
 from its features, for growing p, against an exact kernel: rank correlations of information, label
 scores and mean influence, with 95 % intervals. "products": 7500 samples, 400 coordinates a tensor;
-averaged features with products in float32 and bfloat16 against float64.
+averaged features with products in float32 and bfloat16 against float64. "landmarks": 4500 images
+of Fashion-MNIST by each form of the averaged kernel. "embeddings": 2000 photographs or texts, as
+pixels or word counts and embedded. A tenth of the labels of both is wrong (AUROC).
 """
 
 import time
@@ -13,12 +15,13 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from bench.data import folder
+from bench.data import CIFAR_TRAIN, cats_dogs, cifar10, folder, some, texts
 from bench.frame import Case, Options, Task
 from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
 
-from datassay.collect import Linearization, collect
-from datassay.data import load
+from datassay.collect import Backbone, Linearization, collect
+from datassay.data import add_label_noise, load
 from datassay.models import build_model
 from datassay.score import (
     N_FEATURES,
@@ -104,6 +107,32 @@ def products(options: Options) -> Iterator[tuple[str, dict]]:
         }  # fmt: skip
 
 
+def landmarks(options: Options) -> Iterator[tuple[str, dict]]:
+    train, val = map(some, load(folder("fashion_mnist")), (4500, 1000), (0, 0))
+    noisy, exact = add_label_noise(train, 0.1, seed=0), None
+    forms = {"exact": ("averaged", None), "landmarks": ("landmarks", 1024)}
+    for name, (outputs, each) in (forms | {"coordinates": ("averaged", 1787)}).items():
+        lin = collect(build_model("mlp", noisy), noisy, val, outputs=outputs, projection=each)
+        ours = leave_one_out(lin).prediction_change, label_issues(lin).score
+        exact, auroc = exact or ours, roc_auc_score(noisy.y != noisy.true_y, ours[1])
+        pairs = zip(("information", "label_issues"), ours, exact, strict=True)
+        ranks = {f"spearman_{k}": float(rank_correlation(a, b)) for k, a, b in pairs}
+        yield f"landmarks/{name}", {"form": lin.form.summary, "auroc": auroc, **ranks}
+
+
+def embeddings(options: Options) -> Iterator[tuple[str, dict]]:
+    photographs = {"cifar10": cifar10(*CIFAR_TRAIN)[:2], "cats_dogs": cats_dogs()}
+    for name, (x, y) in (photographs | {"rt": texts("rt")}).items():
+        order = np.random.default_rng(0).permutation(len(y))[:2000]
+        auroc = {}
+        for way, encode in (("plain", None), ("embedded", Backbone())):
+            train, val = load((np.asarray(x)[order], y[order]), encode=encode)
+            noisy = add_label_noise(train, 0.1, seed=0)
+            score = label_issues(collect(build_model("auto", noisy), noisy, val)).score
+            auroc[way] = roc_auc_score(noisy.y != noisy.true_y, score)
+        yield f"embeddings/{name}", {"n": len(train), **auroc}
+
+
 SAME = {"outputs": "averaged", "reference": "averaged", "draws": 2, "n_features": N_FEATURES[2:]}
 TASK = Task(
     measure="what the form of the Jacobians changes in the scores",
@@ -118,5 +147,7 @@ TASK = Task(
         },
         "mlp averaged kernel": Case(partial(curve, "mlp averaged features", "mlp", **SAME)),
         "products": Case(products),
+        "landmarks": Case(landmarks),
+        "embeddings": Case(embeddings),
     },
 )

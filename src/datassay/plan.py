@@ -2,8 +2,8 @@
 
 A part of the library counts what it does by kind of operation; seconds are those counts at the
 rates that this machine reaches, or of what only running shows (a network's passes) those of a
-pilot batch. Seconds are shown and decide nothing: what a budget pays for is counted at a nominal
-rate, so that it is the same on every machine.
+pilot batch. Seconds are shown and decide nothing: what is retrained is counted at a nominal rate,
+the same on every machine, but where a budget asks for a clock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
-"""Progress reporting: one callback, `progress(step, done, total)`."""
+"""Progress reporting: one callback, `progress(step, done, total)`; and the clock that ends work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 Progress = Callable[[str, int, int], None]
 """Called with the step's name, the units done and the total; must be cheap."""
@@ -15,3 +19,36 @@ def silent(step: str, done: int, total: int) -> None:
 def part_of(progress: Progress, step: str, before: int, total: int) -> Progress:
     """Callback for one part of a longer step."""
     return lambda _step, done, _total: progress(step, before + done, total)
+
+
+class OutOfTime(Exception):
+    """The time that work was given is over."""
+
+
+_END: ContextVar[float] = ContextVar("end", default=math.inf)
+
+
+@contextmanager
+def until(end: float) -> Iterator[None]:
+    """Let `check_time` raise once `time.perf_counter` has reached `end`, in this context."""
+    token = _END.set(end)
+    try:
+        yield
+    finally:
+        _END.reset(token)
+
+
+def check_time(*_: object) -> None:
+    """Stop where the time is over; may be passed as a progress callback."""
+    if time.perf_counter() > _END.get():
+        raise OutOfTime
+
+
+def in_time(progress: Progress) -> Progress:
+    """The same callback, which stops where the time is over."""
+
+    def both(step: str, done: int, total: int) -> None:
+        check_time()
+        progress(step, done, total)
+
+    return both

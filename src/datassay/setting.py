@@ -29,6 +29,8 @@ class Setting:
     # "module:function.argument" whose docstring says what the option means; may be empty
     of: str = ""
     python: str = ""  # the argument's name in errors where that is not the field's
+    # Refuses a value by the option's name, before anything heavy is imported.
+    rule: Callable[[str, Any], object] | None = None
 
 
 def sentence_of(source: str) -> str:
@@ -59,6 +61,7 @@ def setting(
     argument: bool = False,
     read: Callable[[str], Any] | None = None,
     show: str | None = None,
+    rule: Callable[[str, Any], object] | None = None,
 ) -> Any:
     """A field of a settings dataclass that is an option of a command, too.
 
@@ -71,11 +74,12 @@ def setting(
         argument: whether it is a positional argument.
         read: from the option's text to the value, where the type alone does not say how.
         show: the default as `--help` prints it; "" prints none.
+        rule: (name, value) → nothing, or an error; not asked of None.
 
     Returns:
         A dataclass field.
     """
-    option = Setting(help, name, argument, read, show, of, python)
+    option = Setting(help, name, argument, read, show, of, python, rule)
     return dataclasses.field(default=default, metadata={"setting": option})
 
 

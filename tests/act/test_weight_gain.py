@@ -9,6 +9,7 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 import datassay as da
+from datassay.act.settings import METHODS
 from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
 from datassay.act.weigh.gain import (
     WeightGain,
@@ -17,7 +18,7 @@ from datassay.act.weigh.gain import (
     head_recipe,
     network_gain,
 )
-from datassay.act.weigh.methods import METHODS, Watched, baseline_of, recorder, weigh
+from datassay.act.weigh.methods import Watched, baseline_of, recorder, weigh
 from datassay.act.weigh.reweight import head_problem, reweight
 from datassay.act.weigh.search import search_weights, weighting_grid
 from datassay.act.weigh.weights import local_variance_weights

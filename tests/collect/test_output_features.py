@@ -54,6 +54,7 @@ def test_products_of_each_sample_agree_with_their_definition(n, d, k, seed):
     slopes = torch.randn(n, k, generator=g, dtype=torch.float64)
     moves = torch.randn(n, k * d, generator=g, dtype=torch.float64)
     middle = torch.randn(k * d, k * d, generator=g, dtype=torch.float64)
+    middle = middle + middle.mT
     keep = torch.arange(n).flip(0)[: max(1, n - 1)]
     for features in (shared, written):
         torch.testing.assert_close(

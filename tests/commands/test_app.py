@@ -380,7 +380,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     'score good.csv --source nope': r"source must name a column of good\.csv; got 'nope'",
     'score good.npz --source a': r"good\.npz is none",
     '--weights pickled.pt': r"pickled\.pt must be a \.safetensors",
-    '--weights none.pt': r"none\.pt must be .*No such file",
+    '--weights none.pt': "--weights must name an existing file; got none.pt",
     'summarize good.npz --fraction 1.5': r"\(0, 1\]; got 1\.5",
     'summarize good.npz --fraction 0.01': r"at least 2 samples; 0\.01",
 }, 'run good.npz')  # fmt: skip
@@ -460,7 +460,12 @@ def test_what_is_refused_by_its_words_imports_nothing_heavy(tmp_path):
         "run nosuch.csv", "score t.csv --target nope", "run t.csv --model nope",
         "run t.csv --top -1", "run t.csv --noise 2", "run t.csv --out t.csv", "explain t.csv",
         "index t.csv", "bench t.csv --minutes 0", "view nosuch", "export nosuch --to datalab",
-        "report nosuch", "example nope",
+        "report nosuch", "example nope", "run t.csv --weights no.pt", "run t.csv --steps 0",
+        "score t.csv --smoothing no", "run t.csv --before no", "run t.csv --workers 0",
+        "summarize t.csv --fraction 3", "summarize t.csv --rule no", "partition t.csv --blocks -1",
+        "purify t.csv --stop no", "purify t.csv --max-fraction 1", "weigh t.csv --method no",
+        "polynomial t.csv --degree 0", "complexity t.csv --repeats 0", "predict t.csv no",
+        "explain t.csv --weights no.pt", "index t.csv --weights no.pt", "sample no",
     )  # fmt: skip
     command = [sys.executable, "-c", REFUSED, *typed]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)

@@ -18,6 +18,7 @@ from torch import nn
 import datassay as da
 from datassay.commands.finished import finished_run, sets_of
 from datassay.commands.run.labels import to_check
+from datassay.commands.run.steps import budget
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.results import Plotted
 from datassay.score import label_issues
@@ -137,10 +138,11 @@ def test_a_network_is_taken_and_stays_as_it_is():
 
 
 @pytest.mark.parametrize("model", [Wide, Wide()], ids=["function", "network"])
-def test_actions_train_the_network_that_was_given(model):
+def test_actions_train_the_network_that_was_given(monkeypatch, model):
+    monkeypatch.setattr(budget, "SECONDS", 1.0)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(150, 3)).astype(np.float32)
-    assayed = da.assay((x, (x[:, 0] > 0).astype(int)), model=model, budget=1.0, val_fraction=0)
+    assayed = da.assay((x, (x[:, 0] > 0).astype(int)), model=model, val_fraction=0)
     assert assayed.actions.model in {"Wide", "your network"}
     assert "retrained" in {row.how for row in assayed.actions.actions}
 
@@ -225,8 +227,9 @@ def test_a_review_needs_data_that_can_be_found_again(tmp_path):
         assayed.view(tmp_path)
 
 
-def test_the_answer_is_the_table_of_acts():
-    assayed = da.assay("wine", model="linear", budget=1, seed=1)
+def test_the_answer_is_the_table_of_acts(monkeypatch):
+    monkeypatch.setattr(budget, "SECONDS", 1.0)
+    assayed = da.assay("wine", model="linear", seed=1)
     table = assayed.actions.to_table()
     assert assayed.acts is assayed.actions
     lines = str(assayed).splitlines()

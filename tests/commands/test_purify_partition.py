@@ -166,7 +166,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     "purify same.npz": r"inputs must differ; all 48 samples are the same",
     "purify nan.npz": r"x must be finite; 1 of 60 .* position 7",
     "partition pure.npz --blocks 50": r"n_blocks must leave .*Take at most 6",
-    "partition pure.npz --blocks -1": r"n_blocks must be at least 1; got -1",
+    "partition pure.npz --blocks -1": r"blocks must be at least 1; got -1",
     "partition pure.npz --max-blocks 0": r"--max-blocks must be at least 1; got 0",
     "partition pure.npz --restarts 0": r"restarts must be at least 1; got 0",
     "partition pure.npz --model mlp:width=4": r"only one dense layer.*Freeze",

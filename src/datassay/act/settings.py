@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+# Which samples `summarize` keeps; what `purify` removes by, and when it stops; how samples are
+# weighed: name → how it reads.
+KEEP_RULES = ("auto", "fit", "boundary", "margin", "random", "information")
+ORDERS = (
+    "auto", "cross_fit", "fixed", "adjoint", "step", "retrain", "label_issues", "loss", "random",
+)  # fmt: skip
+STOPS = ("auto", "held_out", "inflection", "validation", "suspects", "none")
+METHODS: Mapping[str, str] = {
+    "local_variance": "local variance",
+    "class_balanced": "class-balanced",
+    "self_paced": "self-paced",
+    "active_bias": "Active Bias",
+}
 
 
 @dataclass(frozen=True)

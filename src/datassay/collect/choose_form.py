@@ -20,6 +20,7 @@ from datassay.collect.form import (
 from datassay.collect.jacobian.kernel import PART_BYTES, Outputs
 from datassay.collect.jacobian.projection import ProjectionKind
 from datassay.collect.layers import Layers, parameter_name
+from datassay.collect.settings import OUTPUTS, PRODUCTS
 from datassay.errors import SettingError
 from datassay.machine import available_memory
 from datassay.plan import EIGEN_WORK
@@ -121,10 +122,10 @@ def _check_settings(projection, outputs, projection_kind, memory, precision, pro
     check_projection(projection)
     require(memory is None or memory > 0, "memory", "be a positive number of bytes", memory)
     for name, value, allowed in (
-        ("outputs", outputs, ("auto", "joint", "averaged", "mixed", "landmarks")),
+        ("outputs", outputs, OUTPUTS),
         ("projection_kind", projection_kind, ("coordinates", "sparse_sign")),
         ("precision", precision, ("auto", "float64", "float32")),
-        ("products", products, ("auto", "float64", "float32", "bfloat16")),
+        ("products", products, PRODUCTS),
     ):
         one_of(name, value, allowed)
     if outputs in {"mixed", "landmarks"} and projection is None:

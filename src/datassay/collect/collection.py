@@ -82,8 +82,7 @@ def collect(
         projection_kind: of projection, "coordinates" or "sparse_sign".
         memory: bytes to stay within; None: what the machine has free.
         precision: of the Jacobians, "float64", "float32", or "auto", float64 where they take about
-            a second. Kernels, decompositions and sums are float64 all the same; scores differ by
-            some 1e-5 of themselves, those of labels by up to some 1e-3, and ranks hardly.
+            a second. Kernels, decompositions and sums are float64 all the same.
         products: precision of the products over all rows of features that scoring does: "float64",
             "float32", "bfloat16" or "auto", float32 where float64 would take minutes.
         device: where Jacobians and these products are computed: "cpu", "cuda" or "cuda:1".

@@ -6,7 +6,11 @@ import re
 from dataclasses import dataclass
 
 from datassay.errors import SettingError
+from datassay.rules import one_of
 
+OUTPUTS = ("auto", "joint", "averaged", "mixed", "landmarks")
+PRODUCTS = ("auto", "float64", "float32", "bfloat16")
+LOSSES = ("cross_entropy", "mse", "bce", "next_token")  # of a trained network
 ENGINES = ("in_process", "processes", "ray")
 
 
@@ -16,6 +20,18 @@ def check_device_name(device: str) -> None:
         raise SettingError(
             f"device must be 'cpu', 'cuda' or one of several as 'cuda:0'; got {device!r}. Others "
             "lack float64."
+        )
+
+
+def check_engine(name: str, workers: int | None, address: str | None) -> None:
+    """Check the settings of `engine_named` without starting anything."""
+    one_of("engine", name, ENGINES)
+    if address is not None and name != "ray":
+        raise SettingError(f"address belongs to engine 'ray'; got {address} with {name!r}.")
+    if workers is not None and (name == "in_process" or workers < 1):
+        raise SettingError(
+            f"workers must be at least 1, for engine 'processes' or 'ray'; got {workers} for "
+            f"{name!r}."
         )
 
 

@@ -229,7 +229,7 @@ def assay(
     model: Any = MODEL,
     val: Any = None,
     seed: int = Loading.seed,
-    budget: float = RunSettings.budget,
+    budget: float | None = RunSettings.budget,
     progress: Progress = silent,
     **reading: Any,
 ) -> Assay:
@@ -245,7 +245,8 @@ def assay(
             that need gradients are those of the default network.
         val: held-out samples of their own, of the same kind as data.
         seed: of split, noise, weights, projection and batches.
-        budget: seconds for retraining; 0: nothing is retrained, and actions are not compared.
+        budget: seconds by the clock after which nothing more is retrained; 0: actions are not
+            compared. None: the same networks on every machine, as `datassay run` has it.
         progress: called with (step, units done, units in all).
         **reading: further arguments of `load`, such as val_fraction or drop.
 

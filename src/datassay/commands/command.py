@@ -127,6 +127,9 @@ class Command:
     def check_first(self, given: Mapping[str, Any]) -> None:
         """Refuse what can be told before anything heavy is imported."""
         for group in self.groups:
+            for name, spec in settings_of(group).items():
+                if spec.rule is not None and given.get(name) is not None:
+                    spec.rule(name, given[name])
             if hasattr(group, "refuse"):
                 read(group, given).refuse(only_plan=bool(given.get("plan")))
         if DataInputs in self.inputs:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datassay.collect.settings import Collection
+from datassay.collect.settings import LOSSES, Collection
 from datassay.data.settings import HELD_OUT, Corruption, Loading
 from datassay.errors import SettingError
 from datassay.progress import Progress
@@ -120,6 +121,7 @@ class TrainedInputs:
     loss: str = setting(
         Influence.loss,
         "Loss that it was trained with: cross_entropy, mse, bce, next_token, or auto, by the task.",
+        rule=partial(one_of, allowed=("auto", *LOSSES)),
     )
     parameters: str | None = setting(
         None,
@@ -130,8 +132,16 @@ class TrainedInputs:
     seed: int = setting(Collection.seed, SEED_HELP)
 
 
+def check_file(name: str, path: Path) -> None:
+    """Refuse the path of a file that is not there; one of several in it stands behind ::."""
+    if not Path(str(path).partition("::")[0]).expanduser().exists():
+        raise SettingError(f"{name} must name an existing file; got {path}. Check the spelling.")
+
+
 def check_weights(weights: tuple[Path, ...]) -> None:
     """Refuse a network without weights."""
+    for path in weights:
+        check_file("weights", path)
     if not weights:
         raise SettingError(
             "weights must name the file of the trained network (.safetensors or a state dict); "
@@ -212,14 +222,14 @@ def check_inputs(given: Mapping[str, Any], inputs: DataInputs, noise: NoiseInput
     from datassay.data.load import BUILTINS, check_named, existing_format
     from datassay.models.known import check_known
 
+    one_of("noise_kind", noise.noise_kind, ("uniform", "pair"))
+    within("noise", noise.noise, 0, 1)
     if isinstance(model := given.get("model"), str):
         check_known(model)
     if not given.get("before"):
         check_named(inputs.named, **inputs.options)
     if (queries := given.get("queries")) and queries not in BUILTINS:
         existing_format(queries)
-    one_of("noise_kind", noise.noise_kind, ("uniform", "pair"))
-    within("noise", noise.noise, 0, 1)
 
 
 def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:

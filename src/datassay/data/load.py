@@ -21,7 +21,7 @@ from datassay.data.source import Source, Task, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
 from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, names_of
-from datassay.data.tables.sources import table_source, with_roles
+from datassay.data.tables.sources import SEVERAL, check_names, table_source, with_roles
 from datassay.errors import DataError
 
 SMALL = 10_000_000  # bytes of a table that is read before all else, only for its columns' names
@@ -32,7 +32,7 @@ NAMING = "target, ids, source, trusted, groups, time, drop, keep, categorical an
 def load(
     data: Any,
     *,
-    target: str | None = Loading.target,
+    target: Any = Loading.target,
     ids: Any = Loading.ids,
     source: Any = Loading.source,
     trusted: Any = Loading.trusted,
@@ -68,7 +68,8 @@ def load(
             (one split), or that datassay apply made; a data frame of pandas, polars or Arrow, or a
             Dataset of Hugging Face's datasets; (x, y) or (x, y, x_val, y_val) arrays, where x of a
             pair may be a frame; a torch Dataset of (x, y), or (train, val) Datasets.
-        target: the column of a table to predict; None: the last.
+        target: the column of a table to predict; None: the last. Several targets are given as
+            arrays, y [n, k] of numbers, or of 0 and 1 for several labels.
         ids: the column of a table that names its rows. For arrays and Datasets [n] strings or
             integers. None: the index of a pandas frame that does more than count the rows, row
             numbers, or the paths of image files.
@@ -138,10 +139,12 @@ def load(
 
 
 def _chosen(
-    target: str | None, ids: Any, source: Any, task: str | None,
+    target: Any, ids: Any, source: Any, task: str | None,
     val_fraction: float | None, seed: int, roles: dict[str, Any], **columns: Any,
 ) -> Choices:  # fmt: skip
     """What the user says of the columns, refused where the values themselves are wrong."""
+    if target is not None and not isinstance(target, str):
+        raise DataError(f"target must be a string, one column, or None; got {target!r}. {SEVERAL}")
     if task is not None:
         tasks = ("classification", "regression")
         rules.one_of("task", task, tasks, remedy="Leave it out.", error=DataError)
@@ -165,6 +168,8 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
     chosen = _chosen(roles=roles, **options)
     path, known = _named_format(data, chosen)
     if isinstance(known, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
+        if known.names is not None and (names := known.names(path)):
+            check_names(names, str(path), chosen)
         with_roles(known.table(path, chosen), str(path), chosen)
 
 

@@ -57,8 +57,8 @@ class TableRegressor(BaseEstimator):
         return X if self.scaler_ is None else self.scaler_.transform(X)
 
     def _model(self, y: np.ndarray) -> Any:
-        trees = HistGradientBoostingRegressor(early_stopping=True, random_state=self.random_state)
-        return trees if self.kind == TREES else Ridge()
+        settings: Any = {"early_stopping": True, "random_state": self.random_state}
+        return HistGradientBoostingRegressor(**settings) if self.kind == TREES else Ridge()
 
 
 class TableClassifier(TableRegressor):
@@ -76,5 +76,5 @@ class TableClassifier(TableRegressor):
             return LogisticRegression(C=STRENGTH, max_iter=1000)
         # A class that the rows which tell when to stop cannot hold is learnt by all rounds.
         stops = counts.min() > 1 and int(STOPPED_BY * len(y)) >= len(counts)
-        seed = self.random_state
-        return HistGradientBoostingClassifier(early_stopping=bool(stops), random_state=seed)
+        settings: Any = {"early_stopping": bool(stops), "random_state": self.random_state}
+        return HistGradientBoostingClassifier(**settings)

@@ -20,12 +20,11 @@ from datassay.polynomial.normal_equations import (
     live_features,
     normal_equations,
 )
-from datassay.polynomial.settings import Regression
+from datassay.polynomial.settings import SOLVERS, Regression
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import one_of
 
-SOLVERS = ("exact", "batched")
 # Largest ratio of sums of squares without a note: the smallest ridge tried is 1e-12 of the largest
 # eigenvalue, so beyond this ratio it removes 1e-4 or more of what the small features explain.
 UNLIKE = 1e8

@@ -12,7 +12,7 @@ from scipy.linalg import get_blas_funcs
 from datassay.errors import DataError, SettingError
 from datassay.machine import available_memory
 from datassay.polynomial.monomials import Monomials
-from datassay.polynomial.settings import Regression
+from datassay.polynomial.settings import PRECISIONS, Regression
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import at_least, one_of
@@ -21,7 +21,6 @@ CHUNK = 2000  # samples per chunk of features
 KEEP_EVERY = 10_000  # samples between two checkpoints, each a third of a gigabyte on MNIST
 ROWS = 2000  # random samples kept for leave-one-out errors
 FEW = 3000  # features whose products in float64 take seconds
-PRECISIONS = ("auto", "float32", "float64", "bfloat16")
 PROBES = 64  # features whose products are also summed in float64, to measure the error
 STEP = "polynomial: products of features"
 

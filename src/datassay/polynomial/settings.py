@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SOLVERS = ("exact", "batched")
+PRECISIONS = ("auto", "float32", "float64", "bfloat16")  # of the sums
+
 
 @dataclass(frozen=True)
 class Regression:

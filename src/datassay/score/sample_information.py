@@ -20,7 +20,6 @@ from datassay.score.information.gaussian_kl import KlInformation, divergences
 from datassay.score.information.weights import (
     Covariance,
     SteadyState,
-    check_batch_size,
     fisher_information,
     given_information,
     langevin_information,
@@ -32,12 +31,7 @@ from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.panels import all_rows
 from datassay.score.linear.training_run import TrainingRun, training_run
 from datassay.score.registry import Score, Sizes
-from datassay.score.settings import Smoothing
-
-SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd", "sgd_outputs", "langevin", "kl")
-OF_SGD = ("sgd", "sgd_outputs", "kl")
-BY_STEPS = (*OF_SGD, "langevin")  # whose noise depends on lr and batch_size
-GIVEN = "given"
+from datassay.score.settings import GIVEN, Smoothing, check_noise
 
 
 @result
@@ -186,29 +180,7 @@ def check_smoothing(smoothing: str | Covariance, sigma: float, batch_size: int |
         rule = "be a name, an array or a function"
         require(is_covariance, "smoothing", rule, f"type {type(smoothing).__name__}")
         smoothing = GIVEN
-    elif smoothing not in SMOOTHINGS:
-        names = ", ".join(repr(name) for name in SMOOTHINGS)
-        raise SettingError(f"smoothing must be one of {names}; got {smoothing!r}.")
-    require(np.isfinite(sigma) and sigma > 0, "sigma", "be finite and positive", sigma)
-    require(1e-150 < sigma < 1e150, "sigma", "have a square between 1e-300 and 1e300", f"{sigma:g}")
-    if smoothing in BY_STEPS and batch_size is None:
-        raise SettingError(
-            f"batch_size must be given for smoothing={smoothing!r}, as the noise of SGD is "
-            "proportional to lr / batch_size; got None."
-        )
-    if smoothing in (*OF_SGD, GIVEN) and sigma != 1.0:
-        scale = "the scale of lr / batch_size" if smoothing in OF_SGD else "a scale of its own"
-        raise SettingError(
-            f"sigma must be left at 1 for smoothing={smoothing!r}, whose noise has {scale}; got "
-            f"{sigma}."
-        )
-    if smoothing in BY_STEPS:
-        check_batch_size(batch_size)
-    elif batch_size is not None:
-        raise SettingError(
-            "batch_size belongs to smoothing='sgd', sgd_outputs, langevin and kl; got "
-            f"{batch_size} with {smoothing!r}."
-        )
+    check_noise(smoothing, sigma, batch_size)
 
 
 def _features(lin: Linearization) -> Float[Tensor, "rows d"]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from datassay.errors import SettingError
+from datassay.rules import one_of, require, whole
 from datassay.train.recipe import Descent
 
 # Samples stored per query and direction, where the whole matrix of effects is not.
 DEFAULT_TOP = 20
 NOISES = ("auto", "uniform", "class")  # of labels
+# Of smoothing; those whose noise is that of SGD, and those that depend on lr and batch_size.
+SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd", "sgd_outputs", "langevin", "kl")
+OF_SGD = ("sgd", "sgd_outputs", "kl")
+BY_STEPS = (*OF_SGD, "langevin")
+GIVEN = "given"  # a covariance that is passed
+FEWEST_CHECKED = 5  # samples that a check retrains without
+FEWEST_DRAWS = 8  # subsets that put every sample into two of the smallest, for any n
+PLANNED = ("auto", "blocks", "ekfac")  # curvatures of layers
 OUTCOMES = ("output", "margin", "loss")  # that effects are on
 
 
@@ -17,6 +27,59 @@ def check_top(top: int | None) -> None:
     """Refuse to keep less than one sample per query."""
     if top is not None and top < 1:
         raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
+
+
+def check_correlation(target: float) -> None:
+    """Refuse a rank correlation outside (0, 1]."""
+    require(0 < target <= 1, "rank_correlation", "be in (0, 1]", target, remedy="Try 0.95.")
+
+
+def check_training(
+    lr: float | str, steps: float, weight_decay: float, reduction: str, dynamics: str
+) -> None:
+    """Refuse what can be told of a training run before its kernel is known."""
+    kinds = {"flow", "descent", "converged"}
+    require(dynamics in kinds, "dynamics", "be 'flow', 'descent' or 'converged'", repr(dynamics))
+    one_of("reduction", reduction, ["sum", "mean"])
+    if not (1 <= steps < math.inf and steps == int(steps)):
+        raise SettingError(f"steps must be a whole number of at least 1; got {steps}.")
+    if not (math.isfinite(weight_decay) and weight_decay >= 0):
+        raise SettingError(f"weight_decay must be finite and at least 0; got {weight_decay}.")
+    if lr != "auto" and (isinstance(lr, str) or not (math.isfinite(lr) and lr > 0)):
+        raise SettingError(f"lr must be finite and positive, or 'auto'; got {lr}.")
+
+
+def check_batch_size(batch_size: int | None) -> None:
+    """Refuse a batch size that is no whole number of at least 1."""
+    remedy = "Give the batch size of the training that you ask about."
+    whole("batch_size", batch_size, remedy=remedy)
+
+
+def check_noise(smoothing: str, sigma: float, batch_size: int | None) -> None:
+    """Refuse a smoothing of another name, or settings that it does not go with."""
+    if smoothing not in {*SMOOTHINGS, GIVEN}:
+        names = ", ".join(repr(name) for name in SMOOTHINGS)
+        raise SettingError(f"smoothing must be one of {names}; got {smoothing!r}.")
+    require(math.isfinite(sigma) and sigma > 0, "sigma", "be finite and positive", sigma)
+    require(1e-150 < sigma < 1e150, "sigma", "have a square between 1e-300 and 1e300", f"{sigma:g}")
+    if smoothing in BY_STEPS and batch_size is None:
+        raise SettingError(
+            f"batch_size must be given for smoothing={smoothing!r}, as the noise of SGD is "
+            "proportional to lr / batch_size; got None."
+        )
+    if smoothing in (*OF_SGD, GIVEN) and sigma != 1.0:
+        scale = "the scale of lr / batch_size" if smoothing in OF_SGD else "a scale of its own"
+        raise SettingError(
+            f"sigma must be left at 1 for smoothing={smoothing!r}, whose noise has {scale}; got "
+            f"{sigma}."
+        )
+    if smoothing in BY_STEPS:
+        check_batch_size(batch_size)
+    elif batch_size is not None:
+        raise SettingError(
+            "batch_size belongs to smoothing='sgd', sgd_outputs, langevin and kl; got "
+            f"{batch_size} with {smoothing!r}."
+        )
 
 
 @dataclass(frozen=True)

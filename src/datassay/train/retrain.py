@@ -122,7 +122,7 @@ def retrain(
     Cost: 6 parameters · n operations an update and network (dense layers); networks train in
     batches whose activations fit 8 MiB, and weights and gradients of one batch are held.
     Source: S1 §6, "ground truth". float32 rounds differences of weights: changes below about
-    1e-12 of ‖w‖² are noise; float64 costs two to three times as long.
+    1e-12 of ‖w‖² are noise; float64 takes longer.
     """
     check_sets(train, val)
     loss = with_loss(Recipe(loss=loss), train).loss

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.samples import OF_EACH, SampleSet
 from datassay.machine import thread_count
-from datassay.progress import Progress, silent
+from datassay.progress import OutOfTime, Progress, check_time, silent
 from datassay.results import result
 from datassay.train.batches import ragged_batches, stream
 from datassay.train.dense_training import dense_stack
@@ -64,17 +65,19 @@ class Fitting:
         return replace(self.train, y=self.labels, true_y=None)
 
 
-def predictions_of(fittings: Sequence[Fitting]) -> list[Float[np.ndarray, "_ _ _"]]:
+def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> list[Any]:
     """What each fit says of its held-out samples.
 
     Args:
         fittings: in any order.
+        may_end: whether None stands for what the time of `progress.until` did not last for.
 
     Returns:
         Class probabilities or targets, [fits, m, k] for each fitting.
 
     Raises:
         ModelError: a model cannot be fitted to its samples.
+        OutOfTime: the time is over.
 
     Cost: that of the fits; networks of plain dense layers share stacks, one thread a stack.
     """
@@ -82,7 +85,7 @@ def predictions_of(fittings: Sequence[Fitting]) -> list[Float[np.ndarray, "_ _ _
     groups: dict[Any, list[tuple[int, int]]] = {}
     for i, one in enumerate(fittings):
         if not _is_stackable(one):
-            outputs[i] = _alone(one)
+            outputs[i] = _in_time(_alone, one)
             continue
         recipe = _recipe(one)
         key = recipe, min(recipe.batch_size or len(one.chosen), len(one.chosen))
@@ -93,17 +96,33 @@ def predictions_of(fittings: Sequence[Fitting]) -> list[Float[np.ndarray, "_ _ _
         for most in [min(STACK, fittings[members[0][0]].learner.at_once)]  # pyright: ignore
         for start in range(0, len(members), most)
     ]
-    trained = list(_side_by_side(lambda one: _trained(fittings, *one), stacks))
+    trained = list(_side_by_side(lambda one: _in_time(_trained, fittings, *one), stacks))
     reported: dict[int, list[np.ndarray]] = {}
-    for (_, _, members), networks in zip(stacks, trained, strict=True):
+    done = [
+        (members, one)
+        for (_, _, members), one in zip(stacks, trained, strict=True)
+        if one is not None
+    ]
+    for members, networks in done:
         for s, (i, _) in enumerate(members):
             reported.setdefault(i, []).append(_outputs(networks, s, fittings[i].held_out))
     for i, each in reported.items():
-        outputs[i] = np.stack(each)
+        outputs[i] = np.stack(each) if len(each) == len(fittings[i].seeds) else None
+    if not may_end and any(out is None for out in outputs):
+        raise OutOfTime
     return [
-        one.learner.probabilities(out) if one.train.is_classification else out
+        one.learner.probabilities(out) if out is not None and one.train.is_classification else out
         for one, out in zip(fittings, outputs, strict=True)
     ]
+
+
+def _in_time(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What the work gives; None where the time for it is over."""
+    try:
+        check_time()
+        return work(*arguments)
+    except OutOfTime:
+        return None
 
 
 def train_in_stacks(
@@ -132,7 +151,8 @@ def train_in_stacks(
             same = [0] * len(some)
             return ragged_batches(x, y, list(some), recipe.steps, size, streams, same, None, dtype)
 
-        return descended(models[first : first + STACK], train, [train.y], recipe, draw)
+        some_models = models[first : first + STACK]
+        return descended(some_models, train, [train.y], recipe, draw, progress=check_time)
 
     starts, trained = range(0, len(models), STACK), []
     for one in _side_by_side(stack, starts):
@@ -142,13 +162,14 @@ def train_in_stacks(
     return TrainedNetworks(trained[0].template, state)
 
 
-def _side_by_side(
-    train: Callable[[Any], TrainedNetworks], stacks: Iterable[Any]
-) -> Iterator[TrainedNetworks]:
+def _side_by_side(train: Callable[[Any], Any], stacks: Iterable[Any]) -> Iterator[Any]:
     """The stacks' networks in order, each stack trained by one of the threads that are set."""
     threads = torch.get_num_threads()
     with thread_count(1), ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(train, stacks)
+        # Each in a context of its own, which knows the clock.
+        done = [pool.submit(copy_context().run, train, one) for one in stacks]
+        for one in done:
+            yield one.result()
 
 
 def _is_stackable(one: Fitting) -> bool:
@@ -173,7 +194,7 @@ def _alone(one: Fitting) -> Float[np.ndarray, "_ _ _"]:
     """Fits of the user's model, and of networks that no stack makes faster."""
     subsets = np.tile(one.chosen, (len(one.seeds), 1))
     return one.learner.outputs(
-        one.samples, one.held_out, subsets, one.weights, first=one.seeds.start
+        one.samples, one.held_out, subsets, one.weights, check_time, first=one.seeds.start
     )
 
 
@@ -203,7 +224,9 @@ def _trained(
 
     first = {id(one.train): model for one, model in zip(some, models, strict=True)}
     prepared = torch.cat([_prepared(first[id(one)], one, recipe) for one in sets])
-    return descended(models, _joined(sets), versions, recipe, draw, prepared=prepared)
+    return descended(
+        models, _joined(sets), versions, recipe, draw, progress=check_time, prepared=prepared
+    )
 
 
 def _model(one: Fitting, seed: int) -> nn.Module:

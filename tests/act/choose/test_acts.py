@@ -47,6 +47,7 @@ from datassay.act.choose.screen import most_wanted, screen
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.models.tabular import LOGISTIC, RIDGE, TREES, TableClassifier
+from datassay.progress import OutOfTime
 from datassay.score.checks.data_issues import data_issues
 from datassay.train import together
 from datassay.train.learner import Estimators, Networks, table_learner
@@ -294,6 +295,39 @@ def test_beyond_the_budget_acts_are_only_screened(monkeypatch):
     assert all(act.verdict == "" for act in table.actions if act.how == "screened")
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
+def test_a_clock_ends_the_comparison_anywhere_and_what_was_done_stands(monkeypatch, share):
+    only(monkeypatch, RELABEL, REMOVE, REWEIGHT)
+    train, _ = one_way(300, 0, wrong=0.3)
+    held_out, _ = one_way(200, 1, wrong=0.3)
+    asked, most = [], np.inf
+
+    def clock(*_):
+        asked.append(0)
+        if len(asked) > most:
+            raise OutOfTime
+
+    monkeypatch.setattr("datassay.train.together.check_time", clock)
+    whole = compare_actions([part_of(train, held_out)], budget=60.0)
+    most, n = share * len(asked), len(asked)
+    asked.clear()
+    if not share:
+        with pytest.raises(OutOfTime):
+            compare_actions([part_of(train, held_out)], budget=60.0)
+        return
+    table = compare_actions([part_of(train, held_out)], budget=60.0)
+    assert len(asked) < n
+    known, late = {row.kind: row for row in whole.actions}, 0
+    for row in table.actions:
+        if "--budget" in row.note:
+            late += 1
+        else:
+            same = ("how", "gain", "low", "high", "note")
+            assert [getattr(row, k) for k in same] == [getattr(known[row.kind], k) for k in same]
+    without = [r for r in table.actions if np.isnan(r.control) > np.isnan(known[r.kind].control)]
+    assert late or without  # the control comes last
+
+
 @pytest.mark.slow
 def test_the_demo_trains_few_networks_and_looks_for_blocks_once(monkeypatch):
     """What the table of a set like the demo's costs, in networks and in searches for blocks."""
@@ -459,3 +493,6 @@ def test_the_class_of_which_more_is_wanted_is_the_scarce_one():
     part = part_of(train, held_out)
     closed = screen(part.lin, train, part.penalty, part.yardstick, 0)
     assert most_wanted(closed, train, 0)[0] == "class 2"
+    gone = np.random.default_rng(1).random(len(train)) < 0.1  # fitted anew, without these
+    anew = closed.score(replace(as_it_is(train), weights=(~gone).astype(float)), train)
+    assert closed.without(gone, train, closed.inverse()) == pytest.approx(anew, abs=1e-9)

@@ -11,6 +11,7 @@ from datassay.act.review.judged import Judged
 from datassay.act.review.outcomes import (
     PRIOR,
     SHIFT,
+    SLIPS,
     STRETCH,
     Term,
     _hypotheses,
@@ -212,13 +213,16 @@ def test_the_fit_of_a_hypothesis_is_the_maximum():
 
     def loss(w):
         f = offset[reviewed] + columns[reviewed] @ w
-        return (np.logaddexp(0, f) - y * f).sum() + w @ w / 2
+        decided = SLIPS + (1 - 2 * SLIPS) / (1 + np.exp(-f))  # a reviewer is wrong now and then
+        return -np.log(np.where(y > 0, decided, 1 - decided)).sum() + w @ w / 2
 
     best = minimize(loss, np.zeros(2), tol=1e-12).x
     result = fitted(numbers, reviewed, wrong)
     assert_allclose(result.probability, 1 / (1 + np.exp(-offset - columns @ best)), atol=1e-6)
     p = result.probability
-    curvature = columns[reviewed].T @ ((p * (1 - p))[reviewed, None] * columns[reviewed])
+    decided = SLIPS + (1 - 2 * SLIPS) * p
+    expected = np.square((1 - 2 * SLIPS) * p * (1 - p)) / (decided * (1 - decided))
+    curvature = columns[reviewed].T @ (expected[reviewed, None] * columns[reviewed])
     is_open = np.setdiff1d(np.arange(300), reviewed)
     change = (p * (1 - p))[is_open] @ columns[is_open]
     variance = change @ np.linalg.solve(curvature + np.eye(2), change)
@@ -237,6 +241,14 @@ def test_an_error_raises_its_like_and_a_kept_label_lowers_its_like():
     of = judged.labels[rest]
     assert ratio[of == 0].min() > 0.5 and np.median(ratio[of == 1]) < -0.2
     assert result.weights[1:].sum() > 0.9  # errors depend on the class, and that is seen
+
+
+def test_one_slip_among_many_decisions_changes_little():
+    """Twenty labels the run is sure of turn out right, and one of them is said to be wrong."""
+    judged = replace(judged_alike(), log_odds=np.full(300, -7, np.float32))
+    wrong = np.arange(20) == 3
+    before = fitted(judged, np.zeros(0, np.int64), np.zeros(0, bool)).probability
+    assert fitted(judged, np.arange(20), wrong).probability[20:].mean() < 0.03 > before[0]
 
 
 def test_errors_in_one_place_raise_that_place():

@@ -1,6 +1,7 @@
 """`datassay example`: faults that are there, a truth that agrees, and scores that find them."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from datassay.data.synthetic.examples import COPIES, EXAMPLES, WRONG
 from datassay.errors import DataError
 from helpers.command_line import assert_one_error_line, contents, invoke, succeed
 
+ROOT = Path(__file__).parents[3]
 # Data file, how it is read, and the least AUROC of its wrong labels.
 DATA = {
     "digits": ("digits.npz", {}, 0.995),
@@ -86,3 +88,9 @@ def test_the_faults_are_found(here, name):
     if name == "people":
         leak = load(f"example/{file}", target="income", ids="person")[0].warnings[0]
         assert "'account_code' predicts the target almost alone" in leak
+        succeed("score", f"example/{file}", *options[:-2], "--out", "leaky")
+        flagged = pq.read_table("leaky/scores.parquet")["is_issue"].to_numpy() & wrong
+        readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+        shown = re.search(r"people: (\d+) of (\d+) flagged, (\d+) without it", readme)
+        counts = np.array([flagged.sum(), wrong.sum(), (suspect & wrong).sum()])
+        assert np.abs(counts - np.array(shown.groups(), dtype=int)).max() <= 2

@@ -225,7 +225,7 @@ test_bad_input_costs_one_line_and_no_file = refusals({
     'explain TABLE': "datassay run DATA --attribution-at trained",
     'explain TABLE --weights whole.pt': r"safetensors.torch.save_model\(model, ",
     'explain TABLE --weights own0.pt::ema': "must hold the state dict 'ema'; it holds one",
-    'explain TABLE --weights gone.pt': "gone.pt must be .*FileNotFoundError",
+    'explain TABLE --weights gone.pt': "--weights must name an existing file; got gone.pt",
     'explain TABLE --model mlp:width=9 --weights net0.safetensors': "must hold every tensor",
     'explain TABLE --weights own0.pt': "own0.pt must hold every tensor",
     "--parameters 'head*'": r"none has 'head\*'",

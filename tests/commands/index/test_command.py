@@ -230,7 +230,7 @@ def test_a_killed_one_goes_on_with_the_same_bits(here, monkeypatch):
 
 test_bad_input_costs_one_line_and_no_file = refusals({
     'index TABLE': "weights must name the file of the trained network",
-    'index TABLE --weights gone.pt': "gone.pt must be .*FileNotFoundError",
+    'index TABLE --weights gone.pt': "--weights must name an existing file; got gone.pt",
     '--share 0': "share must be above 0 and at most 1",
     '--width 0': "width must be at least 1",
     '--keep-as int4': "keep must be one of 'float32', 'float16'",

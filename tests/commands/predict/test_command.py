@@ -63,7 +63,7 @@ def test_new_rows_of_a_table(here):
 
 
 test_what_does_not_fit_costs_one_line = refusals({
-    "predict new.csv nowhere": r"nowhere must be a file that datassay partition, weigh or poly",
+    "predict new.csv nowhere": r"FITTED must name an existing file; got nowhere",
     "predict new.csv junk.safetensors": r"junk.safetensors must be a file that datassay partition",
     "predict nowhere.csv blocks": r"must be a built-in name .* or an existing path",
     "predict lacking.csv blocks": r"must have the columns that were used; it has no b",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from datassay.act.choose.action import action_kinds, likely_fits, most_fits
+from datassay.commands.run.steps import budget
 from datassay.commands.run.steps.plan import ON_CURVE
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError
@@ -28,7 +29,7 @@ def add(tmp_path, monkeypatch):
     plugins.cache_clear()
 
 
-def test_an_action_of_one_module_is_everywhere(add, tmp_path):
+def test_an_action_of_one_module_is_everywhere(add, tmp_path, monkeypatch):
     before = most_fits()
     add("helpers.toy_action:ACTION")
     assert most_fits() == before + 7 and list(action_kinds())[-1] == "thin"
@@ -36,7 +37,9 @@ def test_an_action_of_one_module_is_everywhere(add, tmp_path):
     x = np.random.default_rng(0).normal(size=(130, 2))
     np.savez("few.npz", x=x, y=(x[:, 0] > 0).astype(int))
 
-    shown = succeed("run", *FEW, "--verbose", "--budget", "1", "--out", "out").output
+    with monkeypatch.context() as short:
+        short.setattr(budget, "SECONDS", 1.0)
+        shown = succeed("run", *FEW, "--verbose", "--out", "out").output
     assert "Thin out" in shown
     assert "Thin out" in (tmp_path / "out" / "index.html").read_text()
     actions = json.loads((tmp_path / "out" / "summary.json").read_text())["actions"]["actions"]

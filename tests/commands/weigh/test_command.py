@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from datassay.act.weigh.methods import METHODS
+from datassay.act.settings import METHODS
 from datassay.act.weigh.weights import SampleWeights
 from datassay.commands.weigh.page import FILES, concentration, gallery
 from datassay.commands.weigh.page import page as page_of

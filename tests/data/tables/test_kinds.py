@@ -192,3 +192,22 @@ def test_sparse_matrices_are_made_full():
     x = sparse.random(N, 5, 0.5, random_state=0, format="csr")
     train, _ = da.load((x, Y))
     assert np.array_equal(train.x, x.toarray()[train.ids])
+
+
+def test_several_targets_and_weights_are_said_to_be_no_columns_here():
+    table = pa.table({
+        "u": U[:40],
+        "v": U[20:60],
+        "sample_weight": [0.5, 2.0, 1.0, 1.0] * 10,
+    })
+    for target in (["u", "v"], "u,v"):
+        with pytest.raises(DataError, match="Several targets are given as arrays"):
+            da.load(table, target=target)
+    train, _ = da.load(table, target="v")
+    assert any("'sample_weight' is read as a feature" in one for one in train.warnings)
+    assert not any(
+        "weight" in one for one in da.load(table, target="v", keep="sample_weight")[0].warnings
+    )
+    assert not any(
+        "weight" in one for one in da.load(table, target="v", drop="sample_weight")[0].warnings
+    )

@@ -126,6 +126,18 @@ def kind(values, **options):
         ([f"{10 * (i % 5)}-{10 * (i % 5) + 9}" for i in range(N)], "category", ""),
         ([f"{500 + i % 4} {100 + i % 5} 673" for i in range(N)], "category", ""),
         ([f"{i % 20 + 1}{('st', 'nd')[i % 2]}" for i in range(N)], "category", ""),
+        # Quantities that are not read as numbers say so.
+        *(
+            (values, "category", "are words here")
+            for values in (
+                [f"{i % 9}h {i % 7:02}m" for i in range(N)],
+                [f"{i % 3 + 4}'{i % 12}\"" for i in range(N)],
+                [f"{i % 9 + 1}/{i % 7 + 2}" for i in range(N)],
+                [f"{i % 9 + 1} 1/{i % 3 + 2}" for i in range(N)],
+                [f"{i % 9}.5 x 10^{i % 3}" for i in range(N)],
+                [f"{i % 9}.5 ± 0.{i % 3}" for i in range(N)],
+            )
+        ),
         # Numbers in spite of the few that are none, which are named.
         (["n.v.", "1,5", *GERMAN[2:]], "number", "no number: 'n.v.' (row 0)"),
         (["12 lb", *KILOS[1:]], "number", "1 is no number: '12 lb' (row 0)"),

@@ -1,14 +1,15 @@
 """Who judges labels besides the fit."""
 
 import warnings
-from functools import partial
 
 import numpy as np
 import torch
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import datassay as da
+from datassay.models import tabular
 from datassay.score.labels import judges as module
 from datassay.score.labels.judges import LEAST_PROBABILITY, log_probabilities
 
@@ -20,24 +21,30 @@ def test_no_probability_is_nothing():
 def test_trees_of_few_rows_grow_on_one_thread(monkeypatch):
     seen = []
 
-    def note(model, samples, *_):
-        seen.append({
-            one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp"
-        })
-        return np.zeros((len(samples), 2))
+    class Noted(DummyClassifier):
+        def __init__(self, **_):
+            super().__init__()
 
-    monkeypatch.setattr(module, "held_out_outputs", note)
+        def fit(self, *args, **kwargs):
+            seen.append({
+                one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp"
+            })
+            return super().fit(*args, **kwargs)
+
+    monkeypatch.setattr(tabular, "HistGradientBoostingClassifier", Noted)
     samples = da.load((np.eye(20), np.arange(20) % 2), val_fraction=0.0)[0]
     with threadpool_limits(2, "openmp"):
-        for most in (20, 19):
-            monkeypatch.setattr(module, "ONE_THREAD", most)
+        for most in (16, 15):  # four fifths of them
+            monkeypatch.setattr(tabular, "ONE_THREAD", most)
             module.held_out_probabilities(samples)
-    assert seen == [{1}, {2}]
+    assert seen == 5 * [{1}] + 5 * [{2}]
 
 
 def test_judges_that_nobody_asked_for_warn_nobody(monkeypatch):
-    unfinished = partial(LogisticRegression, max_iter=1)
-    monkeypatch.setattr(module, "LogisticRegression", unfinished)
+    def unfinished(**settings):
+        return LogisticRegression(**settings | {"max_iter": 1})
+
+    monkeypatch.setattr(tabular, "LogisticRegression", unfinished)
     x = np.random.default_rng(0).normal(size=(1000, 40))
     samples = da.load((x, x[:, :8].argmax(1)), val_fraction=0.0)[0]
     with warnings.catch_warnings():

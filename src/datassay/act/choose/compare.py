@@ -53,6 +53,7 @@ BEYOND = 0.02
 # last look 4 % end early.
 LEAST_SIGN = 1 / 15
 ENDED = "ended at the first look"
+LATE = "the seconds of --budget were over"
 
 
 def compare_actions(
@@ -82,6 +83,7 @@ def compare_actions(
 
     Raises:
         ModelError: the model cannot be fitted to the samples.
+        OutOfTime: the time of `progress.until` ended before the samples as they are were learnt.
 
     Cost: for each part R fits of the samples as they are, and about 2 R per action.
     Source: ours; the actions are those of S0 (weights), S1 (removal), S4 (purification, blocks) and
@@ -142,6 +144,7 @@ class _Job:
         for number, look in enumerate(every):
             self.progress(STEP, number, len(every) + 1)
             self.comparison.train([action.key for action in going], look)
+            going = [a for a in going if a.key not in self.comparison.late]
             going = [a for a in self._rivals(self._of_drops(going)) if self._goes_on(a)]
         self.progress(STEP, len(every), len(every) + 1)
         rows = [self.row(action) for action in others]
@@ -149,6 +152,7 @@ class _Job:
         controlled = [a for a in others if a.control is not None and a.kind == advised]
         for look in every if controlled else ():
             self.comparison.train([action.key for action in controlled], look, control=True)
+        controlled = [a for a in controlled if self.comparison.is_seen(a.key, control=True)]
         rows = [
             self.controlled(row, action) if action in controlled else row
             for row, action in zip(rows, others, strict=True)
@@ -172,7 +176,7 @@ class _Job:
             return []
         for look in looks(self.comparison.parts):
             self.comparison.train([own.key], look)
-        return [self.row(own)]
+        return [self.row(own)] if self.comparison.is_seen(own.key) else []
 
     def _rivals(self, actions: Sequence[Action]) -> list[Action]:
         """The actions, removal only where it gains half a point more than relabelling the same."""
@@ -212,6 +216,8 @@ class _Job:
             ends = (outcome.gain, outcome.low, outcome.high)
             gain, low, high = (self.amount(x) for x in ends)
             note = f"not retrained: in closed form it gains {gain} ({low} to {high})"
+        if action.key in self.comparison.late:
+            note = f"not retrained: {LATE}"
         gain = np.nan if outcome is None else outcome.gain
         return ActionGain(
             kind=action.kind, words=action.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
@@ -221,12 +227,15 @@ class _Job:
 
     def row(self, action: Action) -> ActionGain:
         """What an action gained, still without a verdict and a control."""
+        if not self.comparison.is_seen(action.key):
+            return self.blank(action)
         outcome, each = self.gain(action), self.comparison.differences(action.key)
         low, high = self.comparison.bounds(action.key, outcome)
         trusted = np.concatenate([d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)])
         note = ""
         if not self.comparison.is_complete(action.key):
-            note = f"{ENDED}: {_why_ended(action.kind, outcome.gain)}"
+            is_late = action.key in self.comparison.late
+            note = f"{ENDED}: {LATE if is_late else _why_ended(action.kind, outcome.gain)}"
         return replace(
             self.blank(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
             p=outcome.p, control_words=action.control_words, note=note,
@@ -256,19 +265,20 @@ class _Job:
             if i not in rows:
                 for look in looks(self.comparison.parts):
                     self.comparison.train([drops[i].key], look)
-                    if not self._goes_on(drops[i]):
+                    if drops[i].key in self.comparison.late or not self._goes_on(drops[i]):
                         break
                 rows[i] = self.row(drops[i])
-            return costs(rows[i].gain, rows[i].high)
+            return rows[i].how == SCREENED or costs(rows[i].gain, rows[i].high)
 
         i = near[0]
         while i > 0 and is_costly(i):
             i -= 1
         if is_costly(i):
-            return [replace(rows[i], note="already that costs")]
+            is_known = rows[i].how == RETRAINED
+            return [replace(rows[i], note="already that costs") if is_known else rows[i]]
         while i + 1 < len(drops) and not is_costly(i + 1):
             i += 1
-        if i + 1 == len(drops):
+        if i + 1 == len(drops) or rows[i + 1].how == SCREENED:
             return [rows[i]]
         note = f"{100 * drops[i + 1].fraction:.0f} % costs {self.amount(-rows[i + 1].gain)}"
         return [replace(rows[i], note=note)]

@@ -60,12 +60,14 @@ class Comparison:
         proposed: on each part, the actions by key; "" marks the samples as they are.
         base: predictions of models of the samples as they are, [R, m, k] a part.
         seconds: that the last call of `train` took.
+        late: actions whose retraining the clock has ended.
     """
 
     parts: Sequence[Part]
     proposed: list[dict[Key, Action]]
     base: list[Predictions]
     seconds: float = 0.0
+    late: set[Key] = field(default_factory=set)
     _done: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
     _extremes: list[tuple[Yardstick, ...]] = field(init=False)  # as few, as many wrong: a part each
 
@@ -90,12 +92,18 @@ class Comparison:
             )
             for action, (_, p, some) in zip(actions, wanted, strict=True)
         ]
-        each = iter(predictions_of([one for some in fittings for one in some]))
+        every = predictions_of([one for some in fittings for one in some], may_end=True)
+        each = iter(every)
         self.seconds = time.perf_counter() - before
         n_fits = sum(len(one.seeds) for some in fittings for one in some)
-        for action, own, (key, p, some) in zip(actions, fittings, wanted, strict=True):
+        said = [[next(each) for _ in own] for own in fittings]
+        for predicted, (key, _, _) in zip(said, wanted, strict=True):
+            self.late |= {key} if any(one is None for one in predicted) else set()
+        each = zip(actions, fittings, said, wanted, strict=True)
+        for action, own, predicted, (key, p, some) in each:
+            if key in self.late:  # a look at some of its parts alone says nothing
+                continue
             done = self._done.setdefault((key, control), Retrained([[] for _ in self.parts]))
-            predicted = [next(each) for _ in own]
             if action is None:
                 done.each[p].append(self.base[p][some.start : some.stop])
                 continue
@@ -103,6 +111,10 @@ class Comparison:
             fits = sum(len(one.seeds) for one in own)
             done.fits += fits
             done.seconds += self.seconds * fits / n_fits
+
+    def is_seen(self, key: Key, *, control: bool = False) -> bool:
+        """Whether it was retrained for a first look at least."""
+        return (key, control) in self._done
 
     def follow(self, key: Key, kind: ActionKind) -> Action | None:
         """Add an action that does one and then another; None where no part proposes both."""

@@ -7,14 +7,14 @@ f(X') = K(X', S) (K(S, S) + λ diag(w)⁻¹)⁻¹ y(S),  S the samples kept, w t
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.act.choose.action import Action, as_it_is
+from datassay.act.choose.action import Action
 from datassay.act.choose.parts import Yardstick
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
@@ -62,29 +62,49 @@ class Screen:
                 outputs = outputs + share[:, k, None] * self._outputs(action.labels, inside, train)
         return self.yardstick.scores(outputs.numpy()[None])[0]
 
-    def without(self, removed: np.ndarray, train: SampleSet) -> float:
-        """The score without some of the training samples, [n] bool."""
-        return self.score(replace(as_it_is(train), weights=(~removed).astype(float)), train)
+    def without(
+        self, removed: np.ndarray, train: SampleSet, inverse: Float[Tensor, "s s"]
+    ) -> float:
+        """The score without some of the training samples, [n] bool; by (K(S, S) + λ)⁻¹."""
+        gone = removed[self.chosen]
+        targets, center = _targets(train.y[self.chosen], ~gone, train)
+        solved, out = inverse @ (targets - center), torch.from_numpy(np.flatnonzero(gone))
+        # The inverse of a block: what is left out has the coefficient 0.
+        own = torch.linalg.solve(inverse[out][:, out], solved[out])
+        outputs = self.across @ (solved - inverse[:, out] @ own) + center
+        return float(self.yardstick.scores(outputs.numpy()[None])[0].mean())
+
+    def inverse(self) -> Float[Tensor, "s s"]:
+        """(K(S, S) + λ)⁻¹."""
+        return torch.cholesky_inverse(_factor(self.kernel.clone(), self.penalty))
 
     def _outputs(
         self, labels: np.ndarray, weights: np.ndarray, train: SampleSet
     ) -> Float[Tensor, "m k"]:
         kept = np.flatnonzero(weights)
         w = torch.from_numpy(weights[kept] / weights[kept].mean())
-        given = torch.from_numpy(labels[self.chosen][kept])
-        if train.is_classification:
-            targets, center = torch.eye(train.n_classes).double()[given], torch.zeros(1)
-        else:
-            targets = given.double().reshape(len(given), -1)
-            center = targets.mean(0)
         index = torch.from_numpy(kept)
-        gram = self.kernel[index][:, index].clone()
-        gram.diagonal().add_(self.penalty / w)
-        factor, failed = torch.linalg.cholesky_ex(gram)
-        if int(failed):
-            raise DataError("the kernel is singular to rounding; no closed form can be computed.")
+        targets, center = _targets(labels[self.chosen][kept], ..., train)
+        factor = _factor(self.kernel[index][:, index].clone(), self.penalty / w)
         solved = torch.cholesky_solve(targets - center, factor)
         return self.across[:, index] @ solved + center
+
+
+def _targets(labels: np.ndarray, kept: Any, train: SampleSet) -> tuple[Tensor, Tensor]:
+    """What is fitted, [s, k], and its mean over those kept; 0 of classes."""
+    given = torch.from_numpy(labels)
+    if train.is_classification:
+        return torch.eye(train.n_classes).double()[given], torch.zeros(1)
+    targets = given.double().reshape(len(given), -1)
+    return targets, targets[kept].mean(0)
+
+
+def _factor(gram: Tensor, penalty: Tensor | float) -> Tensor:
+    gram.diagonal().add_(penalty)
+    factor, failed = torch.linalg.cholesky_ex(gram)
+    if int(failed):
+        raise DataError("the kernel is singular to rounding; no closed form can be computed.")
+    return factor
 
 
 def screen(
@@ -106,7 +126,8 @@ def screen(
 
 def most_wanted(closed: Screen, train: SampleSet, seed: int) -> tuple[str, float] | None:
     """The class or source of which more samples would help most, by leaving out half of each."""
-    base = closed.without(np.zeros(len(train), bool), train)
+    inverse = closed.inverse()
+    base = closed.without(np.zeros(len(train), bool), train, inverse)
     worst, lost = "", 2 / len(closed.across)
     rng = np.random.default_rng((seed, 4))
     for kind, names, group in _groups(train):
@@ -116,7 +137,7 @@ def most_wanted(closed: Screen, train: SampleSet, seed: int) -> tuple[str, float
                 continue
             removed = np.zeros(len(train), bool)
             removed[rng.permutation(members)[: len(members) // 2]] = True
-            if (cost := base - closed.without(removed, train)) > lost:
+            if (cost := base - closed.without(removed, train, inverse)) > lost:
                 worst, lost = f"{kind} {names[g]}", cost
     return (worst, lost) if worst else None
 

@@ -14,7 +14,6 @@ from jaxtyping import Float
 
 # Steps that a mean is taken over: single batches of ten are noisy.
 SMOOTHED = 3
-RULES = ("held_out", "inflection", "validation", "suspects", "none")
 
 
 def held_out_threshold(n_classes: int, *, is_convex: bool = True) -> float:

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from datassay import rules
 from datassay.act.remove.growth import unit_rows
 from datassay.act.remove.rules import RULES, Candidates, places_in_group, quota_of, tried
-from datassay.act.settings import Keeping
+from datassay.act.settings import KEEP_RULES, Keeping
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.data.settings import check_seed
@@ -168,7 +168,7 @@ def summarize(
     ours, after Cohn et al. (1996) and Mirzasoleiman et al. (2015): see `growth.grow`. Choosing by
     held-out samples follows the search for β of Zheng et al. (2023).
     """
-    rules.one_of("rule", rule, (AUTO, *RULES, INFORMATION))
+    rules.one_of("rule", rule, KEEP_RULES)
     if iterative and rule not in {AUTO, INFORMATION}:
         raise SettingError(
             f"iterative must be False with rule {rule!r}, which takes account of what stays by "

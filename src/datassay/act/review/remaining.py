@@ -16,9 +16,11 @@ from datassay.results import result
 BATCH = 24  # decisions until the order is made anew; so many tell how many labels are wrong
 LEAST_CHANCE = 0.1  # of being drawn, beside the standard deviation of whether a label is wrong
 WORTHWHILE = 0.05  # expected share of errors in a batch below which the order looks elsewhere
-LEVEL = 0.9  # of the interval
-# A share of wrong labels that the run thought impossible is less likely by e each so much farther.
-BEYOND = 0.06
+# Of the interval, and of the model's own one, which simulated reviews left more often.
+LEVEL, OWN_LEVEL = 0.9, 0.95
+# A share of wrong labels that the run thought impossible is less likely by e each so much farther:
+# labels by rules of thumb are wrong more often than they look.
+BEYOND = 0.16
 GRID, SMALLEST = 2000, 1e-5
 LEAST_DECISIONS = 60  # before which a review is never called finished
 
@@ -162,8 +164,8 @@ def _interval(
     whole = (found + r * n_open) / (seen + n_open)
     log_density -= np.maximum(0, np.maximum(share[0] - whole, whole - share[1])) / BEYOND
     mass = (np.exp(log_density - log_density.max()) * np.gradient(r)).cumsum()
-    low, high = (r[np.searchsorted(mass, mass[-1] * end)] for end in ((1 - LEVEL) / 2,
-                                                                      (1 + LEVEL) / 2))  # fmt: skip
+    ends = (1 - OWN_LEVEL) / 2, (1 + OWN_LEVEL) / 2
+    low, high = (r[np.searchsorted(mass, mass[-1] * end)] for end in ends)
     if not found:  # nothing is shown to be wrong, and so few prove no more than that few are
         low, high = 0.0, max(high, min(share[1], 1 / (seen + 2)))
     return float(np.floor(low * n_open)), float(np.ceil(high * n_open))

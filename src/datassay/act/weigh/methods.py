@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -21,13 +19,6 @@ from datassay.train.history import PredictionHistory
 from datassay.train.recipe import Recipe
 from datassay.train.training import TrainedNetworks, sample_losses
 
-METHODS: Mapping[str, str] = {
-    "local_variance": "local variance",
-    "class_balanced": "class-balanced",
-    "self_paced": "self-paced",
-    "active_bias": "Active Bias",
-}
-"""Name → how it reads."""
 NEEDS_CLASSES = {"class_balanced", "active_bias"}
 NEEDS_NETWORK = {"self_paced", "active_bias"}
 DENSITY_CLIP = 10.0
@@ -62,7 +53,7 @@ def weigh(
     max_ratio: float = 40,
     density: bool = False,
 ) -> SampleWeights:
-    """Weights by one of METHODS."""
+    """Weights by one of `act.settings.METHODS`."""
     if method == "local_variance":
         clip = DENSITY_CLIP if density else None
         return weights_of_variance(local, train.ids, max_ratio, clip, n_columns)

@@ -142,11 +142,6 @@ def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "c
     return _flat(gradients)
 
 
-def flat_weights(objective: LossAt) -> Float[Tensor, " d"]:
-    """The weights that train, flat, in the order of `named_parameters`."""
-    return torch.cat([w.flatten() for w in objective.weights.values()])
-
-
 def with_weights(objective: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
     """The same loss around other weights, given flat."""
     return replace(

@@ -316,11 +316,12 @@ class SharedFeatures:
             blocks = self._curvature_blocks(inner)
         else:
             blocks = inner.new_empty(*batch, k, k, d, d)
-            for a in range(k):
-                for c in range(a, k):
-                    block = (self.x * inner[..., a, c, None]).mT @ self.x
-                    blocks[..., a, c, :, :] = block
-                    blocks[..., c, a, :, :] = block
+            width = max(1, CHUNK_VALUES // max(1, batch.numel() * n * d))
+            for a, c in [(row, start) for row in range(k) for start in range(row, k, width)]:
+                some = slice(c, c + width)
+                weighted = inner[..., a, some, None] * self.x[:, None]  # [*batch, n, width, d]
+                block = (weighted.flatten(-2).mT @ self.x).unflatten(-2, (-1, d))
+                blocks[..., a, some, :, :] = blocks[..., some, a, :, :] = block
         return blocks.transpose(-3, -2).reshape(*batch, k * d, k * d)
 
     def _curvature_blocks(
@@ -333,13 +334,12 @@ class SharedFeatures:
         return halves[..., outputs, :][..., inputs]
 
     def quadratic(self, middle: Float[Tensor, "p p"]) -> Float[Tensor, "n k k"]:
-        """J_i M J_iᵀ.  Cost: 2 n k² d² operations."""
+        """J_i M J_iᵀ, M symmetric.  Cost: n k² d² operations."""
         (n, d), k = self.x.shape, self.n_outputs
         products = middle.new_empty(n, k, k)
         for a in range(k):
-            for c in range(k):
-                block = middle[a * d : (a + 1) * d, c * d : (c + 1) * d]
-                products[:, a, c] = ((self.x @ block) * self.x).sum(1)
+            reached = (self.x @ middle[a * d : (a + 1) * d, a * d :]).unflatten(1, (k - a, d))
+            products[:, a, a:] = products[:, a:, a] = (reached @ self.x[..., None])[..., 0]
         return products
 
     def rows(self, part: slice) -> Float[Tensor, "chunk k p"]:

@@ -14,9 +14,8 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.engine.parcel import LARGE, compute, parcel, unpack
-from datassay.collect.settings import ENGINES, Computing
+from datassay.collect.settings import Computing, check_engine
 from datassay.errors import DatassayError, SettingError
-from datassay.rules import one_of
 
 SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -104,15 +103,3 @@ def engine_named(
 
         return RayCluster(workers, address)
     return IN_PROCESS
-
-
-def check_engine(name: str, workers: int | None, address: str | None) -> None:
-    """Check the settings of `engine_named` without starting anything."""
-    one_of("engine", name, ENGINES)
-    if address is not None and name != "ray":
-        raise SettingError(f"address belongs to engine 'ray'; got {address} with {name!r}.")
-    if workers is not None and (name == "in_process" or workers < 1):
-        raise SettingError(
-            f"workers must be at least 1, for engine 'processes' or 'ray'; got {workers} for "
-            f"{name!r}."
-        )

@@ -13,10 +13,10 @@ from torch.nn import functional
 
 from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
 from datassay.collect.gradients.objective import OF_CLASSES, Objective
+from datassay.collect.settings import LOSSES
 from datassay.errors import DataError, SettingError
 from datassay.models.user_code import user_code
 
-LOSSES = ("cross_entropy", "mse", "bce", "next_token")
 CAUSAL = ("CausalLM", "LMHead")  # in the names of language models' classes
 # What transformers' configurations call a task, once the model has seen its labels.
 PROBLEMS = {

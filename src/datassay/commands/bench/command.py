@@ -14,11 +14,12 @@ from datassay.commands.inputs import (
     SEED_HELP,
     DataInputs,
     PlanInputs,
+    check_file,
     whole_auto_or_none,
 )
 from datassay.data.settings import Loading, check_seed
 from datassay.errors import SettingError
-from datassay.rules import at_least, within
+from datassay.rules import at_least, one_of, positive, within
 from datassay.setting import setting
 from datassay.train.recipe import Recipe
 
@@ -59,6 +60,11 @@ class TrustSettings:
         within("minutes", self.minutes, 0, 1e6, "(]")
         within("steps", self.steps, 1, 1_000_000)
         at_least("queries", self.n_queries, 2)
+        one_of("optimizer", self.optimizer, ("adam", "sgd"))
+        positive("lr", self.lr)
+        at_least("weight_decay", self.weight_decay, 0)
+        if self.weights is not None:
+            check_file("weights", self.weights)
 
     @property
     def recipe(self) -> Recipe:

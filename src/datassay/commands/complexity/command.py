@@ -11,10 +11,11 @@ from datassay.commands.command import Command, refuse_others
 from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs
 from datassay.complexity.settings import Curve, Recovery
 from datassay.errors import SettingError
+from datassay.rules import at_least, within
 from datassay.setting import setting
 
 HOME = "datassay.commands.complexity"
-DIGITS, MOST_NUMBERS = 15, 1000
+DIGITS, MOST_NUMBERS, MOST_REPEATS = 15, 1000, 10_000
 STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
 
 
@@ -59,6 +60,12 @@ class CurveSettings:
     seed: int = setting(Curve.seed, SEED_HELP)
     command: str = ""
 
+    def refuse(self, *, only_plan: bool = False) -> None:
+        """Refuse, before anything heavy is imported, what the values alone tell."""
+        for score in self.accuracy:
+            within("accuracy", score, 0, 1, "()", why=", as 0.95 for 95 %")
+        within("repeats", self.repeats, 2, MOST_REPEATS, why=", so that the noise is known")
+
 
 @dataclass(frozen=True)
 class TeacherSettings:
@@ -82,6 +89,12 @@ class TeacherSettings:
     store: str | None = setting(Curve.store, STORE_HELP)
     seed: int = setting(Recovery.seed, SEED_HELP)
     command: str = ""
+
+    def refuse(self, *, only_plan: bool = False) -> None:
+        """Refuse, before anything heavy is imported, what the values alone tell."""
+        for name in ("teachers", "students", "max_samples"):
+            at_least(name.replace("_", "-"), getattr(self, name), 1)
+        at_least("depth", self.depth, 0)
 
 
 class Complexity(Command):

@@ -33,14 +33,12 @@ from datassay.report.style import BLUE, GREY, INK, VERMILION, log_ticks
 from datassay.report.tables import standard_json
 from datassay.report.wording import count, number, share
 from datassay.results import result
-from datassay.rules import within
 from datassay.train.learner import named_learner
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 FILES = {"fits.parquet": "the score of every fit", "summary.json": "the figures above"}
-MOST_REPEATS = 10_000
 # As far as the intervals were checked against more data (bench/uses/learning_curves.py).
 CHECKED = 8
 AHEAD = (1, 2, 4, 8)
@@ -95,7 +93,7 @@ def run(
 ) -> CurveFindings:
     """Everything `datassay complexity DATA` computes, without writing anything."""
     started = time.perf_counter()
-    check_settings(settings)
+    settings.refuse()
     settings = replace(settings, model=full_name(settings.model, train))
     learner = named_learner(settings.model, train, repeats=settings.repeats, seed=settings.seed)
     curve = accuracy_curve(
@@ -123,13 +121,6 @@ def run(
         **closing_facts(started, settings.seed, settings.command),
     }
     return replace(findings, facts=facts)
-
-
-def check_settings(settings: CurveSettings, *, only_plan: bool = False) -> None:
-    """Refuse, before any work is done, a setting outside its rule."""
-    for score in settings.accuracy:
-        within("accuracy", score, 0, 1, "()", why=", as 0.95 for 95 %")
-    within("repeats", settings.repeats, 2, MOST_REPEATS, why=", so that the noise is known")
 
 
 def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:

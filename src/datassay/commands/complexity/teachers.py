@@ -27,7 +27,6 @@ from datassay.report.style import BLUE, GREY, VERMILION
 from datassay.report.tables import standard_json
 from datassay.report.wording import count
 from datassay.results import result
-from datassay.rules import at_least
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -67,7 +66,7 @@ class TeacherFindings(Findings):
 def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindings:
     """Everything `datassay complexity --inputs` computes, without writing anything."""
     started = time.perf_counter()
-    check_settings(settings)
+    settings.refuse()
     search = Search(
         n_teachers=settings.teachers,
         n_students=settings.students,
@@ -91,13 +90,6 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
         **closing_facts(started, settings.seed, settings.command),
     }
     return TeacherFindings(outcome, varied, laws, facts=facts)
-
-
-def check_settings(settings: TeacherSettings, *, only_plan: bool = False) -> None:
-    """Refuse, before any work is done, a setting outside its rule."""
-    for name in ("teachers", "students", "max_samples"):
-        at_least(name.replace("_", "-"), getattr(settings, name), 1)
-    at_least("depth", settings.depth, 0)
 
 
 def _laws(outcome: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from datassay.collect.settings import check_device_name
 from datassay.commands.command import Command
 from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, check_weights, number_or
-from datassay.score.settings import DEFAULT_TOP, TrainedWeights, check_top
+from datassay.rules import one_of
+from datassay.score.settings import DEFAULT_TOP, OUTCOMES, PLANNED, TrainedWeights, check_top
 from datassay.setting import setting
 
 
@@ -61,6 +62,8 @@ class ExplainSettings(TrainedInputs):
             check_weights(self.weights)
         check_device_name(self.device)
         check_top(self.top)
+        one_of("curvature", self.curvature, (*PLANNED, "whole"))
+        one_of("measure", self.measure, ("auto", *OUTCOMES))
 
 
 COMMAND = Command(

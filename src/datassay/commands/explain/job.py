@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class
 from datassay.collect.gradients.batches import outputs_of
-from datassay.collect.gradients.criteria import LOSSES
 from datassay.collect.jacobian.inputs import check_device, network_inputs, takes_integers
 from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.explain.indexed import opened
@@ -31,12 +30,11 @@ from datassay.progress import Progress, silent
 from datassay.report.predictions import Predictions
 from datassay.report.wording import count, number, percent
 from datassay.results import result
-from datassay.rules import one_of
 from datassay.score.effects import Attribution
 from datassay.score.influence.given import DOUBT, given_sets
 from datassay.score.influence.methods import influence
-from datassay.score.influence.plan import PLANNED, influence_plan
-from datassay.score.settings import OUTCOMES
+from datassay.score.influence.plan import influence_plan
+from datassay.score.settings import PLANNED
 
 BELONG = (
     "Check that --model, --weights and DATA belong together: the scale of the inputs, the order of "
@@ -214,9 +212,6 @@ def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> Non
                 "several."
             )
         check_left_to_index(settings, SETTLED, "index")
-    one_of("measure", settings.measure, ("auto", *OUTCOMES))
-    one_of("loss", settings.loss, ("auto", *LOSSES))
-    one_of("curvature", settings.curvature, (*PLANNED, "whole"))
     check_device(settings.device)
 
 

@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from datassay.collect.settings import ENGINES, Computing, check_device_name
+from datassay.collect.settings import Computing, check_device_name, check_engine
 from datassay.commands.command import Command, read
 from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, check_weights, number_or
 from datassay.commands.shell import err_console, out_console
-from datassay.rules import one_of
 from datassay.score.settings import Indexing, TrainedWeights, Training
 from datassay.setting import setting
 
@@ -73,7 +72,7 @@ class IndexSettings(TrainedInputs):
         if not only_plan:
             check_weights(() if self.weights is None else (self.weights,))
         check_device_name(self.device)
-        one_of("engine", self.engine, ENGINES)
+        check_engine(self.engine, self.workers, self.address)
 
 
 class _Index(Command):

@@ -10,8 +10,7 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from torch import nn
 
-from datassay.collect.engine.processes import check_engine, engine_named
-from datassay.collect.gradients.criteria import LOSSES
+from datassay.collect.engine.processes import engine_named
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.index.command import IndexSettings
 from datassay.commands.terminal import block_table, plain_text, warned
@@ -28,7 +27,6 @@ from datassay.models.names import full_name
 from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, percent
-from datassay.rules import one_of
 from datassay.score.index.build import index
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import open_index
@@ -114,9 +112,7 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
 
 def check_settings(settings: IndexSettings, *, only_plan: bool = False) -> None:
     """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
-    one_of("loss", settings.loss, ("auto", *LOSSES))
     check_device(settings.device)
-    check_engine(settings.engine, settings.workers, settings.address)
     if settings.append is not None:
         check_left_to_index(settings, SETTLED, "append")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from datassay.act.settings import Division
 from datassay.commands.command import Command
@@ -13,6 +14,7 @@ from datassay.commands.inputs import (
     RIDGE_HELP,
     SEED_HELP,
 )
+from datassay.rules import at_least
 from datassay.setting import setting
 
 
@@ -21,7 +23,11 @@ class PartitionSettings:
     """Settings of the job; the defaults are those of `datassay partition DATA`."""
 
     model: str = setting(MODEL, BLOCK_MODEL_HELP)
-    blocks: int | None = setting(Division.n_blocks, "How many (default: by held-out likelihood).")
+    blocks: int | None = setting(
+        Division.n_blocks,
+        "How many (default: by held-out likelihood).",
+        rule=partial(at_least, least=1),
+    )
     max_blocks: int = setting(Division.max_blocks, "Most to try where --blocks is not given.")
     gate: str = setting(
         Division.gate, "Blocks depend on the input: on, off, or auto by what predicts."

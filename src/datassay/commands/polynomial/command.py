@@ -14,7 +14,8 @@ from datassay.commands.inputs import (
     number_or,
     whole_auto_or_none,
 )
-from datassay.polynomial.settings import Regression
+from datassay.polynomial.settings import PRECISIONS, SOLVERS, Regression
+from datassay.rules import at_least, one_of
 from datassay.setting import setting
 
 
@@ -22,7 +23,9 @@ from datassay.setting import setting
 class PolynomialSettings:
     """Settings of the job; the defaults are those of `datassay polynomial DATA`."""
 
-    degree: int = setting(Regression.degree, "Most inputs in a product.")
+    degree: int = setting(
+        Regression.degree, "Most inputs in a product.", rule=partial(at_least, least=1)
+    )
     window: int | str | None = setting(
         "auto",
         "Side of the square that covers the pixels of a product, odd; none for all products; "
@@ -30,7 +33,9 @@ class PolynomialSettings:
         read=partial(whole_auto_or_none, name="window", kind="an odd number"),
     )
     solver: str = setting(
-        Regression.solver, "exact, or batched: the average of fits to random batches."
+        Regression.solver,
+        "exact, or batched: the average of fits to random batches.",
+        rule=partial(one_of, allowed=SOLVERS),
     )
     ridge: float | str = setting(
         Regression.ridge,
@@ -40,7 +45,9 @@ class PolynomialSettings:
     n_batches: int = setting(Regression.n_batches, "Of the batched fit.")
     batch_size: int = setting(Regression.batch_size, "Of the batched fit, samples.")
     precision: str = setting(
-        Regression.precision, "Of the sums: auto, float32, float64, or bfloat16 (exact fit only)."
+        Regression.precision,
+        "Of the sums: auto, float32, float64, or bfloat16 (exact fit only).",
+        rule=partial(one_of, allowed=PRECISIONS),
     )
     store: str | None = setting(
         Regression.store, "Folder that lets an interrupted exact fit go on."

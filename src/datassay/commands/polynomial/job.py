@@ -18,9 +18,8 @@ from datassay.commands.polynomial.command import PolynomialSettings
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.contributions import Contributions, contributions
-from datassay.polynomial.fit import SOLVERS, PolynomialFit, fit_polynomial
+from datassay.polynomial.fit import PolynomialFit, fit_polynomial
 from datassay.polynomial.maps import CoefMaps, coef_maps
-from datassay.polynomial.normal_equations import PRECISIONS
 from datassay.polynomial.surrogate import (
     Surrogate,
     SurrogateScores,
@@ -34,7 +33,6 @@ from datassay.polynomial.surrogate import (
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
-from datassay.rules import at_least, one_of
 from datassay.score.compare.robustness import Robustness, robustness
 
 N_WRONG, N_RIGHT = 6, 6  # samples that are taken apart
@@ -123,9 +121,6 @@ def run(
 
 def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> None:
     """Refuse, before any work is done, what cannot be."""
-    one_of("solver", settings.solver, SOLVERS)
-    one_of("precision", settings.precision, PRECISIONS)
-    at_least("degree", settings.degree, 1)
     ridge = settings.ridge
     if ridge != "auto" and (isinstance(ridge, str) or not 0 <= ridge < float("inf")):
         raise SettingError(f"ridge must be 'auto' or a number of at least 0; got {ridge!r}.")
@@ -138,7 +133,6 @@ def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> Non
             f"batch-size must be at least 2 and at most the {len(train):,} training samples; got "
             f"{settings.batch_size:,}."
         )
-    at_least("n-batches", settings.n_batches, 1)
     if settings.store is not None or settings.precision == "bfloat16" or ridge != "auto":
         raise SettingError(
             "store, ridge and bfloat16 are for the exact solver; got them with 'batched'. Leave "

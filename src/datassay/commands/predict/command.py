@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from datassay.commands.command import Command, read
+from datassay.commands.inputs import check_file
 from datassay.commands.shell import err_console, out_console, say
 from datassay.setting import setting
 
@@ -26,6 +27,7 @@ class PredictSettings:
         "The folder that partition, weigh or polynomial wrote, or its .safetensors file.",
         argument=True,
         name="model",
+        rule=check_file,
     )
     ids: str | None = setting(
         None, "Id column of a table (default: as in training, else rows are numbered)."
@@ -53,6 +55,7 @@ class _Predict(Command):
         settings: PredictSettings = read(PredictSettings, given)
         check_outputs(out, (FILE,), given.values(), (settings.data, settings.fitted))
         check_writable(out, (FILE,), overwrite=given["overwrite"])
+        self.check_first(given)
         from datassay.commands.terminal import ProgressDisplay
         from datassay.estimators.saved import load_model
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from datassay.act.settings import Removal
+from datassay.act.settings import ORDERS, STOPS, Removal
 from datassay.commands.command import Command
 from datassay.commands.inputs import (
     BLOCK_MODEL_HELP,
@@ -15,7 +16,10 @@ from datassay.commands.inputs import (
     DataInputs,
     NoiseInputs,
 )
+from datassay.rules import fraction, one_of
 from datassay.setting import setting
+
+OPEN = partial(fraction, ends="()")
 
 
 @dataclass(frozen=True)
@@ -27,9 +31,13 @@ class PurifySettings:
         Removal.order,
         "auto; cross_fit; influence adjoint, fixed, step, retrain; label_issues; baselines loss, "
         "random.",
+        rule=partial(one_of, allowed=ORDERS),
     )
     rule: str = setting(
-        Removal.stop, "Rule: auto, held_out, validation, inflection, suspects or none.", name="stop"
+        Removal.stop,
+        "Rule: auto, held_out, validation, inflection, suspects or none.",
+        name="stop",
+        rule=partial(one_of, allowed=STOPS),
     )
     ridge: float | None = setting(
         Removal.ridge, RIDGE_HELP + " Default: by cross_fit the best of six, else 0.0001."
@@ -38,7 +46,9 @@ class PurifySettings:
     step: int | None = setting(
         Removal.step, "Samples removed per step (default: one in a hundred, networks one in forty)."
     )
-    max_fraction: float = setting(Removal.max_fraction, "Never remove more than this, in (0, 1).")
+    max_fraction: float = setting(
+        Removal.max_fraction, "Never remove more than this, in (0, 1).", rule=OPEN
+    )
     min_per_class: int = setting(Removal.min_per_class, "A class is never left with fewer.")
     beyond: int = setting(5, "Steps to look at beyond the stop.")
     baseline: bool = setting(True, "Remove by plain loss too, to compare.")

@@ -6,6 +6,7 @@ measures → retrained networks, actions → Findings
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ import numpy as np
 from rich.console import RenderableType
 from torch import nn
 
+from datassay.act.choose.gains import ActionTable
 from datassay.act.remove.removal_curve import train_all
 from datassay.act.review.judged import judged
 from datassay.collect.collection import collect
@@ -33,9 +35,17 @@ from datassay.commands.run.findings import PENDING, Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import act_table
 from datassay.commands.run.steps.before import Earlier, before_after
-from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
-from datassay.commands.run.steps.comparison import RetrainedNetworks, retrain_and_compare
-from datassay.commands.run.steps.plan import lines, plan
+from datassay.commands.run.steps.budget import (
+    BUDGET,
+    affordable_networks,
+    budget_fact,
+    forward_work,
+)
+from datassay.commands.run.steps.comparison import (
+    RetrainedNetworks,
+    retrain_and_compare,
+)
+from datassay.commands.run.steps.plan import lines, plan, slowness
 from datassay.commands.run.steps.projection import APPROXIMATED, chosen_projection
 from datassay.commands.run.steps.scores import (
     LEFT_OUT,
@@ -54,7 +64,7 @@ from datassay.data.back.origin import Origin
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
 from datassay.models.weights import weights_choice, weights_source
-from datassay.progress import Progress, silent
+from datassay.progress import OutOfTime, Progress, in_time, silent, until
 from datassay.report.wording import percent
 from datassay.score.checks.together import held_together
 from datassay.score.checks.units import unit_warning
@@ -62,10 +72,13 @@ from datassay.score.labels.judges import judged_ahead
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.registry import Context, computed, further_scores, scores
-from datassay.score.sample_information import OF_SGD
+from datassay.score.settings import OF_SGD
 from datassay.store.location import FEATURES, RETRAINED, inside, is_local, shown
 from datassay.store.results import ResultStore
 from datassay.train.fitter import taken_network
+
+# Of the seconds that a budget by the clock leaves, for the removal curve: actions decide.
+CURVE_SHARE = 0.35
 
 
 def run(
@@ -160,9 +173,15 @@ def run(
         first(replace(findings, pending=PENDING))
     findings = replace(findings, **jointly(context))
     again, asked = retrained_network(model, train, settings)
-    networks = _retrained(again, context, replaced, asked)
-    effects = removed.attribution, removed.query_outputs
     at_trained = settings.attribution_at == "trained" and attributed != "none"
+    is_timed = given.budget is not None and not at_trained  # whose effects need networks
+    end = started + (given.budget or 0.0) if is_timed else math.inf
+    late = replace(context, progress=in_time(progress))
+    with until(end):
+        left = CURVE_SHARE * (end - time.perf_counter())
+        networks = _retrained(again, late, replaced, _left(again, train, asked, left))
+        acts = _acts(again, late, _left(again, train, asked, end - time.perf_counter()))
+    effects = removed.attribution, removed.query_outputs
     if at_trained and networks.networks is not None:
         effects = trained_effects(model, networks.networks, context)
     checked = check_of(model, context)
@@ -174,11 +193,40 @@ def run(
         baselines=networks.baselines,
         removal_curve=networks.curve,
         contests=networks.contests,
-        acts=act_table(again, context, asked),
+        acts=acts,
         before=earlier and before_after(earlier, train, val, issues, given, progress),
-        facts=facts | networks.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"},
+        facts=facts
+        | networks.facts
+        | (_ended(networks, acts, given) if is_timed else {})
+        | {"Seconds": f"{time.perf_counter() - started:.1f}"},
         warnings=findings.warnings + check_warning(checked),
     )
+
+
+def _left(model: nn.Module, train: SampleSet, settings: RunSettings, seconds: float) -> RunSettings:
+    """The settings with so many seconds by the clock as their budget, as it is counted."""
+    if seconds == math.inf or not settings.curve_seeds:
+        return settings
+    return replace(settings, budget=max(0.0, seconds) / slowness(model, train))
+
+
+def _acts(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
+    """The table of actions; None where nothing is compared, or the clock ends it at once."""
+    try:
+        return act_table(model, context, settings)
+    except OutOfTime:
+        return None
+
+
+def _ended(networks: RetrainedNetworks, acts: object, settings: RunSettings) -> dict[str, str]:
+    """What a budget by the clock left out."""
+    is_short = BUDGET in networks.facts or not networks.facts
+    out = ["the removal curve"] * (networks.curve is None and is_short)
+    out += ["the actions"] * (acts is None and settings.curve_seeds > 1 and is_short)
+    if not (settings.budget and settings.curve_seeds and is_short):
+        return {}
+    what = f"{' and '.join(out)} left out" if out else networks.facts[BUDGET].partition(":")[0]
+    return {BUDGET: f"{what}: the {settings.budget:g} s of --budget, since the start, were over"}
 
 
 def plan_lines(
@@ -203,7 +251,10 @@ def _retrained(
     if position is not None and is_local(position):  # beside the features, on a local path only
         store = ResultStore(inside(position, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
-    result = retrain_and_compare(models, context, replaced, store, settings.own, settings.model)
+    try:
+        result = retrain_and_compare(models, context, replaced, store, settings.own, settings.model)
+    except OutOfTime:
+        return RetrainedNetworks()
     return replace(result, facts=result.facts | left_out)
 
 

@@ -35,7 +35,8 @@ from datassay.score.information.bounds import (
     membership_sigma,
 )
 from datassay.score.registry import further_scores
-from datassay.score.sample_information import OF_SGD, SampleInformation
+from datassay.score.sample_information import SampleInformation
+from datassay.score.settings import OF_SGD
 
 # Share of what three tell jointly that each tells alone, from which one stands in for the others:
 # planted copies reach it and other samples do not (docs/methods.md); so many are named.

@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from datassay.act.settings import Keeping
-from datassay.collect.settings import ENGINES, Collection, Computing, check_device_name
+from datassay.act.settings import KEEP_RULES, Keeping
+from datassay.collect.settings import (
+    OUTPUTS,
+    PRODUCTS,
+    Collection,
+    Computing,
+    check_device_name,
+    check_engine,
+)
 from datassay.commands.inputs import (
     MODEL,
     MODEL_HELP,
     SEED_HELP,
+    check_file,
     gigabytes,
     number_or,
     whole_auto_or_none,
 )
 from datassay.data.settings import Corruption
-from datassay.rules import at_least, one_of, require
-from datassay.score.settings import NOISES, OUTCOMES, Smoothing, Training, check_top
+from datassay.rules import at_least, fraction, one_of, require, within
+from datassay.score.settings import (
+    FEWEST_CHECKED,
+    FEWEST_DRAWS,
+    NOISES,
+    OUTCOMES,
+    Smoothing,
+    Training,
+    check_correlation,
+    check_noise,
+    check_top,
+    check_training,
+)
 from datassay.setting import setting
 
 MOST_NETWORKS = 1000
@@ -36,7 +56,9 @@ class TrainingSettings:
 
     model: str = setting(MODEL, f"{MODEL_HELP} {OWN_HELP}")
     weights: Path | None = setting(
-        None, "Weights to start from (.safetensors or a state dict), trained on OTHER data."
+        None,
+        "Weights to start from (.safetensors or a state dict), trained on OTHER data.",
+        rule=check_file,
     )
     allow_trained: bool = setting(Collection.allow_trained, of=f"{COLLECT}allow_trained")
     lr: float | str = setting(
@@ -66,6 +88,10 @@ class TrainingSettings:
         """The arguments that `leave_one_out` takes."""
         names = ("lr", "steps", "weight_decay", "reduction", "dynamics")
         return {name: getattr(self, name) for name in names}
+
+    def refuse(self, *, only_plan: bool) -> None:
+        """Refuse, before anything heavy is imported, what the values alone tell."""
+        check_training(**self.dynamics_settings)
 
 
 @dataclass(frozen=True)
@@ -112,10 +138,11 @@ class RunSettings(TrainingSettings):
     products: str = setting(Collection.products, of=f"{COLLECT}products")
     device: str = setting(Collection.device, of=f"{COLLECT}device")
     curve_seeds: int = setting(3, "Networks for each point of the removal curve; 0: none.")
-    budget: float = setting(
-        60.0,
-        "Most seconds for training networks again: once for the removal curve, once for comparing "
-        "actions (counted as on two cores).",
+    budget: float | None = setting(
+        None,
+        "Seconds by the clock after which nothing more is retrained; the page names what was left "
+        "out. Default: what takes 60 s on two cores for the removal curve and as much for actions, "
+        "the same networks on every machine.",
     )
     before: Path | None = setting(
         None,
@@ -140,10 +167,26 @@ class RunSettings(TrainingSettings):
 
     def refuse(self, *, only_plan: bool) -> None:
         """Refuse, before anything heavy is imported, what the values alone tell."""
+        super().refuse(only_plan=only_plan)
+        check_noise(self.smoothing, self.sigma, self.batch_size)
+        if self.check:
+            at_least("check", self.check, FEWEST_CHECKED, why=" samples, or 0 for none")
+        if self.subsets:
+            each = " a size, so that every sample is drawn twice, or 0 for none"
+            at_least("subsets", self.subsets, FEWEST_DRAWS, why=each)
+        one_of("outputs", self.outputs, OUTPUTS)
+        one_of("products", self.products, PRODUCTS)
+        if self.rank_correlation is not None:
+            check_correlation(self.rank_correlation)
+        if self.before is not None:
+            from datassay.commands.finished import check_run  # which imports this
+
+            check_run(self.before)
         at_least("curve_seeds", self.curve_seeds, 0, remedy="0 retrains nothing.")
         rule = f"be at most {MOST_NETWORKS:,} networks per point"
         require(self.curve_seeds <= MOST_NETWORKS, "curve_seeds", rule, f"{self.curve_seeds:,}")
-        at_least("budget", self.budget, 0, why=" seconds, or inf")
+        if self.budget is not None:
+            at_least("budget", self.budget, 0, why=" seconds, or inf")
         require(
             not (self.check and self.dynamics == "converged"), "check", "retrain by as many "
             "updates as the linearised run has", "one that has converged, which has no number",
@@ -153,7 +196,7 @@ class RunSettings(TrainingSettings):
         one_of("label-noise", self.label_noise, NOISES)
         one_of("attribution", self.attribution, ("auto", "none", *OUTCOMES))
         one_of("attribution_at", self.attribution_at, ("start", "trained"))
-        one_of("engine", self.engine, ENGINES)
+        check_engine(self.engine, self.workers, self.address)
         check_device_name(self.device)
         require(
             self.attribution_at != "trained" or self.curve_seeds, "attribution_at trained",
@@ -174,7 +217,7 @@ class ScoreSettings(RunSettings):
     """A run that trains no network: what needs trained ones is fixed and no option."""
 
     curve_seeds: int = 0
-    budget: float = 60.0
+    budget: float | None = None
     before: Path | None = None
     check: int = 0
     attribution_at: str = "start"
@@ -184,11 +227,12 @@ class ScoreSettings(RunSettings):
 class KeepSettings:
     """Which samples `datassay summarize` keeps."""
 
-    fraction: float = setting(0.5, "Share of the samples to keep, in (0, 1].")
+    fraction: float = setting(0.5, "Share of the samples to keep, in (0, 1].", rule=fraction)
     rule: str = setting(
         Keeping.rule,
         "Which samples to keep: fit, boundary, margin, random, information, or auto, the best on "
         "held-out samples.",
+        rule=partial(one_of, allowed=KEEP_RULES),
     )
     iterative: bool = setting(
         Keeping.iterative, "Remove by information, and score again after every 5 % removed."
@@ -204,6 +248,7 @@ class AdversarialInputs:
         0.0,
         "Share of the training inputs to replace by adversarial ones, in [0, 1].",
         python="fraction",
+        rule=partial(within, low=0, high=1),
     )
     epsilon: float = setting(
         Corruption.epsilon, "Largest change of an adversarial input's value, in its own unit."

@@ -6,7 +6,15 @@ from dataclasses import MISSING, dataclass
 
 from datassay.act.settings import Sampling
 from datassay.commands.command import Command
+from datassay.rules import require
 from datassay.setting import setting
+
+
+def check_function(name: str, value: str) -> None:
+    """Refuse a word that names no function, and nothing that could be a user's."""
+    rule = "be runge, tanh, bateman, bateman:M (M = 1 to 99 materials) or package.module:function"
+    is_known = ":" in value or value in {"runge", "tanh", "bateman"}
+    require(is_known, f"the {name}", rule, repr(value))
 
 
 @dataclass(frozen=True)
@@ -17,6 +25,7 @@ class SampleSettings:
         MISSING,
         "runge, tanh, bateman, bateman:M, or package.module:function of [n, d] points.",
         argument=True,
+        rule=check_function,
     )
     domain: str | None = setting(
         None, "low:high of each input, as 0:1,0:10 (default: the problem's own)."

@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from datassay.act.settings import Weighting
+from datassay.act.settings import METHODS, Weighting
 from datassay.commands.command import Command
-from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs, NoiseInputs
+from datassay.commands.inputs import (
+    MODEL,
+    MODEL_HELP,
+    SEED_HELP,
+    DataInputs,
+    NoiseInputs,
+)
+from datassay.rules import at_least, one_of, require
 from datassay.setting import setting
 
 
@@ -39,6 +46,16 @@ class WeighSettings:
     )
     seed: int = setting(Weighting.seed, SEED_HELP)
     command: str = ""
+
+    def refuse(self, *, only_plan: bool) -> None:
+        """Refuse, before anything heavy is imported, what the values alone tell."""
+        one_of("method", self.method, METHODS)
+        one_of("features", self.features, ("auto", "inputs", "model"))
+        at_least("n_neighbors", self.n_neighbors, 2)
+        at_least("max_ratio", self.max_ratio, 1)
+        tune, seeds = self.tune, self.seeds
+        rule = "be at least 0, and seeds 0 (do not try the weights) or at least 2"
+        require(tune >= 0 and seeds >= 0 and seeds != 1, "tune", rule, f"{tune} and {seeds}")
 
 
 COMMAND = Command(

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import nn
 
+from datassay.act.settings import METHODS
 from datassay.act.weigh.doubt import NeighborTargets, neighbor_targets
 from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
 from datassay.act.weigh.gain import (
@@ -21,7 +22,6 @@ from datassay.act.weigh.gain import (
     retrained,
 )
 from datassay.act.weigh.methods import (
-    METHODS,
     NEEDS_CLASSES,
     NEEDS_NETWORK,
     Watched,
@@ -46,14 +46,12 @@ from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
-from datassay.rules import one_of, require
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 from datassay.score.neighbors.search import check_n_neighbors, check_search
 from datassay.train.fitter import taken_network
 from datassay.train.history import PredictionHistory
 from datassay.train.recipe import network_recipe
 
-FEATURES = ("auto", "inputs", "model")
 FEWEST_K, MOST_K = 5, 50
 TUNE_SEEDS = (0, 1, 2)
 HEAVIEST = 0.1
@@ -157,14 +155,10 @@ def run(
 def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
     """Refuse, before any work is done, what cannot be."""
     method, is_local = settings.method, settings.method == "local_variance"
-    one_of("method", method, METHODS)
-    one_of("features", settings.features, FEATURES)
     check_n_neighbors(settings.n_neighbors, len(train))
     check_search(settings.search)
     check_ratios(settings.max_ratio)
-    tune, seeds, got = settings.tune, settings.seeds, f"got method {method!r}"
-    rule = "be at least 0, and seeds 0 (do not try the weights) or at least 2"
-    require(tune >= 0 and seeds >= 0 and seeds != 1, "tune", rule, f"{tune} and {seeds}")
+    tune, got = settings.tune, f"got method {method!r}"
     for message, is_so in (
         ("tune searches k and m of local variance by retraining a last layer; "
          f"{got}, features {settings.features!r}. Leave both out.",

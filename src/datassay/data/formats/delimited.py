@@ -77,7 +77,7 @@ def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
     head = bytes(memoryview(content)[:2])
     if head in {b"\xff\xfe", b"\xfe\xff"}:
         return pa.py_buffer(bytes(content).decode("utf-16").encode()), "UTF-16"
-    ends = pa.py_buffer(memoryview(bytes(pa.array([0, content.size], pa.int64()).buffers()[1])))
+    ends = pa.py_buffer(np.array([0, content.size], np.int64))  # pa.array would import pandas
     try:
         whole = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, content])
         whole.validate(full=True)
@@ -147,6 +147,13 @@ def _read(path: Path, ids: str | None) -> pa.Table:
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
     about = {NOTE: text.note} | ({DECIMAL: ","} if text.decimal == "," else {})
     return table.replace_schema_metadata(about) if text.note else table
+
+
+def _header(path: Path) -> list[str]:
+    """The column names alone, as its first lines have them; none where they are not plain."""
+    text = _text(path)
+    head = bytes(memoryview(text.content)[:_SAMPLE]).decode("utf-8-sig", errors="ignore")
+    return next(iter(_rows(head, text.separator)), [])
 
 
 def _typed(text: _Text, ids: str | None) -> pa.Table:
@@ -284,6 +291,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
 
 
 FORMAT = TableFormat(
+    names=_header,
     name="CSV and TSV",
     suffixes=(".csv", ".tsv", ".csv.gz", ".tsv.gz"),
     read=_read,

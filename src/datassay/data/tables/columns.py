@@ -40,6 +40,13 @@ STRAY = (
     "letter before each, or pass it as categorical"
 )
 
+# 2h 30m, 5'11", 3/4, 1 1/2, 2.5 x 10^4, 3.2 ± 0.1: quantities that are not read as numbers.
+_NUMBER = r"[-+]?\d+(?:[.,]\d+)?"
+QUANTITY = (
+    rf"^(?:\d+ ?h(?: ?\d+ ?m(?:in)?)?|\d+ ?'(?: ?\d+ ?\"?)?|(?:\d+ )?\d+/\d+|"
+    rf"{_NUMBER} ?[x×*] ?10\^?[-+]?\d+|{_NUMBER} ?(?:±|\+/-) ?{_NUMBER})$"
+)
+
 
 def read_column(values: pa.ChunkedArray, name: str, chosen: Choices) -> ReadColumn:
     """Decide what a column is; the user's choices win over our rules."""
@@ -176,6 +183,8 @@ def of_words(words: pa.LargeStringArray, column: Column, chosen: Choices) -> Rea
         return _numbers(words, read, column)
     note = f"{read.likely:.0%} of the values are numbers" if read.likely >= 0.5 else column.note
     note = "digits with leading zeros are a code" if read.is_code else note
+    if not note and words.null_count < len(words) and matches(words, QUANTITY).mean() >= SHARE:
+        note = "durations, lengths, fractions and numbers with an error are words here"
     told = note + ", but not by one way of writing" * (read.likely >= SHARE)
     column = replace(column, note=note, missing=words.null_count)
     if not is_target:

@@ -28,6 +28,8 @@ from datassay.data.tables.read import (
 )
 from datassay.errors import DataError
 
+WEIGHTS = {"sample_weight", "sample_weights", "weights", "case_weight", "survey_weight"}
+SEVERAL = "Several targets are given as arrays, load((x, y)) with y [n, k], or in an .npz file."
 NOTE, DECIMAL = b"note", b"decimal"  # of a table's metadata: what its reader has to say
 WORDS = "its words: an embedding, or tf-idf weights"
 
@@ -55,6 +57,12 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
         is_out = {n: c for n, c in read.items() if c.column.read_as == "left out"}
         read = again | is_out
     warnings += _told(read)
+    weights = [n for n, c in read.items() if n.lower() in WEIGHTS and c.column.read_as == "number"]
+    if weights and not {*weights} & {*chosen.keep}:
+        warnings += (
+            f"{weights[0]!r} is read as a feature: samples all count alike here. If it weighs "
+            "them, drop it; in a table whose rows are repeated by weight, name their id as groups.",
+        )
     table = table.select([n for n in used if n not in chosen.roles and n not in chosen.drop])
     rows = table if positions is None else table.take(pa.array(positions))
     del table
@@ -83,13 +91,12 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
         raise DataError(
             f"{name} must hold one sample per row; it holds column names alone. Add its rows."
         )
-    _check_roles(names, name, chosen)
+    check_names(names, name, chosen)
     labels = row_labels(table) - set(chosen.roles)
     inputs = [n for n in names if n not in {chosen.ids, *others} and n not in labels]
     target = inputs[-1] if chosen.target is None and inputs else chosen.target
     _check_inputs([n for n in inputs if n != target], names, name, target, chosen)
     chosen = replace(chosen, target=target, decimal=decimal)
-    check_choices(chosen, names, name)
     return table, chosen
 
 
@@ -193,16 +200,19 @@ def _names(table: pa.Table, name: str) -> list[str]:
     return names
 
 
-def _check_roles(names: list[str], name: str, chosen: Choices) -> None:
+def check_names(names: list[str], name: str, chosen: Choices) -> None:
+    """Refuse choices of columns that a table with these names has not."""
     for role in ROLES:
         column = getattr(chosen, role)
         is_name = isinstance(column, str)
         if column is not None and (not is_name or column not in names):
+            several = is_name and "," in column and {*column.split(",")} <= {*names}
             raise DataError(
                 f"{role} must name a column of {name}; got "
                 f"{repr(column) if is_name else type(column).__name__}. Its columns are "
-                f"{some(names)}."
+                f"{some(names)}.{f' {SEVERAL}' if several and role == 'target' else ''}"
             )
+    check_choices(chosen, names, name)
 
 
 def _check_inputs(

@@ -40,8 +40,7 @@ def lite0() -> Encoder:
 
     Source: Tan and Le (2019), and efficientnet_lite_builder.py of its authors: 224 pixels, bicubic,
         mean 127, deviation 128. Deviates: the whole middle square is read and not 7/8 of it, for
-        what a label is about may be at the border (five-fold accuracy of logistic regression on
-        1,600 images of CIFAR-10: 0.859, and 0.851 with 7/8); antialiased where made smaller.
+        what a label is about may be at the border; antialiased where made smaller.
     """
     check_installed(NAME, CODE)
     content = WEIGHTS.read(NAME)

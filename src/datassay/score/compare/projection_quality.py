@@ -31,10 +31,10 @@ from datassay.errors import DataError, SettingError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.rules import require
 from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
+from datassay.score.settings import check_correlation
 
 # Rows of the exact kernel that is compared with.
 MOST_ROWS = 3 * LARGEST_EIGENPROBLEM
@@ -81,11 +81,6 @@ class ProjectionQuality:
             raise SettingError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
         reached = self.correlation[score].mean(1) >= target
         return int(reached.argmax()) if reached.any() else None
-
-
-def check_correlation(target: float) -> None:
-    """Refuse a rank correlation outside (0, 1]."""
-    require(0 < target <= 1, "rank_correlation", "be in (0, 1]", target, remedy="Try 0.95.")
 
 
 @checks_arguments

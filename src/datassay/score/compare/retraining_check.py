@@ -11,9 +11,9 @@ from datassay.errors import DataError
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.compare.projection_quality import correlation, rank_correlation
 from datassay.score.leave_one_out import LeaveOneOut
+from datassay.score.settings import FEWEST_CHECKED
 from datassay.train.retrain import Retrained
 
-FEWEST = 5
 RESAMPLES = 2000
 
 
@@ -69,9 +69,9 @@ def retraining_check(loo: LeaveOneOut, retrained: Retrained, *, seed: int = 0) -
     Source: S1 Table 1, for any data and network. The intervals are ours (percentile bootstrap).
     """
     removed = retrained.removed
-    if len(removed) < FEWEST:
+    if len(removed) < FEWEST_CHECKED:
         raise DataError(
-            f"a check must retrain without at least {FEWEST} samples; got {len(removed)}."
+            f"a check must retrain without at least {FEWEST_CHECKED} samples; got {len(removed)}."
         )
     if not np.array_equal(loo.ids[removed], retrained.ids):
         raise DataError(

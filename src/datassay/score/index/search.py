@@ -54,8 +54,8 @@ def largest(
         The largest effects, in float32 products, and each sample's sum over all queries.
 
     Cost: 2 n m width operations, and the rows read once. Where the processor multiplies bfloat16
-        itself, three times faster, they are compared in that first, and a quarter more samples
-        than are asked for once more in float32.
+        itself, they are compared in that first, and a quarter more samples than are asked for once
+        more in float32.
     """
     n, m = sum(s.n for s in segments), len(asked)
     keep, fast = min(top, n), m >= FEW and has_bfloat16()

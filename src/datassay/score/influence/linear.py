@@ -7,7 +7,9 @@ X(z, z′) = −n Σ e_zᵀ [φ_z M φ_z′ᵀ] e_z′,  M = (ΦᵀΦ + λ)⁻¹
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isnan
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +30,7 @@ from datassay.score.registry import Context, Score, Sizes
 
 # Passes over the influence of a pair that its moments take.
 PAIR_VALUES = 32.0
+MANY = 20_000  # samples
 _OF = "of the influence X(z, ·) of the sample on the others, at the linearised ridge fit"
 _UNIT = "loss per unit of weight"
 
@@ -239,8 +242,15 @@ class _Sums:
         )
 
 
+def _is_left_out(options: Mapping[str, Any], n: int) -> bool:
+    """Of many samples it takes a third of the time, and no section of a page shows it."""
+    return options.get("attribution") == "none" and n > MANY
+
+
 def _of_run(context: Context) -> SampleInfluence | None:
-    """At the ridge fit of the label scores; None where nothing depends on it."""
+    """At the ridge fit of the label scores; None where nothing depends on it, or it is left out."""
+    if _is_left_out(context.options, len(context.train)):
+        return None
     lin, progress, ridge = context.lin, context.progress, context.results["label_issues"].ridge
     if isnan(ridge):  # the user's model has none: the network's fit has its own
         ridge = ridge_fit(lin, progress).penalty
@@ -254,6 +264,8 @@ def influence_steps(sizes: Sizes) -> list[PlanStep]:
     """What the products and the moments take."""
     n, b, p = sizes.train, sizes.rows, sizes.eigenproblem
     partners = min(n, MOST_PARTNERS)
+    if _is_left_out(sizes.options, n):
+        return []
     # The rows are read once for the partners and once for all.
     flops = 2.0 * p * (n * partners + (0 if sizes.is_dual else 2 * n * b * p))
     work = {sizes.products: flops, "values": PAIR_VALUES * n * partners}

@@ -152,8 +152,7 @@ def influence(
     Source: Koh and Liang (2017), with the Gauss–Newton Hessian of Martens (2010) by blocks as in
         Grosse et al. (2023). Exact to first order in 1/n at a minimum with a positive definite
         Hessian and temperature 1; elsewhere damping decides. Margins and losses are differentiated
-        too. The temperature is ours: at 2 effects predict retraining better on every classifier
-        that we measured, and worse on a language model (`bench/attribution/halves.py`).
+        too. The temperature is ours: at 2 the samples that a classifier fits keep a gradient.
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"

@@ -31,9 +31,8 @@ from datassay.score.influence.trained_network import (
     trained_network,
     with_temperature,
 )
-from datassay.score.settings import Influence, Queries, TrainedWeights, check_top
+from datassay.score.settings import PLANNED, Influence, Queries, TrainedWeights, check_top
 
-PLANNED = ("auto", "blocks", "ekfac")
 # Passes over an effect that the search for the largest ones takes.
 EFFECT_VALUES = 16.0
 

@@ -22,8 +22,6 @@ from datassay.score.sample_information import sample_information
 from datassay.score.settings import RUN
 
 FRACTIONS = (0.25, 0.5, 0.75)
-# This many draws put every sample into two of the smallest subsets, for any n.
-FEWEST_DRAWS = 8
 RUN_SETTINGS = ("lr", "steps", "weight_decay", "reduction", "dynamics")
 
 

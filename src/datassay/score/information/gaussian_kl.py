@@ -14,12 +14,12 @@ from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.information.weights import (
     INTERPOLATED,
     NULL_FRACTION,
-    check_batch_size,
     gradient_covariance,
     steady_state_covariance,
 )
 from datassay.score.linear.eigenbasis import check_not_null, null_to_zero
 from datassay.score.linear.training_run import Dynamics, TrainingRun, filter_values, training_run
+from datassay.score.settings import check_batch_size
 
 
 def gaussian_kl(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from datassay.results import column, result
 from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.removal import removals
 from datassay.score.linear.training_run import TrainingRun
+from datassay.score.settings import check_batch_size
 
 # Eigenvalues of a covariance below this fraction of its largest count as rounding: they are
 # computed to about p · 2⁻⁵², so those above have three correct digits or more.
@@ -191,15 +191,6 @@ def steady_state_information(
         threshold=tuple(noise.threshold for noise in noises),
     )
     return torch.cat(information).numpy(), state
-
-
-def check_batch_size(batch_size: int | None) -> None:
-    """Refuse a batch size that is no whole number of at least 1."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
-        raise SettingError(
-            f"batch_size must be a whole number of at least 1; got {batch_size!r}. "
-            "Give the batch size of the training that you ask about."
-        )
 
 
 def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianNoise]:

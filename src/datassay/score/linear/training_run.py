@@ -5,7 +5,6 @@ L(w) = Σ_i ½‖f(x_i) − y_i‖² + (λ/2)‖w − w₀‖², step size η.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,10 +15,9 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.rules import one_of, require
 from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
 from datassay.score.linear.panels import panels
-from datassay.score.settings import Training
+from datassay.score.settings import Training, check_training
 
 # The default step size is this fraction of 1/λ_max: stable for descent, and no mode oscillates.
 AUTO_STEP_FRACTION = 0.5
@@ -66,26 +64,18 @@ def check_dynamics(
     kind: str,
 ) -> Dynamics:
     """Check a training run against the kernel's largest eigenvalue and convert it to a sum loss."""
-    kinds = {"flow", "descent", "converged"}
-    require(kind in kinds, "dynamics", "be 'flow', 'descent' or 'converged'", repr(kind))
-    one_of("reduction", reduction, ["sum", "mean"])
-    if not (1 <= steps < math.inf and steps == int(steps)):
-        raise SettingError(f"steps must be a whole number of at least 1; got {steps}.")
-    if not (math.isfinite(weight_decay) and weight_decay >= 0):
-        raise SettingError(f"weight_decay must be finite and at least 0; got {weight_decay}.")
+    check_training(lr, steps, weight_decay, reduction, kind)
     per_sample = n_samples if reduction == "mean" else 1
     penalty = weight_decay * per_sample
     scale = largest + penalty if largest + penalty > 0 else 1.0
     if lr == "auto":
         lr = AUTO_STEP_FRACTION * per_sample / scale
-    if isinstance(lr, str) or not (math.isfinite(lr) and lr > 0):
-        raise SettingError(f"lr must be finite and positive, or 'auto'; got {lr}.")
-    step = lr / per_sample
+    step = float(lr) / per_sample
     run = Dynamics(kind, step, int(steps), penalty)
     fastest = run.without(1, n_samples, reduction).step * scale
     if kind == "descent" and fastest >= 2:
         raise SettingError(
-            f"lr must be below {lr * 2 / fastest:.4g} so that descent is stable "
+            f"lr must be below {float(lr) * 2 / fastest:.4g} so that descent is stable "
             f"(η·λ_max < 2); got lr = {lr}, η·λ_max = {fastest:.4g}. Lower it, or use flow."
         )
     return run

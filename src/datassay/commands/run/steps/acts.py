@@ -17,13 +17,13 @@ from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
-from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work
+from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work, seconds_of
 from datassay.commands.run.steps.scores import issues_of
 from datassay.commands.run.steps.settings import starting_network
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.progress import silent
+from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import LEAST_NEW
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
@@ -37,7 +37,7 @@ CURVE_MODELS = 2
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
     """What each action gains on held-out samples; None where the budget pays for no comparison."""
     train, val = context.train, context.val
-    if settings.curve_seeds < 2 or not settings.budget > 0:  # before work is counted
+    if settings.curve_seeds < 2 or not seconds_of(settings) > 0:  # before work is counted
         return None
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
@@ -49,16 +49,19 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     base = [] if plan.per_fit is None else base_predictions(parts)
     chosen = Chosen("", parts, base, plan.per_fit)
     if settings.is_open:
-        chosen = best_learner(chosen, budget=settings.budget)
+        chosen = best_learner(chosen, budget=seconds_of(settings))
     parts, base = chosen.parts, chosen.base
     table = compare_actions(
-        parts, budget=settings.budget, per_fit=chosen.per_fit, base=base, seed=settings.seed,
+        parts, budget=seconds_of(settings), per_fit=chosen.per_fit, base=base, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
     settings, first = replace(settings, table_model=chosen.name), parts[0]
     learner = learner_of(first.train, settings, CURVE_MODELS, 0)
     whole = base[0] if base else None
-    more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
+    try:
+        more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
+    except OutOfTime:
+        more = None
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())

@@ -36,6 +36,12 @@ RANKINGS, BASELINES = 4, 2  # the latter at one fraction alone
 WANTED, FIFTHS, FEWEST = 1500, 5, 100
 MODELS = 5 / 3  # of an action, for each network a point of the curve: they decide, it only shows
 BUDGET = "Retraining budget"
+SECONDS = 60.0  # nominal ones, for either, where no budget is given
+
+
+def seconds_of(settings: RunSettings) -> float:
+    """The budget that the removal curve has, and the actions once more."""
+    return SECONDS if settings.budget is None else settings.budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ def act_plan(
         and two seeds, and actions are left out.
     """
     most = ceil(MODELS * settings.curve_seeds)
-    if settings.curve_seeds < 2 or len(train) < fewest or not settings.budget > 0:
+    if settings.curve_seeds < 2 or len(train) < fewest or not seconds_of(settings) > 0:
         return None
     own_part = val is not None and not val.split_off
     parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
@@ -143,9 +149,9 @@ def act_plan(
     for tried, seeds in ((parts, shared), (parts, 2), (1, most), (1, 2)):
         per_fit = each * seeds * tried
         plan = ActPlan(tried, seeds, updates, per_fit)
-        if most_fits() * per_fit <= settings.budget:
+        if most_fits() * per_fit <= seconds_of(settings):
             return plan
-    return plan if 3 * per_fit <= settings.budget else None
+    return plan if 3 * per_fit <= seconds_of(settings) else None
 
 
 def affordable_networks(
@@ -158,9 +164,10 @@ def affordable_networks(
         model's fits are not predicted, and all are made.
     """
     if settings.own is not None:
-        return settings.curve_seeds if settings.budget > 0 else 0
+        return settings.curve_seeds if seconds_of(settings) > 0 else 0
     seeds, least = settings.curve_seeds, int(settings.attribution_at == "trained")
-    while seeds > least and retraining(work, train, val, seeds).seconds > settings.budget:
+    budget = seconds_of(settings)
+    while seeds > least and retraining(work, train, val, seeds).seconds > budget:
         seeds -= 1
     return seeds
 
@@ -181,5 +188,5 @@ def budget_fact(
     made = f"{seeds} of {settings.curve_seeds} networks per point" if seeds else "left out"
     return {
         BUDGET: f"{made}: all would take about {seconds:,.0f} s on two cores, more "
-        f"than {settings.budget:g} s; --budget {1.01 * seconds:.0f} trains them"
+        f"than {seconds_of(settings):g} s; --budget {1.01 * seconds:.0f} trains them"
     }

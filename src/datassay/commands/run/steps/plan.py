@@ -22,11 +22,14 @@ from datassay.collect.form import Form, step_bytes
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import CURVE_MODELS
 from datassay.commands.run.steps.budget import (
+    ACT_SHARE,
+    ACT_UPDATE,
     RANKINGS,
     act_plan,
     affordable_networks,
     forward_work,
     retraining,
+    seconds_of,
 )
 from datassay.commands.run.steps.projection import projection_step
 from datassay.commands.run.steps.scores import (
@@ -178,10 +181,10 @@ def _training_steps(
         if own is None:
             update = _update_seconds(again, train, network_recipe(n), at_once)
             one = chosen.updates * update / at_once
-        seconds = min(settings.budget, networks * one)
+        seconds = min(seconds_of(settings), networks * one)
         if settings.is_open and (tried := trial_seconds(train, chosen.networks)):
             detail += ", or fits of boosted trees or a linear model, whichever predicts better"
-            seconds += min(settings.budget, tried)
+            seconds += min(seconds_of(settings), tried)
         yield PlanStep("compare actions", detail, weights * at_once, pilot=seconds)
     if settings.attribution_at == "trained" and settings.attribution != "none":
         of_one = influence_plan(
@@ -209,6 +212,16 @@ def _update_seconds(model: nn.Module, train: SampleSet, recipe: Recipe, networks
         progress=lambda *_: times.append(time.perf_counter()),
     )  # fmt: skip
     return (times[-1] - times[0]) / (PILOT_UPDATES - 1)
+
+
+def slowness(model: nn.Module, train: SampleSet) -> float:
+    """Seconds by the clock that a nominal second of retraining takes here and now, at least 1."""
+    at_once = min(Networks([model]).at_once, STACK)
+    recipe = network_recipe(len(train))
+    one = _update_seconds(model, train, recipe, at_once) / at_once
+    passes = 3.0 * min(recipe.batch_size or len(train), len(train))
+    nominal = passes * forward_work(model, train).seconds(ACT_SHARE) + ACT_UPDATE / at_once
+    return max(1.0, one / nominal)
 
 
 def _fit_seconds(own: object, train: SampleSet) -> float:

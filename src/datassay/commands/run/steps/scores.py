@@ -23,7 +23,7 @@ from datassay.progress import Progress
 from datassay.score.compare.aggregate import Aggregate, aggregate
 from datassay.score.compare.retraining_check import RetrainingCheck, retraining_check
 from datassay.score.effects import Attribution
-from datassay.score.influence.linear import SampleInfluence
+from datassay.score.influence.linear import MANY, SampleInfluence
 from datassay.score.influence.methods import influence
 from datassay.score.information.common import common_information, nearest_sets
 from datassay.score.information.group_removal import removal_work
@@ -41,14 +41,14 @@ from datassay.train.training import TrainedNetworks
 
 # Beyond so many multiplications (about 5 seconds) "auto" leaves the effects on single predictions
 # out: they grow with samples times queries. Likewise whole groups, or pairs (about 4 seconds).
-MOST_EFFECTS_WORK, MOST_GROUP_WORK = 5e11, 3e11
+MOST_EFFECTS_WORK, MOST_EFFECTS, MOST_GROUP_WORK = 5e11, 5e7, 3e11
 FEWEST_FOR_PAIRS = 3
 SET_SIZE, MOST_SETS = 3, 10  # of the samples most alike, whose common information is asked about
 # A rank correlation with really retraining below which the page warns.
 FOLLOWS = 0.5
 LEFT_OUT = (
-    "effects on single predictions, which take samples times validation samples; "
-    "--attribution output computes them"
+    "effects on single predictions, which take samples times validation samples, and of more than "
+    f"{MANY:,} samples influence between pairs; --attribution output computes them"
 )
 
 
@@ -79,12 +79,13 @@ def attribution_of(
     """What the setting "auto" stands for, of n training and m validation samples; others stay.
 
     Returns:
-        "output", of several targets "loss", or "none" where n m effects would take minutes. At
+        "output", of several targets "loss", or "none" where n m effects are many. At
         trained weights "margin" of classes: softmax fixes its logits only up to a common shift.
     """
     if settings.attribution != "auto":
         return settings.attribution
-    if 2.0 * n * m * form.n_outputs * form.eigenproblem > MOST_EFFECTS_WORK:
+    effects = float(n * m * form.n_outputs)  # looking through so many takes ten seconds
+    if effects > MOST_EFFECTS or 2.0 * effects * form.eigenproblem > MOST_EFFECTS_WORK:
         return "none"
     if is_classification and settings.attribution_at == "trained":
         return "margin"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TypeVar
 
 from torch import nn
 
-from datassay.collect.engine.processes import check_engine
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.run.settings import RunSettings, TrainingSettings
 from datassay.data.samples import SampleSet
@@ -17,12 +15,7 @@ from datassay.models.build import build_model, given_network
 from datassay.models.estimators import checked_estimator, named_estimator
 from datassay.models.names import AUTO, FEATURES, HEAD, full_name
 from datassay.models.reference import is_reference
-from datassay.rules import at_least
-from datassay.score.compare.projection_quality import check_correlation
-from datassay.score.compare.retraining_check import FEWEST
-from datassay.score.information.average import FEWEST_DRAWS, check_memory
-from datassay.score.linear.training_run import check_dynamics
-from datassay.score.sample_information import check_smoothing
+from datassay.score.information.average import check_memory
 from datassay.store.location import check_place
 
 S = TypeVar("S", bound=TrainingSettings)
@@ -36,22 +29,10 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
     """Refuse, before any work is done, what can be judged by the number of samples."""
     s = settings
     s.refuse(only_plan=False)
-    if s.check:
-        at_least("check", s.check, FEWEST, why=" samples, or 0 for none")
-    if s.subsets:
-        each = " a size, so that every sample is drawn twice, or 0 for none"
-        at_least("subsets", s.subsets, FEWEST_DRAWS, why=each)
     if s.store is not None:
         check_place(s.store)
     check_memory(s.subsets, n_samples)
-    check_engine(s.engine, s.workers, s.address)
-    check_smoothing(s.smoothing, s.sigma, s.batch_size)
     check_device(s.device)
-    if s.rank_correlation is not None:
-        check_correlation(s.rank_correlation)
-    # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
-    named = {"kind" if k == "dynamics" else k: v for k, v in s.dynamics_settings.items()}
-    check_dynamics(sys.float_info.min, 2, **named)
 
 
 def with_network(settings: S, train: SampleSet) -> S:
