@@ -102,12 +102,18 @@ def gains(
 ) -> dict[str, float]:
     """What each action gains fresh models on the test samples, by kind and number dropped."""
     learner = _fresh(model, train, seed)
-    plain = learner.outputs(train, test, np.tile(np.arange(len(train)), (learner.repeats, 1)))
-    base = _score(plain, test, metric)
+    base = reached(train, test, metric, seed, model)
     return {
         named(action): _score(predictions(learner, train, test, action), test, metric) - base
         for action in actions
     }
+
+
+def reached(train: SampleSet, test: SampleSet, metric: str, seed: int, model: str = "") -> float:
+    """The score of fresh models of the samples as they are, on the test samples."""
+    learner = _fresh(model, train, seed)
+    plain = learner.outputs(train, test, np.tile(np.arange(len(train)), (learner.repeats, 1)))
+    return _score(plain, test, metric)
 
 
 def named(action) -> str:
