@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,6 +14,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
+
+from datassay.data.samples import SampleSet
 
 TABLE_MODELS = ("boosted trees", "logistic regression", "ridge regression")
 TREES, LOGISTIC, RIDGE = TABLE_MODELS
@@ -29,16 +32,33 @@ def fit_seconds(n: int, columns: int, n_classes: int) -> float:
     return TREE_SECONDS * (n + TREE_ROWS) * columns * max(1, n_classes)
 
 
+def column_parts(samples: SampleSet) -> list[list[int]]:
+    """Columns of x that belong together: the 0/1 columns of one category, each other alone."""
+    names = sorted((f"{c.name}=" for c in samples.columns if c.read_as == "category"), key=len)
+    features = samples.feature_names or ("",) * int(np.prod(samples.x.shape[1:]))
+    parts: dict[Any, list[int]] = {}
+    for j, feature in enumerate(features):
+        own = next((name for name in reversed(names) if feature.startswith(name)), j)
+        parts.setdefault(own, []).append(j)
+    return list(parts.values())
+
+
 class TableRegressor(BaseEstimator):
     """Boosted trees, stopped early, or a linear model of standardised columns.
 
     Args:
         kind: one of TABLE_MODELS.
         random_state: of the rows that tell when to stop; linear models draw nothing.
+        parts: `column_parts`; trees see one column of codes of each, in a quarter of the time.
     """
 
-    def __init__(self, kind: str = TREES, random_state: int | None = None):
-        self.kind, self.random_state = kind, random_state
+    def __init__(
+        self,
+        kind: str = TREES,
+        random_state: int | None = None,
+        parts: Sequence[Sequence[int]] = (),
+    ):
+        self.kind, self.random_state, self.parts = kind, random_state, parts
 
     def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
         """Fit it to samples of any size, of classes that may be single or only one."""
@@ -54,7 +74,11 @@ class TableRegressor(BaseEstimator):
         return self.model_.predict(self._columns(X))
 
     def _columns(self, X: Any) -> Any:
-        return X if self.scaler_ is None else self.scaler_.transform(X)
+        if self.scaler_ is not None:
+            return self.scaler_.transform(X)
+        if max(map(len, self.parts), default=1) == 1:
+            return X
+        return np.stack([X[:, some] @ np.arange(1.0, len(some) + 1) for some in self.parts], 1)
 
     def _model(self, y: np.ndarray) -> Any:
         settings: Any = {"early_stopping": True, "random_state": self.random_state}

@@ -24,7 +24,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.models.estimators import by_class, class_probabilities, fitted, named_estimator
 from datassay.models.reference import is_reference
-from datassay.models.tabular import TREES, TableClassifier, TableRegressor
+from datassay.models.tabular import TREES, TableClassifier, TableRegressor, column_parts
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.rules import at_least
@@ -341,7 +341,8 @@ def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
         The learner.
     """
     kind = TableClassifier if train.is_classification else TableRegressor
-    return Estimators(kind(name), repeats, seed, is_random=name == TREES)
+    parts = column_parts(train) if name == TREES else ()
+    return Estimators(kind(name, parts=parts), repeats, seed, is_random=name == TREES)
 
 
 def sample_scores(

@@ -16,7 +16,7 @@ from datassay.act.choose.action import likely_fits
 from datassay.act.choose.looks import Predictions, base_predictions
 from datassay.act.choose.parts import Part
 from datassay.data.samples import SampleSet
-from datassay.models.tabular import LOGISTIC, RIDGE, TREES, fit_seconds
+from datassay.models.tabular import LOGISTIC, RIDGE, TREES, column_parts, fit_seconds
 from datassay.stats import by_groups
 from datassay.train.learner import table_learner
 
@@ -93,5 +93,4 @@ def trial_seconds(train: SampleSet, n_fits: int) -> float:
     """Nominal seconds of so many fits of boosted trees; 0 where no table's model is tried."""
     if train.kind != "row" or train.y.ndim > 1:
         return 0.0
-    columns = int(np.prod(train.x.shape[1:]))
-    return n_fits * fit_seconds(len(train), columns, train.n_classes)
+    return n_fits * fit_seconds(len(train), len(column_parts(train)), train.n_classes)

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,13 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.estimators import checked_estimator
-from datassay.models.tabular import LOGISTIC, TREES, TableClassifier, fit_seconds
+from datassay.models.tabular import (
+    LOGISTIC,
+    TREES,
+    TableClassifier,
+    column_parts,
+    fit_seconds,
+)
 from datassay.progress import Progress, silent
 from datassay.train.folds import FOLDS, check_classes, held_out_outputs
 
@@ -135,7 +140,7 @@ def _judged(train: SampleSet, seed: int, progress: Progress) -> dict[str, Float[
 
 def _models(train: SampleSet) -> dict[str, Any]:
     """By name; None: boosted trees."""
-    columns = len(_parts(train))
+    columns = len(column_parts(train))
     is_words = train.kind == "text" and train.x.ndim == 2
     if not (train.kind == "row" or is_words) or len(train) < FEWEST_ROWS:
         return {}
@@ -145,28 +150,6 @@ def _models(train: SampleSet) -> dict[str, Any]:
     is_slow = is_words or FOLDS * fit_seconds(len(train), columns, train.n_classes) > MOST_SECONDS
     trees = {} if is_slow else {TREES: None}
     return trees | {LOGISTIC: linear}
-
-
-def _parts(samples: SampleSet) -> list[list[int]]:
-    """Columns of x that belong together: the 0/1 columns of one category, each other alone."""
-    names = sorted((f"{c.name}=" for c in samples.columns if c.read_as == "category"), key=len)[
-        ::-1
-    ]
-    features = samples.feature_names or ("",) * int(np.prod(samples.x.shape[1:]))
-    parts: dict[Any, list[int]] = {}
-    for j, feature in enumerate(features):
-        own = next((name for name in names if feature.startswith(name)), j)
-        parts.setdefault(own, []).append(j)
-    return list(parts.values())
-
-
-def _with_codes(samples: SampleSet) -> SampleSet:
-    """The samples with one column of codes a category: trees take a quarter of the time."""
-    parts = _parts(samples)
-    if max(map(len, parts), default=1) == 1:
-        return samples
-    x = [samples.x[:, some] @ np.arange(1.0, len(some) + 1) for some in parts]
-    return replace(samples, x=np.stack(x, 1), feature_names=(), columns=(), preparation=None)
 
 
 @checks_arguments
@@ -194,7 +177,7 @@ def held_out_probabilities(
     Cost: five fits to four fifths of the samples.
     """
     if model is None:
-        model, samples = TableClassifier(), _with_codes(samples)
+        model = TableClassifier(parts=column_parts(samples))
     check_classes(samples)
     model = checked_estimator(model, is_classification=True)
     if not hasattr(model, "predict_proba"):
