@@ -27,7 +27,7 @@ BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
     "data": 7_630,  # 5 900; dialects, quantities; trusted labels; groups, time; new rows in files
     "models": 1_987,  # 1 900; the usual models of tables, for judges and actions
-    "store": 1_620,  # 1 600; a journal beside a file; files of models
+    "store": 1_622,  # 1 600; a journal beside a file; files of models
     "collect": 6_885,  # 6 800; what is refused before torch is imported
     "train": 3_035,  # 2 600; a clock; folds for purify, of groups; stacks of networks
     "stats.py": 300,  # 300
@@ -42,7 +42,7 @@ BUDGET = {
     "packages/datassay-exports/src": 460,  # tools that few people need
     "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 11_440,  # 9 500; S1 by pretrained networks; noisy sets; tables; what pages quote
-    "tests packages/*/tests": 45_960,  # 32 000; dialects; oracles, planted bugs; pages, figures
+    "tests packages/*/tests": 45_990,  # 32 000; dialects; oracles, planted bugs; pages, figures
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.4  # 1/3

@@ -158,6 +158,21 @@ def test_the_next_run_undoes_what_a_kill_left_half_done(out, half):
     assert names(out) == {*NAMES, MANIFEST}
 
 
+def test_what_a_run_left_that_was_killed_with_its_folder_in_place_goes(tmp_path):
+    new = tmp_path / "new"
+    child = f"""if True:
+        import os
+        from datassay.store import atomic, outputs
+
+        atomic.remove = lambda *_: os.path.isdir({str(new)!r}) and os._exit(9)
+        outputs.write_pages({NEW!r}, outputs.Path({str(new)!r}))
+    """
+    assert subprocess.run([sys.executable, "-c", child], check=False).returncode == 9
+    assert new.is_dir() and list(tmp_path.glob(f"{atomic.PREFIX}*"))
+    check_writable(new, NAMES)
+    assert set(contents(new)) == set(NAMES) and names(tmp_path) == {"new"}
+
+
 def test_leftovers_that_are_not_surely_ours_stay(out):
     other = out / ".datassay-mine"
     other.mkdir()

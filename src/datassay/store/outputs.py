@@ -116,6 +116,8 @@ def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) 
             )
     try:
         heal(nearest)
+        if nearest == out:  # a run killed just after it had put it there left its own in the parent
+            heal(out.absolute().parent)
         if not overwrite:
             refuse_foreign(out, names)
         # Trying is the only honest test: permission bits say nothing to root or on a full disk.
