@@ -100,19 +100,14 @@ def _fit(
     is_open: Bool[np.ndarray, " n"],
 ) -> tuple[Float[np.ndarray, " n"], float, float]:
     """Laplace's method under one hypothesis."""
-    # Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset.
+    # Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset. As a slip, a
+    # decision against sure log odds has no slope: there may be a maximum that calls many of them
+    # slips, and another that follows them, where the fit without slips, which has one, leads.
     prior, start = covariance(terms, reviewed), offset[reviewed]
-    f = np.zeros(len(reviewed))
-    for _ in range(NEWTON_STEPS):
-        _, slope, curvature = _decided(start + f, wrong)
-        root = np.sqrt(curvature)
-        inner = np.eye(len(f)) + root[:, None] * prior * root
-        target = curvature * f + slope
-        step = prior @ (target - root * np.linalg.solve(inner, root * (prior @ target))) - f
-        f = f + step * min(1.0, LONGEST_STEP / max(np.abs(step).max(initial=0.0), JITTER))
-        if np.abs(step).max(initial=0.0) < STILL:
-            break
-    likelihood, residual, _ = _decided(start + f, wrong)
+    at_run = np.zeros(len(reviewed))
+    followed = _maximum(prior, start, wrong, at_run, slips=0.0)[0]
+    found = [_maximum(prior, start, wrong, f, SLIPS) for f in (at_run, followed)]
+    f, inner, root, likelihood, residual = max(found, key=lambda one: one[3] - one[0] @ one[4] / 2)
     evidence = likelihood - f @ residual / 2 - np.linalg.slogdet(inner)[1] / 2
     learnt = product(terms, sums_by_code(terms, reviewed, residual), slice(None))
     probability = _sigmoid(offset + learnt)
@@ -123,13 +118,40 @@ def _fit(
     return probability, float(np.sqrt(max(0.0, variance))), float(evidence)
 
 
+def _maximum(
+    prior: Float[np.ndarray, "m m"],
+    start: Float[np.ndarray, " m"],
+    wrong: Bool[np.ndarray, " m"],
+    f: Float[np.ndarray, " m"],
+    slips: float,
+) -> tuple[
+    Float[np.ndarray, " m"],
+    Float[np.ndarray, "m m"],
+    Float[np.ndarray, " m"],
+    float,
+    Float[np.ndarray, " m"],
+]:
+    """Newton's method from f: f, I + √W K √W, √W, log-likelihood and its slope, which is K⁻¹ f."""
+    for _ in range(NEWTON_STEPS):
+        _, slope, curvature = _decided(start + f, wrong, slips)
+        root = np.sqrt(curvature)
+        inner = np.eye(len(f)) + root[:, None] * prior * root
+        target = curvature * f + slope
+        step = prior @ (target - root * np.linalg.solve(inner, root * (prior @ target))) - f
+        f = f + step * min(1.0, LONGEST_STEP / max(np.abs(step).max(initial=0.0), JITTER))
+        if np.abs(step).max(initial=0.0) < STILL:
+            break
+    likelihood, residual, _ = _decided(start + f, wrong, slips)
+    return f, inner, root, likelihood, residual
+
+
 def _decided(
-    log_odds: Float[np.ndarray, " m"], wrong: Bool[np.ndarray, " m"]
+    log_odds: Float[np.ndarray, " m"], wrong: Bool[np.ndarray, " m"], slips: float
 ) -> tuple[float, Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Log-likelihood of decisions, each the other one by a chance of SLIPS; slopes, curvatures."""
+    """Log-likelihood of decisions, each the other one by a chance of slips; slopes, curvatures."""
     p = _sigmoid(log_odds)
-    decided = SLIPS + (1 - 2 * SLIPS) * p  # as wrong
-    change, spread = (1 - 2 * SLIPS) * p * (1 - p), (decided * (1 - decided)).clip(SMALLEST)
+    decided = slips + (1 - 2 * slips) * p  # as wrong
+    change, spread = (1 - 2 * slips) * p * (1 - p), (decided * (1 - decided)).clip(SMALLEST)
     likelihood = np.log(np.where(wrong, decided, 1 - decided).clip(SMALLEST)).sum()
     return float(likelihood), (wrong - decided) * change / spread, change**2 / spread
 
