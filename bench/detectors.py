@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import LocalOutlierFactor
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
@@ -24,7 +23,7 @@ from datassay.collect import Linearization
 from datassay.commands import RunSettings
 from datassay.data import SampleSet
 from datassay.models import build_model
-from datassay.score import LabelIssues, held_out_probabilities
+from datassay.score import LabelIssues, further_judges
 
 FOLDS = 5
 # Inverse penalties of the logistic regression, the strongest penalty first.
@@ -42,9 +41,7 @@ SAMPLES_SEEN = 40_000  # at least, where 10 epochs of a small set are few update
 def as_run_asks(samples: SampleSet, seed: int) -> tuple[Linearization, LabelIssues]:
     """The library's label issues, asked as `datassay run` asks."""
     lin = da.collect(build_model(RunSettings().model, samples, seed=seed), samples, seed=seed)
-    is_table = samples.kind == "row" and len(samples) >= 1000 and samples.n_classes <= 20
-    models = (None, make_pipeline(StandardScaler(), LogisticRegression(C=0.1))) if is_table else ()
-    given = [held_out_probabilities(samples, model, seed=seed) for model in models]
+    given = [*further_judges(samples, seed).values()]
     return lin, da.label_issues(lin, pred_probs=given)
 
 

@@ -303,7 +303,8 @@ def _of_several(
     ]
     look = np.any([_top(outcome.log_odds, outcome.n_look) for outcome in each], 0)
     low, high = (np.array([outcome.share[end] for outcome in each]) for end in (0, 1))
-    log_odds = torch.stack([outcome.log_odds for outcome in each], 1)
+    # What only may be wrong is no evidence: of many labels one would always be.
+    log_odds = torch.stack([outcome.by_noise for outcome in each], 1)
     all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
     score = (-torch.expm1(all_right)).log() - all_right
     return LabelIssues(

@@ -6,7 +6,7 @@ import torch
 from scipy.optimize import minimize
 
 from datassay.score.labels.likelihood import COMMON_COUNT, evenly, fitted
-from datassay.score.labels.noise import TRUSTED, confident_count, explain
+from datassay.score.labels.noise import CONTRADICTED, TRUSTED, confident_count, explain
 
 SOFT = np.random.default_rng(0)
 
@@ -107,7 +107,38 @@ def test_noise_that_looks_like_hard_samples_is_said_to_be_possible():
     found = explain([f], lambda _: [f], y)
     assert found.noise.kind == "uniform" and found.share[0] < 0.02
     assert found.share[1] >= wrong.mean() and found.n_look >= 0.25 * wrong.sum()
-    assert torch.allclose(torch.as_tensor(evenly(2, 0.1).sum(1)), torch.ones(2).double())
+    # Nothing is for noise or against: a part of what is contradicted counts as wrong.
+    chance = torch.sigmoid(found.log_odds)
+    contradicted = 1 - fitted([f], y, "none").log_p.exp().gather(1, y[:, None]).mean()
+    most = CONTRADICTED * contradicted  # were none above 1/2
+    assert 0.6 * most < chance.mean() < most
+    assert float(torch.sigmoid(found.by_noise).mean()) < 0.3 * wrong.mean() < chance.mean()
+    order = torch.argsort(found.by_noise)
+    assert (found.log_odds[order].diff() >= 0).all()  # both readings have one order
+    assert ((found.log_odds > 0) == (found.by_noise > 0)).all()
+
+
+def test_between_noise_of_a_class_and_of_a_region_the_order_is_that_of_both():
+    """Of two classes, where the gain is for the first but not enough: the mean, written out."""
+    draw = np.random.default_rng(5)
+    x = draw.normal(size=600) + 0.5
+    true = (x + 0.5 * draw.normal(size=600) > 0).astype(int)
+    y = torch.as_tensor(np.where((true == 1) & (draw.random(600) < 0.12), 0, true))
+    f = torch.as_tensor(np.column_stack([-x, x]))
+    found = explain([f], lambda _: [f], y)
+    hard, even, by_class = (fitted([f], y, form) for form in ("none", "one rate", "by class"))
+    nats = by_class.log_likelihood - even.log_likelihood - 0.5
+    assert found.noise.kind == "uniform" and 2 < nats < 15
+    part = (nats - 2) / (15 - 2)  # ENOUGH of 600 samples are 15 nats
+    again = [fitted([f], y, one.form, one.transition) for one in (even, by_class)]
+    first = torch.log_softmax((even.log_posterior + again[0].log_posterior) / 2, 1)
+    second = torch.log_softmax((hard.log_p + again[1].log_posterior) / 2, 1)
+    expected = torch.log_softmax((1 - part) * first + part * second, 1)
+    assert torch.allclose(found.posterior, expected)
+    wrong = (y != torch.as_tensor(true)).numpy()
+    alone = first.gather(1, 1 - y[:, None])[:, 0] - first.gather(1, y[:, None])[:, 0]
+    ranks = [np.argsort(np.argsort(one.numpy())) for one in (found.log_odds, alone)]
+    assert ranks[0][wrong].mean() > ranks[1][wrong].mean()
 
 
 def test_labels_known_to_be_right_tell_hard_samples_from_wrong_labels():

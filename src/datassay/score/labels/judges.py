@@ -111,7 +111,22 @@ def log_probabilities(probabilities: Float[Tensor, "n k"]) -> Float[Tensor, "n k
 def further_judges(
     train: SampleSet, seed: int, progress: Progress = silent
 ) -> dict[str, Float[np.ndarray, "n k"]]:
-    """Held-out probabilities of what judges labels of rows and of words besides the network."""
+    """Held-out probabilities of what judges labels of rows and of words besides the network.
+
+    Args:
+        train: n labelled samples.
+        seed: of the folds and the models.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        By name, as a run asks them: logistic regression, and of rows boosted trees where they take
+        few seconds. None of images, or of fewer than 1000 rows.
+
+    Raises:
+        DataError: each class has fewer samples than there are folds.
+
+    Cost: five fits of each to four fifths of the samples.
+    """
     with _unwarned():
         return _judged(train, seed, progress)
 
