@@ -54,3 +54,13 @@ def test_judges_that_nobody_asked_for_warn_nobody(monkeypatch):
     assert list(judged) == ["boosted trees", "logistic regression"]
     for name, p in ahead.result().items():
         np.testing.assert_array_equal(p, judged[name])
+
+
+def test_trees_that_take_little_are_averaged_over_splits(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(1000, 4))
+    samples = da.load((x, (x[:, 0] * x[:, 1] > 0).astype(int)), val_fraction=0.0)[0]
+    each = [module.held_out_probabilities(samples, seed=seed) for seed in (3, 4, 5)]
+    trees = module.further_judges(samples, 3)["boosted trees"]
+    np.testing.assert_allclose(trees, np.mean(each, 0))
+    monkeypatch.setattr(module, "SPLITS_SECONDS", 0.0)
+    np.testing.assert_array_equal(module.further_judges(samples, 3)["boosted trees"], each[0])

@@ -31,7 +31,9 @@ class LabelIssues(Tabular):
             wrong, nats. Regression: the held-out residual's modified z-score minus 3.5, unitless;
             its spread is at least the targets' rounding, so that where most residuals are equal
             only others stand out.
-        probability: [n], that the label (of several: at least one) is wrong.
+        probability: [n], that the label (of several: at least one) is wrong: above 1/2 by the noise
+            that was found; up to 1/2 what held-out predictions contradict counts too, by a weight
+            of 0.4 at most, since outputs alone cannot tell noise from hard samples.
         by_group: [n] bool: only a fit without the whole group contradicts the label. It may then
             be wrong or an effect of the group: tables leave its probability empty. None: no groups.
         posterior: [n, k], probability of each true class; of several labels that each is 1; None
