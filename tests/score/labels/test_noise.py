@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from datassay.score.labels.likelihood import COMMON_COUNT, evenly, fitted
+from datassay.score.labels.likelihood import COMMON_COUNT, fitted
 from datassay.score.labels.noise import CONTRADICTED, TRUSTED, confident_count, explain
 
 SOFT = np.random.default_rng(0)

@@ -33,6 +33,7 @@ from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, p
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.plan import blocks_of, held_bytes, kept_bytes, network_bytes
 from datassay.score.influence.request import check_numbers
+from datassay.score.influence.short_training import left_to_learn
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
     trained_network,
@@ -150,7 +151,8 @@ def index_plan(
              for b in blocks]  # fmt: skip
     work = EIGEN_WORK * sum(side**3.0 for some in sides for side in some)
     solving = seconds_of({"eigen": work})  # of all eigenbases
-    pilot = _Pilot(network, exact, shift, seed, real=solving < LONGEST_BASES)
+    follows = isinstance(damping, str)
+    pilot = _Pilot(network, exact, shift, seed, real=solving < LONGEST_BASES, follows=follows)
     outcome = encoding(pilot.bases, share, width)
     return _planned(network, exact, pilot, outcome.width if pilot.real else width, keep, solving)
 
@@ -166,9 +168,10 @@ class _Pilot:
         seed: int,
         *,
         real: bool,
+        follows: bool,
     ):
         assert network.train.subset is not None
-        blocks, self.real = network.per_sample.blocks, real
+        blocks, self.real, self.follows = network.per_sample.blocks, real, follows
         small = {b.name for b in blocks if exact(b)}
         few, size = self._few(network, small, seed)
         self.sums, sums = timed(lambda: first_sums(blocks, few.roots(seed, ""), small), size)
@@ -177,8 +180,9 @@ class _Pilot:
             bases = unfitted(blocks, sums, network.dtype)
             self.squares, squares = timed(lambda: square_sums(bases, few.roots(seed, "")), size)
             sums |= squares
+            left = left_to_learn(few) if follows else None
             self.bases = fitted(
-                blocks, bases, sums, size, shift, spectral=True, dtype=network.dtype
+                blocks, bases, sums, size, shift, left=left, spectral=True, dtype=network.dtype
             )
         else:
             self.bases = {b.name: _stand_in(b, exact(b), network.dtype) for b in blocks}
@@ -254,7 +258,7 @@ def _planned(
         row_bytes=rows,
         curvature_bytes=float(each.sum()),
         scratch_bytes=scratch,
-        passes=fitted_to * rounds * (1 + pilot.vectors) + 2 * (n + judged) + n * both,
+        passes=fitted_to * rounds * (1 + pilot.vectors) + 2 * (n + judged) + n * (both + pilot.follows),
         peak_bytes=weights + pilot.held + formed + fitting,
         seconds=passing + seconds_of({"bytes": scratch + float(each.sum()) + rows}),
         gradient_seconds=pilot.rows,

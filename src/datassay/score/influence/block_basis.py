@@ -28,6 +28,7 @@ from datassay.collect.layers import (
 )
 from datassay.errors import SettingError
 from datassay.score.influence.optimizer_state import Metric
+from datassay.score.influence.short_training import ShortTraining
 
 # Blocks of up to this many weights are exact, the smallest first, as long as all of them together
 # take no more than so many operations, half a minute or so.
@@ -129,6 +130,7 @@ def block_bases(
     spectral: bool = False,
     dtype: torch.dtype = torch.float32,
     metrics: Mapping[str, Metric] = NO_METRICS,
+    left: ShortTraining | None = None,
 ) -> dict[str, BlockBasis]:
     """Fit each block's basis.
 
@@ -142,6 +144,7 @@ def block_bases(
         spectral: eigenvectors of exact blocks, instead of a Cholesky factor: ten times slower.
         dtype: of the gradients, and of the bases.
         metrics: block name → D and Λ; spectral bases are of √D H √D + Λ then.
+        left: to learn, which adds to the damping of all; None: nothing does.
 
     Returns:
         Block name → basis; blocks without any curvature are left out.
@@ -160,7 +163,7 @@ def block_bases(
     bases = unfitted(blocks, sums, dtype, metrics)
     sums |= square_sums(bases, roots()) if bases else {}
     shift = {b.name: (damping(b), weight_decay) for b in blocks}
-    return fitted(blocks, bases, sums, n, shift, metrics, spectral=spectral, dtype=dtype)
+    return fitted(blocks, bases, sums, n, shift, metrics, left, spectral=spectral, dtype=dtype)
 
 
 def fitted(
@@ -170,6 +173,7 @@ def fitted(
     n: int,
     shift: Mapping[str, tuple[float, float]],
     metrics: Mapping[str, Metric] = NO_METRICS,
+    left: ShortTraining | None = None,
     *,
     spectral: bool,
     dtype: torch.dtype,
@@ -179,14 +183,18 @@ def fitted(
         basis.eigenvalues = sums.pop((name, SQUARES)) / n
         if basis.unturned is not None:
             basis.eigenvalues *= basis.unturned.to(basis.eigenvalues)
+    hessians = {b.name: sums.pop((b.name, GRAM)).div_(n) for b in blocks if (b.name, GRAM) in sums}
+    if left is not None:
+        more = left.found(bases, hessians, shift)
+        shift = {name: (share, decay + more) for name, (share, decay) in shift.items()}
+    for name, basis in bases.items():
         share, decay = shift[name]
         own = float(metrics[name].decay.mean()) if name in metrics else 0.0
         basis.damping = share * float(basis.eigenvalues.mean()) + decay + own
     for block in blocks:
-        if (block.name, GRAM) in sums:
-            whole = sums.pop((block.name, GRAM)).div_(n)
+        if block.name in hessians:
             fit = partial(_spectral, metric=metrics.get(block.name)) if spectral else _exact
-            bases[block.name] = fit(block, whole, dtype, shift[block.name])
+            bases[block.name] = fit(block, hessians.pop(block.name), dtype, shift[block.name])
     curved = {name for name, b in bases.items() if bool((b.eigenvalues + b.damping > 0).any())}
     return {block.name: bases[block.name] for block in blocks if block.name in curved}
 

@@ -43,6 +43,7 @@ from datassay.score.influence.segments import (
     set_time,
     tracin_settings,
 )
+from datassay.score.influence.short_training import ShortTraining, left_to_learn
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
     temperatures,
@@ -125,6 +126,8 @@ def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Pr
     each = [with_curvature(n, m, request, position) for position, (n, m) in enumerate(both)]
     kind = "blocks" if request.curvature == "auto" else request.curvature
     share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
+    if each[0].left is not None and each[0].left.damping:
+        share = f", short training: {each[0].left.damping:.2g} more damping"
     return each, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
 
 
@@ -175,6 +178,7 @@ class Prepared:
         measure: of the queries.
         scale: 1/n, or a step size.
         time: t of a segment of the training run; None: there are none.
+        left: what training had left to learn, where damping follows it.
     """
 
     network: TrainedNetwork
@@ -182,6 +186,7 @@ class Prepared:
     measure: Measure
     scale: float
     time: float | None = None
+    left: ShortTraining | None = None
 
 
 def with_curvature(
@@ -203,6 +208,7 @@ def with_curvature(
             return float(given)
         return auto_damping(network.n, is_exact=exact(block)) if part is None else 0.0
 
+    left = left_to_learn(network) if part is None and isinstance(given, str) else None
     bases = block_bases(
         blocks,
         lambda: network.roots(seed, "fit the curvature"),
@@ -213,9 +219,10 @@ def with_curvature(
         spectral=part is not None,
         dtype=network.dtype,
         metrics=metrics,
+        left=left,
     )
     if part is None:
-        return Prepared(network, bases, measure, 1 / network.n)
+        return Prepared(network, bases, measure, 1 / network.n, left=left)
     set_time(bases, part.time)
     return Prepared(network, bases, measure, 1 / network.n, part.time)
 
