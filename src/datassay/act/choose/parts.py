@@ -156,6 +156,7 @@ class Part:
         penalty: of the screen's kernel ridge regression, kernel unit.
         noise: T of the held-out labels, [k, k]; None: they count as right, or are numbers.
         share: of the held-out labels that are wrong, at least and at most.
+        copies: of train, as `fifths` takes them; None: all differ.
         learner: fits R ≥ 2 models to R subsets, alike where it draws nothing; of several parts each
             has seeds of its own.
     """
@@ -169,6 +170,7 @@ class Part:
     noise: Float[np.ndarray, "k k"] | None
     learner: Learner
     share: tuple[float, float] = (0.0, 0.0)
+    copies: Int[np.ndarray, " n"] | None = None
 
     @property
     def yardstick(self) -> Yardstick:
@@ -231,5 +233,6 @@ def fifths(
         issues, penalty = judge(sub, some)
         held_out = train.subset(held)
         known = some, held_out, sub, issues, information[rest], penalty, noise
-        parts.append(Part(*known, learner(some, f), share))
+        own = None if copies is None else copies[rest]
+        parts.append(Part(*known, learner(some, f), share, own))
     return parts
