@@ -16,6 +16,7 @@ here of the accuracy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -224,15 +225,18 @@ def fifths(
     for f, held in enumerate(judging(train, None, FIFTHS, seed).held):
         fold[held] = f
     n_parts = min(n_parts, fold.max() + 1)
-    if copies is not None and train.groups is None:
-        first = np.unique(copies, return_index=True)[1]
-        fold = fold[first[np.unique(copies, return_inverse=True)[1]]]
+    joined = copies if train.groups is None else None
+    if joined is not None:
+        first = np.unique(joined, return_index=True)[1]
+        fold = fold[first[np.unique(joined, return_inverse=True)[1]]]
     for f in range(n_parts):
         rest, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
         some, sub = train.subset(rest), lin.held_out(rest, held)
         issues, penalty = judge(sub, some)
-        held_out = train.subset(held)
-        known = some, held_out, sub, issues, information[rest], penalty, noise
+        # Copies vary together, as groups do: intervals count each group once.
         own = None if copies is None else copies[rest]
+        held_out = train.subset(held)
+        held_out = replace(held_out, groups=joined[held]) if joined is not None else held_out
+        known = some, held_out, sub, issues, information[rest], penalty, noise
         parts.append(Part(*known, learner(some, f), share, own))
     return parts
