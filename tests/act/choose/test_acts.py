@@ -280,6 +280,7 @@ def test_copies_stay_together():
     for part in fifths_of(twice, copies)[0]:
         own, other = (copies[np.isin(twice.ids, s.ids)] for s in (part.held_out, part.train))
         assert not set(own) & set(other) and len(own) > 5
+        assert (part.held_out.groups == own).all() and (part.copies == other).all()
 
 
 def test_one_of_each_group_of_copies_stays_also_behind_another_action():

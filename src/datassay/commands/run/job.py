@@ -178,7 +178,7 @@ def run(
     end = started + (given.budget or 0.0) if is_timed else math.inf
     late = replace(context, progress=in_time(progress))
     with until(end):
-        pace = slowness(again, train) if end < math.inf and asked.curve_seeds else 1.0
+        pace = slowness(again, train) if is_timed and given.budget and asked.curve_seeds else 1.0
         left = CURVE_SHARE * (end - time.perf_counter()) / pace
         networks = _retrained(again, late, replaced, _left(asked, left))
         acts = _acts(again, late, _left(asked, (end - time.perf_counter()) / pace))
