@@ -71,12 +71,13 @@ def tabled(train: SampleSet, seed: int, *, is_open: bool = False) -> Tabled:
     def learner(some, part):
         return _networks(some, SEEDS, 1000 * seed + SEEDS * part)
 
+    copies = data_issues(train, None).copies
     parts = fifths(
         lin, train, information, PARTS, noise=whole.noise[0].transition, share=whole.share_wrong,
-        copies=data_issues(train, None).copies, judge=judge, learner=learner, seed=seed,
+        copies=copies, judge=judge, learner=learner, seed=seed,
     )  # fmt: skip
     # The actions of all samples, whether or not the table retrains them.
-    actions, _ = proposals(train, whole, information, seed=seed)
+    actions, _ = proposals(train, whole, information, seed=seed, copies=copies)
     chosen = Chosen("", parts)
     chosen = best_learner(chosen, budget=BUDGET) if is_open else chosen
     table = compare_actions(chosen.parts, budget=1e9, base=chosen.base, seed=seed)

@@ -17,6 +17,7 @@ from torch import nn
 
 import datassay as da
 from datassay.commands.finished import finished_run, sets_of
+from datassay.commands.run import job
 from datassay.commands.run.labels import to_check
 from datassay.commands.run.steps import budget
 from datassay.errors import DataError, ModelError, SettingError
@@ -145,6 +146,15 @@ def test_actions_train_the_network_that_was_given(monkeypatch, model):
     assayed = da.assay((x, (x[:, 0] > 0).astype(int)), model=model, val_fraction=0)
     assert assayed.actions.model in {"Wide", "your network"}
     assert "retrained" in {row.how for row in assayed.actions.actions}
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(None, 0), (0, 0), (2, 1)])
+def test_the_machine_is_timed_once_and_only_for_a_budget(monkeypatch, seconds, times):
+    timed = []
+    monkeypatch.setattr(job, "slowness", lambda *_: timed.append(0) or 1.0)
+    monkeypatch.setattr(budget, "SECONDS", 1.0)
+    da.assay((X, Y), model="linear", budget=seconds)
+    assert len(timed) == times
 
 
 def test_a_function_makes_the_same_network_for_the_same_seed():

@@ -109,6 +109,25 @@ def test_where_columns_hold_few_values_equal_rows_are_natural():
     assert "near duplicates" not in kinds(issues)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_noisy_copies_are_found_also_where_many_rows_are_equal_by_chance(share):
+    """Skewed whole numbers, mostly 0: rows repeat each other, and their one-column pairs abound."""
+    rng = np.random.default_rng(0)
+    m = round(share * 800)
+    x = np.floor(rng.exponential(1, (800 - m, 6)) * (rng.random((800 - m, 6)) < 0.5) * 6)
+    of = rng.integers(800 - m, size=m)
+    x = np.concatenate([x, (x[of] - 1.5) * rng.normal(1, 0.001, (m, 6)) + 1.5])
+    issues = data_issues((x, None))
+    assert kinds(issues)["equal rows"].severity == "fine"
+    if not m:
+        assert "near duplicates" not in kinds(issues)
+        return
+    assert kinds(issues)["near duplicates"].severity == "act"
+    true = np.r_[np.arange(800 - m), of]
+    pairs = np.array([[int(name) for name in pair.ids] for pair in issues.pairs])
+    assert (x[true[pairs[:, 0]]] == x[true[pairs[:, 1]]]).all(1).mean() > 0.9
+
+
 def test_units_and_order_of_columns_do_not_matter():
     rows, _ = with_copies(table(500), 40, one_edit)
     other = rows.set_column(0, "price", pa.array(7 - 1000 * np.asarray(rows["price"])))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from datassay.score.settings import REMOVAL_ORDERS
+
 # Which samples `summarize` keeps; what `purify` removes by, and when it stops; how samples are
 # weighed: name → how it reads.
 KEEP_RULES = ("auto", "fit", "boundary", "margin", "random", "information")
-ORDERS = (
-    "auto", "cross_fit", "fixed", "adjoint", "step", "retrain", "label_issues", "loss", "random",
-)  # fmt: skip
+ORDERS = ("auto", "cross_fit", *REMOVAL_ORDERS, "label_issues", "loss", "random")
 STOPS = ("auto", "held_out", "inflection", "validation", "suspects", "none")
 METHODS: Mapping[str, str] = {
     "local_variance": "local variance",

@@ -18,10 +18,10 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
-from datassay.rules import require
+from datassay.rules import one_of, require
 from datassay.score.influence_moments import influence_variance, raw_moments
 from datassay.score.information.groups import named_groups
-from datassay.score.settings import Influence
+from datassay.score.settings import REMOVAL_ORDERS, Influence
 from datassay.score.variance.orders import adjoint, fixed, refit, step
 from datassay.score.variance.pair_influence import (
     check_penalties,
@@ -30,7 +30,6 @@ from datassay.score.variance.pair_influence import (
 )
 from datassay.train.convex import fit_convex
 
-ORDERS = ("fixed", "adjoint", "step", "retrain")
 SET_ORDERS = ("fixed", "step", "retrain")
 
 
@@ -121,9 +120,7 @@ def removal_effects(
     check_penalties(ridge, damping)
     check_sets(train, None)
     check_pairs_remain(train)
-    if order not in ORDERS:
-        names = ", ".join(repr(name) for name in ORDERS)
-        raise SettingError(f"order must be one of {names}; got {order!r}.")
+    one_of("order", order, REMOVAL_ORDERS)
     require(0 <= rerank <= len(train), "rerank", f"lie in 0..{len(train)}", rerank)
     geometry = output_geometry(
         model, train, loss, projection=projection, seed=seed, progress=progress
@@ -156,7 +153,7 @@ def geometry_effects(
         ids: theirs.
         ridge: of the mean loss.
         damping: added to its Hessian.
-        order: one of ORDERS.
+        order: one of REMOVAL_ORDERS.
         rerank: as in `removal_effects`.
         progress: called with (step, removals done, removals in all).
 
@@ -272,8 +269,7 @@ def set_effects(
     check_penalties(ridge, damping)
     check_sets(train, None)
     check_pairs_remain(train)
-    names_of_orders = ", ".join(repr(name) for name in SET_ORDERS)
-    require(order in SET_ORDERS, "order", f"be one of {names_of_orders}", repr(order))
+    one_of("order", order, SET_ORDERS)
     require(powers >= 2, "powers", "be at least 2", powers)
     names, members = named_groups(sets, len(train))
     fewest = len(train) - max(map(len, members))

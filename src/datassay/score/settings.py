@@ -19,6 +19,7 @@ BY_STEPS = (*OF_SGD, "langevin")
 GIVEN = "given"  # a covariance that is passed
 FEWEST_CHECKED = 5  # samples that a check retrains without
 FEWEST_DRAWS = 8  # subsets that put every sample into two of the smallest, for any n
+REMOVAL_ORDERS = ("fixed", "adjoint", "step", "retrain")  # of the effect of a removal
 PLANNED = ("auto", "blocks", "ekfac")  # curvatures of layers
 OUTCOMES = ("output", "margin", "loss")  # that effects are on
 

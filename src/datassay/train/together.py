@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -65,7 +65,11 @@ class Fitting:
         return replace(self.train, y=self.labels, true_y=None)
 
 
-def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> list[Any]:
+@overload
+def predictions_of(fittings: Sequence[Fitting]) -> list[Any]: ...
+@overload
+def predictions_of(fittings: Sequence[Fitting], *, may_end: bool) -> list[Any | None]: ...
+def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> list[Any | None]:
     """What each fit says of its held-out samples.
 
     Args:
@@ -73,7 +77,7 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
         may_end: whether None stands for what the time of `progress.until` did not last for.
 
     Returns:
-        Class probabilities or targets, [fits, m, k] for each fitting.
+        Class probabilities or targets, [fits, m, k] for each fitting, or None.
 
     Raises:
         ModelError: a model cannot be fitted to its samples.

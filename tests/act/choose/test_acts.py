@@ -12,9 +12,10 @@ from sklearn.preprocessing import StandardScaler
 
 import datassay as da
 from datassay.act.actions import split
-from datassay.act.choose import action
+from datassay.act.choose import action, compare
 from datassay.act.choose.action import (
     BALANCE,
+    COPIES,
     DROP,
     RELABEL,
     REMOVE,
@@ -34,6 +35,7 @@ from datassay.act.choose.action import (
     weighting,
 )  # fmt: skip
 from datassay.act.choose.compare import compare_actions
+from datassay.act.choose.gains import ActionGain
 from datassay.act.choose.learner import Chosen, best_learner
 from datassay.act.choose.parts import (
     BALANCED,
@@ -47,8 +49,10 @@ from datassay.act.choose.screen import most_wanted, screen
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.models.tabular import LOGISTIC, RIDGE, TREES, TableClassifier
-from datassay.progress import OutOfTime
+from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import data_issues
+from datassay.score.checks.weak_groups import WeakGroup
+from datassay.stats import Interval
 from datassay.train import together
 from datassay.train.learner import Estimators, Networks, table_learner
 from datassay.train.recipe import Recipe
@@ -208,7 +212,7 @@ def test_the_screen_is_the_ridge_fit_of_the_changed_samples():
     a = phi[kept].T @ (w[:, None] * phi[kept]) + 0.7 * np.eye(phi.shape[1])
     theta = np.linalg.solve(a, phi[kept].T @ (w[:, None] * np.eye(2)[train.y[kept]]))
     expected = part.yardstick.scores((psi @ theta)[None]).mean()
-    assert closed.score(act, train) == pytest.approx(expected, abs=1e-9)
+    assert closed.scores(act, train).mean() == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.slow
@@ -276,6 +280,50 @@ def test_copies_stay_together():
     for part in fifths_of(twice, copies)[0]:
         own, other = (copies[np.isin(twice.ids, s.ids)] for s in (part.held_out, part.train))
         assert not set(own) & set(other) and len(own) > 5
+        assert (part.held_out.groups == own).all() and (part.copies == other).all()
+
+
+def test_one_of_each_group_of_copies_stays_also_behind_another_action():
+    train, _ = one_way(8, 0)
+    issues = da.label_issues(train, model=LogisticRegression())
+    scores = ProposalScores(issues, np.ones(8), copies=np.array([5, 3, 5, 8, 3, 5, 1, 0]))
+    kind = action_kinds()[COPIES]
+    assert kind.propose(train, scores).kept.tolist() == [0, 1, 3, 6, 7]
+    assert kind.propose(train, replace(scores, copies=None)) is None
+    weighed = replace(as_it_is(train), kind=REWEIGHT, weights=np.arange(8.0))  # 0 goes
+    both = followed(weighed, kind, train, scores)
+    assert both.kind == "reweight+copies" and both.weights.tolist() == [0, 1, 2, 3, 0, 0, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("gains", "tried", "best"),
+    [
+        ((0.05, 0.06, 0.07), ["relabel+balance", "relabel+balance+copies"], 0.07),
+        ((0.05, 0.02, 0.04), ["relabel+balance", "relabel+copies"], 0.05),
+    ],
+)
+def test_actions_follow_each_other_as_long_as_each_adds_a_gain(monkeypatch, gains, tried, best):
+    alone = {RELABEL: gains[0], BALANCE: 0.04, COPIES: 0.03, DROP: 0.0}
+    measured = alone | dict(zip(tried, gains[1:], strict=True))
+    train, _ = one_way(8, 0)
+
+    def row(job, action):
+        gain = measured[action.kind]  # no other combination is retrained
+        low, high = gain - 0.01, gain + 0.01
+        return ActionGain(action.kind, action.words, "retrained", gain, low, high, 0.0, "")
+
+    for name, fake in (
+        ("follow", lambda _, key, kind: replace(as_it_is(train), kind=f"{key[0]}+{kind.name}")),
+        ("train", lambda _, keys, look: None), ("is_seen", lambda _, key: True),
+    ):  # fmt: skip
+        monkeypatch.setattr(compare.Comparison, name, fake)
+    monkeypatch.setattr(compare, "looks", lambda parts: [[]])
+    monkeypatch.setattr(compare._Job, "row", row)
+    job = compare._Job(compare.Comparison([], [], []), {}, action_kinds(), [], silent)
+    actions = [replace(as_it_is(train), kind=kind) for kind in alone]
+    result = job._joined([job.row(one) for one in actions], actions)
+    assert [one.kind for one in result] == tried
+    assert max(gains[0], *(one.gain for one in result)) == best
 
 
 def test_clean_samples_need_nothing():
@@ -492,7 +540,25 @@ def test_the_class_of_which_more_is_wanted_is_the_scarce_one():
     held_out, _ = da.load((centers[y_val] + rng.normal(size=(600, 12)), y_val), val_fraction=0)
     part = part_of(train, held_out)
     closed = screen(part.lin, train, part.penalty, part.yardstick, 0)
-    assert most_wanted(closed, train, 0)[0] == "class 2"
+    name, cost, ids = most_wanted(closed, train, 0)
+    assert name == "class 2" and (ids == train.ids[train.y == 2]).all() and cost > 0
     gone = np.random.default_rng(1).random(len(train)) < 0.1  # fitted anew, without these
-    anew = closed.score(replace(as_it_is(train), weights=(~gone).astype(float)), train)
+    anew = closed.scores(replace(as_it_is(train), weights=(~gone).astype(float)), train).mean()
     assert closed.without(gone, train, closed.inverse()) == pytest.approx(anew, abs=1e-9)
+
+
+def test_the_region_of_which_more_is_wanted_is_the_one_with_few_samples():
+    rng = np.random.default_rng(0)
+    sets = []
+    for n, far in ((420, 20), (400, 200)):  # in the region other columns tell the target
+        x, inside = rng.normal(size=(n, 12)), np.arange(n) < far
+        y = np.where(inside, x[:, 6:].sum(1), x[:, :6].sum(1)) + rng.normal(size=n)
+        x[inside, :6], x[~inside, 6:] = 0, 0
+        sets.append((da.load((x, y), val_fraction=0)[0], inside))
+    (train, inside), (held_out, _) = sets
+    part = part_of(train, held_out, is_alike=False)
+    closed = screen(part.lin, train, part.penalty, part.yardstick, 0)
+    region = WeakGroup("x7 is not 0", inside, Interval(0.5, 0.1, 0.0))
+    name, cost, ids = most_wanted(closed, train, 0, [region])
+    assert name == "samples where x7 is not 0" and (ids == train.ids[inside]).all()
+    assert cost > 0.02

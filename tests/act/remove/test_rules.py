@@ -17,6 +17,7 @@ from datassay.act.remove.rules import (
     tried,
     within_quota,
 )
+from datassay.act.settings import KEEP_RULES
 from datassay.progress import silent
 
 
@@ -63,6 +64,7 @@ def test_a_rule_that_keeps_what_is_wrong_reaches_less():
     targets = torch.nn.functional.one_hot(torch.as_tensor(groups), 3).float() - 1 / 3
     result = tried(replace(some, groups=groups, targets=targets), np.full(3, 10), seed=0)
     assert set(result) == set(RULES)
+    assert KEEP_RULES == ("auto", *RULES, "information")
     assert result["margin"] < 0.4 < 0.55 < result["fit"] <= 1
 
 

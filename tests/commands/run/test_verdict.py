@@ -19,7 +19,7 @@ from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
 from datassay.commands.run.typed import Typed
-from datassay.commands.run.verdict import Labels, clause, verdict
+from datassay.commands.run.verdict import Labels, clause, plan_sentence, verdict
 from datassay.data.back.origin import Origin
 from datassay.data.samples import SampleSet
 from datassay.report import html
@@ -198,6 +198,22 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
 )  # fmt: skip
 def test_what_is_said_of_labels(labels, sentence, review):
     assert (labels.sentence, labels.named) == (sentence, review)
+
+
+def test_a_plan_is_said_where_corrections_are_measured():
+    findings = make_findings(acts=acts(BOTH, RELABEL, DROP))
+    issues, predicted = findings.issues, verdict(findings)
+    order = np.argsort(-issues.score, kind="stable")[: predicted.labels.n_flagged]
+    n, chance = min(50, len(order)), issues.probability[order]
+    text = plan_sentence(findings, predicted)
+    assert f"{n} reviews correct about {chance[:n].sum():.0f} of the {chance.sum():.0f}" in text
+    assert "others correcting them gains 1.6 points of accuracy (0.7 to 2.4); correcting" in text
+    assert "weighing the classes alike may gain 3.0 points of accuracy (−0.2 to 5.0)" in text
+    assert "leaving out 250 samples shows no loss: −0.1 points of accuracy (−0.6 to 0.4)." in text
+    assert text in rendered(findings)[0]
+    for others in (None, acts(UNSURE), acts(DROP)):
+        findings = make_findings(acts=others)
+        assert not plan_sentence(findings, verdict(findings))
 
 
 def test_what_gains_most_leads_and_is_hedged_where_chance_could_look_so():

@@ -22,5 +22,5 @@ ACTION = ActionKind(
     propose=propose,
     fits=1,
     evidence="labels",
-    command="view and apply",
+    command="view",
 )

@@ -19,5 +19,5 @@ ACTION = ActionKind(
     help="Samples with suspected labels are left out.",
     propose=propose,
     evidence="labels",
-    command="view and apply",
+    command="view",
 )

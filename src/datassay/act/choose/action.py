@@ -22,11 +22,12 @@ from datassay.score.label_issues import LabelIssues
 from datassay.train.learner import Learner
 from datassay.train.together import Fitting, predictions_of
 
-RELABEL, REMOVE, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
-    "relabel", "remove", "drop", "reweight", "balance", "purify", "split", "more",
+RELABEL, REMOVE, COPIES, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
+    "relabel", "remove", "copies", "drop", "reweight", "balance", "purify", "split", "more",
 )  # fmt: skip
-BUILT_IN = ("relabel", "remove", "drop", "reweight", "balance", "purify", "split")
+BUILT_IN = KINDS[:-1]
 """Their modules, in the order in which they are proposed."""
+SAVES = (COPIES, DROP)  # fewer samples that do as well are worth having without any gain
 AGAIN = "trained again, nothing changed"
 
 
@@ -89,11 +90,6 @@ class Action:
         """Models per seed, those of the control too."""
         own = 1 if self.blocks is None else len(self.blocks.members)
         return own + (0 if self.control is None else self.control.fits)
-
-    @property
-    def is_removal(self) -> bool:
-        """Whether samples are left out."""
-        return len(self.kept) < len(self.weights)
 
     @property
     def kept(self) -> Int[np.ndarray, " kept"]:
@@ -207,18 +203,20 @@ def followed(
         first: what is done before.
         kind: of the second action, one that follows.
         train: n samples.
-        scores: of them; the second looks at its seed alone.
+        scores: of them; the second looks at their seed and copies alone.
 
     Returns:
-        Both as one action, compared with the samples as they are, trained again; None where the
-        second is not proposed any more.
+        Both as one action, compared with the samples as they are, trained again; weights are
+        multiplied. None where the second is not proposed any more.
     """
     left = replace(train, y=first.labels, true_y=None).subset(first.kept)
+    copies = None if scores.copies is None else scores.copies[first.kept]
+    scores = replace(scores, copies=copies, information=scores.information[first.kept])
     second = kind.propose(left, scores)
     if not isinstance(second, Action):
         return None
-    weights = np.zeros(len(train))
-    weights[first.kept] = second.weights
+    weights = first.weights.copy()
+    weights[first.kept] *= second.weights
     words = f"{first.words}, then {second.words[0].lower()}{second.words[1:]}"
     name = f"{first.kind}+{second.kind}"
     whole = replace(as_it_is(train), kind=name, words=words, changed=first.changed)
@@ -282,12 +280,14 @@ class ProposalScores:
         information: of each sample, any unit.
         takes_weights: whether the model can weigh samples.
         seed: of controls, blocks and fits.
+        copies: a number per sample, shared by those that are next to the same; None: all differ.
     """
 
     issues: LabelIssues
     information: Float[np.ndarray, " n"]
     takes_weights: bool = True
     seed: int = 0
+    copies: Int[np.ndarray, " n"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -307,7 +307,7 @@ class ActionKind:
         is_slow: whether the search takes seconds a part: other parts are searched only where it
             gains in closed form on the first.
         follows: whether it can be done after another, proposed anew on what that left; it then
-            looks at the samples alone, at no score.
+            looks at the samples and their copies alone, at no score.
     """
 
     name: str
@@ -346,6 +346,7 @@ def proposals(
     takes_weights: bool = True,
     seed: int = 0,
     without: Collection[str] = (),
+    copies: Int[np.ndarray, " n"] | None = None,
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """All actions worth trying, and why others are not.
 
@@ -357,6 +358,7 @@ def proposals(
         takes_weights: whether the model can weigh samples.
         seed: of controls, blocks and fits.
         without: kinds that are not to be proposed, such as what was of no use on another part.
+        copies: a number per sample, shared by those that are next to the same; None: all differ.
 
     Returns:
         The actions, and one sentence for each that was left out.
@@ -364,7 +366,7 @@ def proposals(
     Raises:
         SettingError: an action is not of the kind that proposes it.
     """
-    scores = ProposalScores(issues, information, takes_weights, seed)
+    scores = ProposalScores(issues, information, takes_weights, seed, copies)
     actions: list[Action] = []
     left_out: list[str] = []
     for kind in action_kinds().values():

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from datassay.act.choose.action import (
+    COPIES,
     DROP,
     RELABEL,
     REMOVE,
+    SAVES,
     SPLIT,
     Action,
     ActionKind,
@@ -52,7 +54,8 @@ BEYOND = 0.02
 # about a third of a standard error of five parts. Of true gains of three standard errors of the
 # last look 4 % end early.
 LEAST_SIGN = 1 / 15
-ENDED = "ended at the first look"
+ENDED, GAINED_NOTHING = "ended at the first look", "it had gained nothing that would show"
+RIVAL = "relabelling the same samples had gained as much, and one of the two is enough"
 LATE = "the seconds of --budget were over"
 
 
@@ -158,25 +161,32 @@ class _Job:
             for row, action in zip(rows, others, strict=True)
         ]
         rows += self._largest_drop(drops, near)
-        rows += self._both(rows, actions)
+        rows += self._joined(rows, actions)
         self.progress(STEP, len(every) + 1, len(every) + 1)
         return rows
 
-    def _both(self, rows: Sequence[ActionGain], actions: Sequence[Action]) -> list[ActionGain]:
-        """The best action and the best that can follow it, done one after the other."""
+    def _joined(self, rows: Sequence[ActionGain], actions: Sequence[Action]) -> list[ActionGain]:
+        """The best action, then each that can follow, the best first, kept where it adds a gain."""
         advised = [row for row in _ranked(list(rows)) if row.advice in {DO, TRY}]
-        first = [r for r in advised if not self.kinds[r.kind].follows and r.kind != SPLIT]
-        then = [self.kinds[row.kind] for row in advised if self.kinds[row.kind].follows]
-        if not (first and then and advised[0].advice == DO):
+        able = [r for r in advised if r.kind == COPIES or not self.kinds[r.kind].follows]
+        first = next((row for row in able if row.kind != SPLIT), None)
+        if first is None or advised[0].advice != DO:
             return []
-        words = first[0].kind, first[0].words
+        words, best, tried = (first.kind, first.words), first.gain, []
         key = next(action.key for action in actions if (action.kind, action.words) == words)
-        own = self.comparison.follow(key, then[0])
-        if own is None:
-            return []
-        for look in looks(self.comparison.parts):
-            self.comparison.train([own.key], look)
-        return [self.row(own)] if self.comparison.is_seen(own.key) else []
+        for row in advised:
+            kind = self.kinds[row.kind]
+            own = self.comparison.follow(key, kind) if kind.follows and row is not first else None
+            if own is None:
+                continue
+            for look in looks(self.comparison.parts):
+                self.comparison.train([own.key], look)
+            if not self.comparison.is_seen(own.key):
+                break
+            tried.append(self.row(own))
+            if tried[-1].gain > best:
+                key, best = own.key, tried[-1].gain
+        return tried
 
     def _rivals(self, actions: Sequence[Action]) -> list[Action]:
         """The actions, removal only where it gains half a point more than relabelling the same."""
@@ -194,7 +204,7 @@ class _Job:
     def _goes_on(self, action: Action) -> bool:
         """Whether the verdict is open after a look: what has not gained is looked at no more."""
         outcome = self.gain(action)
-        if action.kind == DROP:
+        if action.kind in SAVES:
             return not (outcome.gain < -TOLERATED and outcome.high <= 0)
         return outcome.gain > outcome.half * LEAST_SIGN and outcome.high > TOLERATED
 
@@ -222,7 +232,7 @@ class _Job:
         return ActionGain(
             kind=action.kind, words=action.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
             p=1.0, verdict="", screened=gain, changed=action.changed,
-            cost=action.changed if action.is_removal else 0, note=note,
+            cost=len(action.weights) - len(action.kept), note=note,
         )  # fmt: skip
 
     def row(self, action: Action) -> ActionGain:
@@ -234,8 +244,9 @@ class _Job:
         trusted = np.concatenate([d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)])
         note = ""
         if not self.comparison.is_complete(action.key):
-            is_late = action.key in self.comparison.late
-            note = f"{ENDED}: {LATE if is_late else _why_ended(action.kind, outcome.gain)}"
+            why = RIVAL if self._goes_on(action) else GAINED_NOTHING
+            why = "it costs" if action.kind in SAVES else why
+            note = f"{ENDED}: {LATE if action.key in self.comparison.late else why}"
         return replace(
             self.blank(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
             p=outcome.p, control_words=action.control_words, note=note,
@@ -290,24 +301,16 @@ def _proposed(
     """The actions of a part by key, and why others are not tried."""
     actions, left_out = proposals(
         part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
-        seed=seed, without=without,
+        seed=seed, without=without, copies=part.copies,
     )  # fmt: skip
     return {action.key: action for action in actions}, left_out
 
 
 def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
     """Whether an action cannot gain by its closed form; a drop need not gain, and is never."""
-    if kind.name == DROP:
+    if kind.name in SAVES:
         return False
     return outcome.gain <= 0 if kind.is_slow else outcome.high + BEYOND <= 0
-
-
-def _why_ended(kind: str, gain: float) -> str:
-    if kind == DROP:
-        return "it costs"
-    if kind == REMOVE and gain > 0:
-        return "relabelling the same samples had gained as much"
-    return "it had gained nothing that would show"
 
 
 def _screened(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
@@ -354,5 +357,5 @@ def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
 def _advice(row: ActionGain) -> str:
     """What to do; fewer samples that do as well are worth having without any gain."""
     result = advice(row.gain, row.low, row.high)
-    is_free = row.kind == DROP and result == LEAVE and not costs(row.gain, row.high)
+    is_free = row.kind in SAVES and result == LEAVE and not costs(row.gain, row.high)
     return FREE if is_free else result

@@ -47,7 +47,6 @@ class Retrained:
     """What models predict after an action, on the parts that were looked at."""
 
     each: list[list[Predictions]]  # by part, what each look added
-    fits: int = 0
     seconds: float = 0.0
 
 
@@ -59,14 +58,12 @@ class Comparison:
         parts: of the samples.
         proposed: on each part, the actions by key; "" marks the samples as they are.
         base: predictions of models of the samples as they are, [R, m, k] a part.
-        seconds: that the last call of `train` took.
         late: actions whose retraining the clock has ended.
     """
 
     parts: Sequence[Part]
     proposed: list[dict[Key, Action]]
     base: list[Predictions]
-    seconds: float = 0.0
     late: set[Key] = field(default_factory=set)
     _done: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
     _extremes: list[tuple[Yardstick, ...]] = field(init=False)  # as few, as many wrong: a part each
@@ -92,15 +89,13 @@ class Comparison:
             )
             for action, (_, p, some) in zip(actions, wanted, strict=True)
         ]
-        every = predictions_of([one for some in fittings for one in some], may_end=True)
-        each = iter(every)
-        self.seconds = time.perf_counter() - before
+        every = iter(predictions_of([one for some in fittings for one in some], may_end=True))
         n_fits = sum(len(one.seeds) for some in fittings for one in some)
-        said = [[next(each) for _ in own] for own in fittings]
-        for predicted, (key, _, _) in zip(said, wanted, strict=True):
-            self.late |= {key} if any(one is None for one in predicted) else set()
-        each = zip(actions, fittings, said, wanted, strict=True)
-        for action, own, predicted, (key, p, some) in each:
+        per_fit = (time.perf_counter() - before) / max(1, n_fits)
+        each = [[one for _ in own if (one := next(every)) is not None] for own in fittings]
+        rows = list(zip(actions, fittings, each, wanted, strict=True))
+        self.late |= {key for _, own, known, (key, _, _) in rows if len(known) < len(own)}
+        for action, own, predicted, (key, p, some) in rows:
             if key in self.late:  # a look at some of its parts alone says nothing
                 continue
             done = self._done.setdefault((key, control), Retrained([[] for _ in self.parts]))
@@ -108,9 +103,7 @@ class Comparison:
                 done.each[p].append(self.base[p][some.start : some.stop])
                 continue
             done.each[p].append(routed(action, self.parts[p].held_out, predicted))
-            fits = sum(len(one.seeds) for one in own)
-            done.fits += fits
-            done.seconds += self.seconds * fits / n_fits
+            done.seconds += per_fit * sum(len(one.seeds) for one in own)
 
     def is_seen(self, key: Key, *, control: bool = False) -> bool:
         """Whether it was retrained for a first look at least."""
@@ -120,7 +113,7 @@ class Comparison:
         """Add an action that does one and then another; None where no part proposes both."""
         added: list[Action] = []
         for part, own in zip(self.parts, self.proposed, strict=True):
-            scores = ProposalScores(part.issues, part.information)
+            scores = ProposalScores(part.issues, part.information, copies=part.copies)
             both = followed(own[key], kind, part.train, scores) if key in own else None
             if both is not None:
                 own[both.key] = both

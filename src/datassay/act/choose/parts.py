@@ -16,6 +16,7 @@ here of the accuracy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -156,6 +157,7 @@ class Part:
         penalty: of the screen's kernel ridge regression, kernel unit.
         noise: T of the held-out labels, [k, k]; None: they count as right, or are numbers.
         share: of the held-out labels that are wrong, at least and at most.
+        copies: of train, as `fifths` takes them; None: all differ.
         learner: fits R ≥ 2 models to R subsets, alike where it draws nothing; of several parts each
             has seeds of its own.
     """
@@ -169,6 +171,7 @@ class Part:
     noise: Float[np.ndarray, "k k"] | None
     learner: Learner
     share: tuple[float, float] = (0.0, 0.0)
+    copies: Int[np.ndarray, " n"] | None = None
 
     @property
     def yardstick(self) -> Yardstick:
@@ -222,14 +225,18 @@ def fifths(
     for f, held in enumerate(judging(train, None, FIFTHS, seed).held):
         fold[held] = f
     n_parts = min(n_parts, fold.max() + 1)
-    if copies is not None and train.groups is None:
-        first = np.unique(copies, return_index=True)[1]
-        fold = fold[first[np.unique(copies, return_inverse=True)[1]]]
+    joined = copies if train.groups is None else None
+    if joined is not None:
+        first = np.unique(joined, return_index=True)[1]
+        fold = fold[first[np.unique(joined, return_inverse=True)[1]]]
     for f in range(n_parts):
         rest, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
         some, sub = train.subset(rest), lin.held_out(rest, held)
         issues, penalty = judge(sub, some)
+        # Copies vary together, as groups do: intervals count each group once.
+        own = None if copies is None else copies[rest]
         held_out = train.subset(held)
+        held_out = replace(held_out, groups=joined[held]) if joined is not None else held_out
         known = some, held_out, sub, issues, information[rest], penalty, noise
-        parts.append(Part(*known, learner(some, f), share))
+        parts.append(Part(*known, learner(some, f), share, own))
     return parts

@@ -7,6 +7,7 @@ f(X') = K(X', S) (K(S, S) + λ diag(w)⁻¹)⁻¹ y(S),  S the samples kept, w t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.results import result
+from datassay.score.checks.weak_groups import WeakGroup
 
 # Training samples that the screen looks at; of more, as many at random.
 MOST = 2000
@@ -45,12 +47,8 @@ class Screen:
     penalty: float
     yardstick: Yardstick
 
-    def score(self, action: Action, train: SampleSet) -> float:
-        """The score after an action, in closed form."""
-        return float(self.scores(action, train).mean())
-
     def scores(self, action: Action, train: SampleSet) -> Float[np.ndarray, " m"]:
-        """What each held-out sample adds to it."""
+        """What each held-out sample adds to the score after an action, in closed form."""
         weights = action.weights[self.chosen]
         if action.blocks is None:
             outputs = self._outputs(action.labels, weights, train)
@@ -124,22 +122,25 @@ def screen(
     return Screen(chosen, kernel, across, penalty, yardstick)
 
 
-def most_wanted(closed: Screen, train: SampleSet, seed: int) -> tuple[str, float] | None:
-    """The class or source of which more samples would help most, by leaving out half of each."""
+def most_wanted(
+    closed: Screen, train: SampleSet, seed: int, weak: Sequence[WeakGroup] = ()
+) -> tuple[str, float, np.ndarray] | None:
+    """Which class, source or weak group half left out costs most: name, cost, ids of members."""
     inverse = closed.inverse()
     base = closed.without(np.zeros(len(train), bool), train, inverse)
-    worst, lost = "", 2 / len(closed.across)
+    worst, lost = None, 2 / len(closed.across)
     rng = np.random.default_rng((seed, 4))
-    for kind, names, group in _groups(train):
+    regions = [("samples where", ("", one.words), one.samples.astype(int)) for one in weak]
+    for kind, names, group in (*_groups(train), *regions):
         for g in np.unique(group[closed.chosen]):
             members = closed.chosen[group[closed.chosen] == g]
-            if not FEWEST <= len(members) < len(closed.chosen):
+            if not names[g] or not FEWEST <= len(members) < len(closed.chosen):
                 continue
             removed = np.zeros(len(train), bool)
             removed[rng.permutation(members)[: len(members) // 2]] = True
             if (cost := base - closed.without(removed, train, inverse)) > lost:
-                worst, lost = f"{kind} {names[g]}", cost
-    return (worst, lost) if worst else None
+                worst, lost = (f"{kind} {names[g]}", cost, train.ids[members]), cost
+    return worst
 
 
 def _groups(train: SampleSet) -> list[tuple[str, tuple[str, ...], np.ndarray]]:

@@ -33,8 +33,8 @@ from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
 from datassay.score.influence_moments import influence_variance
 from datassay.score.label_issues import label_issues
-from datassay.score.removal_effects import ORDERS as BY_INFLUENCE
 from datassay.score.removal_effects import check_pairs_remain, geometry_effects
+from datassay.score.settings import REMOVAL_ORDERS
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
 from datassay.train.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.train.folds import fold_numbers
@@ -317,7 +317,7 @@ class _Job:
     ) -> tuple[float, Int[np.ndarray, " kept"]]:
         """V[X] of what is kept, and its positions among that, the first to remove first."""
         ids, settings = np.arange(len(geometry)), self.settings
-        if settings.order in BY_INFLUENCE:
+        if settings.order in REMOVAL_ORDERS:
             effects = geometry_effects(
                 geometry, ids, ridge=self.ridge, damping=settings.damping, order=settings.order
             )

@@ -43,6 +43,9 @@ class ApplySettings:
         None,
         "Relabel also what is not decided, where the run's probability is at least this.",
     )
+    drop_copies: bool = setting(
+        False, "Remove also what is not decided and repeats an earlier sample, equally or nearly."
+    )
     copy: bool = setting(
         False, "Copy files that do not change; else they are second names of the same files."
     )
@@ -69,6 +72,7 @@ COMMAND = _Apply(
     Examples:
       datassay apply reviews.csv report --out clean
       datassay apply reviews.csv report --accept-suggested 0.9 --out clean
+      datassay apply people.csv report --drop-copies --out clean
       datassay apply photos/ decisions.json --out clean --copy
       datassay run clean --before report --out after
     """,

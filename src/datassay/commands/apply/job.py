@@ -17,6 +17,7 @@ from datassay.act.review.corrections import Corrections, corrections
 from datassay.act.review.decisions import (
     FILE,
     RELABEL,
+    REMOVE,
     Decision,
     Decisions,
     label_word,
@@ -70,24 +71,28 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
 
 
 def decided(settings: ApplySettings) -> Decisions:
-    """What a file or a run's folder holds, and the suggestions that are to be accepted."""
+    """What a file or a run's folder holds, with the suggestions and removals that are asked for."""
     given, least = settings.decisions, settings.accept_suggested
     file = given / FILE if given.is_dir() else given
-    if least is None:
+    if least is None and not settings.drop_copies:
         return read_any(file)
-    fraction("accept-suggested", least, "[]")
+    fraction("accept-suggested", least or 0.0, "[]")
     made = read_any(file) if file.exists() else Decisions(())
     scores = finished_run(run_of(settings)).scores
     seen = "class_name" if "class_name" in scores.column_names else "label"
-    scores = scores.select(["id", "wrong_probability", seen, "suggested_label"])
-    known, now = {one.id for one in made.decisions}, datetime.now(UTC)
-
-    accepted = [
-        Decision(name, RELABEL, given=_word(y), label=_word(new), when=now, seen_score=p)
-        for name, p, y, new in map(dict.values, scores.to_pylist())
-        if name not in known and p >= least
-    ]
-    return replace(made, decisions=(*made.decisions, *accepted))
+    names = ["id", "wrong_probability", seen, "suggested_label"]
+    names += ["is_copy"] * settings.drop_copies
+    if names[-1] not in scores.column_names:
+        raise SettingError(
+            "drop-copies must have a run that names copies; got an older one. Run again."
+        )
+    known, now, further = {one.id for one in made.decisions}, datetime.now(UTC), []
+    for name, p, y, new, *is_copy in map(dict.values, scores.select(names).to_pylist()):
+        if name not in known and any(is_copy):
+            further.append(Decision(name, REMOVE, _word(y), "", now, p))
+        elif name not in known and least is not None and p >= least:
+            further.append(Decision(name, RELABEL, _word(y), _word(new), now, p))
+    return replace(made, decisions=(*made.decisions, *further))
 
 
 def _word(label: Any) -> str:

@@ -178,9 +178,10 @@ def run(
     end = started + (given.budget or 0.0) if is_timed else math.inf
     late = replace(context, progress=in_time(progress))
     with until(end):
-        left = CURVE_SHARE * (end - time.perf_counter())
-        networks = _retrained(again, late, replaced, _left(again, train, asked, left))
-        acts = _acts(again, late, _left(again, train, asked, end - time.perf_counter()))
+        pace = slowness(again, train) if is_timed and given.budget and asked.curve_seeds else 1.0
+        left = CURVE_SHARE * (end - time.perf_counter()) / pace
+        networks = _retrained(again, late, replaced, _left(asked, left))
+        acts = _acts(again, late, _left(asked, (end - time.perf_counter()) / pace))
     effects = removed.attribution, removed.query_outputs
     if at_trained and networks.networks is not None:
         effects = trained_effects(model, networks.networks, context)
@@ -203,11 +204,9 @@ def run(
     )
 
 
-def _left(model: nn.Module, train: SampleSet, settings: RunSettings, seconds: float) -> RunSettings:
-    """The settings with so many seconds by the clock as their budget, as it is counted."""
-    if seconds == math.inf or not settings.curve_seeds:
-        return settings
-    return replace(settings, budget=max(0.0, seconds) / slowness(model, train))
+def _left(settings: RunSettings, seconds: float) -> RunSettings:
+    """The settings with so many nominal seconds as their budget."""
+    return settings if seconds == math.inf else replace(settings, budget=max(0.0, seconds))
 
 
 def _acts(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:

@@ -17,7 +17,7 @@ from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.commands.run.suspects import suspects_shown
 from datassay.commands.run.table import score_section
-from datassay.commands.run.verdict import Verdict, verdict
+from datassay.commands.run.verdict import Verdict, plan_sentence, verdict
 from datassay.data.samples import wrong_labels
 from datassay.models.tabular import TABLE_MODELS
 from datassay.report.compose import compose
@@ -121,6 +121,7 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in shown if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
+        "plan": plan_sentence(f, predicted),
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,
         # What one part did not propose, another may have.
         "left_out": [one for one in left_out if one != TOO_FEW or not is_corrected],

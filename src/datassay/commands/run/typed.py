@@ -54,9 +54,9 @@ class Typed:
                 words += [option] if value is True else [option, str(value)]
         return shlex.join([*words, *(w for k, v in options.items() for w in (f"--{k}", v))])
 
-    def apply(self) -> str:
+    def apply(self, *options: str) -> str:
         """The command that gives the data back as decided; of flipped labels there is none."""
         if not self.is_known or self._noise:
             return ""
-        decisions = os.path.join(self.out, "decisions.parquet")
-        return shlex.join(["datassay", "apply", self._data, decisions, "--out", "clean"])
+        decisions = self.out if options else os.path.join(self.out, "decisions.parquet")
+        return shlex.join(["datassay", "apply", self._data, decisions, *options, "--out", "clean"])

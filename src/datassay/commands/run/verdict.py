@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from datassay.act.choose import action as kinds
-from datassay.act.choose.action import DROP, MORE, RELABEL, REMOVE, action_kinds
+from datassay.act.choose.action import COPIES, DROP, MORE, RELABEL, REMOVE, action_kinds
 from datassay.act.choose.gains import RETRAINED, ActionGain
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import is_learned, suspected_classes, to_check
@@ -20,14 +20,16 @@ from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
 from datassay.score.checks.data_issues import leaking_columns
 from datassay.score.label_issues import FEWEST
-from datassay.stats import BETTER, DO, FREE, TRY, WORSE
+from datassay.stats import BETTER, DO, FREE, LEAVE, TRY, WORSE
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
+REVIEWS = 50  # that a plan begins with
 FEW = 0.02  # a share of labels that may be wrong and goes without saying
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 DOING = {  # as the subject of a sentence
     RELABEL: "correcting them",
     REMOVE: "removing them",
+    COPIES: "keeping one of each group of copies",
     kinds.REWEIGHT: "weighing samples by local variance",
     kinds.BALANCE: "weighing the classes alike",
     kinds.PURIFY: "removing foreign samples",
@@ -177,6 +179,28 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
     return f"{labels.sentence}{more}."
 
 
+def plan_sentence(findings: Findings, predicted: Verdict) -> str:
+    """What reviews, corrections and what can follow them gain; empty where that is not measured."""
+    tried, issues, actions = predicted.tried, findings.issues, findings.acts
+    n_flagged = predicted.labels.n_flagged
+    first = next((a for a in tried if a.kind == RELABEL and a.advice in {DO, TRY}), None)
+    if first is None or actions is None or not n_flagged:
+        return ""
+    n = min(REVIEWS, n_flagged)
+    found, every = n * issues.expected_precision(n), n_flagged * issues.expected_precision()
+    steps = [
+        f"A plan: {count(n, 'review')} correct about {found:.0f} of the {every:.0f} wrong "
+        f"{predicted.labels.noun}s that are suspected",
+        f"with suggestions for the others {clause(first, actions.metric)}",
+    ]
+    more = next((a for a in tried if a.kind.startswith(f"{RELABEL}+")), first)
+    steps += [clause(more, actions.metric)] * (more.gain > first.gain)
+    if (drop := _drop(tried)) is not None:
+        what = f"leaving out {count(drop.cost, 'sample')} shows no loss"
+        steps += [f"by itself, {what}: {_gain(drop, actions.metric)}"]
+    return f"{'; '.join(steps)}."
+
+
 def _drop(tried: tuple[ActionGain, ...]) -> ActionGain | None:
     """The largest drop that costs nothing measurable, or gains."""
     return next((a for a in tried if a.kind == DROP and a.advice in {DO, TRY, FREE}), None)
@@ -192,7 +216,7 @@ def _cards(
     others = [action for action in tried if action.kind not in {RELABEL, REMOVE, DROP}]
     cards = [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
     cards += [_action(action, metric, typed) for action in others if action.advice == DO]
-    cards += _data_cards(findings, typed)
+    cards += _data_cards(findings, typed, tried)
     cards += [_action(action, metric, typed) for action in others if action.advice == TRY]
     if (drop := _drop(tried)) is not None:
         text = f"No loss is shown when they are left out: {_gain(drop, metric)}"
@@ -217,6 +241,7 @@ def _action(action: ActionGain, metric: str, typed: Typed) -> Advice:
         text += " Of several actions tried one may look so by chance."
     kind = action_kinds().get(action.kind.split("+")[0])
     command = typed.line(kind.command, out=kind.command) if kind and kind.command else ""
+    command = typed.apply("--drop-copies") if kind and kind.name == COPIES else command
     return Advice("action", "act" if is_done else "look", action.words, text, command=command)
 
 
@@ -257,13 +282,15 @@ def _label_card(
                   command=typed.line("view"))  # fmt: skip
 
 
-def _data_cards(findings: Findings, typed: Typed) -> list[Advice]:
+def _data_cards(findings: Findings, typed: Typed, tried: tuple[ActionGain, ...]) -> list[Advice]:
     """What is wrong with the data apart from their labels and must be seen to first."""
     issues = () if findings.data_issues is None else findings.data_issues.issues
     leaking, cards = ",".join(leaking_columns(findings.samples)), []
+    commands = {"leaking columns": typed.line("run", drop=leaking, out="without")}
+    if any(action.kind == COPIES and action.advice != LEAVE for action in tried):
+        commands["near duplicates"] = typed.apply("--drop-copies")
     for one in (one for one in issues if one.severity == "act"):
-        is_leak = one.kind == "leaking columns"
-        command = typed.line("run", drop=leaking, out="without") if is_leak else ""
+        command = commands.get(one.kind, "")
         headline = f"{_capital(one.kind)}: {one.counted}"
         cards += [Advice("data", "act", headline, one.sentence, command=command)]
     return cards

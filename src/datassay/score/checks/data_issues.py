@@ -64,6 +64,8 @@ class DataIssues(Tabular):
             the distance within which an eighth of the rows lie where that is larger, minus 3.5;
             nan likewise.
         is_outlier: [n], which samples lie far from all others.
+        copies: [n], equal samples and near duplicates share a number, but not those that are equal
+            by chance where columns have few values.
         ids: [n], the samples' ids.
     """
 
@@ -97,17 +99,17 @@ class DataIssues(Tabular):
         values=lambda one: pa.array(one.outlier_score, mask=np.isnan(one.outlier_score)),
     )
     is_outlier: Bool[np.ndarray, " n"] = column("whether outlier_score is above 0")
+    copies: Int[np.ndarray, " n"] = column(
+        "whether an earlier sample is equal or nearly so: without these one of each stays",
+        name="is_copy",
+        values=lambda one: is_copy(one.copies),
+    )
     ids: np.ndarray = sample_ids()
 
-    @property
-    def copies(self) -> Int[np.ndarray, " n"]:
-        """A number per sample, shared by equal samples and near duplicates."""
-        # Equal rows count only where that is no chance of columns with few values.
-        by_chance = any(i.kind == "equal rows" and i.severity == "fine" for i in self.issues)
-        equal = np.full(len(self.ids), -1) if by_chance else self.duplicate_group
-        own, n = np.arange(len(equal)), len(equal)
-        near = self.near_group
-        return np.where(near >= 0, near, np.where(equal >= 0, n + equal, 2 * n + own))
+
+def is_copy(copies: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Which samples share their number with an earlier one."""
+    return ~np.isin(np.arange(len(copies)), np.unique(copies, return_index=True)[1])
 
 
 def data_issues(
@@ -160,9 +162,11 @@ def data_issues(
         *_columns(train),
         *drift_issues(train, val, rows),
         *image_issues(train, properties),
-        *weak_group_issues(train, held_out, _telling(train, properties)),
+        *weak_group_issues(train, held_out, telling_columns(train, properties)),
         *further,
     )
+    m, near = len(outcome.near), outcome.near[:n]  # m: more than there are groups
+    equal = np.where((outcome.group[:n] >= 0) & (not outcome.natural), outcome.group[:n] + m, -1)
     worst = get_args(Severity).index
     return DataIssues(
         issues=tuple(sorted(issues, key=lambda one: (worst(one.severity), -one.count))),
@@ -174,6 +178,7 @@ def data_issues(
         distance=outcome.distance[:n],
         outlier_score=lonely,
         is_outlier=lonely > 0,
+        copies=np.where(near >= 0, near, np.where(equal >= 0, equal, 2 * m + np.arange(n))),
         ids=train.ids,
     )
 
@@ -296,7 +301,10 @@ def _near(train: SampleSet, outcome: Duplicates, pairs: tuple[NearPair, ...]) ->
         if inside.mean() > NOTABLE:
             severity = "act"
             text += " A model judged on copies of what it learnt looks better than it is: keep each"
-            text += " group on one side of a split, as the table of actions does."
+            text += (
+                " group on one side of a split, as the table of actions does; where there are so"
+            )
+            text += " many, some may differ more and not be found."
         count = int(inside.sum())
         issues.append(DataIssue("near duplicates", severity, count, "samples", text, groups))
     return issues
@@ -361,7 +369,7 @@ def _columns(train: SampleSet) -> list[DataIssue]:
     return issues
 
 
-def _telling(train: SampleSet, properties: pa.Table | None) -> pa.Table:
+def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
     """Columns that may tell groups: the user's own, properties of images, length, source."""
     columns = properties if train.used_rows is None else train.used_rows
     named: dict[str, Any] = {} if columns is None else {c: columns[c] for c in columns.column_names}

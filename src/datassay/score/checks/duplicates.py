@@ -32,7 +32,8 @@ FEWEST_COLUMNS = 3
 # of a normal column is .8, since asinh pulls tails in.
 UNEVEN = 1.0
 NO_LINKS = np.zeros((0, 2), int)
-MANY_EQUAL = 0.05  # of all rows: where so many are equal by chance, close ones are too
+# Of all rows: where so many are equal by chance some are close by chance, too, but not so many.
+MANY_EQUAL, MANY_CLOSE = 0.05, 0.15
 LUMP = 10.0  # members so many times nearer to each other than the group is wide are one
 MOST_JUDGED = 200  # rows that tell what chance does
 JUDGED = 8  # steps of agreement that tell what chance does
@@ -89,7 +90,8 @@ def duplicates(rows: RowCodes) -> Duplicates:
     the chance ρ^(−D (g − 1)). Three or more must also lie three diameters apart; more than 21 ten,
     and be at most a twentieth of all rows. Rows that differ in one column only are near duplicates
     where that is no accident: where such pairs hardly ever share a row, or where the values in
-    which they agree are much rarer than those shared with the next most alike row.
+    which they agree are much rarer than those shared with the next most alike row. Where a
+    twentieth of all rows are equal by chance, close groups must hold 15 % of all.
 
     Returns:
         Groups, pairs, neighbours. Neighbours are not searched for above 50 000 different rows
@@ -117,11 +119,13 @@ def duplicates(rows: RowCodes) -> Duplicates:
     one_edit = np.isin(np.arange(len(first)), links)
     equal = (group >= 0).sum()
     natural = bool(2 * ((near.n_apart > 0) & ~one_edit).sum() >= equal > 0)
-    if not natural or equal < MANY_EQUAL * len(group):
-        links = np.concatenate([links, _close(near), _large(near)])
-        if _is_uneven(rows):
-            plain = _near(rows.plain[first], rows.words, keys[first], total[first])
-            links = np.concatenate([links, _close(plain), _large(plain)])
+    close = [_close(near), _large(near)]
+    if rows.places is not rows.plain and (rows.places.std(0)[~rows.words] > UNEVEN).any():
+        plain = _near(rows.plain[first], rows.words, keys[first], total[first])
+        close += [_close(plain), _large(plain)]
+    by_chance = natural and equal >= MANY_EQUAL * len(group)
+    if not by_chance or len(np.unique(np.concatenate(close))) >= MANY_CLOSE * len(group):
+        links = np.concatenate([links, *close])
     member, pairs = _joined(first[links], len(inverse))
     differ = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)
     own, last = np.arange(len(inverse)), np.full(len(first), -1)
@@ -152,12 +156,6 @@ def _joined(
     pairs = np.stack([start[inverse[others]], others], 1)
     number = np.where(size > 1, np.cumsum(size > 1) - 1, -1)
     return number[inverse], pairs[np.lexsort(pairs.T[::-1])]
-
-
-def _is_uneven(rows: RowCodes) -> bool:
-    """Whether robust widths of columns tell another story than standard deviations."""
-    spread = rows.places.std(0)[~rows.words]
-    return rows.places is not rows.plain and bool((spread > UNEVEN).any())
 
 
 def _near(
@@ -195,9 +193,14 @@ def _near(
 def _one_column(codes: Int[np.ndarray, "u d"], near: _Near) -> Int[np.ndarray, "l 2"]:
     """Links of rows that differ in one column only, where that is no accident."""
     n, is_apart = len(codes), near.n_apart > 0
-    same = np.array([np.square(np.bincount(code) / n).sum() for code in codes.T])
-    by_chance = n * (same.prod() / same).sum()  # partners of a row whose columns are independent
-    if by_chance > near.n_apart.mean() / 2:
+    # Rows that share no value with any, as noisy copies, say nothing of chance.
+    shared = np.any([np.bincount(code)[code] > 1 for code in codes.T], 0)
+    if not shared.any():
+        return NO_LINKS
+    m = shared.sum()
+    same = np.array([np.square(np.bincount(code) / m).sum() for code in codes[shared].T])
+    by_chance = m * (same.prod() / same).sum()  # partners of a row whose columns are independent
+    if by_chance > near.n_apart[shared].mean() / 2:
         return NO_LINKS
     is_rare = (near.n_apart > 1).mean() <= CROWDED * is_apart.mean() ** 2 / 2
     if is_rare and by_chance <= INDEPENDENT * near.n_apart.mean():

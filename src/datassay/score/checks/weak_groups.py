@@ -144,6 +144,26 @@ def _z(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
     return able * (total / count - (errors.sum() - total) / others) / spread
 
 
+def told_groups(
+    train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
+) -> tuple[list[WeakGroup], float]:
+    """Weak groups whose error says enough, and that of all on the half that did not choose them."""
+    if held_out is None or len(train) < FEWEST_SAMPLES:
+        return [], np.nan
+    is_number = not (train.is_classification or train.has_several_labels)
+    if train.is_classification:
+        errors = 1 - scores(train, held_out)
+    else:
+        y = train.y.reshape(len(train), -1)
+        errors = (np.abs(held_out - y) if is_number else (held_out > 0.5) != y).mean(1)
+    own = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
+    half = np.random.default_rng(0).permutation(own.max() + 1)[own] <= own.max() / 2
+    overall = float(errors[~half].mean())
+    least = max(TIMES * overall, 0.0 if is_number else overall + LOWER)
+    groups = weak_groups(columns, errors, half, train.groups)
+    return [one for one in groups if one.error.gain >= least], overall
+
+
 def weak_group_issues(
     train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
 ) -> list[DataIssue]:
@@ -157,23 +177,13 @@ def weak_group_issues(
     Returns:
         The issue, with figures of the half that did not choose the groups; none: none is weak.
     """
-    if held_out is None or len(train) < FEWEST_SAMPLES:
-        return []
-    is_number = not (train.is_classification or train.has_several_labels)
-    if train.is_classification:
-        errors = 1 - scores(train, held_out)
-    else:
-        y = train.y.reshape(len(train), -1)
-        errors = (np.abs(held_out - y) if is_number else (held_out > 0.5) != y).mean(1)
-    own = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
-    half = np.random.default_rng(0).permutation(own.max() + 1)[own] <= own.max() / 2
-    overall, inside, texts = float(errors[~half].mean()), np.zeros(len(train), bool), []
+    inside, texts = np.zeros(len(train), bool), []
     text = "the mean error is {:.3g} ({:.3g} to {:.3g}) against {:.3g} overall"
+    is_number = not (train.is_classification or train.has_several_labels)
     if not is_number:
         text = "{:.0f} % of labels are predicted ({:.0f} to {:.0f} %) against {:.0f} % overall"
-    for one in weak_groups(columns, errors, half, train.groups):
-        if one.error.gain < max(TIMES * overall, 0.0 if is_number else overall + LOWER):
-            continue
+    groups, overall = told_groups(train, held_out, columns)
+    for one in groups:
         figures = np.array([one.error.gain, max(0.0, one.error.low), one.error.high, overall])
         figures = figures if is_number else 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
         where = f"{'Of the rest, w' if texts else 'W'}here {one.words}, "

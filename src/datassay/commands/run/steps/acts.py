@@ -8,7 +8,7 @@ from math import isnan
 import numpy as np
 from torch import nn
 
-from datassay.act.choose.action import RELABEL, REMOVE
+from datassay.act.choose.action import COPIES, RELABEL, REMOVE
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain, ActionTable
 from datassay.act.choose.learner import Chosen, best_learner
@@ -24,7 +24,9 @@ from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import OutOfTime, silent
-from datassay.score.checks.data_issues import LEAST_NEW
+from datassay.score.checks.data_issues import LEAST_NEW, is_copy, telling_columns
+from datassay.score.checks.images import image_properties
+from datassay.score.checks.weak_groups import told_groups
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.registry import Context
@@ -65,18 +67,20 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].is_issue.sum())
-    actions = tuple(_of_whole(row, of_all, suspects) for row in (*table.actions, *wanted))
+    copies = int(is_copy(context.results["data_issues"].copies).sum())
+    known = {RELABEL: suspects, REMOVE: suspects, COPIES: copies}
+    actions = tuple(_of_whole(row, of_all, known) for row in (*table.actions, *wanted))
     named = chosen.name or (type(settings.own).__name__ if settings.own else settings.model)
     left_out = (*table.left_out, *[chosen.note] * bool(chosen.note))
     return replace(table, actions=actions, left_out=left_out, model=named)
 
 
-def _of_whole(row: ActionGain, of_all: float, suspects: int) -> ActionGain:
+def _of_whole(row: ActionGain, of_all: float, known: dict[str, int]) -> ActionGain:
     """A row whose numbers of samples are those of the whole set, not of four fifths of it."""
-    changed, cost = round(row.changed * of_all), round(row.cost * of_all)
-    if row.kind.split("+")[0] in {RELABEL, REMOVE}:
-        changed, cost = suspects, suspects if row.cost else 0
-        row = row if suspects else replace(row, note="only parts of the samples have suspects")
+    changed = known.get(row.kind.split("+")[0], round(row.changed * of_all))
+    cost = changed if row.cost == row.changed else round(row.cost * of_all)
+    if not changed and row.changed:
+        row = replace(row, note="only parts of the samples have suspects")
     return replace(row, changed=changed, cost=cost)
 
 
@@ -91,6 +95,7 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
     """The user's own validation part, whose labels count as right; else fifths of the samples."""
     lin, train, val = context.lin, context.train, context.val
     issues, information = (context.results[name] for name in ("label_issues", "information"))
+    copies = context.results["data_issues"].copies
     # The kind of noise is that of all labels: four fifths tell it less well, and search for long.
     known = issues.noise if train.is_classification else None
     kind = known[0].kind if known else settings.label_noise
@@ -107,14 +112,12 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         # Samples that a model has seen judge nothing; where no others are left, they have to.
         if LEAST_NEW <= len(new) < len(val):
             lin, val = lin.judged_on(new), val.subset(new)
-        penalty = _penalty(lin, issues)
-        own = learner(train, 0)
-        return [Part(train, val, lin, issues, information.information, penalty, None, own)]
+        own = train, val, lin, issues, information.information, _penalty(lin, issues), None
+        return [Part(*own, learner(train, 0), copies=copies)]
     noise = known[0].transition if known else None
     return fifths(
         lin, train, information.information, plan.parts, noise=noise,
-        share=issues.share_wrong, copies=context.results["data_issues"].copies, judge=judge,
-        learner=learner, seed=settings.seed,
+        share=issues.share_wrong, copies=copies, judge=judge, learner=learner, seed=settings.seed,
     )  # fmt: skip
 
 
@@ -135,15 +138,18 @@ def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -
 
 
 def _wanted(part: Part, settings: RunSettings) -> str:
-    """Of which class or source more samples would help most."""
+    """Of which class, source or weak group more samples would help most, and examples."""
     if part.lin is None:
         return ""
     try:
         closed = screen(part.lin, part.train, part.penalty, part.yardstick, settings.seed)
-        wanted = most_wanted(closed, part.train, settings.seed)
+        columns = telling_columns(part.train, image_properties(part.train))
+        weak, _ = told_groups(part.train, part.issues.held_out, columns)
+        wanted = most_wanted(closed, part.train, settings.seed, weak)
     except DataError:
         return ""
     if wanted is None:
         return ""
-    name, cost = wanted
-    return f"most of {name}: half of its samples less costs {100 * cost:.1f} points in closed form"
+    name, cost, ids = wanted
+    which = f"most of {name} (such as {', '.join(map(str, ids[:3]))})"
+    return f"{which}: half of these less costs {100 * cost:.1f} points in closed form"

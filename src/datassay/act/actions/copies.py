@@ -1,0 +1,28 @@
+"""Keep one sample of each group of copies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datassay.act.choose.action import COPIES, Action, ActionKind, ProposalScores
+from datassay.data.samples import SampleSet
+from datassay.score.checks.data_issues import is_copy
+
+
+def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
+    """The first of each group stays."""
+    removed = is_copy(np.arange(len(train)) if scores.copies is None else scores.copies)
+    if removed.sum() < max(1, len(train) / 100):  # fewer are no difference that a score shows
+        return None
+    words = "Keep one of each group of copies"
+    return Action(COPIES, words, train.y, (~removed).astype(float), int(removed.sum()))
+
+
+ACTION = ActionKind(
+    name=COPIES,
+    help="Of samples that are equal or all but equal to each other the first stays.",
+    propose=propose,
+    fits=1,
+    evidence="data",
+    follows=True,
+)
