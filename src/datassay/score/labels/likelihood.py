@@ -29,6 +29,8 @@ NO_RATE, FIRST_RATE = 1e-4, 0.1
 INTERCEPT_VARIANCE, WEAK = 9.0, 1e-6
 SCALE = 2.0  # of the outputs, in standard deviations, that fits start from
 LEAST_WEIGHT = 1e-6  # of a judge that is heard
+# Classes up to which each has an intercept: a Newton step takes n k² operations for them.
+MOST_INTERCEPTS = 100
 ROUNDS, STILL, SMALLEST_STEP = 60, 1e-10, 1e-3
 
 
@@ -130,7 +132,7 @@ def _expectation_maximisation(
         posterior = (joint - each[:, None]).exp()
         if form != "none":
             transition = _transition(posterior[is_open], open_labels, form)
-        weights, intercepts = _calibrated(judges, posterior, log_p.exp(), weights, intercepts)
+        weights, intercepts = _calibrated(judges, posterior, log_p, weights, intercepts)
     log_p = torch.log_softmax(judges @ weights + intercepts, 1)
     joint = log_p + log_given()
     each = torch.logsumexp(joint, 1)
@@ -155,33 +157,35 @@ def _transition(
 def _calibrated(
     judges: Float[Tensor, "n k j"],
     posterior: Float[Tensor, "n k"],
-    p: Float[Tensor, "n k"],
+    log_p: Float[Tensor, "n k"],
     weights: Float[Tensor, " j"],
     intercepts: Float[Tensor, " k"],
 ) -> tuple[Float[Tensor, " j"], Float[Tensor, " k"]]:
     """One damped Newton step of a logistic regression on the posterior."""
-    n, j = len(judges), judges.shape[2]
+    n, j, p = len(judges), judges.shape[2], log_p.exp()
     mean = torch.einsum("nk,nkj->nj", p, judges)
     left = p - posterior
     prior = 1 / INTERCEPT_VARIANCE
-    gradient = torch.cat([
-        torch.einsum("nk,nkj->j", left, judges), left.sum(0) + prior * intercepts,
-    ])  # fmt: skip
+    gradient = torch.einsum("nk,nkj->j", left, judges)
     weighted = p[:, :, None] * judges
-    both = weighted.sum(0).T - mean.T @ p  # [j, k]
-    hessian = torch.cat([
-        torch.cat([torch.einsum("nki,nkj->ij", weighted, judges) - mean.T @ mean, both], 1),
-        torch.cat([both.T, torch.diag(p.sum(0) + prior) - p.T @ p], 1),
-    ])
+    hessian = torch.einsum("nki,nkj->ij", weighted, judges) - mean.T @ mean
+    if p.shape[1] <= MOST_INTERCEPTS:
+        gradient = torch.cat([gradient, left.sum(0) + prior * intercepts])
+        both = weighted.sum(0).T - mean.T @ p  # [j, k]
+        own = torch.diag(p.sum(0) + prior) - p.T @ p
+        hessian = torch.cat([torch.cat([hessian, both], 1), torch.cat([both.T, own], 1)])
     hessian.diagonal().add_(WEAK * n)
-    step = torch.linalg.solve(hessian, gradient)
+    step = weights.new_zeros(j + p.shape[1])
+    step[: len(gradient)] = torch.linalg.solve(hessian, gradient)
 
-    def loss(size: float) -> float:
-        b = intercepts - size * step[j:]
-        log_p = torch.log_softmax(judges @ (weights - size * step[:j]) + b, 1)
+    def loss(b: Tensor, log_p: Tensor) -> float:
         return float(prior / 2 * b.square().sum() - (posterior * log_p).sum())
 
-    now, size = loss(0.0), 1.0
-    while not loss(size) <= now and size > SMALLEST_STEP:
+    def after(size: float) -> float:
+        b = intercepts - size * step[j:]
+        return loss(b, torch.log_softmax(judges @ (weights - size * step[:j]) + b, 1))
+
+    now, size = loss(intercepts, log_p), 1.0
+    while not after(size) <= now and size > SMALLEST_STEP:
         size /= 2
     return weights - size * step[:j], intercepts - size * step[j:]

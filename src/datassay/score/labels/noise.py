@@ -116,10 +116,13 @@ def explain(
     hard = fit(judges, form="none")
     even = fit(judges, form="one rate")
     found, gain, form = even, -torch.inf, "one rate"
-    if noise != "uniform" and k > 1:
+    least = max(LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2] / n, ENOUGH))
+    cost = (k * (k - 1) - 1) / 2
+    # No likelihood is above 1: of many classes the parameters can cost more than there is to gain.
+    can_gain = -even.log_likelihood - cost > least * n
+    if k > 1 and (noise == "class" or (noise == "auto" and can_gain)):
         by_class = fit(judges, form="by class")
-        gain = (by_class.log_likelihood - even.log_likelihood - (k * (k - 1) - 1) / 2) / n
-        least = max(LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2] / n, ENOUGH))
+        gain = (by_class.log_likelihood - even.log_likelihood - cost) / n
         if noise == "class" or gain > least:
             found, form = by_class, "by class"
     second = fit(again(found.log_posterior.exp()), form=form, start=found.transition)
