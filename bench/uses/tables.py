@@ -2,9 +2,11 @@
 
 Each is written to CSV as its package gives it: row names, gaps and all. "shipped": does `datassay
 run` end well, how many rows are scored, how many of the rarest class are flagged compared with
-confident learning; "copies": planted exact and near duplicates; "outliers": skewed regression with
-1 % gross errors; "half": half of the samples kept, a tree retrained; "seconds": 12 000 and 200 000
-x 11.
+confident learning; "ended": those, ten with groups or time and ten of 20 to 1000 classes, seconds
+alone; "copies": planted exact and near duplicates; "outliers": skewed regression with 1 % gross
+errors; "units": 3 % of the targets in another unit; "panels": held-out scores and those of groups,
+or of a time, that were never seen; "half": half of the samples kept, a tree retrained; "seconds":
+12 000 and 200 000 x 11.
 """
 
 import resource
@@ -45,6 +47,42 @@ TABLES = {
     "Hitters": ("ISLR", "Hitters", "Salary"),
 }
 MORE = {"wages": ("AER", "CPS1985", "wage"), "college": ("ISLR", "College", "Apps")}
+# The same with groups or time: their columns, "time" where they are times.
+PANELS = {
+    "wagepan": ("wooldridge", "wagepan", "union", "nr", "groups"),
+    "crime4": ("wooldridge", "crime4", "crmrte", "county", "groups"),
+    "respiratory": ("HSAUR", "respiratory", "status", "subject", "groups"),
+    "schools": ("mlmRev", "Exam", "normexam", "school", "groups"),
+    "houses": ("ggplot2", "txhousing", "median", "date", "time"),
+    "elections": ("dslabs", "polls_us_election_2016", "rawpoll_trump", "enddate", "time"),
+}
+GROUPED = {name: one[:3] for name, one in PANELS.items()} | {
+    "guns": ("AER", "Guns", "law"),
+    "produc": ("Ecdat", "Produc", "gsp"),
+    "nations": ("dslabs", "gapminder", "continent"),
+    "stocks": ("ISLR", "Weekly", "Direction"),
+}
+MANY_CLASSES = {
+    "teams": ("openintro", "mlbbat10", "team"),
+    "electrodes": ("itsadug", "eeg", "Electrode"),
+    "grades": ("modeldata", "lending_club", "sub_grade"),
+    "states": ("AER", "Guns", "state"),
+    "zips": ("modeldata", "Sacramento", "zip"),
+    "freedom": ("openintro", "hfi", "countries"),
+    "courses": ("openintro", "ucla_f18", "subject"),
+    "pollsters": ("dslabs", "polls_us_election_2016", "pollster"),
+    "artists": ("modeldata", "tate_text", "artist"),
+    "companies": ("sandwich", "InstInnovation", "company"),
+}
+FORTY = {**TABLES, **GROUPED, **MANY_CLASSES}
+# Not those on which anything was chosen.
+UNITS = {
+    "earnings": ("AER", "CPS1988", "wage"),
+    "rents": ("gamlss.data", "rent99", "rent"),
+    "homes": ("modeldata", "Sacramento", "price"),
+    "cars": ("openintro", "epa2021", "comb_fuel_cost"),
+}
+WRONG_UNITS = {"12": 1 / 12, "10": 10.0, "1000": 1000.0, "sign": -1.0}
 COPIES = ("churn", "hpc", "lending", "cells", "diamonds", "leaf")
 SKEWED = ("diamonds", "ames", "Hitters", "wages", "college")
 N, PLANTED = 3000, 300
@@ -53,7 +91,7 @@ FACTOR, SEEDS = 10.0, 3  # of a gross error; draws of them
 
 def frame(name: str):
     """A table as its package gives it, and its target."""
-    package, item, target = (TABLES | MORE)[name]
+    package, item, target = (FORTY | MORE | UNITS)[name]
     if package is None:
         return getattr(datasets, f"load_{item}")(as_frame=True).frame, target
     return data.frame(package, item), target
@@ -98,6 +136,15 @@ def shipped(name: str, options: Options) -> dict[str, object]:
             **confident(path, target, is_rare),
         }
     return figures
+
+
+def ended(name: str, options: Options) -> dict[str, object]:
+    """Status, seconds, rows and classes of a run."""
+    table, target = frame(name)
+    path, out = options.work / f"{name}.csv", options.work / name
+    table.to_csv(path, index=False)
+    classes = table[target].nunique() if name in MANY_CLASSES else 0
+    return {"n": len(table), "classes": classes, **run("run", path, "--target", target, "--out", out)}
 
 
 def confident(path: Path, target: str, is_rare: np.ndarray) -> dict[str, float]:
@@ -275,6 +322,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
 
 PARTS = {
     "shipped": (shipped, tuple(TABLES)),
+    "ended": (ended, tuple(FORTY)),
     "copies": (copies, COPIES),
     "outliers": (outliers, SKEWED),
     "half": (half, ("churn",)),
