@@ -37,7 +37,7 @@ WANTED, FIFTHS, FEWEST = 1500, 5, 100
 MODELS = 5 / 3  # of an action, for each network a point of the curve: they decide, it only shows
 BUDGET = "Retraining budget"
 SECONDS = 60.0  # nominal ones, for either, where no budget is given
-MANY_CLASSES, MANY_SECONDS = 100, 20.0  # of more classes: few members each, dear networks
+MANY_CLASSES, MANY_SECONDS = 100, 10.0  # of more classes: few members each, dear networks
 
 
 def seconds_of(settings: RunSettings, train: SampleSet) -> float:
