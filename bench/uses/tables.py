@@ -27,6 +27,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
+from datassay import assay
 from datassay.data import load
 from datassay.score import data_issues
 
@@ -75,14 +76,16 @@ MANY_CLASSES = {
     "companies": ("sandwich", "InstInnovation", "company"),
 }
 FORTY = {**TABLES, **GROUPED, **MANY_CLASSES}
-# Not those on which anything was chosen.
+# None on which the scale of the targets was chosen.
 UNITS = {
-    "earnings": ("AER", "CPS1988", "wage"),
-    "rents": ("gamlss.data", "rent99", "rent"),
+    "computers": ("Ecdat", "Computers", "price"),
+    "cars": ("modeldata", "car_prices", "Price"),
     "homes": ("modeldata", "Sacramento", "price"),
-    "cars": ("openintro", "epa2021", "comb_fuel_cost"),
+    "saratoga": ("mosaicData", "SaratogaHouses", "price"),
+    "rooms": ("modeldata", "hotel_rates", "avg_price_per_room"),
+    "rice": ("plm", "RiceFarms", "wage"),
 }
-WRONG_UNITS = {"12": 1 / 12, "10": 10.0, "1000": 1000.0, "sign": -1.0}
+WRONG_UNITS = {"/12": 1 / 12, "x10": 10.0, "x1000": 1000.0, "sign": -1.0}
 COPIES = ("churn", "hpc", "lending", "cells", "diamonds", "leaf")
 SKEWED = ("diamonds", "ames", "Hitters", "wages", "college")
 N, PLANTED = 3000, 300
@@ -144,7 +147,11 @@ def ended(name: str, options: Options) -> dict[str, object]:
     path, out = options.work / f"{name}.csv", options.work / name
     table.to_csv(path, index=False)
     classes = table[target].nunique() if name in MANY_CLASSES else 0
-    return {"n": len(table), "classes": classes, **run("run", path, "--target", target, "--out", out)}
+    return {
+        "n": len(table),
+        "classes": classes,
+        **run("run", path, "--target", target, "--out", out),
+    }
 
 
 def confident(path: Path, target: str, is_rare: np.ndarray) -> dict[str, float]:
@@ -227,6 +234,46 @@ def outliers(name: str, options: Options) -> dict[str, object]:
         for key, value in zip(figures, values, strict=True):
             figures[key].append(value)
     return {"n": len(table), "wrong": int(wrong.sum()), **figures}
+
+
+def units(name: str, options: Options) -> Iterator[tuple[str, dict]]:
+    """AUROC, recall and precision where 3 % of the targets are in another unit."""
+    table, target = frame(name)
+    table = table.drop(columns="rownames", errors="ignore").dropna(subset=[target])
+    table = table[table[target] > 0]
+    draw = np.random.default_rng(0)
+    table = table.iloc[np.sort(draw.permutation(len(table))[:2000])].reset_index(drop=True)
+    for error, factor in WRONG_UNITS.items():
+        wrong = np.zeros(len(table), bool)
+        wrong[draw.permutation(len(table))[: round(0.03 * len(table))]] = True
+        given = table.assign(**{target: table[target] * np.where(wrong, factor, 1.0)})
+        path, out = options.work / f"{name}.csv", options.work / f"{name}.units"
+        given.to_csv(path, index=False)
+        ran = run("score", path, "--target", target, "--out", out)
+        result = scores(out).sort_values("id")  # the rows of the file
+        flagged = result["is_issue"].to_numpy()
+        yield f"units {name} {error}", {
+            "n": len(table), "auroc": roc_auc_score(wrong, result["label_issue_score"]),
+            "recall": flagged[wrong].mean(), "precision": wrong[flagged].mean(), **ran,
+        }  # fmt: skip
+
+
+def panels(name: str, options: Options) -> dict[str, object]:
+    """Scores of half of the groups, held out by rows and by groups, and on the other half."""
+    *_, target, column, role = PANELS[name]
+    table = frame(name)[0].drop(columns="rownames", errors="ignore").dropna(subset=[target, column])
+    if len(table) > 4000:
+        table = table.iloc[np.sort(np.random.default_rng(0).permutation(len(table))[:4000])]
+    values = np.unique(table[column])
+    order = values if role == "time" else np.random.default_rng(0).permutation(values)
+    halves = [table[np.isin(table[column], p)] for p in np.array_split(order, 2)]
+    own, new = halves
+    rows, truth = (assay(own, target=target, val=v) for v in (None, new))
+    grouped = assay(own, target=target, **{role: column})
+    each = {"by_rows": rows, "by_groups": grouped, "truth": truth}
+    told = any("never seen" in one for one in rows.findings.warnings)
+    found = {name: one.actions.score for name, one in each.items()}
+    return {"n": len(own), "told": told, **found}
 
 
 def half(name: str, options: Options) -> dict[str, object]:
@@ -325,6 +372,8 @@ PARTS = {
     "ended": (ended, tuple(FORTY)),
     "copies": (copies, COPIES),
     "outliers": (outliers, SKEWED),
+    "units": (units, tuple(UNITS)),
+    "panels": (panels, tuple(PANELS)),
     "half": (half, ("churn",)),
     "seconds": (seconds, (12_000, 200_000)),
 }

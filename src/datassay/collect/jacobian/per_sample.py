@@ -127,21 +127,16 @@ def _uses(output: Tensor) -> Counter[int]:
 
 
 def mixing(k: int, number: int) -> Float[Tensor, "k number"]:
-    """Columns of random signs: mixtures f M of k values have the squared length of f in the mean.
-
-    Its standard error is √(2 / number) of it (Johnson and Lindenstrauss). The signs are fixed.
-    """
+    """Fixed random signs M: the squared length of f M is that of f in the mean, ± √(2 / number)."""
     signs = torch.randint(0, 2, (k, number), generator=torch.Generator().manual_seed(k))
-    return (2.0 * signs - 1) / number**0.5
+    return (2.0 * signs.double() - 1) / number**0.5
 
 
 def jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], mixtures: int = 0
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """f₀, [n, k], per dense layer its factors, per other parameter its Jacobian [n, k, size].
-
-    Of so many mixtures of the outputs with random signs, where set: their mean square is the same.
-    """
+    """f₀, [n, k], per dense layer its factors, per other parameter its Jacobian [n, k, size]."""
+    # Of so many mixtures of the outputs, where set: their mean square is the same.
     outputs, blocks = factored_jacobian(model, layers, x, mixtures)
     return outputs, {
         name: block.product if isinstance(block, ConvolutionFactors) else block

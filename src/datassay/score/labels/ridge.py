@@ -72,14 +72,15 @@ def ridge_fit(
     progress: Progress,
     groups: Shaped[np.ndarray, " n"] | None = None,
     penalties: Float[Tensor, " q"] | None = None,
+    targets: Float[Tensor, "n k"] | None = None,
 ) -> RidgeFit:
     """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
     # One penalty a decade is tried, then those about the best; the error has one valley in all but
     # rare sets. groups: of each sample; those of a group are then left out together, and decades
-    # alone are tried. penalties: those to try instead, in the kernel's unit.
+    # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
     blocks = None if groups is None else _blocks(groups)
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
-    basis = eigenbasis(lin, progress)
+    basis, targets = eigenbasis(lin, progress), lin.targets if targets is None else targets
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
     tried = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
@@ -87,7 +88,7 @@ def ridge_fit(
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
-    exact = torch.stack([(lin.targets - o).double().reshape(n, b, c) for o in offsets], 2)
+    exact = torch.stack([(targets - o).double().reshape(n, b, c) for o in offsets], 2)
     target = mixed(exact, SEARCHED)
     both = _left(basis, target.flatten(2), shifts, progress, STEP, blocks)
     both = both.unflatten(3, (2, -1))
@@ -104,7 +105,7 @@ def ridge_fit(
     if target is not exact:
         found = torch.tensor([penalty], dtype=torch.float64)
         left = _left(basis, exact[:, :, o], found, progress, STEP, blocks)[0]
-    return RidgeFit(lin, basis, offsets[o], penalty, lin.targets - left.flatten(1), blocks)
+    return RidgeFit(lin, basis, offsets[o], penalty, targets - left.flatten(1), blocks)
 
 
 def _left(

@@ -34,14 +34,10 @@ def is_mixed(training: TrainingRun) -> bool:
 
 
 def own_changes(training: TrainingRun) -> Float[Tensor, "n c"]:
-    """f(x_i) − f₋ᵢ(x_i) of runs by resolvents whose samples are one row each.
-
-    W_i is linear in the residuals, with the same n p factors for all outputs:
-    own_i = Σ_p z_ip (Re Σ_q g_iq remain_qp) b_p + Re Σ_q g_iq base r_i,
-    g_iq = Σ_p metric_p z_ip² K_pq / (base + Σ_p remain_qp z_ip²)
-
-    Cost: 12 q n p and 2 n p c operations, not 4 q n p c.
-    """
+    """f(x_i) − f₋ᵢ(x_i) of runs by resolvents whose samples are one row each."""
+    # W_i is linear in the residuals, with the same factors for all outputs: q n p + n p c, not
+    # q n p c. own_i = Σ_p z_ip (Re Σ_q g_iq remain_qp) b_p + Re Σ_q g_iq base r_i,
+    # g_iq = Σ_p metric_p z_ip² K_pq / (base + Σ_p remain_qp z_ip²).
     basis, run, residual = training.basis, training.without(1), training.residual
     projected = basis.project(residual)
     fits = penalised_fits(basis, projected[:, :1], run)
