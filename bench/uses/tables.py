@@ -242,7 +242,7 @@ def units(name: str, options: Options) -> Iterator[tuple[str, dict]]:
     table = table.drop(columns="rownames", errors="ignore").dropna(subset=[target])
     table = table[table[target] > 0]
     draw = np.random.default_rng(0)
-    table = table.iloc[np.sort(draw.permutation(len(table))[:2000])].reset_index(drop=True)
+    table = table.iloc[np.sort(draw.permutation(len(table))[:1500])].reset_index(drop=True)
     for error, factor in WRONG_UNITS.items():
         wrong = np.zeros(len(table), bool)
         wrong[draw.permutation(len(table))[: round(0.03 * len(table))]] = True
