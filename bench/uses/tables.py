@@ -346,6 +346,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             ", ".join(over),
         ),
     ]
+    results += [*ended_rows(of("ended")), *units_rows(of("units")), *panels_rows(of("panels"))]
     for kind, what in (("exact", "copies"), ("near", "copies with one number changed by 3 %")):
         some = [x for name, x in of("copies").items() if name.endswith(kind)]
         least = [min(x[share] for x in some) for share in ("precision", "recall")]
@@ -365,6 +366,44 @@ def rows(lines: dict[str, dict]) -> list[Row]:
         what = f"`datassay {command}`, {n} rows of 11 columns, one thread"
         results.append(Row(what, f"{x['cpu_seconds']:.0f} s of processor time"))
     return results
+
+
+def ended_rows(lines: dict[str, dict]) -> Iterator[Row]:
+    if not lines:
+        return
+    well = {name: x for name, x in lines.items() if x["status"] == 0}
+    few = {name: x["cpu_seconds"] for name, x in well.items() if x["n"] < 10_000}
+    slow = [f"{name} {t:.0f}" for name, t in sorted(few.items(), key=lambda x: -x[1]) if t > 60]
+    yield Row(
+        f"`datassay run` with --target alone, {len(lines)} tables, some with groups, times or "
+        f"many classes: ended well; of {len(few)} below 10,000 rows within 60 s of processor time; longer",
+        f"{len(well)}; {len(few) - len(slow)}; {', '.join(slow) or 'none'}",
+    )
+    many = sorted((x["classes"], x["cpu_seconds"]) for x in well.values() if x["classes"])
+    each = ", ".join(f"{k}: {t:.0f}" for k, t in many)
+    yield Row("The same by classes, s of processor time (1 thread, beside other work)", each)
+
+
+def units_rows(lines: dict[str, dict]) -> Iterator[Row]:
+    if not lines:
+        return
+    cells = list(lines.values())
+    found = sum(x["auroc"] >= 0.99 for x in cells)
+    listed = sum(x["recall"] >= 0.8 and x["precision"] >= 0.7 for x in cells)
+    tables = len({name.split()[0] for name in lines})
+    yield Row(
+        f"3 % of the targets of {tables} tables in another unit (/12, x10, x1000, sign), as they "
+        "are: AUROC at least .99; recall at least .8 at precision at least .7; worst AUROC",
+        f"{found} of {len(cells)}; {listed} of {len(cells)}; {min(x['auroc'] for x in cells):.3f}",
+    )
+
+
+def panels_rows(lines: dict[str, dict]) -> Iterator[Row]:
+    for name, x in lines.items():
+        what = f"Half of {name} ({PANELS[name][3]}), score held out by rows, by {PANELS[name][4]}"
+        figures = f"{x['by_rows']:.2f}, {x['by_groups']:.2f}, {x['truth']:.2f}; "
+        figures += "told" if x["told"] else "not told"
+        yield Row(f"{what}, and on the other half; whether a run by rows tells", figures)
 
 
 PARTS = {
