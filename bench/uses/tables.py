@@ -55,7 +55,7 @@ PANELS = {
     "respiratory": ("HSAUR", "respiratory", "status", "subject", "groups"),
     "schools": ("mlmRev", "Exam", "normexam", "school", "groups"),
     "houses": ("ggplot2", "txhousing", "median", "date", "time"),
-    "elections": ("dslabs", "polls_us_election_2016", "rawpoll_trump", "enddate", "time"),
+    "crimes": ("AER", "Guns", "violent", "year", "time"),
 }
 GROUPED = {name: one[:3] for name, one in PANELS.items()} | {
     "guns": ("AER", "Guns", "law"),
