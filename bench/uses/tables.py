@@ -375,13 +375,13 @@ def ended_rows(lines: dict[str, dict]) -> Iterator[Row]:
     few = {name: x["cpu_seconds"] for name, x in well.items() if x["n"] < 10_000}
     slow = [f"{name} {t:.0f}" for name, t in sorted(few.items(), key=lambda x: -x[1]) if t > 60]
     yield Row(
-        f"`datassay run` with --target alone, {len(lines)} tables, some with groups, times or "
-        f"many classes: ended well; of {len(few)} below 10,000 rows within 60 s of processor time; longer",
+        f"`datassay run` with --target alone, {len(lines)} tables, some with groups or "
+        f"many classes: ended well; of {len(few)} below 10,000 rows within 60 s; longer, processor time",
         f"{len(well)}; {len(few) - len(slow)}; {', '.join(slow) or 'none'}",
     )
     many = sorted((x["classes"], x["cpu_seconds"]) for x in well.values() if x["classes"])
     each = ", ".join(f"{k}: {t:.0f}" for k, t in many)
-    yield Row("The same by classes, s of processor time (1 thread, beside other work)", each)
+    yield Row("The same by classes, seconds of processor time (one thread)", each)
 
 
 def units_rows(lines: dict[str, dict]) -> Iterator[Row]:
@@ -402,8 +402,8 @@ def panels_rows(lines: dict[str, dict]) -> Iterator[Row]:
     for name, x in lines.items():
         what = f"Half of {name} ({PANELS[name][3]}), score held out by rows, by {PANELS[name][4]}"
         figures = f"{x['by_rows']:.2f}, {x['by_groups']:.2f}, {x['truth']:.2f}; "
-        figures += "told" if x["told"] else "not told"
-        yield Row(f"{what}, and on the other half; whether a run by rows tells", figures)
+        figures += "warned" if x["told"] else "no warning"
+        yield Row(f"{what}, and on the other half; warning of a run by rows", figures)
 
 
 PARTS = {
