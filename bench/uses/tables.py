@@ -376,7 +376,7 @@ def ended_rows(lines: dict[str, dict]) -> Iterator[Row]:
     slow = [f"{name} {t:.0f}" for name, t in sorted(few.items(), key=lambda x: -x[1]) if t > 60]
     yield Row(
         f"`datassay run` with --target alone, {len(lines)} tables, some with groups or "
-        f"many classes: ended well; of {len(few)} below 10,000 rows within 60 s; longer, processor time",
+        f"many classes: ended well; of {len(few)} below 10,000 rows within 60 s; longer",
         f"{len(well)}; {len(few) - len(slow)}; {', '.join(slow) or 'none'}",
     )
     many = sorted((x["classes"], x["cpu_seconds"]) for x in well.values() if x["classes"])
