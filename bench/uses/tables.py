@@ -2,9 +2,11 @@
 
 Each is written to CSV as its package gives it: row names, gaps and all. "shipped": does `datassay
 run` end well, how many rows are scored, how many of the rarest class are flagged compared with
-confident learning; "copies": planted exact and near duplicates; "outliers": skewed regression with
-1 % gross errors; "half": half of the samples kept, a tree retrained; "seconds": 12 000 and 200 000
-x 11.
+confident learning; "ended": those, ten with groups or time and ten of 20 to 1000 classes, seconds
+alone; "copies": planted exact and near duplicates; "outliers": skewed regression with 1 % gross
+errors; "units": 3 % of the targets in another unit; "panels": held-out scores and those of groups,
+or of a time, that were never seen; "half": half of the samples kept, a tree retrained; "seconds":
+12 000 and 200 000 x 11.
 """
 
 import resource
@@ -25,6 +27,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
+from datassay import assay
 from datassay.data import load
 from datassay.score import data_issues
 
@@ -45,6 +48,44 @@ TABLES = {
     "Hitters": ("ISLR", "Hitters", "Salary"),
 }
 MORE = {"wages": ("AER", "CPS1985", "wage"), "college": ("ISLR", "College", "Apps")}
+# The same with groups or time: their columns, "time" where they are times.
+PANELS = {
+    "wagepan": ("wooldridge", "wagepan", "union", "nr", "groups"),
+    "crime4": ("wooldridge", "crime4", "crmrte", "county", "groups"),
+    "respiratory": ("HSAUR", "respiratory", "status", "subject", "groups"),
+    "schools": ("mlmRev", "Exam", "normexam", "school", "groups"),
+    "houses": ("ggplot2", "txhousing", "median", "date", "time"),
+    "crimes": ("AER", "Guns", "violent", "year", "time"),
+}
+GROUPED = {name: one[:3] for name, one in PANELS.items()} | {
+    "guns": ("AER", "Guns", "law"),
+    "produc": ("Ecdat", "Produc", "gsp"),
+    "nations": ("dslabs", "gapminder", "continent"),
+    "stocks": ("ISLR", "Weekly", "Direction"),
+}
+MANY_CLASSES = {
+    "teams": ("openintro", "mlbbat10", "team"),
+    "electrodes": ("itsadug", "eeg", "Electrode"),
+    "grades": ("modeldata", "lending_club", "sub_grade"),
+    "states": ("AER", "Guns", "state"),
+    "zips": ("modeldata", "Sacramento", "zip"),
+    "freedom": ("openintro", "hfi", "countries"),
+    "courses": ("openintro", "ucla_f18", "subject"),
+    "pollsters": ("dslabs", "polls_us_election_2016", "pollster"),
+    "artists": ("modeldata", "tate_text", "artist"),
+    "companies": ("sandwich", "InstInnovation", "company"),
+}
+FORTY = {**TABLES, **GROUPED, **MANY_CLASSES}
+# None on which the scale of the targets was chosen.
+UNITS = {
+    "computers": ("Ecdat", "Computers", "price"),
+    "cars": ("modeldata", "car_prices", "Price"),
+    "homes": ("modeldata", "Sacramento", "price"),
+    "saratoga": ("mosaicData", "SaratogaHouses", "price"),
+    "rooms": ("modeldata", "hotel_rates", "avg_price_per_room"),
+    "rice": ("plm", "RiceFarms", "wage"),
+}
+WRONG_UNITS = {"/12": 1 / 12, "x10": 10.0, "x1000": 1000.0, "sign": -1.0}
 COPIES = ("churn", "hpc", "lending", "cells", "diamonds", "leaf")
 SKEWED = ("diamonds", "ames", "Hitters", "wages", "college")
 N, PLANTED = 3000, 300
@@ -53,7 +94,7 @@ FACTOR, SEEDS = 10.0, 3  # of a gross error; draws of them
 
 def frame(name: str):
     """A table as its package gives it, and its target."""
-    package, item, target = (TABLES | MORE)[name]
+    package, item, target = (FORTY | MORE | UNITS)[name]
     if package is None:
         return getattr(datasets, f"load_{item}")(as_frame=True).frame, target
     return data.frame(package, item), target
@@ -98,6 +139,19 @@ def shipped(name: str, options: Options) -> dict[str, object]:
             **confident(path, target, is_rare),
         }
     return figures
+
+
+def ended(name: str, options: Options) -> dict[str, object]:
+    """Status, seconds, rows and classes of a run."""
+    table, target = frame(name)
+    path, out = options.work / f"{name}.csv", options.work / name
+    table.to_csv(path, index=False)
+    classes = table[target].nunique() if name in MANY_CLASSES else 0
+    return {
+        "n": len(table),
+        "classes": classes,
+        **run("run", path, "--target", target, "--out", out),
+    }
 
 
 def confident(path: Path, target: str, is_rare: np.ndarray) -> dict[str, float]:
@@ -182,6 +236,46 @@ def outliers(name: str, options: Options) -> dict[str, object]:
     return {"n": len(table), "wrong": int(wrong.sum()), **figures}
 
 
+def units(name: str, options: Options) -> Iterator[tuple[str, dict]]:
+    """AUROC, recall and precision where 3 % of the targets are in another unit."""
+    table, target = frame(name)
+    table = table.drop(columns="rownames", errors="ignore").dropna(subset=[target])
+    table = table[table[target] > 0]
+    draw = np.random.default_rng(0)
+    table = table.iloc[np.sort(draw.permutation(len(table))[:1500])].reset_index(drop=True)
+    for error, factor in WRONG_UNITS.items():
+        wrong = np.zeros(len(table), bool)
+        wrong[draw.permutation(len(table))[: round(0.03 * len(table))]] = True
+        given = table.assign(**{target: table[target] * np.where(wrong, factor, 1.0)})
+        path, out = options.work / f"{name}.csv", options.work / f"{name}.units"
+        given.to_csv(path, index=False)
+        ran = run("score", path, "--target", target, "--out", out)
+        result = scores(out).sort_values("id")  # the rows of the file
+        flagged = result["is_issue"].to_numpy()
+        yield f"units {name} {error}", {
+            "n": len(table), "auroc": roc_auc_score(wrong, result["label_issue_score"]),
+            "recall": flagged[wrong].mean(), "precision": wrong[flagged].mean(), **ran,
+        }  # fmt: skip
+
+
+def panels(name: str, options: Options) -> dict[str, object]:
+    """Scores of half of the groups, held out by rows and by groups, and on the other half."""
+    *_, target, column, role = PANELS[name]
+    table = frame(name)[0].drop(columns="rownames", errors="ignore").dropna(subset=[target, column])
+    if len(table) > 4000:
+        table = table.iloc[np.sort(np.random.default_rng(0).permutation(len(table))[:4000])]
+    values = np.unique(table[column])
+    order = values if role == "time" else np.random.default_rng(0).permutation(values)
+    halves = [table[np.isin(table[column], p)] for p in np.array_split(order, 2)]
+    own, new = halves
+    rows, truth = (assay(own, target=target, val=v) for v in (None, new))
+    grouped = assay(own, target=target, **{role: column})
+    each = {"by_rows": rows, "by_groups": grouped, "truth": truth}
+    told = any("never seen" in one for one in rows.findings.warnings)
+    found = {name: one.actions.score for name, one in each.items()}
+    return {"n": len(own), "told": told, **found}
+
+
 def half(name: str, options: Options) -> dict[str, object]:
     """Balanced accuracy on a fifth held out of trees fitted to all, and to the half kept."""
     figures: dict[str, list[float]] = {"all": [], "random": [], "kept": [], "without_suspects": []}
@@ -252,6 +346,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             ", ".join(over),
         ),
     ]
+    results += [*ended_rows(of("ended")), *units_rows(of("units")), *panels_rows(of("panels"))]
     for kind, what in (("exact", "copies"), ("near", "copies with one number changed by 3 %")):
         some = [x for name, x in of("copies").items() if name.endswith(kind)]
         least = [min(x[share] for x in some) for share in ("precision", "recall")]
@@ -273,10 +368,51 @@ def rows(lines: dict[str, dict]) -> list[Row]:
     return results
 
 
+def ended_rows(lines: dict[str, dict]) -> Iterator[Row]:
+    if not lines:
+        return
+    well = {name: x for name, x in lines.items() if x["status"] == 0}
+    few = {name: x["cpu_seconds"] for name, x in well.items() if x["n"] < 10_000}
+    slow = [f"{name} {t:.0f}" for name, t in sorted(few.items(), key=lambda x: -x[1]) if t > 60]
+    yield Row(
+        f"`datassay run` with --target alone, {len(lines)} tables, some with groups or "
+        f"many classes: ended well; of {len(few)} below 10,000 rows within 60 s; longer",
+        f"{len(well)}; {len(few) - len(slow)}; {', '.join(slow) or 'none'}",
+    )
+    many = sorted((x["classes"], x["cpu_seconds"]) for x in well.values() if x["classes"])
+    each = ", ".join(f"{k}: {t:.0f}" for k, t in many)
+    yield Row("The same by classes, seconds of processor time (one thread)", each)
+
+
+def units_rows(lines: dict[str, dict]) -> Iterator[Row]:
+    if not lines:
+        return
+    cells = list(lines.values())
+    found = sum(x["auroc"] >= 0.99 for x in cells)
+    listed = sum(x["recall"] >= 0.8 and x["precision"] >= 0.7 for x in cells)
+    tables = len({name.split()[0] for name in lines})
+    yield Row(
+        f"3 % of the targets of {tables} tables in another unit (/12, x10, x1000, sign), as they "
+        "are: AUROC at least .99; recall at least .8 at precision at least .7; worst AUROC",
+        f"{found} of {len(cells)}; {listed} of {len(cells)}; {min(x['auroc'] for x in cells):.3f}",
+    )
+
+
+def panels_rows(lines: dict[str, dict]) -> Iterator[Row]:
+    for name, x in lines.items():
+        what = f"Half of {name} ({PANELS[name][3]}), score held out by rows, by {PANELS[name][4]}"
+        figures = f"{x['by_rows']:.2f}, {x['by_groups']:.2f}, {x['truth']:.2f}; "
+        figures += "warned" if x["told"] else "no warning"
+        yield Row(f"{what}, and on the other half; warning of a run by rows", figures)
+
+
 PARTS = {
     "shipped": (shipped, tuple(TABLES)),
+    "ended": (ended, tuple(FORTY)),
     "copies": (copies, COPIES),
     "outliers": (outliers, SKEWED),
+    "units": (units, tuple(UNITS)),
+    "panels": (panels, tuple(PANELS)),
     "half": (half, ("churn",)),
     "seconds": (seconds, (12_000, 200_000)),
 }

@@ -11,7 +11,12 @@ from torch import Tensor
 
 from datassay.collect.jacobian.blocks import DenseFactors, mapped
 from datassay.collect.jacobian.kernel import kernel
-from datassay.collect.jacobian.per_sample import factored_jacobian, inspect_layers, jacobian
+from datassay.collect.jacobian.per_sample import (
+    factored_jacobian,
+    inspect_layers,
+    jacobian,
+    mixing,
+)
 from datassay.collect.jacobian.projection import project, projector, tensor_projection
 from datassay.collect.layers import Layers
 from helpers.jacobians import blocks_of, full, made
@@ -182,3 +187,15 @@ def test_the_rows_are_the_joint_ones_added_up_under_signs():
     assert set(signs.unique().tolist()) == {-1.0, 1.0}
     expected = (joint * signs).sum(1, keepdim=True) / K**0.5
     torch.testing.assert_close(project(blocks(), to), expected)
+
+
+@pytest.mark.parametrize("case", ["mlp", "lenet5", "no bias", "used twice"])
+def test_of_mixtures_it_is_the_mean_over_them(case):
+    model, x = made(case)
+    layers = inspect_layers(model, x[:1])
+    phi = torch.cat(list(full(jacobian(model, layers, x)[1]).values()), 2)  # [n, k, d]
+    mix = mixing(phi.shape[1], 7).to(phi) * (7 / phi.shape[1]) ** 0.5
+    mixed = torch.einsum("nkd,ks->snd", phi, mix)
+    blocks = jacobian(model, layers, x, 7)[1]
+    averaged = kernel(blocks, blocks, "averaged")
+    torch.testing.assert_close(averaged, (mixed @ mixed.mT).mean(0), rtol=1e-10, atol=1e-10)

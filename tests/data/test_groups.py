@@ -198,3 +198,15 @@ def test_as_many_are_held_out_as_asked(share):
     for target in ("label", "a"):
         train, val = da.load(panel(), target=target, groups="country", val_fraction=share)
         assert abs(len(val) / 240 - share) < 0.04 and not set(train.groups) & set(val.groups)
+
+
+def test_a_number_of_few_rows_each_is_told_though_most_neighbours_are_others():
+    """A person's rows are alike in two columns of five: more than chance, less than half."""
+    frame = panel(n_groups=80, each=4, noise=0.3).drop(columns=["when"])
+    frame["d"], frame["e"] = np.random.default_rng(1).standard_normal((2, len(frame)))
+    frame["person"] = frame.pop("country").str.split().str[1].astype(int)
+    train, val = da.load(frame, target="label", val_fraction=0.2)
+    lin = collect(build_model("mlp", train, seed=0), train, val)
+    (found,) = held_together(lin, train, label_issues(lin))
+    assert found.column == "person" and 0.05 < found.alike < 0.5
+    assert found.by_column < found.by_rows - 0.05

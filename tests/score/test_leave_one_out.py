@@ -1,5 +1,6 @@
 """leave_one_out against its definition: delete the sample, decompose again, train again."""
 
+import sys
 from itertools import product
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from datassay.collect import form as form_module
 from datassay.errors import SettingError
 from datassay.score.leave_one_out import leave_one_out
+from datassay.score.linear import many_outputs
 from datassay.score.linear.training_run import check_dynamics
 from helpers.linearizations import (
     brute_force,
@@ -180,3 +182,21 @@ def test_steps_are_whole(steps):
     with pytest.raises(SettingError, match=f"steps must be a whole number .*; got {steps}"):
         check_dynamics(1.0, 5, steps=steps, **run)
     assert check_dynamics(1.0, 5, steps=1e3, **run).steps == 1000
+
+
+@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
+@pytest.mark.parametrize("dynamics", ["flow", "descent", "converged"])
+def test_of_many_outputs_changes_are_summed_over_mixtures(dual, dynamics, monkeypatch):
+    """Outputs stay exact; sums over them are those of a run on the mixed residuals."""
+    run = {"lr": 0.02, "steps": 40, "weight_decay": 0.3, "dynamics": dynamics}
+    phi, r, val = random_jacobians(20, 1, 12, 30, 9, 4)
+    exact = leave_one_out(linearization(phi, r, val, dual=dual), **run)
+    mixing = many_outputs.mixing(12, 5)
+    torch.testing.assert_close(mixing.square().sum(1), torch.ones(12).double())
+    monkeypatch.setattr(many_outputs, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(sys.modules[leave_one_out.__module__], "mixed", lambda r: r @ mixing)
+    ours = leave_one_out(linearization(phi, r, val, dual=dual), **run)
+    assert close(ours.held_out, exact.held_out) and close(ours.outputs, exact.outputs)
+    expected = leave_one_out(linearization(phi, r @ mixing, val, dual=dual), **run)
+    assert close(ours.prediction_change, expected.prediction_change)
+    assert close(ours.weight_change, expected.weight_change)

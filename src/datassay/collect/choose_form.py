@@ -38,6 +38,9 @@ _ANY = float("inf")
 # Landmarks that are tried, and what their Jacobians may take.
 LANDMARKS = (2048, 1024)
 LANDMARK_BYTES = 2e9
+# More outputs than this are averaged over as many random mixtures of them: of 512 hidden units the
+# kernel moves by about 1 %, and its cost no longer grows with the classes.
+MIXTURES = 32
 # Beyond this many multiplications per product over all rows is done in float32.
 FLOAT64_PRODUCTS = 2e11
 # Below this many multiplications float64 Jacobians cost less than a second.
@@ -101,7 +104,8 @@ def _allowed(forms: list[tuple[Form, _Candidate]], layers: Layers, sizes) -> lis
     slowest, allowed = max(others, default=0.0), []
     for (form, of), predicted in zip(forms, seconds, strict=True):
         most = max(of.seconds, slowest) if form.landmarks == LANDMARKS[-1] else of.seconds
-        holds = 8.0 * form.landmarks * _factors(layers, sizes[2]) <= LANDMARK_BYTES
+        factors = _factors(layers, form.mixtures or sizes[2])
+        holds = 8.0 * form.landmarks * factors <= LANDMARK_BYTES
         if predicted <= most and (holds or of.seconds == _ANY):
             allowed.append(form)
     return allowed
@@ -195,13 +199,17 @@ def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]
 def _form(
     layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind, precision: str
 ) -> Form:
-    n, m, k = sizes
+    n, m, n_outputs = sizes
+    is_mean = candidate.outputs == "averaged" and candidate.projection is None
+    k = min(n_outputs, MIXTURES) if is_mean else n_outputs
+    sizes = (n, m, k)
     item = _item(layers, sizes, precision)
     work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
     common = partial(
         Form,
         precision="float64" if item == 8 else "float32",
-        n_outputs=k,
+        n_outputs=n_outputs,
+        mixtures=k if k < n_outputs else 0,
         n_parameters=layers.n_parameters,
         reason=candidate.reason,
         jacobian_flops=work,

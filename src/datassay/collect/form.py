@@ -25,6 +25,8 @@ LARGEST_EIGENPROBLEM = 4096
 PANEL_BYTES = 2**28
 # Penalties among which label_issues chooses, each fitted from two offsets: 0 and f₀.
 N_RIDGES = 33
+# Columns by which changes are summed over the outputs, each within √(2 / MOST_COLUMNS) = 18 %.
+MOST_COLUMNS = 64
 # Values that one chunk of removals may hold, 256 MiB in float64.
 REMOVAL_VALUES = 2**25
 # Partners whose influence is looked at; of more samples a random part, with a standard error.
@@ -74,6 +76,8 @@ class Form:
         products: how it is computed and scored; no part of what a store keeps.
         landmarks: samples from which the averaged kernel is seen (Nyström); 0: it is not, and Φ are
             the Jacobian's own columns.
+        mixtures: random mixtures of the outputs that an averaged kernel is the mean over, for very
+            many outputs; 0: over all of them.
         instead_of: what more time would have given: the exact form and its seconds at a nominal
             rate; empty where time decided nothing.
         passed_over: the form that more memory would have given, and its needs; empty where the
@@ -99,6 +103,7 @@ class Form:
     products: ProductSettings = ProductSettings()
     passed_over: str = ""
     landmarks: int = 0
+    mixtures: int = 0
     instead_of: str = ""
 
     @property
@@ -133,11 +138,13 @@ class Form:
     @property
     def summary(self) -> str:
         """The form in a few words, such as "exact averaged kernel, 1437 x 1437, float64"."""
+        by = f" over {self.mixtures} random mixtures of outputs" if self.mixtures else ""
         if self.landmarks:
             shape = f"{self.n_rows} x {self.n_features}"
-            seen = f"averaged kernel by {self.landmarks:,} landmarks"
+            seen = f"averaged kernel{by} by {self.landmarks:,} landmarks"
             return f"{seen}, {shape}, {self.precision} Jacobians"
         exact = "exact" if self.projection is None else f"projected (≤ {self.projection} a tensor)"
+        exact = f"averaged{by}:" if by else exact
         width = self.eigenproblem if self.representation == "kernel" else self.n_features
         shape = f"{self.n_rows} x {width}"
         return f"{exact} {self.outputs} {self.representation}, {shape}, {self.precision} Jacobians"
@@ -243,7 +250,8 @@ def nominal_seconds(form: Form, n_queries: int) -> float:
     """Seconds of collecting and scoring at the nominal rate, for m queries, beside fixed costs."""
     b = form.n_outputs if form.outputs == "joint" else 1
     n, p, columns = form.n_rows // b, form.eigenproblem, form.n_outputs // b
-    each = n * p * (CONTOUR_COLUMNS * columns * b + 2.0 * N_RIDGES * b * (b + columns))
+    few = min(columns, MOST_COLUMNS)
+    each = n * p * (CONTOUR_COLUMNS * few * b + 2.0 * N_RIDGES * b * (b + few) + 20.0 * columns)
     work = EIGEN_WORK * p**3 + each + form.flops
     if form.representation == "kernel":
         judged = EIGEN_WORK * n**3 if b > 1 else 0.0

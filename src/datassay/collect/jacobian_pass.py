@@ -50,18 +50,19 @@ class JacobianPass:
 
     def template(self) -> tuple[Tensor, dict[str, Block]]:
         """Outputs and blocks of no sample: their names, shapes and precision."""
-        k, dtype = self.form.n_outputs, getattr(torch, self.form.precision)
+        outputs, dtype = self.form.n_outputs, getattr(torch, self.form.precision)
+        k = self.form.mixtures or outputs
 
         def empty(*shape: int) -> Tensor:
             return torch.empty(0, *shape, dtype=dtype)
 
         if not self._as_factors:
             rows = 1 if self.form.mixes_outputs or self.form.landmarks else k
-            return empty(k), {PROJECTED: empty(rows, self.form.n_features)}
+            return empty(outputs), {PROJECTED: empty(rows, self.form.n_features)}
         blocks: dict[str, Block] = {n: empty(k, size) for n, size in self.layers.direct.items()}
         for name, (n_in, n_out, bias) in self.layers.dense.items():
             blocks[name] = DenseFactors(empty(n_in), empty(k, n_out), bias)
-        return empty(k), blocks
+        return empty(outputs), blocks
 
     def arrays(self, chunk: Chunk) -> dict[str, Tensor]:
         """Outputs and (projected) Jacobian blocks of a chunk, by `template`'s names."""
@@ -79,10 +80,10 @@ class JacobianPass:
 
     def _blocks(self, x: Tensor) -> tuple[Tensor, dict[str, Block]]:
         if self.landmarks is not None:
-            f0, blocks = jacobian(self.frozen, self.layers, x)
+            f0, blocks = jacobian(self.frozen, self.layers, x, self.form.mixtures)
             return f0, {PROJECTED: self.landmarks.features(blocks).to(f0)[:, None]}
         if self._as_factors:
-            return jacobian(self.frozen, self.layers, x)
+            return jacobian(self.frozen, self.layers, x, self.form.mixtures)
         f0, factors = factored_jacobian(self.frozen, self.layers, x)
         return f0, {PROJECTED: project(factors, self.to)}
 

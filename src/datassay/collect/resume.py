@@ -51,7 +51,7 @@ class StoredPass:
             for part, ids in encoded({p: s.ids for p, s in work.sets.items()}).items()
         }
         names = ("representation", "outputs", "projection", "kind", "precision")
-        names += ("landmarks",) if work.form.landmarks else ()
+        names += tuple(name for name in ("landmarks", "mixtures") if getattr(work.form, name))
         run = {
             **model_fingerprint(model),
             **machine_fingerprint(work.frozen),

@@ -21,15 +21,15 @@ TABLE_MODELS = ("boosted trees", "logistic regression", "ridge regression")
 TREES, LOGISTIC, RIDGE = TABLE_MODELS
 STRENGTH = 0.1  # of the logistic regression on standardised columns: scikit-learn's C
 ONE_THREAD = 50_000  # rows up to which trees are grown by one thread
-# Nominal seconds of a fit, by (rows + TREE_ROWS) x columns x classes: boosting fits a tree a class
-# and round, and its histograms cost as much as so many rows.
-TREE_SECONDS, TREE_ROWS = 2.8e-7, 8000
+# Nominal seconds of a fit, by (rows + TREE_ROWS) x (columns + TREE_COLUMNS) x classes: boosting
+# fits a tree a class and round; histograms cost as much as so many rows, nodes as columns.
+TREE_SECONDS, TREE_ROWS, TREE_COLUMNS = 2.2e-7, 8000, 10
 STOPPED_BY = 0.1  # share of the rows that tell when to stop
 
 
 def fit_seconds(n: int, columns: int, n_classes: int) -> float:
     """Nominal seconds of one fit of boosted trees; a linear model takes less."""
-    return TREE_SECONDS * (n + TREE_ROWS) * columns * max(1, n_classes)
+    return TREE_SECONDS * (n + TREE_ROWS) * (columns + TREE_COLUMNS) * max(1, n_classes)
 
 
 def column_parts(samples: SampleSet) -> list[list[int]]:

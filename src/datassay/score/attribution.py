@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.form import SYMMETRIC_WORK, removal_bytes, step_bytes
+from datassay.collect.form import MOST_COLUMNS, SYMMETRIC_WORK, removal_bytes, step_bytes
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.plan import EIGEN_WORK, PlanStep, added
@@ -171,16 +171,17 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
         held["eigendecomposition"], added({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
     )  # fmt: skip
     attributes = _measure(sizes.options) != "none"
+    seen = columns if attributes else min(columns, MOST_COLUMNS)
     m = n if attributes and not m else m  # the training samples stand in
     # The effects hold every changed output; without them products of the queries are smaller.
     is_whole = attributes or m * b <= p
     queries = m * b if is_whole else (p if sizes.is_dual else SYMMETRIC_WORK * p / 2)
     modes = not (attributes or sizes.is_dual) and b == 1 and m > p
-    taken = min(columns, MODE_RANK) if modes else columns
+    taken = min(seen, MODE_RANK) if modes else seen
     rotated = 4.0 * p**3 if modes else 0.0  # products of the queries, into the eigenbasis
     outputs = {"float64": 2.0 * n * taken * p * queries}
     # With several rows per sample, leverages are many b x b products, too small to be fast.
-    leverages = {"thin" if b == 1 else "small": 2.0 * n * b * p * N_NODES * (b + columns)}
+    leverages = {"thin" if b == 1 else "small": 2.0 * n * b * p * N_NODES * (b + seen)}
     contour = {"thin": 4.0 * n * taken * p * N_NODES * b}
     work = added({fast: reading}, {"float64": rotated}, contour, leverages)
     if attributes:  # which holds the changed outputs too, and takes fewer removals at once

@@ -36,7 +36,7 @@ from datassay.score.labels.noise import (
     check_noise,
     explain,
 )
-from datassay.score.labels.outliers import outliers
+from datassay.score.labels.outliers import Outliers, best_scale, outliers
 from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
@@ -189,7 +189,9 @@ def _judged(
         return _of_classes(fit, torch.as_tensor(lin.labels), noise, others, known, progress)
     if several:
         return _of_several(fit, noise, known, progress)
-    return _of_targets(lin.targets, fit.held_out, known, ridge=fit.penalty, ids=lin.ids)
+    near = fit.penalty * torch.tensor([0.1, 1.0, 10.0], dtype=torch.float64)
+    found = best_scale(lin.targets, fit, lambda y: ridge_fit(lin, progress, groups, near, y))
+    return _of_targets(lin.targets, fit.held_out, found, known, ridge=fit.penalty, ids=lin.ids)
 
 
 def _checked_trusted(trusted: Any, n: int) -> Bool[Tensor, " n"]:
@@ -273,7 +275,7 @@ def _of_model(
     of = {"ridge": nan, "ids": samples.ids, "judge": judge}
     if not samples.is_classification:
         targets = torch.from_numpy(samples.y.astype(np.float64)).reshape(n, -1)
-        return _of_targets(targets, held_out, trusted, **of)
+        return _of_targets(targets, held_out, outliers(targets, held_out), trusted, **of)
     labels = torch.as_tensor(samples.y)
     of |= {"class_names": names, "label_type": samples.label_type}
     if is_probable:
@@ -324,16 +326,15 @@ def _of_several(
 
 
 def _of_targets(
-    targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], trusted: Bool[Tensor, " n"],
-    **of: Any,
+    targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], outcome: Outliers,
+    trusted: Bool[Tensor, " n"], **of: Any,
 ) -> LabelIssues:  # fmt: skip
-    outcome = outliers(targets, held_out)
     is_one, p = held_out.shape[1] == 1, outcome.probability.masked_fill(trusted, 0.0)
     is_far = (p > LOOK) | ((p > 0) & (outcome.score > LOOK_SCORE))
     return LabelIssues(
         score=outcome.score.masked_fill(trusted, TRUSTED).numpy(),
         probability=p.numpy(),
-        suggested_label=(held_out[:, 0] if is_one else held_out).numpy(),
+        suggested_label=(outcome.expected[:, 0] if is_one else held_out).numpy(),
         is_issue=_flagged(p - 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
         share_wrong=(float((p > 0.9).double().mean()), float(is_far.double().mean())),

@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
+from datassay.score.labels import likelihood
 from datassay.score.labels.likelihood import COMMON_COUNT, fitted
 from datassay.score.labels.noise import CONTRADICTED, TRUSTED, confident_count, explain
 
@@ -170,3 +171,25 @@ def test_predictions_that_learned_the_wrong_rule_leave_the_upper_end_high():
     y = torch.as_tensor(np.where(trusted, true, given))
     found = explain([f], lambda _: [f], y, "uniform", torch.as_tensor(trusted))
     assert found.share[1] > 0.1
+
+
+def test_noise_by_class_is_not_tried_where_its_parameters_cost_more_than_there_is_to_gain():
+    f, y, _ = drawn(n=200, k=40)
+    outcome = explain([f], lambda _: [f], y, "auto", None)
+    assert outcome.noise.gain == -np.inf and outcome.noise.kind == "uniform"
+    assert explain([f], lambda _: [f], y, "class", None).noise.gain < 0
+
+
+@pytest.mark.parametrize("form", ["none", "one rate"])
+def test_without_intercepts_the_likelihood_is_the_highest_that_weights_alone_reach(
+    form, monkeypatch
+):
+    f, y, _ = drawn(spread=0.4)
+    monkeypatch.setattr(likelihood, "MOST_INTERCEPTS", 2)
+    fit = fitted([f], y, form)
+    p = torch.softmax(fit.weights * f, 1)
+    torch.testing.assert_close(fit.log_p.exp(), p)
+    for scale in (0.97, 1.03):
+        log_p = torch.log_softmax(scale * fit.weights * f, 1)
+        given = (log_p.exp() @ fit.transition).gather(1, y[:, None]).log().sum()
+        assert float(given) < fit.log_likelihood

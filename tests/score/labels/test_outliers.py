@@ -5,7 +5,9 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from datassay.score.label_issues import label_issues
 from datassay.score.labels.outliers import outliers
+from helpers.linearizations import linearization
 
 
 def skewed(n=2000, seed=0):
@@ -43,3 +45,20 @@ def test_equal_residuals_everywhere_are_left_as_they_are():
     centred = (residual - residual.median()).abs()[:, 0]
     expected = centred / (1.4826 * centred.median()) - 3.5
     torch.testing.assert_close(outliers(output + residual, output).score, expected)
+
+
+@pytest.mark.parametrize(("factor", "is_skewed"), [(1 / 12, True), (-1.0, True), (3.0, False)])
+def test_a_scale_is_chosen_on_which_wrong_units_show(factor, is_skewed):
+    """Of log-normal targets a twelfth lies among the others; symmetric ones stay as they are."""
+    rng = np.random.default_rng(2)
+    x = torch.from_numpy(rng.normal(size=(400, 4)))
+    y = x.sum(1, keepdim=True) / 2 + 0.2 * torch.from_numpy(rng.normal(size=(400, 1)))
+    y = 20 * y.exp() if is_skewed else y + 20
+    wrong = rng.random(400) < 0.03
+    y[wrong] *= factor
+    lin = linearization(torch.cat([x, 0 * y + 3], 1)[:, None], y[:, None], dual=False)
+    issues = label_issues(lin)
+    assert roc_auc_score(wrong, issues.score) > 0.99
+    assert wrong[issues.is_issue].mean() > 0.7 and issues.is_issue[wrong].mean() > 0.8
+    expected = torch.from_numpy(issues.suggested_label[wrong]) * factor
+    assert ((expected / y[wrong, 0]).log().abs() < 1).double().mean() > 0.8

@@ -20,6 +20,8 @@ from datassay.models.tabular import LOGISTIC, RIDGE, TREES, column_parts, fit_se
 from datassay.stats import by_groups
 from datassay.train.learner import table_learner
 
+SHARE = 0.5  # of the budget that the likely actions may take by boosted trees
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -51,7 +53,7 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
 
     Args:
         own: the parts with their own learners.
-        budget: seconds that the likely actions may take: models beyond it are not tried.
+        budget: seconds; models by which the likely actions take more than SHARE are not tried.
 
     Returns:
         Boosted trees, or the linear model or the parts' own where these predict better by one
@@ -65,9 +67,9 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
     train, repeats = own.parts[0].train, own.parts[0].learner.repeats
     if not (seconds := trial_seconds(train, len(own.parts) * repeats)):
         return own
-    if (needed := likely_fits() * seconds) > budget:
+    if (needed := likely_fits() * seconds) > SHARE * budget:
         note = f"Boosted trees: actions would take about {needed:,.0f} s on two cores, "
-        note += f"more than {budget:g} s; --budget {1.01 * needed:.0f} tries them."
+        note += f"more than {SHARE * budget:g} s; --budget {1.01 * needed / SHARE:.0f} tries them."
         return replace(own, note=note)
     tried = [own if own.base else replace(own, base=base_predictions(own.parts))]
     for name in (LOGISTIC if train.is_classification else RIDGE, TREES):

@@ -67,8 +67,10 @@ class Comparison:
     late: set[Key] = field(default_factory=set)
     _done: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
     _extremes: list[tuple[Yardstick, ...]] = field(init=False)  # as few, as many wrong: a part each
+    _yardsticks: list[Yardstick] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._yardsticks = [part.yardstick for part in self.parts]
         self._extremes = list(zip(*(part.extremes for part in self.parts), strict=True))
 
     def train(
@@ -138,7 +140,7 @@ class Comparison:
         rules: Sequence[Yardstick] = (),
     ) -> list[Float[np.ndarray, "_ _"]]:
         """Scores less those of the samples as they are, [R, m] for each part looked at."""
-        results, rules = [], rules or [part.yardstick for part in self.parts]
+        results, rules = [], rules or self._yardsticks
         for rule, base, looked in zip(rules, self.base, self._done[key, control].each, strict=True):
             if looked:
                 predicted = np.concatenate(looked)
@@ -148,13 +150,13 @@ class Comparison:
 
     def gain(self, key: Key, *, is_searched: bool) -> Interval:
         """What an action gained where it was retrained."""
-        unit = float(np.mean([part.yardstick.unit for part in self.parts]))
+        unit = float(np.mean([one.unit for one in self._yardsticks]))
         level, base = LEVEL, []
         if len(looks(self.parts)) > 1:
             level = LOOKS[self.is_complete(key)]
             if not self.is_complete(key):
-                pairs = zip(self.parts, self.base, strict=True)
-                base = [part.yardstick.scores(predicted) for part, predicted in pairs]
+                pairs = zip(self._yardsticks, self.base, strict=True)
+                base = [one.scores(predicted) for one, predicted in pairs]
         looked = zip(self.parts, self._done[key, False].each, strict=True)
         groups = [part.held_out.groups for part, each in looked if each]
         result = by_groups(self.differences(key), groups)
@@ -168,7 +170,7 @@ class Comparison:
         ends = [mean(self.differences(key, rules=rules)) for rules in self._extremes]
         shifts = [0.0, *(end - gain.gain for end in ends)]
         low, high = gain.low + min(shifts), gain.high + max(shifts)
-        if self.parts[0].yardstick.metric == R2:
+        if self._yardsticks[0].metric == R2:
             return low, high
         now = self.score()  # from it no action can take an accuracy below 0 or beyond 1
         return max(low, min(-now, gain.gain)), min(high, max(1 - now, gain.gain))
@@ -180,10 +182,8 @@ class Comparison:
 
     def score(self, *, as_given: bool = False) -> float:
         """Of the samples as they are, mean over models and held-out samples."""
-        pairs = zip(self.parts, self.base, strict=True)
-        return mean([
-            part.yardstick.scores(predicted, as_given=as_given) for part, predicted in pairs
-        ])
+        pairs = zip(self._yardsticks, self.base, strict=True)
+        return mean([one.scores(predicted, as_given=as_given) for one, predicted in pairs])
 
     def right(self) -> list[Bool[np.ndarray, " m"]]:
         """Which held-out labels are not suspected; of numbers all."""

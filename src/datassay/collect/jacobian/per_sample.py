@@ -126,11 +126,18 @@ def _uses(output: Tensor) -> Counter[int]:
     return uses
 
 
+def mixing(k: int, number: int) -> Float[Tensor, "k number"]:
+    """Fixed random signs M: the squared length of f M is that of f in the mean, ± √(2 / number)."""
+    signs = torch.randint(0, 2, (k, number), generator=torch.Generator().manual_seed(k))
+    return (2.0 * signs.double() - 1) / number**0.5
+
+
 def jacobian(
-    model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."]
+    model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], mixtures: int = 0
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """f₀, [n, k], per dense layer its factors, per other parameter its Jacobian [n, k, size]."""
-    outputs, blocks = factored_jacobian(model, layers, x)
+    # Of so many mixtures of the outputs, where set: their mean square is the same.
+    outputs, blocks = factored_jacobian(model, layers, x, mixtures)
     return outputs, {
         name: block.product if isinstance(block, ConvolutionFactors) else block
         for name, block in blocks.items()
@@ -138,7 +145,7 @@ def jacobian(
 
 
 def factored_jacobian(
-    model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."]
+    model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], mixtures: int = 0
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block | ConvolutionFactors]]:
     """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from."""
     # Cost: a forward pass a sample, and k backward passes by the layers' outputs alone.
@@ -151,12 +158,16 @@ def factored_jacobian(
     like = next(iter(parameters.values()))
     taps = {n: like.new_zeros(1, *shape) for n, shape in shapes.items()}
     running: list[str] = []
+    mix = torch.eye(layers.n_outputs)
+    if mixtures:
+        mix = mixing(layers.n_outputs, mixtures).T * (mixtures / layers.n_outputs) ** 0.5
+    mix = mix.to(like)
 
     def outputs_and_inputs(direct, taps, sample):
         with _tapped(model, taps, running) as inputs:
             # A copy: the network may change its input in place.
             output = functional_call(model, {**fixed, **direct}, (sample[None].clone(),))[0]
-        return inputs[layers.last][0] if layers.last else output, (output, inputs)
+        return inputs[layers.last][0] if layers.last else mix @ output, (output, inputs)
 
     def one_sample(direct, taps, sample):
         if not layers.last:
@@ -164,8 +175,8 @@ def factored_jacobian(
         # From the last layer's input on: its weight is what k identical products would give.
         through: Any = partial(outputs_and_inputs, sample=sample)
         _, back, aux = cast("tuple", vjp(through, direct, taps, has_aux=True))
-        by_direct, by_tap = vmap(back)(parameters[parameter_name(layers.last, "weight")])
-        by_tap[layers.last] = torch.eye(layers.n_outputs).to(like)[:, None]
+        by_direct, by_tap = vmap(back)(mix @ parameters[parameter_name(layers.last, "weight")])
+        by_tap[layers.last] = mix[:, None]
         return (by_direct, by_tap), aux
 
     with user_code(partial(_not_vectorised, running)), plain_attention():

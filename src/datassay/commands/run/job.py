@@ -22,7 +22,7 @@ from datassay.act.review.judged import judged
 from datassay.collect.collection import collect
 from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.processes import engine_named
-from datassay.collect.form import within_memory
+from datassay.collect.form import MOST_COLUMNS, within_memory
 from datassay.collect.linearization import Linearization
 from datassay.commands.facts import (
     data_facts,
@@ -332,6 +332,8 @@ def _facts(
         noise = [f"σ = {settings.sigma:g}"] * (settings.smoothing not in OF_SGD)
         noise += [f"batches of {settings.batch_size}"] * (settings.batch_size is not None)
         facts["Information"] = f"{settings.smoothing} smoothing, {', '.join(noise)}"
+    if form.mixtures and form.n_outputs > MOST_COLUMNS:
+        facts["Changes"] = f"summed over {MOST_COLUMNS} random mixtures of outputs, within 18 %"
     if settings.store is not None:
         facts["Store"] = shown(settings.store)
     if settings.command:

@@ -22,8 +22,9 @@ from datassay.score.neighbors.search import nearest_neighbors
 from datassay.stats import by_groups, mean_interval
 
 # A column may name groups where it has so many values, of so many rows each on average. Rows are
-# alike within groups where this share of them has its nearest neighbour there by the other columns.
-FEWEST_GROUPS, ROWS_EACH, ALIKE = 10, 3, 0.5
+# alike within groups where this share of them has its nearest neighbour there by the other columns;
+# those of few rows each are tried where the share is so many times that of chance.
+FEWEST_GROUPS, ROWS_EACH, ALIKE, TIMES = 10, 3, 0.5, 5
 # Reported is a column, or an order, that surely costs so much of the score; of fewer rows none is.
 COST, ORDER_COST, FEWEST_ROWS = 0.05, 0.03, 100
 MOST_ROWS = 20_000  # above, neighbours are of so many rows
@@ -164,17 +165,20 @@ def _candidates(train: SampleSet) -> Iterator[Candidate]:
         if codes is None or near is None or not others.any():
             continue
         alike = _alike(codes[some], near)
-        if alike >= ALIKE and not others.all():
+        if alike and not others.all():
             alike = _alike(codes[some], nearest_neighbors(x[some][:, others], 2).index[:, 1])
-        if alike >= ALIKE or column.read_as == "category":
+        if alike >= min(ALIKE, TIMES * _chance(codes)) or column.read_as == "category":
             yield name, "groups", codes.astype(str), alike
 
 
 def _alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, " n"]) -> float:
     """Share of the rows whose nearest neighbour has their value; 0 where chance gives half."""
-    chance = float(((np.bincount(codes) / len(codes)) ** 2).sum())
     share = float((codes[nearest] == codes).mean())
-    return share if share >= 2 * chance else 0.0
+    return share if share >= 2 * _chance(codes) else 0.0
+
+
+def _chance(codes: Int[np.ndarray, " n"]) -> float:
+    return float(((np.bincount(codes) / len(codes)) ** 2).sum())
 
 
 def _codes(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | None:

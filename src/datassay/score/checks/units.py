@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from datassay.collect.linearization import Linearization
-from datassay.progress import silent
 from datassay.score.labels.issues import LabelIssues
-from datassay.score.labels.ridge import ridge_fit
 
 # Factors between units that are mixed up: decimal places, months and years, hours, minutes, weeks.
 # Smaller ones, as of inches and pounds, cannot be told from targets that are just large.
 FACTORS = (10.0, 100.0, 1000.0, 1e6, 12.0, 24.0, 60.0, 7.0)
 # A factor is named where it is within this of so many suspects and such a share of them.
 NEAR, FEWEST, SHARE = 0.3, 5, 0.5
-ROUNDS = 4  # of fits in which suspects count as what was expected of them
 
 
 def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = False) -> str:
@@ -28,19 +24,12 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
 
     Returns:
         A sentence; empty where they share neither a factor nor the other sign.
-
-    Cost: that of `label_issues` for one penalty, and ROUNDS passes over the rows.
     """
-    suspect = torch.from_numpy(issues.is_issue.copy())
+    suspect = issues.is_issue
     n = int(suspect.sum())
     if n < FEWEST or lin.targets.shape[1] > 1 or np.isnan(issues.ridge):
         return ""
-    fit = ridge_fit(lin, silent, penalties=torch.tensor([issues.ridge], dtype=torch.float64))
-    expected = fit.held_out
-    for _ in range(ROUNDS):  # they had a part in what was expected of the others
-        mended = torch.where(suspect[:, None], expected, lin.targets.double())
-        expected = fit.held_out_of(mended, silent)
-    given, right = (one[suspect, 0].numpy() for one in (lin.targets.double(), expected))
+    given, right = lin.targets.double()[suspect, 0].numpy(), issues.suggested_label[suspect]
     given, right = (np.exp(given), np.exp(right)) if is_log else (given, right)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = given / right

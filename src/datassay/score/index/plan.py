@@ -258,7 +258,9 @@ def _planned(
         row_bytes=rows,
         curvature_bytes=float(each.sum()),
         scratch_bytes=scratch,
-        passes=fitted_to * rounds * (1 + pilot.vectors) + 2 * (n + judged) + n * (both + pilot.follows),
+        passes=fitted_to * rounds * (1 + pilot.vectors)
+        + 2 * (n + judged)
+        + n * (both + pilot.follows),
         peak_bytes=weights + pilot.held + formed + fitting,
         seconds=passing + seconds_of({"bytes": scratch + float(each.sum()) + rows}),
         gradient_seconds=pilot.rows,

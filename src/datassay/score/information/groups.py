@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from datassay.results import Tabular, result
 from datassay.rules import require
 from datassay.score.compare.aggregate import Aggregate, aggregate
 from datassay.score.information.group_removal import group_removals
+from datassay.score.linear.many_outputs import is_mixed, mixed
 from datassay.score.linear.training_run import TrainingRun, training_run
 from datassay.score.registry import few_threads
 from datassay.score.sample_information import SampleInformation, sample_information
@@ -87,6 +89,8 @@ def group_information(
     check_smoothing(smoothing, sigma)
     names, members = named_groups(groups, len(lin))
     training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+    if is_mixed(training):
+        training = replace(training, residual=mixed(training.residual))
     return GroupInformation(
         information=informations(training, members, smoothing, sigma, progress),
         size=np.array([len(group) for group in members]),

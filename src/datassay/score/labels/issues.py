@@ -21,7 +21,7 @@ class LabelIssues(Tabular):
         given_label: [n], the label that was judged, coded like the suggested one.
         suggested_label: [n]; class index (int64): the likeliest class, of those worth a look the
             likeliest other. Several labels: [n, k], 0 or 1. Regression: the held-out output, target
-            unit ([n, k] for several targets).
+            unit ([n, k] for several targets), on the scale on which the target is judged.
         is_issue: [n] bool: probably wrong, probability > 1/2; none where n is below FEWEST.
         worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
             noise cannot be told from hard samples; of targets those that deviate almost as far.

@@ -29,7 +29,10 @@ NO_RATE, FIRST_RATE = 1e-4, 0.1
 INTERCEPT_VARIANCE, WEAK = 9.0, 1e-6
 SCALE = 2.0  # of the outputs, in standard deviations, that fits start from
 LEAST_WEIGHT = 1e-6  # of a judge that is heard
-ROUNDS, STILL, SMALLEST_STEP = 60, 1e-10, 1e-3
+# Classes up to which each has an intercept: a Newton step takes n k² operations for them.
+MOST_INTERCEPTS = 100
+ROUNDS, SMALLEST_STEP = 60, 1e-3
+STILL = (1e-10, 1e-7)  # nats a sample that a round must gain; of more than MOST_INTERCEPTS classes
 
 
 @result
@@ -111,7 +114,7 @@ def _expectation_maximisation(
     intercepts = torch.zeros(k, dtype=torch.float64)
     transition = evenly(k, NO_RATE if form == "none" else FIRST_RATE) if start is None else start
     certain = torch.eye(k, dtype=torch.float64).log()[labels[trusted]]
-    is_open, before = ~trusted, -torch.inf
+    is_open, before, still = ~trusted, -torch.inf, STILL[k > MOST_INTERCEPTS]
     open_labels = labels[is_open]
 
     def log_given() -> Float[Tensor, "n k"]:
@@ -122,15 +125,15 @@ def _expectation_maximisation(
 
     for _ in range(ROUNDS):
         log_p = torch.log_softmax(judges @ weights + intercepts, 1)
-        joint = log_p + log_given()
+        joint = log_given().add_(log_p)  # in place: of many classes pages are the dearest
         each = torch.logsumexp(joint, 1)
-        if float(each.mean()) - before < STILL:
+        if float(each.mean()) - before < still:
             break
         before = float(each.mean())
-        posterior = (joint - each[:, None]).exp()
+        posterior = joint.sub_(each[:, None]).exp_()
         if form != "none":
             transition = _transition(posterior[is_open], open_labels, form)
-        weights, intercepts = _calibrated(judges, posterior, log_p.exp(), weights, intercepts)
+        weights, intercepts = _calibrated(judges, posterior, log_p, weights, intercepts)
     log_p = torch.log_softmax(judges @ weights + intercepts, 1)
     joint = log_p + log_given()
     each = torch.logsumexp(joint, 1)
@@ -155,33 +158,35 @@ def _transition(
 def _calibrated(
     judges: Float[Tensor, "n k j"],
     posterior: Float[Tensor, "n k"],
-    p: Float[Tensor, "n k"],
+    log_p: Float[Tensor, "n k"],
     weights: Float[Tensor, " j"],
     intercepts: Float[Tensor, " k"],
 ) -> tuple[Float[Tensor, " j"], Float[Tensor, " k"]]:
     """One damped Newton step of a logistic regression on the posterior."""
-    n, j = len(judges), judges.shape[2]
-    mean = torch.einsum("nk,nkj->nj", p, judges)
+    n, j, p = len(judges), judges.shape[2], log_p.exp()
+    weighted = p[:, :, None] * judges
+    mean, across = weighted.sum(1), judges.flatten(0, 1)
     left = p - posterior
     prior = 1 / INTERCEPT_VARIANCE
-    gradient = torch.cat([
-        torch.einsum("nk,nkj->j", left, judges), left.sum(0) + prior * intercepts,
-    ])  # fmt: skip
-    weighted = p[:, :, None] * judges
-    both = weighted.sum(0).T - mean.T @ p  # [j, k]
-    hessian = torch.cat([
-        torch.cat([torch.einsum("nki,nkj->ij", weighted, judges) - mean.T @ mean, both], 1),
-        torch.cat([both.T, torch.diag(p.sum(0) + prior) - p.T @ p], 1),
-    ])
+    gradient = left.flatten() @ across
+    hessian = weighted.flatten(0, 1).T @ across - mean.T @ mean
+    if p.shape[1] <= MOST_INTERCEPTS:
+        gradient = torch.cat([gradient, left.sum(0) + prior * intercepts])
+        both = weighted.sum(0).T - mean.T @ p  # [j, k]
+        own = torch.diag(p.sum(0) + prior) - p.T @ p
+        hessian = torch.cat([torch.cat([hessian, both], 1), torch.cat([both.T, own], 1)])
     hessian.diagonal().add_(WEAK * n)
-    step = torch.linalg.solve(hessian, gradient)
+    step = weights.new_zeros(j + p.shape[1])
+    step[: len(gradient)] = torch.linalg.solve(hessian, gradient)
 
-    def loss(size: float) -> float:
+    def loss(b: Tensor, log_p: Tensor) -> float:
+        return float(prior / 2 * b.square().sum() - posterior.flatten() @ log_p.flatten())
+
+    def after(size: float) -> float:
         b = intercepts - size * step[j:]
-        log_p = torch.log_softmax(judges @ (weights - size * step[:j]) + b, 1)
-        return float(prior / 2 * b.square().sum() - (posterior * log_p).sum())
+        return loss(b, torch.log_softmax((judges @ (weights - size * step[:j])).add_(b), 1))
 
-    now, size = loss(0.0), 1.0
-    while not loss(size) <= now and size > SMALLEST_STEP:
+    now, size = loss(intercepts, log_p), 1.0
+    while not after(size) <= now and size > SMALLEST_STEP:
         size /= 2
     return weights - size * step[:j], intercepts - size * step[j:]

@@ -133,10 +133,14 @@ def explain(
         first = second.log_posterior if is_clear else first
         return torch.log_softmax((first + second.log_posterior) / 2, 1)
 
-    if noise != "uniform" and k > 1:
+    cost = (k * (k - 1) - 1) / 2
+    least = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
+    # No likelihood is above 1: of many classes the parameters can cost more than there is to gain.
+    can_gain = -even.log_likelihood - cost > least
+    if k > 1 and (noise == "class" or (noise == "auto" and can_gain)):
         by_class = fit(judges, form="by class")
-        nats = by_class.log_likelihood - even.log_likelihood - (k * (k - 1) - 1) / 2
-        gain, least = nats / n, max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
+        nats = by_class.log_likelihood - even.log_likelihood - cost
+        gain = nats / n
         if noise == "class" or nats > least:
             found = by_class
         elif k == 2:

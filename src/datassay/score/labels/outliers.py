@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -10,7 +12,9 @@ from jaxtyping import Float
 from scipy.stats import rankdata
 from torch import Tensor
 
+from datassay.progress import silent
 from datassay.results import result
+from datassay.score.labels.ridge import RidgeFit
 
 # A modified z-score beyond this marks an outlier (Iglewicz and Hoaglin, 1993).
 OUTLIER_SCORE = 3.5
@@ -23,6 +27,11 @@ FEWEST_SCALES, LARGEST_POWER = 50, 2
 # Part of the median residual below which residuals are not distinguished: their logarithms would
 # outweigh all others.
 LEAST = 0.05
+# Targets of which so many are positive are also judged as asinh(y / c), by c in medians of |y|: a
+# line below c, a logarithm beyond, of either sign. It must raise the log-likelihood, which allows
+# for wrong ones, by so many nats.
+POSITIVE, BENDS, GAIN = 0.9, (1.0, 0.1), 10.0
+ROUNDS = 1  # of fits in which suspects count as what is expected of them
 
 
 @result
@@ -33,10 +42,57 @@ class Outliers:
         score: modified z-score of the scaled residual minus 3.5, of the output where it is
             largest, [n].
         probability: that the target is wrong, [n].
+        log_likelihood: of the targets, wrong ones among them, nats.
+        expected: held-out outputs in the unit of the targets, [n, k].
     """
 
     score: Float[Tensor, " n"]
     probability: Float[Tensor, " n"]
+    log_likelihood: float
+    expected: Float[Tensor, "n k"]
+
+
+def best_scale(
+    targets: Float[Tensor, "n k"],
+    fit: RidgeFit,
+    refit: Callable[[Float[Tensor, "n k"]], RidgeFit],
+) -> Outliers:
+    """Outliers of the targets as they are, or on the scale that makes them likeliest.
+
+    Errors that multiply, as of a price in another unit, hide in a skewed target.
+
+    Args:
+        targets: given.
+        fit: of them.
+        refit: the fit of other targets.
+
+    Returns:
+        The outliers; several outputs, and targets of either sign, are judged as they are.
+    """
+    best, size = _settled(targets, fit), float(targets.abs().median())
+    is_positive = (targets > 0).double().mean() >= POSITIVE
+    if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not (is_positive and size > 0):
+        return best
+    least = best.log_likelihood + GAIN
+    for c in (share * size for share in BENDS):
+        bent = torch.asinh(targets.double() / c)
+        found = _settled(bent, refit(bent))
+        likelihood = found.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
+        if likelihood > least:
+            best, least = replace(found, expected=c * torch.sinh(found.expected)), likelihood
+    return best
+
+
+def _settled(targets: Float[Tensor, "n k"], fit: RidgeFit) -> Outliers:
+    """Outliers by fits in which suspects count as what is expected of them: they bend no other."""
+    found = outliers(targets, fit.held_out)
+    for _ in range(ROUNDS if targets.shape[1] == 1 else 0):
+        wrong = found.probability > 0.5
+        if not wrong.any():
+            break
+        mended = torch.where(wrong[:, None], found.expected, targets.double())
+        found = outliers(targets, fit.held_out_of(mended, silent))
+    return found
 
 
 def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> Outliers:
@@ -75,8 +131,10 @@ def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> O
     score = (distance / spread).amax(1) - OUTLIER_SCORE
     extent = (targets.amax(0) - targets.amin(0)).double()[:, None]
     each = zip(residual.T, spread, extent / scales.T, strict=True)
-    probability = torch.stack([_probability(r, float(s), e) for r, s, e in each])
-    return Outliers(score, probability.amax(0))
+    found = [_probability(r, float(s), e) for r, s, e in each]
+    probability = torch.stack([p for p, _ in found])
+    likelihood = sum(one for _, one in found) - len(residual) * float(spread.log().sum())
+    return Outliers(score, probability.amax(0), likelihood, held_out)
 
 
 def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
@@ -97,16 +155,16 @@ def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float
 
 def _probability(
     residual: Float[Tensor, " n"], spread: float, extent: Float[Tensor, " n"]
-) -> Float[Tensor, " n"]:
-    """That each target is wrong: 0 for all where no share of wrong ones is needed."""
-    if extent.median() <= spread:  # a wrong target would not stand out
-        return torch.zeros_like(residual)
+) -> tuple[Float[Tensor, " n"], float]:
+    """That each target is wrong, 0 for all where no share of wrong ones is needed; likelihood."""
     z, anywhere = residual / spread, (spread / extent).log()
     none = max(_mixture(z, anywhere, nu, 0.0)[0] for nu in DEGREES)
+    if extent.median() <= spread:  # a wrong target would not stand out
+        return torch.zeros_like(residual), none
     some, probability = max((_mixture(z, anywhere, nu, 0.05) for nu in DEGREES), key=lambda m: m[0])
     if some - none <= PARAMETERS:
-        return torch.zeros_like(z)
-    return probability
+        return torch.zeros_like(z), none
+    return probability, some
 
 
 def _mixture(

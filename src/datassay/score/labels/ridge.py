@@ -12,7 +12,9 @@ from datassay.collect.linearization import Linearization
 from datassay.plan import EIGEN_WORK, PlanStep
 from datassay.progress import Progress
 from datassay.results import result
+from datassay.score.labels.likelihood import MOST_INTERCEPTS
 from datassay.score.linear.eigenbasis import Eigenbasis, check_not_null, eigenbasis
+from datassay.score.linear.many_outputs import mixed
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import RemovalBlocks, held_out_residuals
 from datassay.score.registry import Sizes
@@ -20,6 +22,7 @@ from datassay.score.registry import Sizes
 # Penalties tried, as fractions of λ_max: four a decade.
 RIDGES = torch.logspace(-8, 0, N_RIDGES, dtype=torch.float64)
 DECADE = 4
+SEARCHED = 32  # columns by which a penalty is chosen: the error is a mean over all samples
 STEP = "estimate label noise"
 # Products in less than float64 round by about 2⁻²³ λ_max: smaller penalties would not be felt.
 LEAST_RIDGE = 8 * torch.finfo(torch.float32).eps
@@ -69,14 +72,15 @@ def ridge_fit(
     progress: Progress,
     groups: Shaped[np.ndarray, " n"] | None = None,
     penalties: Float[Tensor, " q"] | None = None,
+    targets: Float[Tensor, "n k"] | None = None,
 ) -> RidgeFit:
     """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
     # One penalty a decade is tried, then those about the best; the error has one valley in all but
     # rare sets. groups: of each sample; those of a group are then left out together, and decades
-    # alone are tried. penalties: those to try instead, in the kernel's unit.
+    # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
     blocks = None if groups is None else _blocks(groups)
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
-    basis = eigenbasis(lin, progress)
+    basis, targets = eigenbasis(lin, progress), lin.targets if targets is None else targets
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
     tried = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
@@ -84,9 +88,10 @@ def ridge_fit(
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
-    target = torch.stack([(lin.targets - o).double().reshape(n, b, c) for o in offsets], 2)
+    exact = torch.stack([(targets - o).double().reshape(n, b, c) for o in offsets], 2)
+    target = mixed(exact, SEARCHED)
     both = _left(basis, target.flatten(2), shifts, progress, STEP, blocks)
-    both = both.unflatten(3, (2, c))
+    both = both.unflatten(3, (2, -1))
     error = torch.stack([r.square().mean((0, 1, 3)) for r in both])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)
     penalty, left = float(shifts[q]), both[q, :, :, o]
@@ -97,7 +102,10 @@ def ridge_fit(
         errors = torch.stack([r.square().mean() for r in closer])
         if errors.min() < error[q, o]:
             penalty, left = float(near[errors.argmin()]), closer[errors.argmin()]
-    return RidgeFit(lin, basis, offsets[o], penalty, lin.targets - left.flatten(1), blocks)
+    if target is not exact:
+        found = torch.tensor([penalty], dtype=torch.float64)
+        left = _left(basis, exact[:, :, o], found, progress, STEP, blocks)[0]
+    return RidgeFit(lin, basis, offsets[o], penalty, targets - left.flatten(1), blocks)
 
 
 def _left(
@@ -155,7 +163,7 @@ def _panel_left(
 def judge_steps(sizes: Sizes) -> list[PlanStep]:
     """What fitting all penalties, and the search for the noise in the labels, take."""
     form, n, b, p = sizes.form, sizes.train, sizes.rows, sizes.eigenproblem
-    columns, held = sizes.outputs // b, step_bytes(form)["label issues"]
+    columns, held = min(sizes.outputs // b, SEARCHED), step_bytes(form)["label issues"]
     # Two offsets a decade, the penalties about one of them, and two fits to the probable labels.
     fits, work = (
         2.0 * (1 + len(RIDGES) // DECADE) + 2.0 * DECADE + 2.0,
@@ -164,7 +172,8 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
     if classes := sizes.classes:
         work["calls"] = EVALUATIONS * EVALUATION_CALLS
         work["values"] = EVALUATIONS * EVALUATION_VALUES * n * classes
-        work["float64"] = EVALUATIONS * 6.0 * n * classes**2
+        if classes <= MOST_INTERCEPTS:
+            work["float64"] = EVALUATIONS * 6.0 * n * classes**2
     if not sizes.is_dual and (b == 1 or n > LARGEST_KERNEL):
         work[sizes.products] = work.get(sizes.products, 0.0) + 2 * 2.0 * n * b * p**2  # read twice
         work["thin"] = fits * n * b * p * (b + columns)

@@ -38,8 +38,8 @@ CURVE_MODELS = 2
 
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
     """What each action gains on held-out samples; None where the budget pays for no comparison."""
-    train, val = context.train, context.val
-    if settings.curve_seeds < 2 or not seconds_of(settings) > 0:  # before work is counted
+    train, val, budget = context.train, context.val, seconds_of(settings, context.train)
+    if settings.curve_seeds < 2 or not budget > 0:  # before work is counted
         return None
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
@@ -51,10 +51,10 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     base = [] if plan.per_fit is None else base_predictions(parts)
     chosen = Chosen("", parts, base, plan.per_fit)
     if settings.is_open:
-        chosen = best_learner(chosen, budget=seconds_of(settings))
+        chosen = best_learner(chosen, budget=budget)
     parts, base = chosen.parts, chosen.base
     table = compare_actions(
-        parts, budget=seconds_of(settings), per_fit=chosen.per_fit, base=base, seed=settings.seed,
+        parts, budget=budget, per_fit=chosen.per_fit, base=base, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
     settings, first = replace(settings, table_model=chosen.name), parts[0]

@@ -37,11 +37,14 @@ WANTED, FIFTHS, FEWEST = 1500, 5, 100
 MODELS = 5 / 3  # of an action, for each network a point of the curve: they decide, it only shows
 BUDGET = "Retraining budget"
 SECONDS = 60.0  # nominal ones, for either, where no budget is given
+MANY_CLASSES, MANY_SECONDS = 100, 10.0  # of more classes: few members each, dear networks
 
 
-def seconds_of(settings: RunSettings) -> float:
+def seconds_of(settings: RunSettings, train: SampleSet) -> float:
     """The budget that the removal curve has, and the actions once more."""
-    return SECONDS if settings.budget is None else settings.budget
+    if settings.budget is None:
+        return MANY_SECONDS if train.n_classes > MANY_CLASSES else SECONDS
+    return settings.budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ def act_plan(
         and two seeds, and actions are left out.
     """
     most = ceil(MODELS * settings.curve_seeds)
-    if settings.curve_seeds < 2 or len(train) < fewest or not seconds_of(settings) > 0:
+    if settings.curve_seeds < 2 or len(train) < fewest or not seconds_of(settings, train) > 0:
         return None
     own_part = val is not None and not val.split_off
     parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
@@ -149,9 +152,9 @@ def act_plan(
     for tried, seeds in ((parts, shared), (parts, 2), (1, most), (1, 2)):
         per_fit = each * seeds * tried
         plan = ActPlan(tried, seeds, updates, per_fit)
-        if most_fits() * per_fit <= seconds_of(settings):
+        if most_fits() * per_fit <= seconds_of(settings, train):
             return plan
-    return plan if 3 * per_fit <= seconds_of(settings) else None
+    return plan if 3 * per_fit <= seconds_of(settings, train) else None
 
 
 def affordable_networks(
@@ -164,9 +167,9 @@ def affordable_networks(
         model's fits are not predicted, and all are made.
     """
     if settings.own is not None:
-        return settings.curve_seeds if seconds_of(settings) > 0 else 0
+        return settings.curve_seeds if seconds_of(settings, train) > 0 else 0
     seeds, least = settings.curve_seeds, int(settings.attribution_at == "trained")
-    budget = seconds_of(settings)
+    budget = seconds_of(settings, train)
     while seeds > least and retraining(work, train, val, seeds).seconds > budget:
         seeds -= 1
     return seeds
@@ -188,5 +191,5 @@ def budget_fact(
     made = f"{seeds} of {settings.curve_seeds} networks per point" if seeds else "left out"
     return {
         BUDGET: f"{made}: all would take about {seconds:,.0f} s on two cores, more "
-        f"than {seconds_of(settings):g} s; --budget {1.01 * seconds:.0f} trains them"
+        f"than {seconds_of(settings, train):g} s; --budget {1.01 * seconds:.0f} trains them"
     }

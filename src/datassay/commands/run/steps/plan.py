@@ -181,10 +181,10 @@ def _training_steps(
         if own is None:
             update = _update_seconds(again, train, network_recipe(n), at_once)
             one = chosen.updates * update / at_once
-        seconds = min(seconds_of(settings), networks * one)
+        seconds = min(seconds_of(settings, train), networks * one)
         if settings.is_open and (tried := trial_seconds(train, chosen.networks)):
             detail += ", or fits of boosted trees or a linear model, whichever predicts better"
-            seconds += min(seconds_of(settings), tried)
+            seconds += min(seconds_of(settings, train), tried)
         yield PlanStep("compare actions", detail, weights * at_once, pilot=seconds)
     if settings.attribution_at == "trained" and settings.attribution != "none":
         of_one = influence_plan(
