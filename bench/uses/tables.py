@@ -3,9 +3,9 @@
 Each is written to CSV as its package gives it: row names, gaps and all. "shipped": does `datassay
 run` end well, how many rows are scored, how many of the rarest class are flagged compared with
 confident learning; "copies": planted exact and near duplicates; "groups": planted near duplicates
-in groups, compared with the best of all distances to cut at, which knows the truth; "outliers": skewed regression with
-1 % gross errors; "half": half of the samples kept, a tree retrained; "seconds": 12 000 and 200 000
-x 11.
+in groups, and the best distance to cut at, chosen knowing the truth; "outliers": skewed regression
+with 1 % gross errors; "half": half of the samples kept, a tree retrained; "seconds": 12 000 and
+200 000 x 11.
 """
 
 import itertools

@@ -296,12 +296,11 @@ def _rate(depth: Float[np.ndarray, "u k"]) -> float:
 def _grouped(
     chance: Float[np.ndarray, "u j"], others: Int[np.ndarray, "u k"], share: float
 ) -> Int[np.ndarray, "l 2"]:
-    """Accepted rows with the accepted of their first 1, 2, … others, as many as some chance allows.
-
-    Of a group each member lies far from all others; by accident more often one of them does."""
+    """Accepted rows with the accepted of their first 1, 2, … others, as many as chance allows."""
     least, k = chance.min(1), chance.shape[1]
     accepted = _accepted(least, share)
     most = least[accepted].max(initial=-1.0)
+    # Of a group each member lies far from all others; by accident one of them often does.
     size = k - np.argmax(chance[:, ::-1] <= most, 1)
     within = (np.arange(k) < size[:, None]) & accepted[:, None] & accepted[others[:, :k]]
     return np.stack([np.nonzero(within)[0], others[:, :k][within]], 1)

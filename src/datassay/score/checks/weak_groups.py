@@ -144,6 +144,36 @@ def _z(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
     return able * (total / count - (errors.sum() - total) / others) / spread
 
 
+def groups_told(
+    train: SampleSet, held_out: Float[np.ndarray, "n k"], columns: pa.Table
+) -> tuple[list[WeakGroup], float]:
+    """Weak groups that are worth telling, chosen on one half, and the mean error on the other.
+
+    Args:
+        train: n samples.
+        held_out: what a model without each says of it.
+        columns: that may tell groups, a row per sample.
+
+    Returns:
+        The groups; none of too few samples.
+    """
+    if train.is_classification:
+        errors = 1 - scores(train, held_out)
+    else:
+        y = train.y.reshape(len(train), -1)
+        several = train.has_several_labels
+        errors = ((held_out > 0.5) != y if several else np.abs(held_out - y)).mean(1)
+    own = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
+    half = np.random.default_rng(0).permutation(own.max() + 1)[own] <= own.max() / 2
+    overall = float(errors[~half].mean())
+    if len(train) < FEWEST_SAMPLES:
+        return [], overall
+    lower = LOWER * (train.is_classification or train.has_several_labels)
+    least = max(TIMES * overall, overall + lower)
+    groups = weak_groups(columns, errors, half, train.groups)
+    return [one for one in groups if one.error.gain >= least], overall
+
+
 def weak_group_issues(
     train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
 ) -> list[DataIssue]:
@@ -157,28 +187,19 @@ def weak_group_issues(
     Returns:
         The issue, with figures of the half that did not choose the groups; none: none is weak.
     """
-    if held_out is None or len(train) < FEWEST_SAMPLES:
+    if held_out is None:
         return []
-    is_number = not (train.is_classification or train.has_several_labels)
-    if train.is_classification:
-        errors = 1 - scores(train, held_out)
-    else:
-        y = train.y.reshape(len(train), -1)
-        errors = (np.abs(held_out - y) if is_number else (held_out > 0.5) != y).mean(1)
-    own = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
-    half = np.random.default_rng(0).permutation(own.max() + 1)[own] <= own.max() / 2
-    overall, inside, texts = float(errors[~half].mean()), np.zeros(len(train), bool), []
+    groups, overall = groups_told(train, held_out, columns)
+    is_number, texts = not (train.is_classification or train.has_several_labels), []
     text = "the mean error is {:.3g} ({:.3g} to {:.3g}) against {:.3g} overall"
     if not is_number:
         text = "{:.0f} % of labels are predicted ({:.0f} to {:.0f} %) against {:.0f} % overall"
-    for one in weak_groups(columns, errors, half, train.groups):
-        if one.error.gain < max(TIMES * overall, 0.0 if is_number else overall + LOWER):
-            continue
+    for one in groups:
         figures = np.array([one.error.gain, max(0.0, one.error.low), one.error.high, overall])
         figures = figures if is_number else 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
         where = f"{'Of the rest, w' if texts else 'W'}here {one.words}, "
         texts.append(f"{where}{text.format(*figures)} ({one.samples.sum():,} samples).")
-        inside |= one.samples
+    count = sum(int(one.samples.sum()) for one in groups)  # no two share a sample
     text = " ".join([*texts, "Check the labels there, or collect more of such samples."])
-    issue = DataIssue("weak groups", "look", int(inside.sum()), "samples", text, len(texts))
+    issue = DataIssue("weak groups", "look", count, "samples", text, len(texts))
     return [issue] if texts else []
