@@ -59,13 +59,7 @@ class Labels(_Verdict, LabelIssueManager):
     issue_name = "label"
 
     def find_issues(self, pred_probs: Any = None, features: Any = None, **given: Any) -> None:
-        """Put flags, 1 − the probability that the label is wrong, and suggested labels.
-
-        Args:
-            pred_probs: [n, k], held-out class probabilities.
-            features: [n, m], used where there are none.
-            given: passed on to Datalab's manager.
-        """
+        """Put flags, 1 − the probability that the label is wrong, and suggested labels."""
         super().find_issues(pred_probs=pred_probs, features=features, **given)
         labels = self.datalab.labels
         if pred_probs is not None:
@@ -90,13 +84,7 @@ class Outliers(_Verdict, OutlierIssueManager):
     issue_name = "outlier"
 
     def find_issues(self, features: Any = None, pred_probs: Any = None, **given: Any) -> None:
-        """Put flags and 1 / (1 + exp z), z the modified z-score minus 3.5.
-
-        Args:
-            features: [n, m]; None: Datalab's own verdict, of the graph or of pred_probs.
-            pred_probs: [n, k].
-            given: passed on to Datalab's manager.
-        """
+        """Put flags and 1 / (1 + exp z), z the modified z-score minus 3.5."""
         super().find_issues(features=features, pred_probs=pred_probs, **given)
         if self._is_ours(features, given) and _differ(features):
             found = data_issues((np.asarray(features), None))
@@ -110,12 +98,7 @@ class NearDuplicates(_Verdict, NearDuplicateIssueManager):
     issue_name = "near_duplicate"
 
     def find_issues(self, features: Any = None, **given: Any) -> None:
-        """Put flags, 1 − exp(−d / median d) of the nearest distance, and the groups.
-
-        Args:
-            features: [n, m]; None: Datalab's own verdict, of the graph.
-            given: passed on to Datalab's manager.
-        """
+        """Put flags, 1 − exp(−d / median d) of the nearest distance, and the groups."""
         super().find_issues(features=features, **given)
         if not (self._is_ours(features, given) and _differ(features)):
             return
@@ -136,13 +119,7 @@ class WeakGroups(_Verdict, UnderperformingGroupIssueManager):
     issue_name = "underperforming_group"
 
     def find_issues(self, pred_probs: Any, features: Any = None, **given: Any) -> None:
-        """Put flags and the group's mean probability of the given labels, as a share of all's.
-
-        Args:
-            pred_probs: [n, k], held-out class probabilities.
-            features: [n, m]; None: Datalab's own verdict, of the graph or the clusters.
-            given: passed on to Datalab's manager.
-        """
+        """Put flags and the group's mean probability of the given labels, as a share of all's."""
         super().find_issues(pred_probs=pred_probs, features=features, **given)
         if not self._is_ours(features, given):
             return
@@ -164,13 +141,7 @@ class RowOrder(_Verdict, NonIIDIssueManager):
     issue_name = "non_iid"
 
     def find_issues(self, features: Any = None, pred_probs: Any = None, **given: Any) -> None:
-        """Put the p-value as the summary; at 5 % the row that Datalab ranks first is flagged.
-
-        Args:
-            features: [n, m]; None: pred_probs in their place.
-            pred_probs: [n, k].
-            given: passed on to Datalab's manager.
-        """
+        """Put the p-value as the summary; at 5 % the row that Datalab ranks first is flagged."""
         super().find_issues(features=features, pred_probs=pred_probs, **given)
         places = pred_probs if features is None else features
         if not self._is_ours(places, given) or len(places) < 3:
