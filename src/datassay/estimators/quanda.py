@@ -33,6 +33,9 @@ class Influence(Explainer):
         checkpoints: as in other explainers; none: the weights as they are.
         checkpoints_load_func: likewise.
         measure: of the queries, as in `influence`.
+        relative: divide each effect by the root of the sample's self-influence (RelatIF, Barshan et
+            al. 2020), at temperature 1 of both: which samples are like the query, whatever their
+            loss. Subsets are predicted better without.
         settings: further ones of `index`, such as curvature and damping.
     """
 
@@ -46,12 +49,16 @@ class Influence(Explainer):
         checkpoints: Any = None,
         checkpoints_load_func: Any = None,
         measure: str = "margin",
+        relative: bool = False,
         **settings: Any,
     ):
         super().__init__(model, train_dataset, task, checkpoints, checkpoints_load_func)
         if self.checkpoints:
             self.load_last_checkpoint()
-        self.measure, self.index = measure, index(model, train_dataset, **settings)
+        if relative:
+            settings = {"temperature": 1.0, **settings}
+        self.measure, self.relative = measure, relative
+        self.index = index(model, train_dataset, **settings)
 
     def explain(self, test_data: Tensor, targets: Any) -> Float[Tensor, "m n"]:
         """[m, n] effects on the measure of m inputs, positive: the training sample raises it."""
@@ -64,8 +71,9 @@ class Influence(Explainer):
             )
             for part in parts
         ]
-        return sign * torch.cat(effects).to(self.device)
+        own = self.self_influence().clamp_min(1e-300).sqrt() if self.relative else 1.0
+        return sign * torch.cat(effects).to(self.device) / own
 
     def self_influence(self, batch_size: int = 32) -> Float[Tensor, " n"]:
-        """[n] by how much each training sample lowers its own loss; batch_size changes nothing."""
-        return torch.from_numpy(self.index.self_influence()).to(self.device)
+        """[n], n times what each training sample lowers its own loss by; batch_size is not used."""
+        return torch.from_numpy(len(self.index) * self.index.self_influence()).to(self.device)
