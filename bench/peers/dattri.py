@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 import datassay as da
 
 N, QUERIES, HALVES, BATCH, LR, MOMENTUM = 300, 50, 40, 64, 0.01, 0.9
-EPOCHS, LONG = (1, 3, 10, 30, 100), {"logistic": 100, "mlp": 30}
+EPOCHS, LONG = (1, 10, 100), {"logistic": 20, "mlp": 20}
 GRID = np.unique(np.geomspace(1, N // 2, 40).astype(int)).tolist()
 Rows = tuple[torch.Tensor, torch.Tensor]
 

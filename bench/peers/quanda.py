@@ -183,7 +183,7 @@ def explainers() -> dict[str, Callable[[], tuple[type, dict[str, Any]]]]:
         "Arnoldi": wrapped("CaptumArnoldi", loss_fn=each, batch_size=100, arnoldi_dim=50,
                            projection_dim=25),
         "representer points": wrapped("RepresenterPoints", features_layer="1", classifier_layer="2",
-                                      load_from_disk=False, show_progress=False),
+                                      load_from_disk=False, show_progress=False, epoch=500),
         "TRAK": wrapped("TRAK", proj_dim=128, load_from_disk=False, batch_size=100),
         "kronfluence": kronfluence,
     }  # fmt: skip

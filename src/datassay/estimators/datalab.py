@@ -170,15 +170,7 @@ def register_managers() -> None:
 
 
 def order_p(nearest: Int[np.ndarray, " n"]) -> float:
-    """Chance of the rows' order, if it told nothing of the inputs.
-
-    Args:
-        nearest: of each row the position of the nearest other one.
-
-    Returns:
-        One-sided p of the mean log distance in the file between a row and its nearest, by shuffles
-        and a normal tail.
-    """
+    """One-sided p of the mean log distance in the file from a row to its nearest, by shuffles."""
     rng, own = np.random.default_rng(0), np.arange(len(nearest))
     orders = np.concatenate([own[None], rng.permuted(np.tile(own, (SHUFFLES, 1)), axis=1)])
     mean = np.log(np.maximum(np.abs(orders - orders[:, nearest]), 1)).mean(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -30,8 +31,7 @@ class Influence(Explainer):
         model: a classifier, logits of a batch.
         train_dataset: n pairs of an input and its class.
         task: "image_classification", as quanda calls inputs that are one tensor.
-        checkpoints: as in other explainers; none: the weights as they are.
-        checkpoints_load_func: likewise.
+        checkpoints: as in other explainers, like checkpoints_load_func; none: the weights it has.
         measure: of the queries, as in `influence`.
         relative: divide each effect by the root of the sample's self-influence (RelatIF, Barshan et
             al. 2020), at temperature 1 of both: which samples are like the query, whatever their
@@ -65,14 +65,12 @@ class Influence(Explainer):
         given = torch.as_tensor(test_data), torch.as_tensor(targets)
         parts = zip(*(one.cpu().split(QUERIES) for one in given), strict=True)
         sign = -1.0 if self.measure == "loss" else 1.0
-        effects = [
-            torch.from_numpy(
-                self.index.query(TensorDataset(*part), top=None, measure=self.measure).effect.T
-            )
-            for part in parts
-        ]
+        asked = (
+            self.index.query(TensorDataset(*part), top=None, measure=self.measure) for part in parts
+        )
+        effect = torch.tensor(np.concatenate([np.asarray(one.effect).T for one in asked]))
         own = self.self_influence().clamp_min(1e-300).sqrt() if self.relative else 1.0
-        return sign * torch.cat(effects).to(self.device) / own
+        return sign * effect.to(self.device) / own
 
     def self_influence(self, batch_size: int = 32) -> Float[Tensor, " n"]:
         """[n], n times what each training sample lowers its own loss by; batch_size is not used."""

@@ -147,16 +147,7 @@ def _z(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
 def groups_told(
     train: SampleSet, held_out: Float[np.ndarray, "n k"], columns: pa.Table
 ) -> tuple[list[WeakGroup], float]:
-    """Weak groups that are worth telling, chosen on one half, and the mean error on the other.
-
-    Args:
-        train: n samples.
-        held_out: what a model without each says of it.
-        columns: that may tell groups, a row per sample.
-
-    Returns:
-        The groups; none of too few samples.
-    """
+    """Groups worth telling, of enough samples; mean error of the half that did not choose them."""
     if train.is_classification:
         errors = 1 - scores(train, held_out)
     else:
