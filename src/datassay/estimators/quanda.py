@@ -34,7 +34,7 @@ class Influence(Explainer):
         checkpoints: as in other explainers, like checkpoints_load_func; none: the weights it has.
         measure: of the queries, as in `influence`.
         relative: divide each effect by the root of the sample's self-influence (RelatIF, Barshan et
-            al. 2020), at temperature 1 of both: which samples are like the query, whatever their
+            al. 2020), both at temperature 2: which samples are like the query, whatever their
             loss. Subsets are predicted better without.
         settings: further ones of `index`, such as curvature and damping.
     """
@@ -56,7 +56,7 @@ class Influence(Explainer):
         if self.checkpoints:
             self.load_last_checkpoint()
         if relative:
-            settings = {"temperature": 1.0, **settings}
+            settings = {"temperature": 2.0, **settings}
         self.measure, self.relative = measure, relative
         self.index = index(model, train_dataset, **settings)
 
