@@ -104,7 +104,7 @@ def lds(kind: str, options: Options) -> Iterator[tuple[str, dict]]:
                 added, outcome = np.array([effect[h].sum(0) for h in halves]), np.array(truth)
                 each = [spearmanr(added[:, j], outcome[:, j])[0] for j in range(QUERIES)]
                 figures.setdefault(name, []).append(float(np.mean(each)))
-        yield f"dattri/lds {kind} {epochs}", figures
+        yield f"lds {kind} {epochs}", figures
 
 
 def brittle(kind: str, options: Options) -> dict[str, float]:

@@ -15,6 +15,7 @@ from datassay.errors import SettingError, install
 from datassay.models import build_model
 from datassay.score import data_issues, label_issues, nearest_neighbors
 from datassay.score.checks.weak_groups import groups_told
+from datassay.score.label_issues import FEWEST
 
 try:
     from cleanlab.datalab.internal.issue_manager import (  # pyright: ignore[reportMissingImports]
@@ -38,13 +39,17 @@ SHUFFLES = 400  # of the rows, that tell what chance does to their order
 class _Verdict:
     """Flags and scores of ours in place of those that Datalab's manager found.
 
-    Its neighbour graph and its figures in `info` stay, since other managers read them. Given a
-    graph or clusters of the user's, or no features, its own verdict stays too.
+    Its neighbour graph and its figures in `info` stay, since other managers read them. Its own
+    verdict stays too where ours cannot tell: given a graph or clusters of the user's, or no
+    features; of rows that are all equal; of too few.
     """
 
     def _is_ours(self, features: Any, given: dict[str, Any]) -> bool:
         graphs = (given.get("knn_graph"), given.get("cluster_ids"))
-        return features is not None and all(one is None for one in graphs)
+        if features is None or any(one is not None for one in graphs):
+            return False
+        places = np.asarray(features)
+        return bool((places != places[:1]).any())
 
     def _put(self: Any, flags: Bool[np.ndarray, " n"], scores: Float[np.ndarray, " n"]) -> None:
         self.issues[f"is_{self.issue_name}_issue"] = flags
@@ -62,6 +67,8 @@ class Labels(_Verdict, LabelIssueManager):
         """Put flags, 1 − the probability that the label is wrong, and suggested labels."""
         super().find_issues(pred_probs=pred_probs, features=features, **given)
         labels = self.datalab.labels
+        if len(labels) < FEWEST:
+            return
         if pred_probs is not None:
             total = np.asarray(pred_probs).sum(1, keepdims=True)  # Datalab takes any
             judged = label_issues(labels=labels, pred_probs=pred_probs / total)
@@ -86,8 +93,10 @@ class Outliers(_Verdict, OutlierIssueManager):
     def find_issues(self, features: Any = None, pred_probs: Any = None, **given: Any) -> None:
         """Put flags and 1 / (1 + exp z), z the modified z-score minus 3.5."""
         super().find_issues(features=features, pred_probs=pred_probs, **given)
-        if self._is_ours(features, given) and _differ(features):
+        if self._is_ours(features, given):
             found = data_issues((np.asarray(features), None))
+            if np.isnan(found.outlier_score).all():
+                return
             z = np.nan_to_num(found.outlier_score, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
             self._put(found.is_outlier, 1 / (1 + np.exp(np.minimum(z, 700))))
 
@@ -100,7 +109,7 @@ class NearDuplicates(_Verdict, NearDuplicateIssueManager):
     def find_issues(self, features: Any = None, **given: Any) -> None:
         """Put flags, 1 − exp(−d / median d) of the nearest distance, and the groups."""
         super().find_issues(features=features, **given)
-        if not (self._is_ours(features, given) and _differ(features)):
+        if not self._is_ours(features, given):
             return
         found = data_issues((np.asarray(features), None))
         numbers, counts = np.unique(found.copies, return_inverse=True, return_counts=True)[1:]
@@ -176,9 +185,3 @@ def order_p(nearest: Int[np.ndarray, " n"]) -> float:
     mean = np.log(np.maximum(np.abs(orders - orders[:, nearest]), 1)).mean(1)
     by_chance = mean[1:]
     return float(norm.cdf((mean[0] - by_chance.mean()) / max(by_chance.std(), 1e-12)))
-
-
-def _differ(features: Any) -> bool:
-    """Whether rows differ: of rows that are all equal Datalab's own verdict is ours."""
-    places = np.asarray(features)
-    return bool((places != places[:1]).any())
