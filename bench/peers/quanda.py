@@ -34,6 +34,7 @@ HALVES, KEPT, WRONG, CHECKPOINTS, TOP = 50, 0.5, 0.1, 5, 5
 FIGURES = ("class", "sub-class", "mislabelled", "shortcut", "mixed", "top-k", "randomised", "LDS")
 Images = tuple[torch.Tensor, torch.Tensor]
 DEFINED: list[Any] = []
+KINDS = {"ours": "ours", "random": "trivial"}
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def corner(x: torch.Tensor) -> torch.Tensor:
 
 @cache
 def problem(seed: int) -> dict[str, Part]:
-    parts = {}
+    parts, seed = {}, seed + 1  # by 0 the temperature of relative effects was chosen
     for kind in ("clean", "sub-class", "mislabelled", "shortcut", "mixed"):
         folder = Path(tempfile.mkdtemp(prefix="quanda-"))
         train, queries, k, more = plant(kind, seed)
@@ -150,16 +151,16 @@ def without_torchvision_kernels() -> None:
 def explainers() -> dict[str, Callable[[], tuple[type, dict[str, Any]]]]:
     def wrapped(name: str, **more: Any):
         def ask():
-            from quanda.explainers import wrappers
+            from quanda.explainers import RandomExplainer, wrappers
 
-            return getattr(wrappers, name), more
+            return getattr(wrappers, name, RandomExplainer), more
 
         return ask
 
     def ours(**more: Any):
-        from datassay.estimators.quanda import Influence
+        from datassay.estimators import quanda
 
-        return Influence, more
+        return quanda.Influence, more
 
     def loss(batch, model, sample):
         f, y = model(batch[0]), batch[1]
@@ -177,6 +178,7 @@ def explainers() -> dict[str, Callable[[], tuple[type, dict[str, Any]]]]:
     return {
         "ours": ours,
         "ours, relative": partial(ours, relative=True),
+        "random": wrapped("RandomExplainer"),
         "similarity": wrapped("CaptumSimilarity", layers="1", batch_size=100, load_from_disk=False),
         "TracIn": wrapped("CaptumTracInCP", loss_fn=summed, batch_size=100,
                           sample_wise_grads_per_batch=True),
@@ -281,7 +283,7 @@ TASK = Task(
     measure="quanda's metrics of an attribution",
     cases={"MNIST, MLP": Case(problem)},
     contenders={
-        name: Contender(ask(name), "ours" if "ours" in name else "baseline", needs="quanda")
+        name: Contender(ask(name), KINDS.get(name.split(",")[0], "baseline"), needs="quanda")
         for name in explainers()
     },
     judge=judge,
