@@ -119,7 +119,7 @@ def brittle(kind: str, options: Options) -> dict[str, float]:
     def without(kept: np.ndarray) -> nn.Module:
         return again((train[0][kept], train[1][kept]))
 
-    index = da.index(model, TensorDataset(*train))
+    index = da.index(model, TensorDataset(*train), weight_decay=1 / length(LONG[kind]))
     ours = index.brittleness(TensorDataset(*queries), retrain=without)
     turned = [
         bool(s) and int(without(np.delete(np.arange(N), r))(queries[0][[q]]).argmax())
