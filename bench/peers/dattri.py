@@ -157,7 +157,7 @@ def rows(lines: dict[str, dict]) -> list[Row]:
             ))  # fmt: skip
         if x := lines.get(f"dattri/brittleness {kind}"):
             found.append(Row(
-                f"Removals that turn a prediction, {kind}, trained without, length known: turned of "
+                f"Removals that turn a prediction, {kind}, length known, retrained: turned of "
                 "{predictions}; no more than dattri's; median (dattri's)".format(**x),
                 "{turned:.0%} ({theirs_turned:.0%}); {no_more:.0%}; {median:.0f} "
                 "({theirs_median:.0f})".format(**x),
