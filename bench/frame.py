@@ -19,8 +19,9 @@ TRUTHS = (
     *("leave_one_out", "datamodelling", "labels", "values", "removal", "selection", "purification"),
     *("subclass", "adversarial", "mixture", "weights", "actions"),
     *("review", "attribution/halves", "attribution/wrong_labels", "attribution/inserted_texts"),
+    "peers/quanda",
 )
-FOLDERS = ("truths", "attribution", "speed", "uses", "papers")
+FOLDERS = ("truths", "attribution", "speed", "uses", "papers", "peers")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ SECTIONS = {
     "Against networks that were really retrained": (
         "leave_one_out", "papers/s1_table1", "attribution/halves", "attribution/inserted_texts",
         "attribution/wrong_labels", "attribution/speed", "attribution/trust", "speed/retraining",
+        "peers/dattri",
     ),
     "Label errors": ("uses/advice", "labels", "uses/flags", "review", "uses/review_page"),
     "Tables as they come": ("uses/tables",),

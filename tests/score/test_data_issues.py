@@ -222,6 +222,8 @@ def test_few_or_odd_rows():
     for n in (1, 2, 5):
         issues = data_issues(samples(table(n), np.zeros(n, int)))
         assert np.isnan(issues.outlier_score).all()
+    bare = data_issues((np.random.default_rng(0).normal(size=(5, 2)), None))  # few labels are none
+    assert (bare.near_group < 0).all() and not bare.is_outlier.any()
     nothing = pa.table({"price": pa.array([None] * 20, pa.float64())})
     issues = data_issues(replace(samples(table(20)), rows=nothing))
     assert (issues.duplicate_group == 0).all()

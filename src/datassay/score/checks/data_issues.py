@@ -144,7 +144,7 @@ def data_issues(
     given: Any = train
     is_bare = isinstance(train, tuple) and len(train) == 2 and train[1] is None
     if is_bare:
-        given = given[0], np.arange(len(given[0]), dtype=float)  # targets must differ to be read
+        given = given[0], np.arange(len(given[0])) + 0.5  # read as different numbers, not classes
     samples, val = _samples(given, val)
     train = replace(samples, y=np.zeros(len(samples)), warnings=()) if is_bare else samples
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None

@@ -177,7 +177,7 @@ def weak_group_issues(
     Returns:
         The issue, with figures of the half that did not choose the groups; none: none is weak.
     """
-    inside, texts = np.zeros(len(train), bool), []
+    texts: list[str] = []
     text = "the mean error is {:.3g} ({:.3g} to {:.3g}) against {:.3g} overall"
     is_number = not (train.is_classification or train.has_several_labels)
     if not is_number:
@@ -188,7 +188,7 @@ def weak_group_issues(
         figures = figures if is_number else 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
         where = f"{'Of the rest, w' if texts else 'W'}here {one.words}, "
         texts.append(f"{where}{text.format(*figures)} ({one.samples.sum():,} samples).")
-        inside |= one.samples
+    count = sum(int(one.samples.sum()) for one in groups)  # no two share a sample
     text = " ".join([*texts, "Check the labels there, or collect more of such samples."])
-    issue = DataIssue("weak groups", "look", int(inside.sum()), "samples", text, len(texts))
+    issue = DataIssue("weak groups", "look", count, "samples", text, len(texts))
     return [issue] if texts else []

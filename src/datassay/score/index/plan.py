@@ -242,7 +242,8 @@ def _planned(
     kept = [kept_bytes(b, exact(b), itemsize) + 8.0 * b.size * exact(b) for b in blocks]
     each = np.array(kept)
     rows = _row_bytes(network, width, keep)
-    both = network.own_loss is not None  # gradients of rows, and for self-influence
+    # Gradients for self-influence, and of what training left to learn.
+    more = (network.own_loss is not None) + pilot.follows
     judged = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
     passing = fitted_to * (pilot.sums + pilot.squares) + (n + judged) * pilot.rows + solving
     rounds = 1 + (pilot.squares > 0)
@@ -258,9 +259,7 @@ def _planned(
         row_bytes=rows,
         curvature_bytes=float(each.sum()),
         scratch_bytes=scratch,
-        passes=fitted_to * rounds * (1 + pilot.vectors)
-        + 2 * (n + judged)
-        + n * (both + pilot.follows),
+        passes=fitted_to * rounds * (1 + pilot.vectors) + 2 * (n + judged) + n * more,
         peak_bytes=weights + pilot.held + formed + fitting,
         seconds=passing + seconds_of({"bytes": scratch + float(each.sum()) + rows}),
         gradient_seconds=pilot.rows,

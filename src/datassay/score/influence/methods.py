@@ -117,7 +117,8 @@ def influence(
             "auto" is 2, and 1, the loss itself, of next tokens, which no network fits so well, and
             in the gradients of `self_influence`. A number is both's. Losses of values (mse) and
             your own are never softened; `method` names what was.
-        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss.
+        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss; of a short
+            training add 1 / (lr updates / (1 − momentum)).
         parameters: a part of the names of the weights to attribute to, or a pattern with *, or
             several; None: all that train.
         checkpoints: of one training run, instead of the model: networks, state dicts, files of

@@ -1,0 +1,77 @@
+"""Our effects as an explainer of quanda, whose metrics judge attributions; it must be installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from datassay.errors import SettingError, install
+from datassay.score import index
+
+try:
+    from quanda.explainers.base import Explainer  # pyright: ignore[reportMissingImports]
+except ImportError as error:
+    raise SettingError(f"an explainer of quanda needs it: {install('quanda')}.") from error
+
+QUERIES = 256  # at once
+
+
+class Influence(Explainer):
+    """Effects by `index`: its curvature is fitted once, in evaluation mode, at the last checkpoint.
+
+    `explain` gives [m, n], what each of n training samples adds to the margin of the target;
+    `measure="loss"` what it lowers the loss by. `self_influence` gives [n], high: suspect.
+
+    Args:
+        model: a classifier, logits of a batch.
+        train_dataset: n pairs of an input and its class.
+        task: "image_classification", as quanda calls inputs that are one tensor.
+        checkpoints: as in other explainers, like checkpoints_load_func; none: the weights it has.
+        measure: of the queries, as in `influence`.
+        relative: divide each effect by the root of the sample's self-influence (RelatIF, Barshan et
+            al. 2020), both at temperature 2: which samples are like the query, whatever their
+            loss. Subsets are predicted better without.
+        settings: further ones of `index`, such as curvature and damping.
+    """
+
+    accepted_tasks = ["image_classification"]  # noqa: RUF012 (as quanda has it)
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train_dataset: Any,
+        task: Any = "image_classification",
+        checkpoints: Any = None,
+        checkpoints_load_func: Any = None,
+        measure: str = "margin",
+        relative: bool = False,
+        **settings: Any,
+    ):
+        super().__init__(model, train_dataset, task, checkpoints, checkpoints_load_func)
+        if self.checkpoints:
+            self.load_last_checkpoint()
+        if relative:
+            settings = {"temperature": 2.0, **settings}
+        self.measure, self.relative = measure, relative
+        self.index = index(model, train_dataset, **settings)
+
+    def explain(self, test_data: Tensor, targets: Any) -> Float[Tensor, "m n"]:
+        """[m, n] effects on the measure of m inputs, positive: the training sample raises it."""
+        given = torch.as_tensor(test_data), torch.as_tensor(targets)
+        parts = zip(*(one.cpu().split(QUERIES) for one in given), strict=True)
+        sign = -1.0 if self.measure == "loss" else 1.0
+        asked = (
+            self.index.query(TensorDataset(*part), top=None, measure=self.measure) for part in parts
+        )
+        effect = torch.tensor(np.concatenate([np.asarray(one.effect).T for one in asked]))
+        own = self.self_influence().clamp_min(1e-300).sqrt() if self.relative else 1.0
+        return sign * effect.to(self.device) / own
+
+    def self_influence(self, batch_size: int = 32) -> Float[Tensor, " n"]:
+        """[n], n times what each training sample lowers its own loss by; batch_size is not used."""
+        return torch.from_numpy(len(self.index) * self.index.self_influence()).to(self.device)
