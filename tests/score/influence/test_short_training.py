@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import datassay as da
+from datassay.score.influence.block_basis import _along
 from datassay.score.influence.exact_blocks import auto_damping
 from datassay.score.influence.short_training import (
     LEFT_TO_LEARN,
@@ -64,10 +65,13 @@ def test_the_least_damping_brings_the_decrement_to_its_bound():
             total += float(g @ torch.linalg.solve(matrix + added * torch.eye(len(g)).double(), g))
         return total
 
+    def along():
+        return _along(slopes, {}, matrices, shift)
+
     left = ShortTraining(slopes, decrement(0.7) / LEFT_TO_LEARN)
-    assert left.found({}, matrices, shift) == left.damping == pytest.approx(0.7, rel=1e-6)
+    assert left.found(along()) == left.damping == pytest.approx(0.7, rel=1e-6)
     enough = ShortTraining(slopes, 1.01 * decrement(0.0) / LEFT_TO_LEARN)
-    assert enough.found({}, matrices, shift) == 0
+    assert enough.found(along()) == 0
 
 
 def test_what_is_left_is_the_gradient_of_the_mean_loss():

@@ -28,7 +28,7 @@ from datassay.collect.layers import (
 )
 from datassay.errors import SettingError
 from datassay.score.influence.optimizer_state import Metric
-from datassay.score.influence.short_training import ShortTraining
+from datassay.score.influence.short_training import ShortTraining, quadrature
 
 # Blocks of up to this many weights are exact, the smallest first, as long as all of them together
 # take no more than so many operations, half a minute or so.
@@ -185,7 +185,7 @@ def fitted(
             basis.eigenvalues *= basis.unturned.to(basis.eigenvalues)
     hessians = {b.name: sums.pop((b.name, GRAM)).div_(n) for b in blocks if (b.name, GRAM) in sums}
     if left is not None:
-        more = left.found(bases, hessians, shift)
+        more = left.found(_along(left.gradients, bases, hessians, shift))
         shift = {name: (share, decay + more) for name, (share, decay) in shift.items()}
     for name, basis in bases.items():
         share, decay = shift[name]
@@ -197,6 +197,26 @@ def fitted(
             bases[block.name] = fit(block, hessians.pop(block.name), dtype, shift[block.name])
     curved = {name for name, b in bases.items() if bool((b.eigenvalues + b.damping > 0).any())}
     return {block.name: bases[block.name] for block in blocks if block.name in curved}
+
+
+def _along(
+    gradients: Mapping[str, Tensor],
+    bases: Mapping[str, BlockBasis],
+    hessians: Mapping[str, Tensor],
+    shift: Mapping[str, tuple[float, float]],
+) -> Iterator[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]:
+    """Each block's damped eigenvalues, and squares of a gradient along them."""
+    for name, basis in bases.items():
+        share, decay = shift[name]
+        flat = gradients[name].flatten()[None]
+        sides = [side for side in (basis.left, basis.right) if side is not None]
+        along = basis.forth(flat.to(sides[0]) if sides else flat)[0].double().square().cpu()
+        values = basis.eigenvalues.flatten().double().cpu()
+        yield values + share * float(values.mean()) + decay, along
+    for name, hessian in hessians.items():
+        share, decay = shift[name]
+        values, weights = quadrature(hessian, gradients[name].flatten().to(hessian))
+        yield values + share * float(hessian.diagonal().mean()) + decay, weights
 
 
 def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[str]) -> Sums:

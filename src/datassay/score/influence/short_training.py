@@ -8,9 +8,8 @@ w − w₋ᵢ ≈ −(1/n) ∫₀ᵗ exp(−(H + damping) s) ds ∇ℓ_i, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -19,9 +18,6 @@ from torch import Tensor
 from datassay.collect.gradients.batches import outputs_of, targets_of, to_model, weights_of
 from datassay.collect.gradients.blocks import as_matrix
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
-
-if TYPE_CHECKING:
-    from datassay.score.influence.block_basis import BlockBasis
 
 # The decrement may be this share of the loss of a network that knows nothing, at most. Of 0.03,
 # 0.1, 0.2, 0.3, 0.5 and 1 that of the best linear datamodelling score on the networks that chose
@@ -45,45 +41,20 @@ class ShortTraining:
     unknowing: float
     damping: float = 0.0
 
-    def found(
-        self,
-        bases: Mapping[str, BlockBasis],
-        hessians: Mapping[str, Float[Tensor, "size size"]],
-        shift: Mapping[str, tuple[float, float]],
-    ) -> float:
+    def found(self, parts: Iterable[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]) -> float:
         """The least λ ≥ 0 by which the decrement is small enough, kept in `damping`.
 
         Args:
-            bases: of factored blocks, by name.
-            hessians: of exact blocks.
-            shift: damping of each relative to its mean eigenvalue, and absolute.
+            parts: of each block the eigenvalues of H + damping, and the squares of ∇L along them.
 
         Returns:
             λ.
-
-        Cost: LANCZOS_STEPS of 2 size² operations an exact block.
         """
-        parts = []
-        for name, basis in bases.items():
-            share, decay = shift[name]
-            flat = self.gradients[name].flatten()[None]
-            along = basis.forth(_like(flat, basis)).double().square()[0].cpu()
-            values = basis.eigenvalues.flatten().double().cpu()
-            parts.append((values + share * float(values.mean()) + decay, along))
-        for name, hessian in hessians.items():
-            share, decay = shift[name]
-            values, weights = quadrature(hessian, self.gradients[name].flatten().to(hessian))
-            parts.append((values + share * float(hessian.diagonal().mean()) + decay, weights))
         values, weights = (torch.cat(one) for one in zip(*parts, strict=True))
         values, weights = values[weights > 0], weights[weights > 0]
         bound = LEFT_TO_LEARN * self.unknowing
         self.damping = _least(lambda more: float((weights / (values + more)).sum()), bound)
         return self.damping
-
-
-def _like(flat: Tensor, basis: BlockBasis) -> Tensor:
-    sides = [side for side in (basis.left, basis.right) if side is not None]
-    return flat.to(sides[0]) if sides else flat
 
 
 def _least(decrement: Callable[[float], float], bound: float) -> float:
@@ -103,7 +74,17 @@ def _least(decrement: Callable[[float], float], bound: float) -> float:
 def quadrature(
     matrix: Float[Tensor, "p p"], start: Float[Tensor, " p"]
 ) -> tuple[Float[Tensor, " q"], Float[Tensor, " q"]]:
-    """Nodes v ≥ 0 and weights w with Σ w f(v) ≈ startᵀ f(matrix) start, by Lanczos' method."""
+    """Nodes v ≥ 0 and weights w with Σ w f(v) ≈ startᵀ f(matrix) start, by Lanczos' method.
+
+    Args:
+        matrix: symmetric, positive semidefinite.
+        start: the vector.
+
+    Returns:
+        v and w; all eigenvalues where there are at most LANCZOS_STEPS.
+
+    Cost: LANCZOS_STEPS of 2 p² operations.
+    """
     length, steps = start.norm(), min(LANCZOS_STEPS, len(start))
     if not length > 0:
         return torch.zeros(1).double(), torch.zeros(1).double()
