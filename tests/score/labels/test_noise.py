@@ -140,6 +140,12 @@ def test_between_noise_of_a_class_and_of_a_region_the_order_is_that_of_both():
     alone = first.gather(1, 1 - y[:, None])[:, 0] - first.gather(1, y[:, None])[:, 0]
     ranks = [np.argsort(np.argsort(one.numpy())) for one in (found.log_odds, alone)]
     assert ranks[0][wrong].mean() > ranks[1][wrong].mean()
+    for n in (40, 80):  # so few cannot be in between
+        some = explain([f[:n]], lambda _, n=n: [f[:n]], y[:n])
+        even = fitted([f[:n]], y[:n], "one rate")
+        again = fitted([f[:n]], y[:n], "one rate", even.transition)
+        both = torch.log_softmax((even.log_posterior + again.log_posterior) / 2, 1)
+        assert some.noise.kind == "uniform" and torch.allclose(some.posterior, both)
 
 
 def test_labels_known_to_be_right_tell_hard_samples_from_wrong_labels():

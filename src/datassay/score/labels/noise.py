@@ -143,8 +143,8 @@ def explain(
         gain = nats / n
         if noise == "class" or nats > least:
             found = by_class
-        elif k == 2:
-            towards = max(0.0, (nats - OPEN_NATS) / (least - OPEN_NATS))
+        elif k == 2 and nats > OPEN_NATS:
+            towards = (nats - OPEN_NATS) / (least - OPEN_NATS)
     is_clear = gain > CLEAR_GAIN  # as where a class is given as one other: no region imitates that
     posterior = reading(found, is_clear)
     if towards > 0:
