@@ -20,6 +20,8 @@ def test_float64_scores_do_not_depend_on_the_order(family, form):
     result = differences(samples(family, 50), lambda sets: all_scores(sets, form))
     # Of eigenvalues that almost meet, rounding mixes the modes a little.
     assert result.pop("learning curve energy") < 1e-6
+    # Where outputs part the classes the calibration is nearly flat; what may be wrong follows it.
+    assert result.pop("label issue score") < 1e-8
     assert max(result.values()) < 1e-9, result
 
 

@@ -20,7 +20,7 @@ FEWEST = 12  # different rows that distances can be judged by
 EXACT_UP_TO, WITHOUT_FAISS = 20_000, 50_000
 # Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
-ONE_COLUMN, ALL_COLUMNS = 0.05, 0.01
+ONE_COLUMN, ALL_COLUMNS = 0.05, 0.02
 APART = 3.0  # times its width from all others lies a group of three or more; less is a cluster
 LARGEST = 0.05  # part of all rows that a group of more than REACH + 1 may be: more is a cluster
 # Chance that gives a share q of the rows a partner one column apart gives q²/2 two (Poisson).
@@ -303,9 +303,9 @@ def _grouped(
     least, k = chance.min(1), chance.shape[1]
     accepted = _accepted(least, share)
     most = least[accepted].max(initial=-1.0)
-    # Of a group each member lies far from all others; by accident one of them often does.
-    size = k - np.argmax(chance[:, ::-1] <= most, 1)
-    within = (np.arange(k) < size[:, None]) & accepted[:, None] & accepted[others[:, :k]]
+    # Of three and more each member lies far from all others; by accident one of them often does.
+    size = (k - np.argmax(chance[:, ::-1] <= most, 1))[:, None]
+    within = (np.arange(k) < size) & accepted[:, None] & ((size == 1) | accepted[others[:, :k]])
     return np.stack([np.nonzero(within)[0], others[:, :k][within]], 1)
 
 
