@@ -154,7 +154,7 @@ def index(
         damping: relative to each block's mean eigenvalue; "auto" as there.
         temperature: of the loss of classes; "auto" as in `influence`: 2 of effects, 1 of
             `self_influence`.
-        weight_decay: of the training; of a short one add 1 / (lr updates / (1 − momentum)).
+        weight_decay: of the training.
         parameters: which weights.
         share: of the expected mean squared effect that a row holds, where the width allows it.
         width: numbers per row, at most.

@@ -110,15 +110,16 @@ def influence(
             a column of its own.
         damping: added to the Hessian; "auto" is a share of each block's mean eigenvalue (1 where it
             is exact, 1000/n with fewer than 1000 samples, 0.1 where it is factored), a number is
-            the share. Of the whole Hessian and other methods it is absolute, "auto" 0.01.
+            the share. Of classes "auto" adds to all blocks alike where training was short, by what
+            is left to learn; `method` says how much. Of the whole Hessian and other methods it is
+            absolute, "auto" 0.01.
         temperature: T, of "gauss_newton" by blocks: classes are attributed by T ℓ(f / T) in place
             of the training loss ℓ(f), gradients and Hessian. Samples that the network fits have
             next to no gradient in the end, though it had to learn them; softened, they count.
             "auto" is 2, and 1, the loss itself, of next tokens, which no network fits so well, and
             in the gradients of `self_influence`. A number is both's. Losses of values (mse) and
             your own are never softened; `method` names what was.
-        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss; of a short
-            training add 1 / (lr updates / (1 − momentum)).
+        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss.
         parameters: a part of the names of the weights to attribute to, or a pattern with *, or
             several; None: all that train.
         checkpoints: of one training run, instead of the model: networks, state dicts, files of
