@@ -78,4 +78,4 @@ def test_without_cleanlab_the_error_names_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "cleanlab.datalab.internal.issue_manager", None)
     monkeypatch.delitem(sys.modules, HERE, raising=False)
     with pytest.raises(SettingError, match=r"pip install 'cleanlab\[datalab\]"):
-        import_module(HERE)
+        import_module(HERE).register_managers()

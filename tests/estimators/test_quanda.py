@@ -50,4 +50,4 @@ def test_without_quanda_the_error_names_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "quanda.explainers.base", None)
     monkeypatch.delitem(sys.modules, HERE, raising=False)
     with pytest.raises(SettingError, match="pip install quanda"):
-        import_module(HERE)
+        import_module(HERE).Influence(nn.Linear(2, 2), [])

@@ -1,7 +1,8 @@
-"""Checks of datassay as issue managers of cleanlab's Datalab; importing this module needs it."""
+"""Checks of datassay as issue managers of cleanlab's Datalab, which must be installed."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,17 @@ from datassay.score import data_issues, label_issues, nearest_neighbors
 from datassay.score.checks.weak_groups import told_groups
 from datassay.score.label_issues import FEWEST
 
+SOURCE = "cleanlab.datalab.internal.issue_manager"
 try:
-    from cleanlab.datalab.internal.issue_manager import (  # pyright: ignore[reportMissingImports]
-        LabelIssueManager,
-        NearDuplicateIssueManager,
-        NonIIDIssueManager,
-        OutlierIssueManager,
-        UnderperformingGroupIssueManager,
-    )
-    from cleanlab.datalab.internal.issue_manager_factory import (  # pyright: ignore
-        REGISTRY,
-        register,
-    )
-except ImportError as error:
-    command = install("'cleanlab[datalab]>=2.9'")
-    raise SettingError(f"Datalab's managers need cleanlab's Datalab: {command}.") from error
+    managers: Any = import_module(SOURCE)
+    factory: Any = import_module(f"{SOURCE}_factory")
+except ImportError:  # `register_managers` says what is missing
+    managers = factory = None
+
+
+def _of_datalab(name: str) -> Any:
+    return getattr(managers, name, object)
+
 
 SHUFFLES = 400  # of the rows, that tell what chance does to their order
 
@@ -58,7 +55,7 @@ class _Verdict:
         self.info["judged_by"] = "datassay"
 
 
-class Labels(_Verdict, LabelIssueManager):
+class Labels(_Verdict, _of_datalab("LabelIssueManager")):
     """`label_issues` of pred_probs, else of a kernel ridge fit to the features."""
 
     issue_name = "label"
@@ -85,7 +82,7 @@ class Labels(_Verdict, LabelIssueManager):
         }
 
 
-class Outliers(_Verdict, OutlierIssueManager):
+class Outliers(_Verdict, _of_datalab("OutlierIssueManager")):
     """The outliers of `data_issues`."""
 
     issue_name = "outlier"
@@ -101,7 +98,7 @@ class Outliers(_Verdict, OutlierIssueManager):
             self._put(found.is_outlier, 1 / (1 + np.exp(np.minimum(z, 700))))
 
 
-class NearDuplicates(_Verdict, NearDuplicateIssueManager):
+class NearDuplicates(_Verdict, _of_datalab("NearDuplicateIssueManager")):
     """The equal rows and groups of near duplicates of `data_issues`."""
 
     issue_name = "near_duplicate"
@@ -122,7 +119,7 @@ class NearDuplicates(_Verdict, NearDuplicateIssueManager):
         self.info["near_duplicate_sets"] = self.near_duplicate_sets = sets
 
 
-class WeakGroups(_Verdict, UnderperformingGroupIssueManager):
+class WeakGroups(_Verdict, _of_datalab("UnderperformingGroupIssueManager")):
     """Groups that values of one or two features tell, and that are predicted badly."""
 
     issue_name = "underperforming_group"
@@ -144,7 +141,7 @@ class WeakGroups(_Verdict, UnderperformingGroupIssueManager):
         self.summary = self.make_summary(float(share))
 
 
-class RowOrder(_Verdict, NonIIDIssueManager):
+class RowOrder(_Verdict, _of_datalab("NonIIDIssueManager")):
     """Whether nearest neighbours stand nearer to each other in the file than by chance."""
 
     issue_name = "non_iid"
@@ -170,12 +167,18 @@ def register_managers() -> None:
 
     Labels of regression and of several labels, missing values, imbalance and values of samples stay
     Datalab's own.
+
+    Raises:
+        SettingError: cleanlab's Datalab is not installed.
     """
-    for task, checks in REGISTRY.items():
+    if factory is None:
+        command = install("'cleanlab[datalab]>=2.9'")
+        raise SettingError(f"Datalab's managers need cleanlab's Datalab: {command}.")
+    for task, checks in factory.REGISTRY.items():
         for manager in MANAGERS:
             if checks.get(manager.issue_name) in manager.__mro__:  # its own, of the same question
                 del checks[manager.issue_name]  # else it prints that one is replaced
-                register(manager, task=str(task))
+                factory.register(manager, task=str(task))
 
 
 def order_p(nearest: Int[np.ndarray, " n"]) -> float:

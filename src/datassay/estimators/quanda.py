@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from datassay.errors import SettingError, install
 from datassay.score import index
 
 try:
-    from quanda.explainers.base import Explainer  # pyright: ignore[reportMissingImports]
-except ImportError as error:
-    raise SettingError(f"an explainer of quanda needs it: {install('quanda')}.") from error
+    Explainer: Any = import_module("quanda.explainers.base").Explainer
+except ImportError:  # making one says what is missing
+    Explainer = object
 
 QUERIES = 256  # at once
 
@@ -52,6 +53,8 @@ class Influence(Explainer):
         relative: bool = False,
         **settings: Any,
     ):
+        if Explainer is object:
+            raise SettingError(f"an explainer of quanda needs it: {install('quanda')}.")
         super().__init__(model, train_dataset, task, checkpoints, checkpoints_load_func)
         if self.checkpoints:
             self.load_last_checkpoint()
