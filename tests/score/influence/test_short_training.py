@@ -82,7 +82,7 @@ def test_what_is_left_is_the_gradient_of_the_mean_loss():
         progress=lambda *_: None,
     )  # fmt: skip
     with_temperature(network, 2.0)
-    left = left_to_learn(network)
+    left = left_to_learn(network, "auto")
     x, y = (torch.as_tensor(one) for one in train)
     wide = net.double()
     value = 2 * nn.functional.cross_entropy(wide(x.double()) / 2, y)

@@ -301,10 +301,8 @@ def _near(train: SampleSet, outcome: Duplicates, pairs: tuple[NearPair, ...]) ->
         if inside.mean() > NOTABLE:
             severity = "act"
             text += " A model judged on copies of what it learnt looks better than it is: keep each"
-            text += (
-                " group on one side of a split, as the table of actions does; where there are so"
-            )
-            text += " many, some may differ more and not be found."
+            text += " group on one side of a split, as the table of actions does; where there are"
+            text += " so many, some may differ more and not be found."
         count = int(inside.sum())
         issues.append(DataIssue("near duplicates", severity, count, "samples", text, groups))
     return issues

@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,6 @@ from datassay.score.influence.exact_blocks import (
 from datassay.score.influence.first_order import Measure, directions, measure_of, removal_effects
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.request import check_numbers
-from datassay.score.influence.short_training import left_to_learn
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
     trained_network,
@@ -213,12 +211,10 @@ def index(
     check_curvature_memory(blocks, exact)
     small = frozenset(b.name for b in blocks if exact(b))
     shift = penalties(blocks, network.n, exact, run["damping"], run["weight decay"])
-    is_auto = isinstance(run["damping"], str)
-    left = partial(left_to_learn, network) if is_auto else lambda: None
     with ExitStack() as if_it_fails:
         if location is None:
             if_it_fails.callback(shutil.rmtree, path, ignore_errors=True)
-        bases = kept_bases(path, run, network, small, shift, left, run["seed"], by, progress)
+        bases = kept_bases(path, run, network, small, shift, run["seed"], by, progress)
         result = encoding(bases, share, width)
         classes = given.class_names if isinstance(given, SampleSet) else ()
         _fill(path, run, network, result, keep, as_kept(ids), classes, by, progress)

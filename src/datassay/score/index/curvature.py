@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from datassay.score.influence.block_basis import (
     square_sums,
     unfitted,
 )
-from datassay.score.influence.short_training import ShortTraining
+from datassay.score.influence.short_training import left_to_learn
 from datassay.score.influence.trained_network import TrainedNetwork
 from datassay.store.chunks import Chunk
 from datassay.store.features import FeatureStore, Layout, features_manifest
@@ -86,7 +86,6 @@ def kept_bases(
     network: TrainedNetwork,
     small: frozenset[str],
     shift: Mapping[str, tuple[float, float]],
-    left: Callable[[], ShortTraining | None],
     seed: int,
     engine: Engine,
     progress: Progress,
@@ -95,7 +94,7 @@ def kept_bases(
     blocks = network.per_sample.blocks
     result = stored_bases(location, blocks, run)
     if result is None:
-        bases = _fitted(location, run, network, small, shift, left(), seed, engine, progress)
+        bases = _fitted(location, run, network, small, shift, seed, engine, progress)
         _store(location, run, blocks, bases)
         # Read back: products of arrays that lie otherwise in memory round otherwise.
         result = stored_bases(location, blocks, run)
@@ -105,9 +104,7 @@ def kept_bases(
     return result
 
 
-def _fitted(
-    location, run, network, small, shift, left, seed, engine, progress
-) -> dict[str, BlockBasis]:
+def _fitted(location, run, network, small, shift, seed, engine, progress) -> dict[str, BlockBasis]:
     blocks, n = network.per_sample.blocks, min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
     first = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)
@@ -133,6 +130,7 @@ def _fitted(
     bases = unfitted(blocks, sums, network.dtype)
     if bases:
         sums |= summed("squares", replace(first, bases=bases))
+    left = left_to_learn(network, run["damping"])
     return fitted(blocks, bases, sums, n, shift, left=left, spectral=True, dtype=network.dtype)
 
 

@@ -151,8 +151,7 @@ def index_plan(
              for b in blocks]  # fmt: skip
     work = EIGEN_WORK * sum(side**3.0 for some in sides for side in some)
     solving = seconds_of({"eigen": work})  # of all eigenbases
-    follows = isinstance(damping, str)
-    pilot = _Pilot(network, exact, shift, seed, real=solving < LONGEST_BASES, follows=follows)
+    pilot = _Pilot(network, exact, shift, damping, seed, real=solving < LONGEST_BASES)
     outcome = encoding(pilot.bases, share, width)
     return _planned(network, exact, pilot, outcome.width if pilot.real else width, keep, solving)
 
@@ -165,13 +164,13 @@ class _Pilot:
         network: TrainedNetwork,
         exact: Callable[[Block], bool],
         shift: Mapping[str, tuple[float, float]],
+        damping: float | str,
         seed: int,
         *,
         real: bool,
-        follows: bool,
     ):
         assert network.train.subset is not None
-        blocks, self.real, self.follows = network.per_sample.blocks, real, follows
+        blocks, self.real, self.follows = network.per_sample.blocks, real, damping == "auto"
         small = {b.name for b in blocks if exact(b)}
         few, size = self._few(network, small, seed)
         self.sums, sums = timed(lambda: first_sums(blocks, few.roots(seed, ""), small), size)
@@ -180,7 +179,7 @@ class _Pilot:
             bases = unfitted(blocks, sums, network.dtype)
             self.squares, squares = timed(lambda: square_sums(bases, few.roots(seed, "")), size)
             sums |= squares
-            left = left_to_learn(few) if follows else None
+            left = left_to_learn(few, damping)
             self.bases = fitted(
                 blocks, bases, sums, size, shift, left=left, spectral=True, dtype=network.dtype
             )

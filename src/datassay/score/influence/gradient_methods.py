@@ -208,7 +208,7 @@ def with_curvature(
             return float(given)
         return auto_damping(network.n, is_exact=exact(block)) if part is None else 0.0
 
-    left = left_to_learn(network) if part is None and isinstance(given, str) else None
+    left = left_to_learn(network, given) if part is None else None
     bases = block_bases(
         blocks,
         lambda: network.roots(seed, "fit the curvature"),

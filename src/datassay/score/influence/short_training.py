@@ -105,20 +105,21 @@ def quadrature(
     return values.clamp_min(0), float(length) ** 2 * vectors[0].square()
 
 
-def left_to_learn(network: TrainedNetwork) -> ShortTraining | None:
+def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTraining | None:
     """What a network's training left to learn, from ∇L.
 
     Args:
         network: at its weights, with its training samples and loss.
+        damping: that was asked for, "auto" or a number.
 
     Returns:
-        It; None where damping follows no length of training: the loss is of values, the user's
-        own, or of next tokens, of which every network leaves most to learn.
+        It; None where damping follows no length of training: it is a number, or the loss is of
+        values, the user's own, or of next tokens, of which every network leaves most to learn.
 
     Cost: one pass forth and back.
     """
     model, loss, blocks = network.model, network.loss, network.per_sample.blocks
-    if not loss.has_temperature or loss.name == "next_token":
+    if damping != "auto" or not loss.has_temperature or loss.name == "next_token":
         return None
     parameters = dict(model.named_parameters())
     names = [name for block in blocks for name in block.parameters]
