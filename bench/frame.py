@@ -19,7 +19,7 @@ TRUTHS = (
     *("leave_one_out", "datamodelling", "labels", "values", "removal", "selection", "purification"),
     *("subclass", "adversarial", "mixture", "weights", "actions"),
     *("review", "attribution/halves", "attribution/wrong_labels", "attribution/inserted_texts"),
-    "peers/quanda",
+    *("peers/quanda", "peers/opendataval"),
 )
 FOLDERS = ("truths", "attribution", "speed", "uses", "papers", "peers")
 

@@ -33,7 +33,6 @@ N, QUERIES, WIDTH, EPOCHS, BATCH, LR = 500, 100, 64, 30, 50, 0.003
 HALVES, KEPT, WRONG, CHECKPOINTS, TOP = 50, 0.5, 0.1, 5, 5
 FIGURES = ("class", "sub-class", "mislabelled", "shortcut", "mixed", "top-k", "randomised", "LDS")
 Images = tuple[torch.Tensor, torch.Tensor]
-DEFINED: list[Any] = []
 KINDS = {"ours": "ours", "random": "trivial"}
 
 
@@ -122,7 +121,7 @@ def corner(x: torch.Tensor) -> torch.Tensor:
 
 @cache
 def problem(seed: int) -> dict[str, Part]:
-    parts, seed = {}, seed + 1  # by 0 the temperature of relative effects was chosen
+    parts, seed = {}, seed + 1  # by 0, 100 and 101 the temperature of relative effects was chosen
     for kind in ("clean", "sub-class", "mislabelled", "shortcut", "mixed"):
         folder = Path(tempfile.mkdtemp(prefix="quanda-"))
         train, queries, k, more = plant(kind, seed)
@@ -140,12 +139,13 @@ def problem(seed: int) -> dict[str, Part]:
 # Explainers: name → class and its settings. --------------------------------------------------
 
 
-def without_torchvision_kernels() -> None:
+@cache
+def without_torchvision_kernels() -> torch.library.Library:
     """Torchvision has no build for a CPU's torch; two operators let it be imported."""
     library = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    DEFINED.append(library)  # gone with it
+    return library  # the operators are gone with it
 
 
 def explainers() -> dict[str, Callable[[], tuple[type, dict[str, Any]]]]:
@@ -158,7 +158,7 @@ def explainers() -> dict[str, Callable[[], tuple[type, dict[str, Any]]]]:
         return ask
 
     def ours(**more: Any):
-        from datassay.estimators import quanda
+        from datassay_exports import quanda
 
         return quanda.Influence, more
 
@@ -193,8 +193,7 @@ def explainers() -> dict[str, Callable[[], tuple[type, dict[str, Any]]]]:
 
 def made(name: str, part: Part):
     """An explainer of a part's network; its class and settings."""
-    if not DEFINED:
-        without_torchvision_kernels()
+    without_torchvision_kernels()
     cls, settings = explainers()[name]()
     takes = inspect.signature(cls.__init__).parameters
     own = {"model_id": "m", "cache_dir": tempfile.mkdtemp(prefix="quanda-")}

@@ -5,7 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t
 from sklearn.datasets import load_diabetes, load_digits
+from sklearn.ensemble import ExtraTreesClassifier
 
 import datassay as da
 from datassay.errors import DataError, SettingError
@@ -19,9 +21,9 @@ def draw(*shape):
     return torch.randn(*shape, generator=RANDOM, dtype=torch.float64)
 
 
-def fits(n, r, k=3, t=9):
+def fits(n, r, k=3, m=9):
     a = draw(n, r)
-    predicted, truth = torch.cat([a, draw(t, r)]), draw(n + t, k)
+    predicted, truth = torch.cat([a, draw(m, r)]), draw(n + m, k)
     products = predicted.T @ predicted, predicted.T @ truth
     return _Fits(a, draw(n, k), 0.3, predicted, truth, *products)
 
@@ -122,6 +124,35 @@ def test_numbers_are_told_in_parts_of_their_variance_and_outliers_are_no_truth()
     assert da.values((x, np.stack([y, x[:, 0]], 1))).unit == found.unit  # of several targets
 
 
+def test_out_of_bag_values_are_predictions_by_trees_that_did_not_see_the_sample():
+    train, val, wrong = noisy_digits(n=120, m=60)
+    found = da.values(train, val, semivalue="out_of_bag", n_subsets=30)
+    draw, votes = np.random.default_rng(0), [[] for _ in range(120)]
+    x, y = (np.concatenate(pair) for pair in zip(train, val, strict=True))
+    for _ in range(30):
+        bag = draw.integers(180, size=180)
+        trees = ExtraTreesClassifier(5, random_state=int(draw.integers(2**31))).fit(x[bag], y[bag])
+        for i in set(range(120)) - set(bag.tolist()):
+            own = np.flatnonzero(trees.classes_ == y[i])
+            votes[i].append(float(trees.predict_proba(x[[i]])[0, own].sum()))
+    np.testing.assert_allclose(found.value, [np.mean(v) for v in votes], atol=1e-12)
+    half = [t.ppf(0.975, len(v) - 1) * np.std(v, ddof=1) / len(v) ** 0.5 for v in votes]
+    np.testing.assert_allclose(found.high - found.value, half, atol=1e-9)
+    assert wrong[np.argsort(found.value)[: wrong.sum()]].mean() > 0.75
+    assert (found.unit, found.semivalue, found.n_subsets) == ("accuracy", "out_of_bag", 30)
+
+
+def test_out_of_bag_values_of_numbers_are_lowest_where_units_are_wrong():
+    x, y = load_diabetes(return_X_y=True)
+    y[:10] *= 12
+    found = da.values((x[:200], y[:200]), semivalue="out_of_bag")
+    assert set(np.argsort(found.value)[:6]) <= set(range(10))
+    assert found.unit == "share of variance" and found.value.max() <= 1
+    two = da.values((x[:60], np.stack([y, y], 1)[:60]), semivalue="out_of_bag", n_subsets=20)
+    one = da.values((x[:60], y[:60]), semivalue="out_of_bag", n_subsets=20)
+    np.testing.assert_allclose(two.value, one.value, atol=0.05)
+
+
 def test_what_cannot_be_valued_is_refused():
     train, val, _ = noisy_digits(n=60)
     with pytest.raises(SettingError, match="semivalue must be one of"):
@@ -130,5 +161,7 @@ def test_what_cannot_be_valued_is_refused():
         da.values(train, n_subsets=1)
     with pytest.raises(DataError, match="at least 10 samples; got 9"):
         da.values((train[0][:9], train[1][:9]))
+    with pytest.raises(SettingError, match="got a linearisation"):
+        da.values(random_linearization(20, 1, 2, 6, 4, seed=1), semivalue="out_of_bag")
     with pytest.raises(SettingError, match="got val too"):
         da.values(random_linearization(20, 1, 2, 6, 4, seed=1), val)

@@ -8,11 +8,13 @@ which every removal from a subset has a closed form: one solve a subset gives al
 from __future__ import annotations
 
 from math import log
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.special import stdtrit
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
@@ -26,10 +28,12 @@ from datassay.score.labels.likelihood import by_class, fitted
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import RidgeFit, ridge_fit
 from datassay.score.linear.eigenbasis import FeatureRows
-from datassay.score.linear.inputs import of_inputs
+from datassay.score.linear.inputs import flattened, of_inputs
 from datassay.stats import LEVEL
 
-SEMIVALUES = ("beta", "shapley", "banzhaf")
+OUT_OF_BAG = "out_of_bag"
+SEMIVALUES = ("beta", "shapley", "banzhaf", OUT_OF_BAG)
+TREES = 5  # a bag
 SUBSETS = 100
 FEWEST = 10  # samples, and of the smallest subset
 MODES = 512  # of the kernel, at most: a subset's system is no larger
@@ -43,7 +47,8 @@ class DataValues(Tabular):
 
     Attributes:
         value: [n]; above 0 the sample helps, below 0 the fit does better without it, on these
-            inputs: of clean samples up to a seventh are below, and removing them gains nothing.
+            inputs: of clean samples up to a seventh are below, and removing them gains nothing. Out
+            of bag: how well fits without the sample predict its label, 1 at most.
         low: [n], lower end of the value's 95 % interval over the draws of subsets alone.
         high: [n], upper end.
         unit: of the values: "accuracy" (0.01 is a point), "squared error" where accuracy does not
@@ -135,7 +140,7 @@ def values(
     """What each training sample is worth: held-out accuracy that it brings, over subsets of others.
 
     value_i = E_S [U(S) − U(S∖i)],  i in S,  U the negative squared error of the fit to S on all
-    inputs but that of i
+    inputs but that of i;  out of bag:  value_i = E_S [p_S(y_i | x_i)],  i not in S
 
     Args:
         data: n samples, or a linearised network's features of them. Predicted are the validation
@@ -145,7 +150,10 @@ def values(
             scaled to one deviation, and in Gaussian kernels of them with 512 samples.
         val: validation samples, where `data` are samples; a linearisation brings its own.
         semivalue: which subsets count. "shapley": all sizes alike. "beta": in proportion to their
-            size, Beta(1, 2). "banzhaf": about half of the samples.
+            size, Beta(1, 2). "banzhaf": about half of the samples. "out_of_bag": no semivalue, but
+            the probability of its label (of numbers 1 − squared error / variance) by five extremely
+            randomised trees a bootstrap sample of training and validation samples that does not
+            hold it; finds faulty samples rather than those that teach most.
         n_subsets: subsets drawn, two or more; intervals narrow with their root.
         seed: of the draws.
         progress: called with (step, subsets done, subsets in all).
@@ -155,15 +163,16 @@ def values(
         the subsets.
 
     Raises:
-        SettingError: a setting is unknown or out of range, there is val beside a linearisation, or
-            a large linearisation has joint outputs.
+        SettingError: a setting is unknown or out of range, there is val beside a linearisation, a
+            large linearisation has joint outputs, or out-of-bag values are asked of one.
         DataError: fewer than 10 samples, inputs are words, or val does not belong to `data`.
         ModelError: the kernel is 0.
 
     Cost: that of the ridge fit of `label_issues`, and 4 s r² + r³ operations a subset of s samples,
         r ≤ 512 modes of the kernel: seconds for thousands of samples. r² + n r values.
     Source: Shapley (Ghorbani and Zou 2019), Beta Shapley (Kwon and Zou 2022), Banzhaf (Wang and Jia
-        2023), of a ridge regression, whose removals are closed. Deviates: subsets have 10 samples
+        2023), of a ridge regression, whose removals are closed; Data-OOB (Kwon and Zou 2023) of
+        trees, in whose bags validation samples are too. Deviates: subsets have 10 samples
         and 2 a class at least; training inputs are predicted too, all but the sample's own: few
         validation samples alone make noisy values (`bench/truths/values.py`).
     """
@@ -177,6 +186,8 @@ def values(
             "a linearisation holds its own validation samples; got val too. Give them to "
             "collect(model, train, val)."
         )
+    if semivalue == OUT_OF_BAG:
+        return _out_of_bag(data, val, n_subsets, seed, progress)
     lin = data if isinstance(data, Linearization) else of_inputs(data, val, seed)
     fit = ridge_fit(lin, progress)
     if fit.lin.rows_per_sample > 1:
@@ -213,6 +224,41 @@ def values(
         ids=lin.ids,
         warnings=notes,
     )
+
+
+def _out_of_bag(
+    train: SampleSet | Linearization, val: SampleSet | None, count: int, seed: int,
+    progress: Progress,
+) -> DataValues:  # fmt: skip
+    """How well trees without a sample predict its label."""
+    if isinstance(train, Linearization):
+        raise SettingError(
+            "out-of-bag values are of samples' inputs; got a linearisation. Give samples, such as "
+            "a network's features of them."
+        )
+    n, draw, classes = len(train), np.random.default_rng(seed), train.is_classification
+    sets, inputs = flattened(train, val)
+    x, y = np.concatenate(inputs), np.concatenate([one.y for one in sets])
+    variance = 1.0 if classes else float(train.y.var(0).sum())
+    make = ExtraTreesClassifier if classes else ExtraTreesRegressor
+    tally, seen, done = _Tally(n), np.zeros(n, int), 0
+    while done < count or seen.min() < 2:
+        bag = draw.integers(len(x), size=len(x))
+        out = np.setdiff1d(np.arange(n), bag)
+        trees: Any = make(TREES, random_state=int(draw.integers(2**31))).fit(x[bag], y[bag])
+        if classes:
+            own = trees.classes_ == y[out, None]  # [outside, classes of the bag]
+            fits = (trees.predict_proba(x[out]) * own).sum(1)
+        else:
+            error = np.square(trees.predict(x[out]) - y[out]).reshape(len(out), -1).sum(1)
+            fits = 1 - error / variance
+        tally.add(torch.from_numpy(out), torch.from_numpy(fits))
+        seen[out] += 1
+        done += 1
+        progress("data values", min(done, count), count)
+    value, half = (one.numpy() for one in tally.means())
+    unit = "accuracy" if classes else "share of variance"
+    return DataValues(value, value - half, value + half, unit, OUT_OF_BAG, done, np.nan, train.ids)
 
 
 class _Tally:

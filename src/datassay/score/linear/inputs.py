@@ -34,15 +34,9 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
     Raises:
         DataError: inputs are words, or the sets do not belong together.
     """
-    check_sets(train, val)
-    if train.x.dtype.kind not in "fiub":
-        raise DataError(
-            f"inputs must be numbers; these are {train.x.dtype}. Collect a network's features of "
-            "them: collect(model, train, val)."
-        )
-    sets = [train] if val is None else [train, val]
-    scaler = StandardScaler().fit(_flat(train))
-    inputs = [np.asarray(scaler.transform(_flat(one))) for one in sets]
+    sets, flat = flattened(train, val)
+    scaler = StandardScaler().fit(flat[0])
+    inputs = [np.asarray(scaler.transform(one)) for one in flat]
     one, other = inputs[0][np.random.default_rng(seed).integers(len(train), size=(2, PAIRS))]
     width = float(np.median(np.square(one - other).sum(1))) or 1.0
     count = min(CENTRES, len(train))
@@ -74,8 +68,18 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
     )
 
 
-def _flat(samples: SampleSet) -> Float[np.ndarray, "n d"]:
-    return samples.x.reshape(len(samples), -1).astype(np.float64)
+def flattened(
+    train: SampleSet, val: SampleSet | None
+) -> tuple[list[SampleSet], list[Float[np.ndarray, "n d"]]]:
+    """The sets that there are, and their inputs in rows; errors as of `of_inputs`."""
+    check_sets(train, val)
+    if train.x.dtype.kind not in "fiub":
+        raise DataError(
+            f"inputs must be numbers; these are {train.x.dtype}. Collect a network's features of "
+            "them: collect(model, train, val)."
+        )
+    sets = [train] if val is None else [train, val]
+    return sets, [one.x.reshape(len(one), -1).astype(np.float64) for one in sets]
 
 
 def _rows(x: Float[np.ndarray, "n d"], near: Nystroem) -> Float[Tensor, "n p"]:

@@ -5,21 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
 
 from datassay.errors import SettingError, install
 from datassay.score import index
+from datassay_exports.effects import added, own
 
 try:
     Explainer: Any = import_module("quanda.explainers.base").Explainer
 except ImportError:  # making one says what is missing
     Explainer = object
-
-QUERIES = 256  # at once
 
 
 class Influence(Explainer):
@@ -35,7 +31,7 @@ class Influence(Explainer):
         checkpoints: as in other explainers, like checkpoints_load_func; none: the weights it has.
         measure: of the queries, as in `influence`.
         relative: divide each effect by the root of the sample's self-influence (RelatIF, Barshan et
-            al. 2020), both at temperature 2: which samples are like the query, whatever their
+            al. 2020), both at temperature 4: which samples are like the query, whatever their
             loss. Subsets are predicted better without.
         settings: further ones of `index`, such as curvature and damping.
     """
@@ -59,22 +55,16 @@ class Influence(Explainer):
         if self.checkpoints:
             self.load_last_checkpoint()
         if relative:
-            settings = {"temperature": 2.0, **settings}
+            settings = {"temperature": 4.0, **settings}
         self.measure, self.relative = measure, relative
         self.index = index(model, train_dataset, **settings)
 
     def explain(self, test_data: Tensor, targets: Any) -> Float[Tensor, "m n"]:
         """[m, n] effects on the measure of m inputs, positive: the training sample raises it."""
-        given = torch.as_tensor(test_data), torch.as_tensor(targets)
-        parts = zip(*(one.cpu().split(QUERIES) for one in given), strict=True)
-        sign = -1.0 if self.measure == "loss" else 1.0
-        asked = (
-            self.index.query(TensorDataset(*part), top=None, measure=self.measure) for part in parts
-        )
-        effect = torch.tensor(np.concatenate([np.asarray(one.effect).T for one in asked]))
-        own = self.self_influence().clamp_min(1e-300).sqrt() if self.relative else 1.0
-        return sign * effect.to(self.device) / own
+        effect = added(self.index, test_data, targets, self.measure)
+        scale = self.self_influence().clamp_min(1e-300).sqrt() if self.relative else 1.0
+        return effect.to(self.device) / scale
 
     def self_influence(self, batch_size: int = 32) -> Float[Tensor, " n"]:
         """[n], n times what each training sample lowers its own loss by; batch_size is not used."""
-        return torch.from_numpy(len(self.index) * self.index.self_influence()).to(self.device)
+        return own(self.index).to(self.device)

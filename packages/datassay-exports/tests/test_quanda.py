@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 import datassay as da
 from datassay.errors import SettingError
 
-HERE = "datassay.estimators.quanda"
+HERE = "datassay_exports.quanda"
 
 
 @pytest.fixture

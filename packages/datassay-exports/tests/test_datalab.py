@@ -10,7 +10,7 @@ from datassay.errors import SettingError
 from datassay.score import data_issues, label_issues
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # cleanlab's own, of newer pandas
-HERE = "datassay.estimators.datalab"
+HERE = "datassay_exports.datalab"
 
 
 @pytest.fixture
