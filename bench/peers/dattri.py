@@ -4,12 +4,15 @@ A logistic regression or an MLP on 300 MNIST images of 14 x 14 means, trained as
 own (SGD .01, momentum .9, batches of 64). "lds": rank correlation of effects on the loss of 50
 queries, added up over 40 halves, with networks trained on the halves, mean over queries; "ours,
 length known" adds 1 / (lr x updates / (1 - momentum)) as a weight decay: what a short training had
-no time for it did not learn. "brittleness": removals that turn 50 predictions, ours by
+no time for it did not learn. "left out": the same correlation over 60 samples each left out of the
+same batches. "mislabelled": AUROC of a tenth of the labels wrong by effects of samples on their own
+loss. "brittleness": removals that turn 50 predictions, ours by
 `Index.brittleness`, dattri's by its function along its best scores; each is trained without.
 """
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,8 +24,10 @@ from torch.func import functional_call
 from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 
 import datassay as da
+from datassay.act import auroc
 
 N, QUERIES, HALVES, BATCH, LR, MOMENTUM = 300, 50, 40, 64, 0.01, 0.9
+LEFT_OUT = 60
 EPOCHS, LONG = (1, 10, 100), {"logistic": 20, "mlp": 20}
 GRID = np.unique(np.geomspace(1, N // 2, 40).astype(int)).tolist()
 Rows = tuple[torch.Tensor, torch.Tensor]
@@ -34,13 +39,14 @@ def problem(seed: int) -> tuple[Rows, Rows]:
     return (x[:N], y[:N]), (x[N:], y[N:])
 
 
-def fitted(kind: str, rows: Rows, epochs: int, seed: int) -> nn.Module:
+def fitted(kind: str, rows: Rows, epochs: int, seed: int, without: int = -1) -> nn.Module:
     torch.manual_seed(seed)
     hidden = () if kind == "logistic" else (nn.Linear(196, 64), nn.ReLU())
     model = nn.Sequential(*hidden, nn.Linear(64 if hidden else 196, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
     for _ in range(epochs):
         for batch in torch.randperm(len(rows[1])).split(BATCH):
+            batch = batch[batch != without]
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(rows[0][batch]), rows[1][batch]).backward()
             optimizer.step()
@@ -82,29 +88,74 @@ def theirs(model: nn.Module, train: Rows, queries: Rows) -> dict[str, np.ndarray
     return effects
 
 
-def lds(kind: str, options: Options) -> Iterator[tuple[str, dict]]:
+def ours(model: nn.Module, train: Rows, epochs: int) -> dict[str, Any]:
+    """Indexes by name."""
+    return {
+        name: da.index(model, TensorDataset(*train), weight_decay=decay)
+        for name, decay in (("ours", 0.0), ("ours, length known", 1 / length(epochs)))
+    }
+
+
+def everyone(kind: str, train: Rows, queries: Rows, epochs: int, seed: int) -> dict:
+    """Effects on the loss, [n, m], by name."""
+    model = fitted(kind, train, epochs, seed)
+    return theirs(model, train, queries) | {
+        name: index.query(TensorDataset(*queries), top=None, measure="loss").effect
+        for name, index in ours(model, train, epochs).items()
+    }
+
+
+def losses(model: nn.Module, rows: Rows) -> np.ndarray:
+    return nn.functional.cross_entropy(model(rows[0]), rows[1], reduction="none").detach().numpy()
+
+
+def followed(added: np.ndarray, outcome: np.ndarray) -> float:
+    return float(np.mean([spearmanr(*pair)[0] for pair in zip(added.T, outcome.T, strict=True)]))
+
+
+def lds(kind: str, epochs: int, seed: int) -> dict[str, float]:
+    train, queries = problem(seed)
+    rng = np.random.default_rng(seed)
+    halves = [rng.permutation(N)[: N // 2] for _ in range(HALVES)]
+    truth = np.array([
+        losses(fitted(kind, (train[0][half], train[1][half]), epochs, seed), queries)
+        for half in halves
+    ])  # fmt: skip
+    effects = everyone(kind, train, queries, epochs, seed)
+    return {
+        name: followed(np.array([effect[half].sum(0) for half in halves]), truth)
+        for name, effect in effects.items()
+    }
+
+
+def left_out(kind: str, epochs: int, seed: int) -> dict[str, float]:
+    train, queries = problem(seed)
+    some = np.random.default_rng((seed, 42)).permutation(N)[:LEFT_OUT]
+    truth = np.array([-losses(fitted(kind, train, epochs, seed, i), queries) for i in some])
+    effects = everyone(kind, train, queries, epochs, seed)
+    return {name: followed(effect[some], truth) for name, effect in effects.items()}
+
+
+def mislabelled(kind: str, epochs: int, seed: int) -> dict[str, float]:
+    (x, y), _ = problem(seed)
+    rng, labels = np.random.default_rng((seed, 43)), y.clone()
+    wrong = rng.permutation(N)[: N // 10]
+    labels[wrong] = (labels[wrong] + torch.tensor(rng.integers(1, 10, len(wrong)))) % 10
+    model, train = fitted(kind, (x, labels), epochs, seed), (x, labels)
+    own = {name: -effect.diagonal() for name, effect in theirs(model, train, train).items()}
+    del own["cosine"]  # 1 of each sample with itself
+    own |= {name: index.self_influence() for name, index in ours(model, train, epochs).items()}
+    marked = np.isin(np.arange(N), wrong)
+    return {name: auroc(marked, one) for name, one in own.items()}
+
+
+def by_length(name: str, ask: Callable, kind: str, options: Options) -> Iterator[tuple[str, dict]]:
     for epochs in options.value("epochs", EPOCHS):
         figures: dict[str, list[float]] = {}
         for seed in range(options.seed, options.seed + (options.repeats or 3)):
-            train, queries = problem(seed)
-            rng, truth = np.random.default_rng(seed), []
-            halves = [rng.permutation(N)[: N // 2] for _ in range(HALVES)]
-            for half in halves:
-                f = fitted(kind, (train[0][half], train[1][half]), epochs, seed)(queries[0])
-                losses = nn.functional.cross_entropy(f, queries[1], reduction="none")
-                truth.append(losses.detach().numpy())
-            model = fitted(kind, train, epochs, seed)
-            effects = theirs(model, train, queries)
-            for name, decay in (("ours", 0.0), ("ours, length known", 1 / length(epochs))):
-                index = da.index(model, TensorDataset(*train), weight_decay=decay)
-                effects[name] = index.query(
-                    TensorDataset(*queries), top=None, measure="loss"
-                ).effect
-            for name, effect in effects.items():
-                added, outcome = np.array([effect[h].sum(0) for h in halves]), np.array(truth)
-                each = [spearmanr(added[:, j], outcome[:, j])[0] for j in range(QUERIES)]
-                figures.setdefault(name, []).append(float(np.mean(each)))
-        yield f"lds {kind} {epochs}", figures
+            for who, figure in ask(kind, epochs, seed).items():
+                figures.setdefault(who, []).append(figure)
+        yield f"{name} {kind} {epochs}", figures
 
 
 def brittle(kind: str, options: Options) -> dict[str, float]:
@@ -147,14 +198,17 @@ def brittle(kind: str, options: Options) -> dict[str, float]:
 def rows(lines: dict[str, dict]) -> list[Row]:
     found = []
     for kind in LONG:
-        of = {e: x for e in EPOCHS if (x := lines.get(f"dattri/lds {kind} {e}"))}
-        if of:
-            names = ("ours", "ours, length known", "DataInf", "gradients", "cosine")
-            each = [f"{n} {', '.join(f'{np.mean(x[n]):.2f}' for x in of.values())}" for n in names]
-            found.append(Row(
-                f"LDS of a loss, {kind}, 300 MNIST images, after {', '.join(map(str, of))} epochs",
-                "; ".join(each),
-            ))  # fmt: skip
+        for case, (_, words) in BY_LENGTH.items():
+            of = {e: x for e in EPOCHS if (x := lines.get(f"dattri/{case} {kind} {e}"))}
+            if of:
+                names = [n for n in NAMES if n in next(iter(of.values()))]
+                each = [
+                    f"{n} {', '.join(f'{np.mean(x[n]):.2f}' for x in of.values())}" for n in names
+                ]
+                found.append(Row(
+                    f"{words}, {kind}, 300 MNIST images, after {', '.join(map(str, of))} epochs",
+                    "; ".join(each),
+                ))  # fmt: skip
         if x := lines.get(f"dattri/brittleness {kind}"):
             found.append(Row(
                 f"Removals that turn a prediction, {kind}, length known, retrained: turned of "
@@ -165,9 +219,19 @@ def rows(lines: dict[str, dict]) -> list[Row]:
     return found
 
 
+NAMES = ("ours", "ours, length known", "DataInf", "gradients", "cosine")
+BY_LENGTH = {
+    "lds": (lds, "LDS of a loss"),
+    "left out": (left_out, "Rank correlation with one sample left out"),
+    "mislabelled": (mislabelled, "AUROC of wrong labels"),
+}
 TASK = Task(
     measure="effects against dattri's",
-    cases={f"lds {kind}": Case(partial(lds, kind)) for kind in LONG}
+    cases={
+        f"{case} {kind}": Case(partial(by_length, case, ask, kind))
+        for case, (ask, _) in BY_LENGTH.items()
+        for kind in LONG
+    }
     | {f"brittleness {kind}": Case(partial(brittle, kind)) for kind in LONG},
     lines="dattri/",
     rows=rows,
