@@ -119,6 +119,7 @@ def judge(task: Valued, answer: np.ndarray, seed: int) -> dict[str, float]:
 VALUES = {
     "data values": Contender(partial(values, "beta"), "ours"),
     "Shapley values": Contender(partial(values, "shapley"), "ours"),
+    "out-of-bag values": Contender(partial(values, "out_of_bag"), "ours"),
     **{
         f"{name}, low first": Contender(partial(negative, of), "trivial")
         for name, of in detectors.TRIVIAL.items()

@@ -43,7 +43,7 @@ KINDS = {
 HEAVY = ("torch._dynamo", "torch.func", "sklearn.linear_model", "sklearn.neighbors",
          "sklearn.feature_extraction.text", "plotly.offline", "plotly.graph_objects", "jinja2",
          "scipy.stats", "zarr", "pyarrow.csv", "pyarrow.parquet", "PIL.Image")  # fmt: skip
-OPTIONAL = ("ray", "skorch", "transformers", "datalab", "quanda", "__main__")
+OPTIONAL = ("ray", "skorch", "transformers", "__main__")
 
 
 def import_everything() -> None:
