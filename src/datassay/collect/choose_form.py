@@ -58,10 +58,12 @@ def choose_form(
     precision: str = "auto",
     products: str = "auto",
     device: str = "cpu",
+    is_table: bool = False,
 ) -> Form:
     """The form that fits the memory, exact where it can be; settings are those of `collect`.
 
-    `sizes` are (n, m, k): training samples, validation samples, outputs.
+    `sizes` are (n, m, k): training samples, validation samples, outputs. Of a table 1024 landmarks
+    are taken where others take 2048: boosted trees judge its labels too, and suspects rank alike.
 
     Returns:
         The form. "auto" takes the first that fits the memory and `MOST_SECONDS` at a nominal rate
@@ -79,7 +81,7 @@ def choose_form(
             _form(layers, sizes, candidate, cast(ProjectionKind, projection_kind), precision),
             candidate,
         )
-        for candidate in _candidates(layers, sizes[2], projection, outputs)
+        for candidate in _candidates(layers, sizes[2], projection, outputs, is_table)
     ]
     allowed = _allowed(forms, layers, sizes)
     # When none fits, the last is the smallest; the caller compares peak_bytes with memory.
@@ -158,7 +160,7 @@ class _Candidate:
     small: bool = False  # for want of memory or because of n: features wherever they are smaller
 
 
-def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]:
+def _candidates(layers: Layers, k: int, projection, outputs, is_table: bool) -> list[_Candidate]:
     few = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
@@ -175,7 +177,8 @@ def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]
         candidates.append(_Candidate("averaged", None, budget, shared))
     if outputs in {"auto", "averaged", "landmarks"} and auto:
         seen = "n is large, so the kernel is seen from some of the samples"
-        candidates += [_Candidate("averaged", None, budget, seen, m) for m in LANDMARKS]
+        several = LANDMARKS[-1:] if is_table else LANDMARKS
+        candidates += [_Candidate("averaged", None, budget, seen, m) for m in several]
     if outputs == "landmarks":
         return [*candidates, _Candidate("averaged", None, _ANY, seen, LANDMARKS[-1])]
     if outputs in {"auto", "averaged"} and auto:

@@ -217,7 +217,7 @@ def _plan(
     val = None if val is None else indexed(val, layers.n_outputs, own=True)
     check_n_outputs(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
-    form = choose_form(layers, sizes, **chosen)
+    form = choose_form(layers, sizes, is_table=train.preparation is not None, **chosen)
     if store is not None:
         from datassay.collect.resume import stored_form
 
