@@ -126,8 +126,9 @@ def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Pr
     each = [with_curvature(n, m, request, position) for position, (n, m) in enumerate(both)]
     kind = "blocks" if request.curvature == "auto" else request.curvature
     share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
-    if each[0].left is not None and each[0].left.damping:
-        share = f", short training: {each[0].left.damping:.2g} more damping"
+    added = [0.0 if one.left is None else one.left.damping for one in each]
+    if any(added):
+        share = f", short training: {' and '.join(f'{a:.2g}' for a in added)} more damping"
     return each, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
 
 
