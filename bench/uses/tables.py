@@ -125,9 +125,9 @@ DIALECTS = {
 REFUSED = tuple(tuple(line.split()) for line in (
     "run nowhere.csv", "run DATA --target c", "run DATA --steps 0", "run DATA --seed -1",
     "run DATA --groups c", "run DATA --sample-weight a", "run DATA --modell mlp",
-    "score DATA --target c", "score DATA --drop c", "score nowhere.csv", "summarize DATA --target c",
+    "score DATA --target c", "score DATA --drop c", "score nowhere.csv", "weigh DATA --target c",
     "purify DATA --target c", "purify DATA --ridge -1", "partition DATA --target c",
-    "weigh DATA --target c", "weigh DATA --search 0", "sample nowhere", "explain nowhere",
+    "summarize DATA --target c", "weigh DATA --search 0", "sample nowhere", "explain nowhere",
     "apply nowhere", "view nowhere", "export nowhere",
 ))  # fmt: skip
 
@@ -396,7 +396,7 @@ def seconds(n: int, options: Options) -> Iterator[tuple[str, dict]]:
 
 
 def dialects(name: str, options: Options) -> Iterator[tuple[str, dict]]:
-    """Numbers of a table as strings: columns read as they are, named in a warning, lost silently."""
+    """Numbers of a table as strings: columns read, named in a warning, silent."""
     import pandas
 
     table, target = frame(name)
