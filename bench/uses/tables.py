@@ -7,15 +7,17 @@ alone; "copies": planted exact and near duplicates; "groups": in groups, and the
 distance to cut at, chosen knowing the truth; "outliers": skewed regression with 1 % gross
 errors; "units": 3 % of the targets in another unit; "panels": held-out scores and those of groups,
 or of a time, that were never seen; "half": half of the samples kept, a tree retrained; "seconds":
-12 000 and 200 000 x 11.
+12 000 and 200 000 x 11; "dialects": numbers as strings; "refused", "budget": seconds of a command
+that cannot be done, and of one that may take forty.
 """
 
 import itertools
+import os
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -89,6 +91,7 @@ UNITS = {
     "rice": ("plm", "RiceFarms", "wage"),
 }
 WRONG_UNITS = {"/12": 1 / 12, "x10": 10.0, "x1000": 1000.0, "sign": -1.0}
+CLEAN = "clean"
 COPIES = ("churn", "hpc", "lending", "cells", "diamonds", "leaf")
 SKEWED = ("diamonds", "ames", "Hitters", "wages", "college")
 N, PLANTED = 3000, 300
@@ -96,6 +99,38 @@ N, PLANTED = 3000, 300
 SIZES, APART, WIDTHS = (2, 3, 5, 10, 20), (1e-6, 1e-4, 1e-3, 1e-2), (2, 3, 8, 64, 512)
 N_GROUPED, GROUPS, PRECISE = 1000, 10, 0.98
 FACTOR, SEEDS = 10.0, 3  # of a gross error; draws of them
+
+
+# Numbers of those with so many values, at most so many columns a table, as strings.
+STRINGS, MANY, PER_TABLE = ("ames", "churn", "cells", "college", "hpc"), 20, 6
+
+
+def comma(text: str, group: str = ".") -> str:
+    return text.replace(",", "_").replace(".", ",").replace("_", group)
+
+
+DIALECTS = {
+    "English": "{:,.2f}".format,
+    "German": lambda v: comma(f"{v:,.2f}"),
+    "French": lambda v: comma(f"{v:,.2f}", "\u202f"),
+    "Swiss": lambda v: f"{v:,.2f}".replace(",", "’"),
+    "dollars": lambda v: f"{'-' * (v < 0)}${abs(v):,.2f}",
+    "euros": lambda v: comma(f"{v:,.2f}") + "\u00a0€",
+    "code": lambda v: f"CHF {v:,.2f}".replace(",", "'"),
+    "unit": "{:.2f} kg".format,
+    "percent": lambda v: comma(f"{v:.2f} %"),
+    "account": lambda v: f"({-v:,.2f})" if v < 0 else f"{v:,.2f}",
+    "power": "{:e}".format,
+    "bounds": lambda v: "<5" if abs(v) < 5 else f"{abs(v):.2f}",
+}
+REFUSED = tuple(tuple(line.split()) for line in (
+    "run nowhere.csv", "run DATA --target c", "run DATA --steps 0", "run DATA --seed -1",
+    "run DATA --groups c", "run DATA --sample-weight a", "run DATA --modell mlp",
+    "score DATA --target c", "score DATA --drop c", "score nowhere.csv", "weigh DATA --target c",
+    "purify DATA --target c", "purify DATA --ridge -1", "partition DATA --target c",
+    "summarize DATA --target c", "weigh DATA --search 0", "sample nowhere", "explain nowhere",
+    "apply nowhere", "view nowhere", "export nowhere",
+))  # fmt: skip
 
 
 def frame(name: str):
@@ -280,7 +315,7 @@ def units(name: str, options: Options) -> Iterator[tuple[str, dict]]:
     table = table[table[target] > 0]
     draw = np.random.default_rng(0)
     table = table.iloc[np.sort(draw.permutation(len(table))[:1500])].reset_index(drop=True)
-    for error, factor in WRONG_UNITS.items():
+    for error, factor in {**WRONG_UNITS, CLEAN: 1.0}.items():
         wrong = np.zeros(len(table), bool)
         wrong[draw.permutation(len(table))[: round(0.03 * len(table))]] = True
         given = table.assign(**{target: table[target] * np.where(wrong, factor, 1.0)})
@@ -289,6 +324,9 @@ def units(name: str, options: Options) -> Iterator[tuple[str, dict]]:
         ran = run("score", path, "--target", target, "--out", out)
         result = scores(out).sort_values("id")  # the rows of the file
         flagged = result["is_issue"].to_numpy()
+        if error == CLEAN:
+            yield f"units {name} {error}", {"n": len(table), "flagged": int(flagged.sum()), **ran}
+            continue
         yield f"units {name} {error}", {
             "n": len(table), "auroc": roc_auc_score(wrong, result["label_issue_score"]),
             "recall": flagged[wrong].mean(), "precision": wrong[flagged].mean(), **ran,
@@ -342,18 +380,72 @@ def half(name: str, options: Options) -> dict[str, object]:
     return figures
 
 
-def seconds(n: int, options: Options) -> Iterator[tuple[str, dict]]:
+def written(path: Path, n: int) -> None:
+    """A table of 11 normal columns and two classes."""
     draw = np.random.default_rng(0)
     x = draw.normal(size=(n, 11))
     y = (x[:, 0] * x[:, 1] + x[:, 2] + 0.5 * draw.normal(size=n) > 0).astype(int)
-    path = options.work / f"{n}.csv"
     header = ",".join([f"c{j}" for j in range(11)] + ["label"])
     np.savetxt(path, np.column_stack([x, y]), "%.6g", ",", header=header, comments="")
+
+
+def seconds(n: int, options: Options) -> Iterator[tuple[str, dict]]:
+    path = options.work / f"{n}.csv"
+    written(path, n)
     for command in ("score", "run"):
         out = options.work / f"{n}.{command}"
         yield f"seconds {command} {n}", {
             "n": n, **run(command, path, "--target", "label", "--out", out),
         }  # fmt: skip
+
+
+def dialects(name: str, options: Options) -> Iterator[tuple[str, dict]]:
+    """Numbers of a table as strings: columns read, named in a warning, silent."""
+    import pandas
+
+    table, target = frame(name)
+    table = table.drop(columns="rownames", errors="ignore").dropna(subset=[target])[:1000]
+    numbers = table.drop(columns=target).select_dtypes("number").dropna(axis=1)
+    numbers = numbers.loc[:, numbers.nunique() >= MANY].round(2).iloc[:, :PER_TABLE]
+    for kind, write in DIALECTS.items():
+        given = numbers.map(write).assign(target=table[target])
+        path, counts = options.work / "dialects.csv", {"read": 0, "named": 0, "silent": 0}
+        given.to_csv(path, index=False)
+        for source in (given, path):
+            samples = load(source, target="target", keep=list(numbers))[0]
+            read = pandas.DataFrame(samples.x, columns=samples.feature_names)
+            for column, values in numbers.items():
+                wanted = values.abs() if kind == "bounds" else values
+                at_most = np.where(np.abs(wanted) < 5, 5, wanted) if kind == "bounds" else wanted
+                is_read = column in read and np.allclose(
+                    read[column], at_most, rtol=1e-5, atol=0.01
+                )
+                is_named = any(repr(column) in one for one in samples.warnings)
+                counts["read" if is_read else "named" if is_named else "silent"] += 1
+        yield f"dialects {name} {kind}", {"columns": numbers.shape[1], **counts}
+
+
+def refused(name: str, options: Options) -> dict[str, object]:
+    """The most processor seconds of commands that cannot be done."""
+    path = options.work / "refused.csv"
+    path.write_text("a,b\n" + "1,2\n2,1\n" * 50)
+    done = {" ".join(line): run(*(path if w == "DATA" else w for w in line)) for line in REFUSED}
+    assert all(one["status"] == 2 for one in done.values()), done
+    seconds = {line: one["cpu_seconds"] for line, one in done.items()}
+    slowest = max(seconds, key=seconds.__getitem__)
+    return {"commands": len(done), "slowest": slowest, "cpu_seconds": seconds[slowest],
+            "median": float(np.median([*seconds.values()]))}  # fmt: skip
+
+
+def budget(clock: int, options: Options) -> dict[str, object]:
+    """Seconds by the clock of a run that is given so many, on 12 000 rows."""
+    path = options.work / "12000.csv"
+    written(path, 12_000)
+    out = options.work / "budget"
+    return {
+        "load": os.getloadavg()[0],
+        **run("run", path, "--target", "label", "--budget", clock, "--out", out),
+    }
 
 
 def rows(lines: dict[str, dict]) -> list[Row]:
@@ -410,7 +502,24 @@ def rows(lines: dict[str, dict]) -> list[Row]:
         command, n = name.split()
         what = f"`datassay {command}`, {n} rows of 11 columns, one thread"
         results.append(Row(what, f"{x['cpu_seconds']:.0f} s of processor time"))
-    return results
+    return [*results, *small_rows(of)]
+
+
+def small_rows(of: Callable[[str], dict[str, dict]]) -> Iterator[Row]:
+    """Of strings, refusals and the clock."""
+    if each := list(of("dialects").values()):
+        counts = [sum(x[key] for x in each) for key in ("read", "named", "silent")]
+        yield Row(
+            f"Numbers as strings in {len(DIALECTS)} dialects, frame and file, columns in all: read "
+            "as they are; named in a warning; lost silently",
+            "; ".join(f"{count:,}" for count in counts),
+        )
+    for x in of("refused").values():
+        what = f"{x['commands']} commands that are refused: processor time, median; most"
+        yield Row(what, f"{x['median']:.1f} s; {x['cpu_seconds']:.1f} s (`{x['slowest']}`)")
+    for clock, x in of("budget").items():
+        what = f"`datassay run --budget {clock}`, 12,000 rows, by the clock (load {x['load']:.1f})"
+        yield Row(what, f"{x['seconds']:.0f} s")
 
 
 def ended_rows(lines: dict[str, dict]) -> Iterator[Row]:
@@ -432,7 +541,8 @@ def ended_rows(lines: dict[str, dict]) -> Iterator[Row]:
 def units_rows(lines: dict[str, dict]) -> Iterator[Row]:
     if not lines:
         return
-    cells = list(lines.values())
+    clean = {name.split()[0]: x for name, x in lines.items() if name.endswith(CLEAN)}
+    cells = [x for name, x in lines.items() if not name.endswith(CLEAN)]
     found = sum(x["auroc"] >= 0.99 for x in cells)
     listed = sum(x["recall"] >= 0.8 and x["precision"] >= 0.7 for x in cells)
     tables = len({name.split()[0] for name in lines})
@@ -441,6 +551,9 @@ def units_rows(lines: dict[str, dict]) -> Iterator[Row]:
         "are: AUROC at least .99; recall at least .8 at precision at least .7; worst AUROC",
         f"{found} of {len(cells)}; {listed} of {len(cells)}; {min(x['auroc'] for x in cells):.3f}",
     )
+    if clean:
+        each = (f"{name} {x['flagged']} of {x['n']:,}" for name, x in clean.items() if x["flagged"])
+        yield Row("The same tables as they are: targets called probably wrong", ", ".join(each))
 
 
 def panels_rows(lines: dict[str, dict]) -> Iterator[Row]:
@@ -461,6 +574,9 @@ PARTS = {
     "panels": (panels, tuple(PANELS)),
     "half": (half, ("churn",)),
     "seconds": (seconds, (12_000, 200_000)),
+    "dialects": (dialects, STRINGS),
+    "refused": (refused, ("commands",)),
+    "budget": (budget, (40,)),
 }
 TASK = Task(
     measure="tables as their packages ship them",

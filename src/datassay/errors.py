@@ -15,6 +15,11 @@ EXTRAS = {
     "s3": "s3fs",
     "tune": "optuna",
 }
+# Of weights that samples have in the user's own fits.
+UNWEIGHTED = (
+    "samples all count alike in scores, judges and actions. In a table whose rows "
+    "are repeated by weight, name their id as groups."
+)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 SCHEME = "[A-Za-z][A-Za-z0-9+.-]{0,30}://"  # a bound: a long word without one takes no minutes
 URL = re.compile(SCHEME + r"[^\s'\"<>]+")

@@ -156,6 +156,7 @@ def test_the_log_passes_the_same_way(here, capsys):
         (["--subsets", 10**10], r"subsets of 48 samples take 7,680 GB.*Take at most"),
         (["--seed", "9" * 5000], "seed"),
         (["--\x1b[31m", "1"], "No such option"),
+        (["--sample-weight", "w"], "sample-weight must be left out: samples all count alike"),
     ],
 )
 def test_absurd_options_cost_one_line(here, args, message):

@@ -14,7 +14,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.models.build import build_model
 from datassay.progress import silent
-from datassay.score.checks.together import held_together
+from datassay.score.checks.together import _shared, held_together
 from datassay.score.label_issues import label_issues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.stats import by_groups, paired
@@ -210,3 +210,25 @@ def test_a_number_of_few_rows_each_is_told_though_most_neighbours_are_others():
     (found,) = held_together(lin, train, label_issues(lin))
     assert found.column == "person" and 0.05 < found.alike < 0.5
     assert found.by_column < found.by_rows - 0.05
+
+
+@pytest.mark.parametrize("is_person", [True, False])
+def test_rows_that_share_an_outcome_are_told_though_their_inputs_differ(is_person):
+    """15 values of 40 rows: each with an outcome of its own, or one that bends with the value."""
+    rng = np.random.default_rng(0)
+    value = rng.permutation(np.repeat(np.arange(15), 40))
+    outcome = rng.permutation(15) % 2 if is_person else np.abs(np.arange(15) - 7) > 3
+    label = outcome[value] ^ (rng.random(600) < 0.1)
+    frame = pd.DataFrame(rng.standard_normal((600, 3)), columns=list("abc"))
+    train, _ = da.load(frame.assign(person=value, label=label.astype(int)), target="label")
+    lin = collect(build_model("mlp:width=64", train, seed=0), train)
+    found = held_together(lin, train, label_issues(lin))
+    assert [one.column for one in found] == ["person"] * is_person
+    assert all(one.by_rows > one.by_column + 0.1 and one.alike < 0.2 for one in found)
+
+
+def test_what_others_of_a_group_tell_is_what_their_mean_tells():
+    left, groups = np.random.default_rng(0).standard_normal((7, 2)), np.array([0, 1, 0, 2, 1, 0, 1])
+    others = [left[(groups == groups[i]) & (np.arange(7) != i)] for i in range(7)]
+    told = sum(left[i] @ rows.mean(0) for i, rows in enumerate(others) if len(rows))
+    assert _shared(left, groups) == pytest.approx(told / (left**2).sum())

@@ -34,7 +34,7 @@ from datassay.commands.shell import (
     say,
     stops_clearly,
 )
-from datassay.errors import SettingError
+from datassay.errors import UNWEIGHTED, SettingError
 from datassay.plugins import plugins
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
@@ -114,6 +114,8 @@ class CommandGroup(TyperGroup):
             wrong: Any = error
             path = getattr(getattr(error, "ctx", None), "command_path", "datassay")
             line = wrong.format_message()
+            if "--sample-weight" in line:
+                line = f"--sample-weight must be left out: {UNWEIGHTED}"
             line = line if line.endswith("?") else f"{line.rstrip('.')}."
             say(f"Error: {line} See {path} --help.", "red")
             sys.exit(wrong.exit_code)

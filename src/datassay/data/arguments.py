@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError, SettingError
+from datassay.errors import UNWEIGHTED, DataError, SettingError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +56,8 @@ def checks_arguments(function: F) -> F:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
+            if "sample_weight" in kwargs:
+                raise SettingError(f"sample_weight must be left out: {UNWEIGHTED}") from None
             return function(*args, **kwargs)  # Python says best which argument is missing
         given, first = bound.arguments, None
         for name, members in kinds().items():

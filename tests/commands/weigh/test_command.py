@@ -201,7 +201,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--model nope': "model must be one of .*; got 'nope'",
     '--method odd': "method must be one of local_variance, .*got 'odd'",
     '--features odd': "features must be one of auto, .*got 'odd'",
-    '--search odd': "search must be 'auto', .*got 'odd'",
+    '--search odd': "search must be one of auto, exact, approximate; got 'odd'",
     '--neighbors 96': "--neighbors must be .* 96; got 96",
     '--seeds 1': "seeds 0 .* or at least 2; got 0 and 1",
     '--tune -1': "tune must be at least 0.*got -1",

@@ -3,12 +3,13 @@
 import datetime
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
 from scipy import sparse
 
 import datassay as da
-from datassay.errors import DataError
+from datassay.errors import DataError, SettingError
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -203,6 +204,9 @@ def test_several_targets_and_weights_are_said_to_be_no_columns_here():
     for target in (["u", "v"], "u,v"):
         with pytest.raises(DataError, match="Several targets are given as arrays"):
             da.load(table, target=target)
+    for function in (da.load, da.assay):
+        with pytest.raises(SettingError, match="sample_weight must be left out: samples all count"):
+            function(table, target="v", sample_weight="sample_weight")
     train, _ = da.load(table, target="v")
     assert any("'sample_weight' is read as a feature" in one for one in train.warnings)
     assert not any(
@@ -211,3 +215,17 @@ def test_several_targets_and_weights_are_said_to_be_no_columns_here():
     assert not any(
         "weight" in one for one in da.load(table, target="v", drop="sample_weight")[0].warnings
     )
+
+
+@pytest.mark.parametrize(("task", "told"), [(None, 1), ("regression", 0)])
+def test_an_order_of_classes_is_said_to_be_unused_but_where_misses_count_by_distance(task, told):
+    ranks = pandas.Series(np.arange(60) % 3)
+    frame = pandas.DataFrame({
+        "u": U[:60],
+        "rank": ranks.astype(pandas.CategoricalDtype([0, 1, 2])),
+    })
+    plain, _ = da.load(frame, target="rank", task=task)
+    frame["rank"] = frame["rank"].cat.as_ordered()
+    train, _ = da.load(frame, target="rank", task=task)
+    said = [one for one in train.warnings if one not in plain.warnings]
+    assert len(said) == told and all("order of the classes of 'rank'" in one for one in said)

@@ -122,6 +122,7 @@ def kind(values, **options):
         ([f"{i % 5 + 1} stars" for i in range(N)], "category", ""),
         ([f"Q{i % 4}" for i in range(N)], "category", ""),
         ([f"{i % 40}B" for i in range(N)], "category", ""),
+        ([f"{i % 40}+" if i % 9 == 0 else "<5" for i in range(N)], "category", ""),
         ([("<=50K", ">50K")[i % 2] for i in range(N)], "category", ""),
         ([f"{10 * (i % 5)}-{10 * (i % 5) + 9}" for i in range(N)], "category", ""),
         ([f"{500 + i % 4} {100 + i % 5} 673" for i in range(N)], "category", ""),
@@ -141,6 +142,8 @@ def kind(values, **options):
         # Numbers in spite of the few that are none, which are named.
         (["n.v.", "1,5", *GERMAN[2:]], "number", "no number: 'n.v.' (row 0)"),
         (["12 lb", *KILOS[1:]], "number", "1 is no number: '12 lb' (row 0)"),
+        # Most lie below a limit.
+        (["<5" if i % 4 else f"{i + 5}.2" for i in range(2 * N)][:N], "number", "limits such as"),
         (["12", *KILOS[1:]], "number", "values such as '12' (1) are without kg"),
         (["0.2", *(f"{i}.5 %" for i in range(1, N))], "number", "1 is no number: '0.2'"),
         # Neither one way of writing nor another: left as words, and said.

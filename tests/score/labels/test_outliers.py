@@ -62,3 +62,18 @@ def test_a_scale_is_chosen_on_which_wrong_units_show(factor, is_skewed):
     assert wrong[issues.is_issue].mean() > 0.7 and issues.is_issue[wrong].mean() > 0.8
     expected = torch.from_numpy(issues.suggested_label[wrong]) * factor
     assert ((expected / y[wrong, 0]).log().abs() < 1).double().mean() > 0.8
+
+
+def test_targets_thrice_what_is_expected_are_worth_a_look_and_a_wrong_unit_is_wrong():
+    """On a scale of logarithms both stray; only the twelvefold are probably wrong."""
+    rng = np.random.default_rng(3)
+    x = torch.from_numpy(rng.normal(size=(600, 4)))
+    noise = 0.25 * torch.from_numpy(rng.normal(size=(600, 1)))
+    y = 20 * (x.sum(1, keepdim=True) / 2 + noise).exp()
+    wrong, stray = np.arange(600) < 18, (np.arange(600) >= 18) & (np.arange(600) < 36)
+    y[wrong] *= 12
+    y[stray] *= 3
+    lin = linearization(torch.cat([x, 0 * y + 3], 1)[:, None], y[:, None], dual=False)
+    issues = label_issues(lin)
+    assert issues.is_issue[wrong].mean() > 0.8 and issues.is_issue[stray].mean() < 0.2
+    assert issues.worth_a_look[stray].mean() > 0.5

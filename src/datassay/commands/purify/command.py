@@ -16,7 +16,7 @@ from datassay.commands.inputs import (
     DataInputs,
     NoiseInputs,
 )
-from datassay.rules import fraction, one_of
+from datassay.rules import at_least, fraction, one_of
 from datassay.setting import setting
 
 OPEN = partial(fraction, ends="()")
@@ -40,9 +40,11 @@ class PurifySettings:
         rule=partial(one_of, allowed=STOPS),
     )
     ridge: float | None = setting(
-        Removal.ridge, RIDGE_HELP + " Default: by cross_fit the best of six, else 0.0001."
+        Removal.ridge,
+        RIDGE_HELP + " Default: by cross_fit the best of six, else 0.0001.",
+        rule=partial(at_least, least=0),
     )
-    damping: float = setting(Removal.damping, DAMPING_HELP)
+    damping: float = setting(Removal.damping, DAMPING_HELP, rule=partial(at_least, least=0))
     step: int | None = setting(
         Removal.step, "Samples removed per step (default: one in a hundred, networks one in forty)."
     )

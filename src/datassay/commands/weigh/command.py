@@ -50,6 +50,7 @@ class WeighSettings:
     def refuse(self, *, only_plan: bool) -> None:
         """Refuse, before anything heavy is imported, what the values alone tell."""
         one_of("method", self.method, METHODS)
+        one_of("search", self.search, ("auto", "exact", "approximate"))
         one_of("features", self.features, ("auto", "inputs", "model"))
         at_least("n_neighbors", self.n_neighbors, 2)
         at_least("max_ratio", self.max_ratio, 1)

@@ -247,10 +247,11 @@ def _are_names(used: list[_Template], unit: str, words: pa.LargeStringArray) -> 
     """Whether such numbers are codes, classes or ranges, and no quantities."""
     is_sure, is_whole = bool(_SURE.fullmatch(unit)), not any(t.has_mark for t in used)
     is_scaled = is_sure and not (is_whole and len({t.ten for t in used}) == 1)
+    is_few = len(words.unique()) <= FEW
     return (
         any(re.fullmatch("_9+", t.body) for t in used)
         or all(re.fullmatch(r"999([ '.]999){2,}", t.body) for t in used)
-        or 2 * sum(t.n for t in used if t.is_bound) > len(words)
-        or (is_whole and not is_sure and len(words.unique()) <= FEW)
+        or (is_few and 2 * sum(t.n for t in used if t.is_bound) > len(words))
+        or (is_few and is_whole and not is_sure)
         or (not is_scaled and 2 * sum(t.n for t in used if t.is_name) > len(words))
     )

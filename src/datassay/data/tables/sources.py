@@ -26,7 +26,7 @@ from datassay.data.tables.read import (
     rows_of,
     some,
 )
-from datassay.errors import DataError
+from datassay.errors import UNWEIGHTED, DataError
 
 WEIGHTS = {"sample_weight", "sample_weights", "weights", "case_weight", "survey_weight"}
 SEVERAL = "Several targets are given as arrays, load((x, y)) with y [n, k], or in an .npz file."
@@ -60,8 +60,13 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     weights = [n for n, c in read.items() if n.lower() in WEIGHTS and c.column.read_as == "number"]
     if weights and not {*weights} & {*chosen.keep}:
         warnings += (
-            f"{weights[0]!r} is read as a feature: samples all count alike here. If it weighs "
-            "them, drop it; in a table whose rows are repeated by weight, name their id as groups.",
+            f"{weights[0]!r} is read as a feature. If it weighs samples, drop it: {UNWEIGHTED}",
+        )
+    kind = table[target].type
+    if pa.types.is_dictionary(kind) and kind.ordered and chosen.task != "regression":
+        warnings += (
+            f"The order of the classes of {target!r} is not used: each miss counts as much. Where "
+            "their ranks are numbers, task regression counts misses by distance.",
         )
     table = table.select([n for n in used if n not in chosen.roles and n not in chosen.drop])
     rows = table if positions is None else table.take(pa.array(positions))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from jaxtyping import Float, Int, Shaped
 from datassay.collect.linearization import Linearization
 from datassay.data.groups import TIME_BLOCKS, time_blocks
 from datassay.data.samples import SampleSet
+from datassay.models.tabular import TableClassifier, TableRegressor, column_parts, fit_seconds
 from datassay.progress import silent
 from datassay.results import result
 from datassay.score.checks.issue import DataIssue
@@ -20,13 +22,19 @@ from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.neighbors.search import nearest_neighbors
 from datassay.stats import by_groups, mean_interval
+from datassay.train.folds import FOLDS, held_out_outputs
 
 # A column may name groups where it has so many values, of so many rows each on average. Rows are
 # alike within groups where this share of them has its nearest neighbour there by the other columns;
 # those of few rows each are tried where the share is so many times that of chance.
 FEWEST_GROUPS, ROWS_EACH, ALIKE, TIMES = 10, 3, 0.5, 5
-# Reported is a column, or an order, that surely costs so much of the score; of fewer rows none is.
-COST, ORDER_COST, FEWEST_ROWS = 0.05, 0.03, 100
+# Of an outcome that others of its value share, though their inputs differ: of what the fit leaves
+# over, this share is told by the others. Boosted trees, which can learn values by heart, then say
+# what it costs, of so many rows at most and if they take so many nominal seconds.
+SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
+# Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
+# where errors grow by half; of fewer rows none is. At most so many columns are.
+COST, ORDER_COST, GROWS, FEWEST_ROWS, MOST_NAMED = 0.05, 0.03, 1.5, 100, 3
 MOST_ROWS = 20_000  # above, neighbours are of so many rows
 MOST_WORK = 6e10  # operations of leaving out groups, above which only neighbours are looked at
 Candidate = tuple[str, str, Shaped[np.ndarray, " n"], float]  # name, role, groups, share alike
@@ -82,14 +90,22 @@ def held_together(
         issues: its label issues, with outputs for each sample by the fit without it.
 
     Returns:
-        The columns; none where the samples have groups, or are of no table.
+        The columns, the costliest first; none where the samples have groups, or are of no table.
 
-    Cost: one search for neighbours a column that may name groups; then that of `ridge_fit`.
+    Cost: one search for neighbours a column that may name groups; then that of `ridge_fit`, or of
+    ten fits of boosted trees.
     """
     if train.groups is not None or train.rows is None or len(train) < FEWEST_ROWS:
         return ()
-    costs = (_cost(lin, train, issues, one) for one in _candidates(train))
-    return tuple(one for one in costs if one is not None)
+    left = (lin.targets.double().numpy() - issues.held_out).reshape(len(train), -1)
+    found = []
+    for candidate in _candidates(train, left):
+        cost = _cost(lin, train, issues, candidate)
+        if cost is None and candidate[1] == "groups" and _shared(left, candidate[2]) >= SHARED:
+            cost = _cost_by_trees(train, candidate)
+        found += [cost] * (cost is not None)
+    found.sort(key=lambda one: np.nan_to_num(one.by_column) - one.by_rows)
+    return tuple(found[:MOST_NAMED])
 
 
 def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> list[DataIssue]:
@@ -123,20 +139,61 @@ def _cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
     """What held-out predictions lose without the whole group; None: little, or chance."""
-    name, role, groups, alike = candidate
-    alone, by_column, surely = scores(train, issues.held_out), np.nan, alike >= ALIKE
+    groups, alone = candidate[2], scores(train, issues.held_out)
     sizes = np.unique(groups, return_counts=True)[1].astype(float)
     work = 4 * len(PENALTIES) * float((sizes**2).sum()) * lin.form.eigenproblem
-    if work <= MOST_WORK:
-        fit = ridge_fit(lin, silent, groups, PENALTIES * issues.ridge)
-        together = scores(train, fit.held_out.numpy())
-        by_column = float(together.mean())
-        loss = by_groups([(alone - together)[None]], [groups])[0][0]
-        least, p = (COST, 0.05) if role else (ORDER_COST, 0.1)  # the latter: one-sided 5 %
-        surely = loss.mean() >= least and mean_interval(loss).p < p
+    if work > MOST_WORK:
+        together = np.full(len(train), np.nan)
+        return _found(train, candidate, alone, together) if candidate[3] >= ALIKE else None
+    fit = ridge_fit(lin, silent, groups, PENALTIES * issues.ridge)
+    return _surely(train, candidate, alone, scores(train, fit.held_out.numpy()))
+
+
+def _cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
+    """The same of boosted trees, fitted to some of the groups where there are many rows."""
+    name, role, groups, alike = candidate
+    group = np.unique(groups, return_inverse=True)[1]
+    order = np.random.default_rng(0).permutation(group.max() + 1)
+    few = order[np.bincount(group)[order].cumsum() <= TREE_ROWS]
+    rows = np.flatnonzero(np.isin(group, few))
+    some, parts = train.subset(rows), column_parts(train)
+    seconds = 2 * FOLDS * fit_seconds(len(rows), len(parts), train.n_classes)
+    if len(rows) < FEWEST_ROWS or seconds > TREE_SECONDS:
+        return None
+    model = (TableClassifier if train.is_classification else TableRegressor)(parts=parts)
+    alone, together = (
+        scores(some, held_out_outputs(model, one, 0, silent))
+        for one in (some, replace(some, groups=groups[rows]))
+    )
+    return _surely(some, (name, role, groups[rows], alike), alone, together)
+
+
+def _surely(
+    train: SampleSet,
+    candidate: Candidate,
+    alone: Float[np.ndarray, " n"],
+    together: Float[np.ndarray, " n"],
+) -> HeldTogether | None:
+    """What was found, where it is much and no chance."""
+    loss = by_groups([(alone - together)[None]], [candidate[2]])[0][0]
+    cost, p = loss.mean(), mean_interval(loss).p
+    if not candidate[1]:  # one-sided 5 %
+        surely = cost >= ORDER_COST and p < 0.1
+    else:
+        grows = 1 - together.mean() >= GROWS * (1 - alone.mean())
+        surely = cost >= (ORDER_COST if grows else COST) and p < 0.05
+    return _found(train, candidate, alone, together) if surely else None
+
+
+def _found(
+    train: SampleSet,
+    candidate: Candidate,
+    alone: Float[np.ndarray, " n"],
+    together: Float[np.ndarray, " n"],
+) -> HeldTogether:
     metric = "accuracy" if train.is_classification else "R²"
-    cost = HeldTogether(name, role, alike, float(alone.mean()), by_column, metric)
-    return cost if surely else None
+    name, role, _, alike = candidate
+    return HeldTogether(name, role, alike, float(alone.mean()), float(together.mean()), metric)
 
 
 def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
@@ -149,7 +206,7 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
     return 1 - ((held_out - y) ** 2 / np.where(y.var(0) > 0, y.var(0), np.inf)).mean(1)
 
 
-def _candidates(train: SampleSet) -> Iterator[Candidate]:
+def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Candidate]:
     x = np.asarray(train.x, np.float64).reshape(len(train), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
     some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_ROWS)).astype(np.int64))
@@ -167,7 +224,8 @@ def _candidates(train: SampleSet) -> Iterator[Candidate]:
         alike = _alike(codes[some], near)
         if alike and not others.all():
             alike = _alike(codes[some], nearest_neighbors(x[some][:, others], 2).index[:, 1])
-        if alike >= min(ALIKE, TIMES * _chance(codes)) or column.read_as == "category":
+        is_alike = alike >= min(ALIKE, TIMES * _chance(codes)) or column.read_as == "category"
+        if is_alike or _shared(left, codes) >= SHARED:
             yield name, "groups", codes.astype(str), alike
 
 
@@ -175,6 +233,15 @@ def _alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, " n"]) -> floa
     """Share of the rows whose nearest neighbour has their value; 0 where chance gives half."""
     share = float((codes[nearest] == codes).mean())
     return share if share >= 2 * _chance(codes) else 0.0
+
+
+def _shared(left: Float[np.ndarray, "n k"], groups: Shaped[np.ndarray, " n"]) -> float:
+    """Share of what is left over that the others of a row's group tell by their mean."""
+    group = np.unique(groups, return_inverse=True)[1]
+    others = np.bincount(group)[group] - 1
+    sums = np.stack([np.bincount(group, one)[group] for one in left.T], 1) - left
+    told = (left * sums / np.maximum(others, 1)[:, None]).sum()
+    return float(told / max((left**2).sum(), np.finfo(float).tiny))
 
 
 def _chance(codes: Int[np.ndarray, " n"]) -> float:

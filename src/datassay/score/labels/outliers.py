@@ -31,6 +31,9 @@ LEAST = 0.05
 # line below c, a logarithm beyond, of either sign. It must raise the log-likelihood, which allows
 # for wrong ones, by so many nats.
 POSITIVE, BENDS, GAIN = 0.9, (1.0, 0.1), 10.0
+# On such a scale natural targets stray far too. Wrong are those beyond this score, or so many times
+# too large or too small, or of the other sign; others are wrong with a probability of 1/2 at most.
+FAR_SCORE, FACTOR = 3.5, 6.0
 ROUNDS = 1  # of fits in which suspects count as what is expected of them
 
 
@@ -79,8 +82,17 @@ def best_scale(
         found = _settled(bent, refit(bent))
         likelihood = found.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
         if likelihood > least:
-            best, least = replace(found, expected=c * torch.sinh(found.expected)), likelihood
+            best, least = _in_unit(bent, found, c), likelihood
     return best
+
+
+def _in_unit(bent: Float[Tensor, "n 1"], found: Outliers, c: float) -> Outliers:
+    """Outliers of a bent scale in the unit of the targets, of which only far ones are wrong."""
+    expected = c * torch.sinh(found.expected)
+    ratio = (c * torch.sinh(bent) / expected)[:, 0]
+    is_near = (found.score < FAR_SCORE) & (ratio > 1 / FACTOR) & (ratio < FACTOR)
+    probability = torch.where(is_near, found.probability.clamp_max(0.5), found.probability)
+    return replace(found, probability=probability, expected=expected)
 
 
 def _settled(targets: Float[Tensor, "n k"], fit: RidgeFit) -> Outliers:
