@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int, Shaped
+from sklearn.neighbors import NearestNeighbors
 
 from datassay.collect.linearization import Linearization
 from datassay.data.groups import TIME_BLOCKS, time_blocks
@@ -20,7 +21,6 @@ from datassay.results import result
 from datassay.score.checks.issue import DataIssue
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
-from datassay.score.neighbors.search import nearest_neighbors
 from datassay.stats import by_groups, mean_interval
 from datassay.train.folds import FOLDS, held_out_outputs
 
@@ -35,8 +35,8 @@ SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
 # Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
 # where errors grow by half; of fewer rows none is. At most so many columns are.
 COST, ORDER_COST, GROWS, FEWEST_ROWS, MOST_NAMED = 0.05, 0.03, 1.5, 100, 3
-MOST_ROWS = 20_000  # above, neighbours are of so many rows
-MOST_WORK = 6e10  # operations of leaving out groups, above which only neighbours are looked at
+MOST_ROWS, ASKED = 20_000, 2000  # above, neighbours are among so many rows, and of so many
+MOST_WORK = 6e10  # operations of leaving out groups, above which trees alone are asked
 Candidate = tuple[str, str, Shaped[np.ndarray, " n"], float]  # name, role, groups, share alike
 PENALTIES = torch.tensor([1.0, 1e2, 1e4], dtype=torch.float64)  # tried, times that of the rows
 
@@ -50,8 +50,7 @@ class HeldTogether:
         role: "groups" or "time", the setting that would take it; "" of the order.
         alike: share of the rows whose nearest neighbour is of their group; nan of a time or order.
         by_rows: held-out accuracy, or R² of numbers, where each sample is left out alone.
-        by_column: where all of its group, or of its tenth of the time, is left out with it; nan
-            where that takes too long.
+        by_column: where all of its group, or of its tenth of the time, is left out with it.
         metric: "accuracy" or "R²".
     """
 
@@ -71,9 +70,6 @@ class HeldTogether:
         if not self.role:
             said += " stretches of rows that were never seen: the order of rows carries something,"
             return f"{said} such as time. Name its column as time (--time) or groups (--groups)."
-        if np.isnan(self.by_column):
-            said = f"{self.alike:.0%} of the rows have their nearest neighbour under the same "
-            said += f"{self.column}, so that held-out scores say little of"
         rows = "of such" if is_group else "later"
         take = f"{self.role} (--{self.role} {shlex.quote(self.column)})"
         return f"{said} {new}. If new rows are {rows}, name it as {take}."
@@ -100,11 +96,14 @@ def held_together(
     left = (lin.targets.double().numpy() - issues.held_out).reshape(len(train), -1)
     found = []
     for candidate in _candidates(train, left):
-        cost = _cost(lin, train, issues, candidate)
-        if cost is None and candidate[1] == "groups" and _shared(left, candidate[2]) >= SHARED:
+        _, role, groups, alike = candidate
+        is_small = _work(lin, groups) <= MOST_WORK
+        cost = _cost(lin, train, issues, candidate) if is_small else None
+        by_trees = _shared(left, groups) >= SHARED or (not is_small and alike >= ALIKE)
+        if cost is None and role == "groups" and by_trees:
             cost = _cost_by_trees(train, candidate)
         found += [cost] * (cost is not None)
-    found.sort(key=lambda one: np.nan_to_num(one.by_column) - one.by_rows)
+    found.sort(key=lambda one: one.by_column - one.by_rows)
     return tuple(found[:MOST_NAMED])
 
 
@@ -131,6 +130,8 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
     for one in np.unique(strata):
         (own,) = np.nonzero(strata == one)
         stretch[own] = TIME_BLOCKS * np.arange(len(own)) // len(own)
+    if _work(lin, stretch) > MOST_WORK:
+        return []
     cost = _cost(lin, train, issues, ("", "", stretch, np.nan))
     return [DataIssue("row order", "look", n, "rows", cost.warning)] if cost is not None else []
 
@@ -139,23 +140,29 @@ def _cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
     """What held-out predictions lose without the whole group; None: little, or chance."""
-    groups, alone = candidate[2], scores(train, issues.held_out)
+    fit = ridge_fit(lin, silent, candidate[2], PENALTIES * issues.ridge)
+    alone, together = scores(train, issues.held_out), scores(train, fit.held_out.numpy())
+    return _surely(train, candidate, alone, together)
+
+
+def _work(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
+    """Operations of leaving each group out."""
     sizes = np.unique(groups, return_counts=True)[1].astype(float)
-    work = 4 * len(PENALTIES) * float((sizes**2).sum()) * lin.form.eigenproblem
-    if work > MOST_WORK:
-        together = np.full(len(train), np.nan)
-        return _found(train, candidate, alone, together) if candidate[3] >= ALIKE else None
-    fit = ridge_fit(lin, silent, groups, PENALTIES * issues.ridge)
-    return _surely(train, candidate, alone, scores(train, fit.held_out.numpy()))
+    return 4 * len(PENALTIES) * float((sizes**2).sum()) * lin.form.eigenproblem
 
 
 def _cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
     """The same of boosted trees, fitted to some of the groups where there are many rows."""
     name, role, groups, alike = candidate
-    group = np.unique(groups, return_inverse=True)[1]
-    order = np.random.default_rng(0).permutation(group.max() + 1)
-    few = order[np.bincount(group)[order].cumsum() <= TREE_ROWS]
-    rows = np.flatnonzero(np.isin(group, few))
+    group, draw = np.unique(groups, return_inverse=True)[1], np.random.default_rng(0)
+    mixed = draw.permutation(len(group))
+    by_group = mixed[group[mixed].argsort(kind="stable")]
+    sizes = np.bincount(group)
+    place = np.arange(len(group)) - np.repeat(sizes.cumsum() - sizes, sizes)  # within its group
+    rows = np.sort(by_group[place < TREE_ROWS // FEWEST_GROUPS])
+    order = draw.permutation(len(sizes))
+    few = order[np.bincount(group[rows])[order].cumsum() <= TREE_ROWS]
+    rows = rows[np.isin(group[rows], few)]
     some, parts = train.subset(rows), column_parts(train)
     seconds = 2 * FOLDS * fit_seconds(len(rows), len(parts), train.n_classes)
     if len(rows) < FEWEST_ROWS or seconds > TREE_SECONDS:
@@ -182,15 +189,8 @@ def _surely(
     else:
         grows = 1 - together.mean() >= GROWS * (1 - alone.mean())
         surely = cost >= (ORDER_COST if grows else COST) and p < 0.05
-    return _found(train, candidate, alone, together) if surely else None
-
-
-def _found(
-    train: SampleSet,
-    candidate: Candidate,
-    alone: Float[np.ndarray, " n"],
-    together: Float[np.ndarray, " n"],
-) -> HeldTogether:
+    if not surely:
+        return None
     metric = "accuracy" if train.is_classification else "R²"
     name, role, _, alike = candidate
     return HeldTogether(name, role, alike, float(alone.mean()), float(together.mean()), metric)
@@ -210,7 +210,7 @@ def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Ca
     x = np.asarray(train.x, np.float64).reshape(len(train), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
     some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_ROWS)).astype(np.int64))
-    near = nearest_neighbors(x[some], 2).index[:, 1] if x.shape[1] else None
+    near = _nearest(x[some]) if x.shape[1] else None
     for column in train.columns:
         name, others = column.name, _without(train, column.name)
         if column.read_as == "date" and f"{name} days" in train.feature_names:
@@ -223,15 +223,22 @@ def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Ca
             continue
         alike = _alike(codes[some], near)
         if alike and not others.all():
-            alike = _alike(codes[some], nearest_neighbors(x[some][:, others], 2).index[:, 1])
+            alike = _alike(codes[some], _nearest(x[some][:, others]))
         is_alike = alike >= min(ALIKE, TIMES * _chance(codes)) or column.read_as == "category"
         if is_alike or _shared(left, codes) >= SHARED:
             yield name, "groups", codes.astype(str), alike
 
 
-def _alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, " n"]) -> float:
+def _nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
+    """Rows, of many only some, each with its nearest other."""
+    asked = np.unique(np.linspace(0, len(x) - 1, min(len(x), ASKED)).astype(np.int64))
+    two = NearestNeighbors(n_neighbors=2).fit(x).kneighbors(x[asked], return_distance=False)
+    return np.stack([asked, np.where(two[:, 0] == asked, two[:, 1], two[:, 0])], 1)
+
+
+def _alike(codes: Int[np.ndarray, " n"], near: Int[np.ndarray, "a 2"]) -> float:
     """Share of the rows whose nearest neighbour has their value; 0 where chance gives half."""
-    share = float((codes[nearest] == codes).mean())
+    share = float((codes[near[:, 0]] == codes[near[:, 1]]).mean())
     return share if share >= 2 * _chance(codes) else 0.0
 
 
