@@ -14,6 +14,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.models.build import build_model
 from datassay.progress import silent
+from datassay.score.checks import together
 from datassay.score.checks.together import _shared, held_together
 from datassay.score.label_issues import label_issues
 from datassay.score.labels.ridge import ridge_fit
@@ -212,9 +213,14 @@ def test_a_number_of_few_rows_each_is_told_though_most_neighbours_are_others():
     assert found.by_column < found.by_rows - 0.05
 
 
-@pytest.mark.parametrize("is_person", [True, False])
-def test_rows_that_share_an_outcome_are_told_though_their_inputs_differ(is_person):
+@pytest.mark.parametrize(("is_person", "is_large"), [(True, False), (False, False), (True, True)])
+def test_rows_that_share_an_outcome_are_told_though_their_inputs_differ(
+    is_person, is_large, monkeypatch
+):
     """15 values of 40 rows: each with an outcome of its own, or one that bends with the value."""
+    if is_large:  # some rows of each group, of some groups, and only trees
+        monkeypatch.setattr(together, "MOST_WORK", 0)
+        monkeypatch.setattr(together, "TREE_ROWS", 350)
     rng = np.random.default_rng(0)
     value = rng.permutation(np.repeat(np.arange(15), 40))
     outcome = rng.permutation(15) % 2 if is_person else np.abs(np.arange(15) - 7) > 3
