@@ -31,7 +31,7 @@ BUDGET = {
     "collect": 6_910,  # 6 800; what is refused before torch is imported; mixtures of outputs
     "train": 3_037,  # 2 600; a clock; folds for purify, of groups; stacks of networks
     "stats.py": 300,  # 300
-    "score": 18_258,  # 15 800; groups, by trees too; values; checks; S1 eq. 1; units; classes; short training
+    "score": 18_258,  # 15 800; groups; values; checks; S1 eq. 1; units; classes; short training
     "act": 8_438,  # 7 000; the model of a table; a clock; looks; reviews, slips; files; copies
     "polynomial complexity lm estimators": 7_900,  # 8 000; adapters of Datalab and quanda
     "commands": 13_365,  # 10 800; a clock; `example`, pages, refusals; `predict`; plan in words
