@@ -32,9 +32,7 @@ def fit_seconds(n: int, columns: int, n_classes: int) -> float:
 
 
 def few_threads(n: int) -> threadpool_limits:
-    """One thread for a fit to few rows: threads would wait for each other longer than they work."""
-    # They meet at each node of a tree and at each product of a linear model (3 000 rows of 400
-    # columns: .1 seconds by one thread, 1.6 by two on two cores).
+    """One thread for few rows: at each node of a tree, each product, they wait for each other."""
     return threadpool_limits(1 if n <= ONE_THREAD else None)
 
 

@@ -105,13 +105,13 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     probability, interval = _errors_left(judged, suggested, reviewed, wrong, is_open, OWN_LEVEL)
     order = _order(judged, probability, is_open, reviewed)
     left, found, n_open = float(probability[order].sum()), int(wrong.sum()), len(order)
-    drawn = np.isin(reviewed, probe(judged))
-    if judged.is_of_classes and set(probe(judged)) <= {*known, *passed}:
+    drawn = np.isin(reviewed, draw := probe(judged))
+    if judged.is_of_classes and set(draw) <= {*known, *passed}:
         # The labels drawn tell the share of all better than those that are looked at for errors.
         rest, since = is_open.copy(), int(wrong[~drawn].sum())
         rest[reviewed[~drawn]] = True
-        of_drawn = reviewed[drawn], wrong[drawn]
-        ends = _errors_left(judged, suggested, *of_drawn, rest, DRAWN_LEVEL)[1]
+        of = judged, suggested, reviewed[drawn], wrong[drawn], rest
+        ends = _errors_left(*of, DRAWN_LEVEL)[1]
         low, high = max(0.0, ends[0] - since), max(interval[0], ends[1] - since)
         interval = min(low, n_open), min(high, n_open)
         left = float(np.clip(left, *interval))
@@ -140,13 +140,9 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
 
 
 def _errors_left(
-    judged: Judged,
-    suggested: Int[np.ndarray, " n"],
-    reviewed: Int[np.ndarray, " m"],
-    wrong: Bool[np.ndarray, " m"],
-    is_open: Bool[np.ndarray, " n"],
-    level: float,
-) -> tuple[Float[np.ndarray, " n"], tuple[float, float]]:
+    judged: Judged, suggested: Int[np.ndarray, " n"], reviewed: Int[np.ndarray, " m"],
+    wrong: Bool[np.ndarray, " m"], is_open: Bool[np.ndarray, " n"], level: float,
+) -> tuple[Float[np.ndarray, " n"], tuple[float, float]]:  # fmt: skip
     """Probability of each error, and the interval of how many are open, by some decisions."""
     fitted = fit_outcomes(judged, suggested, reviewed, wrong, is_open)
     p, seen = fitted.probability[is_open], (int(wrong.sum()), len(reviewed))

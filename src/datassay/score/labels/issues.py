@@ -23,8 +23,7 @@ class LabelIssues(Tabular):
             likeliest other. Several labels: [n, k], 0 or 1. Regression: the held-out output, target
             unit ([n, k] for several targets), on the scale on which the target is judged.
         is_issue: [n] bool: probably wrong, probability > 1/2; none where n is below FEWEST, or
-            where noise explains the labels hardly better than hard samples do: its rate, and so how
-            many of them are wrong, would be a guess.
+            noise explains the labels hardly better than hard samples do: its rate is a guess then.
         worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
             noise cannot be told from hard samples; of targets those that deviate almost as far.
         share_wrong: of wrong labels, at least (what noise alone explains) and at most (all that

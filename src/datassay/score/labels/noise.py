@@ -17,7 +17,7 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.labels.likelihood import Fitted, fitted
+from datassay.score.labels.likelihood import NO_RATE, Fitted, fitted
 from datassay.score.settings import NOISES
 
 Judges = Sequence[Float[Tensor, "n k"]]
@@ -38,9 +38,6 @@ SURE = 0.9  # the probability from which on a wrong label is counted as certain
 # this: its rate is a guess, since classes that are hard to tell apart imitate it.
 BELIEVED, BELIEVED_GAIN = 5.0, 0.1
 DOUBT_IF_CLEAR = 0.25
-# Of the first reading in how many labels are wrong where noise is clear. The second fit alone is
-# too sure: each label had a part in its neighbours' targets and, through them, in what judges it.
-FIRST = 0.25
 # How likely all that held-out predictions contradict is wrong, where nothing is for noise or
 # against. Of 0.2, 0.25, 0.3 and 0.4 that of the least log loss on the sets that chose.
 CONTRADICTED = 0.4
@@ -134,10 +131,11 @@ def explain(
     even = fit(judges, form="one rate")
     found, gain, towards = even, -torch.inf, 0.0
 
-    def reading(one: Fitted, is_clear: bool = False) -> Float[Tensor, "n k"]:
-        second = fit(again(one.log_posterior.exp()), form=one.form, start=one.transition)
+    def refitted(one: Fitted) -> Fitted:
+        return fit(again(one.log_posterior.exp()), form=one.form, start=one.transition)
+
+    def reading(one: Fitted, second: Fitted) -> Float[Tensor, "n k"]:
         first = hard.log_p if one.form == "by class" else one.log_posterior
-        first = second.log_posterior if is_clear else first
         return torch.log_softmax((first + second.log_posterior) / 2, 1)
 
     cost = (k * (k - 1) - 1) / 2
@@ -153,22 +151,21 @@ def explain(
         elif k == 2 and nats > OPEN_NATS:
             towards = (nats - OPEN_NATS) / (least - OPEN_NATS)
     is_clear = gain > CLEAR_GAIN  # as where a class is given as one other: no region imitates that
-    posterior = reading(found, is_clear)
+    second = refitted(found)
+    posterior = second.log_posterior if is_clear else reading(found, second)
     if towards > 0:
-        both = (1 - towards) * posterior + towards * reading(by_class)
+        both = (1 - towards) * posterior + towards * reading(by_class, refitted(by_class))
         posterior = torch.log_softmax(both, 1)
     wrong, is_open = torch.sigmoid(_log_odds(found.log_posterior, labels)), ~trusted
     nats = even.log_likelihood - hard.log_likelihood
     doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
     is_believed = gain > BELIEVED_GAIN if found.form == "by class" else nats > BELIEVED
     contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
-    log_odds = torch.full((2, n), TRUSTED, dtype=torch.float64)
-    log_odds[:, is_open] = torch.stack(
-        _log_odds_told(
-            _log_odds(posterior, labels)[is_open], wrong[is_open], contradicted, doubt,
-            is_clear=is_clear, is_believed=is_believed,
-        )
-    )  # fmt: skip
+    odds, log_odds = _log_odds(posterior, labels)[is_open], torch.full((2, n), TRUSTED).double()
+    believed = _one_way(second, labels)[is_open] if is_clear else wrong[is_open]
+    log_odds[:, is_open] = _told(
+        odds, believed, contradicted, doubt, is_clear=is_clear, is_believed=is_believed
+    )
     kind = "class" if found.form == "by class" else "uniform"
     outcome = LabelNoise(kind, found.transition.numpy(), gain)
     alone = hard if len(judges) == 1 else fit(judges[:1], form="none")
@@ -177,27 +174,29 @@ def explain(
     return Explained(outcome, posterior, *log_odds, share, n_look, weights)
 
 
-def _log_odds_told(
-    odds: Float[Tensor, " n"],
-    wrong: Float[Tensor, " n"],
-    contradicted: Float[Tensor, " n"],
-    doubt: float,
-    *,
-    is_clear: bool,
-    is_believed: bool,
-) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+def _told(
+    odds: Float[Tensor, " n"], wrong: Float[Tensor, " n"], contradicted: Float[Tensor, " n"],
+    doubt: float, *, is_clear: bool, is_believed: bool,
+) -> Float[Tensor, "2 n"]:  # fmt: skip
     """Log odds as they are told, and as they were by the noise alone; both in the order of odds."""
-    by_noise = odds if is_believed else _as_probable(odds, wrong)
-    if is_clear:
-        by_noise = _as_probable(odds, FIRST * wrong + (1 - FIRST) * torch.sigmoid(odds))
+    by_noise = odds if is_believed or is_clear else _as_probable(odds, wrong)
+    other, part = torch.sigmoid(_as_probable(odds, contradicted)), CONTRADICTED * doubt
     if is_clear and is_believed:
-        return by_noise, by_noise
-    other = torch.sigmoid(_as_probable(odds, contradicted))
-    if not is_believed:
-        return torch.logit(CONTRADICTED * other), by_noise
-    doubt *= CONTRADICTED
-    p = (1 - doubt) * torch.sigmoid(by_noise) + doubt * other.clamp_max(0.5)
-    return torch.maximum(by_noise, torch.logit(p)), by_noise
+        told = _as_probable(odds, wrong)
+    elif is_believed:
+        p = (1 - part) * torch.sigmoid(by_noise) + part * other.clamp_max(0.5)
+        told = torch.maximum(by_noise, torch.logit(p))
+    else:
+        told = torch.logit(CONTRADICTED * other)
+    return torch.stack([told, by_noise])
+
+
+def _one_way(one: Fitted, labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """How likely each label is wrong, were classes that are given as each other only hard."""
+    # What T has in both directions is laid to hard samples; the direction that is left is noise.
+    noise = (one.transition - torch.minimum(one.transition, one.transition.T)).clamp_min(NO_RATE)
+    noise.fill_diagonal_(0.0).diagonal().copy_(1 - noise.sum(1))
+    return torch.sigmoid(_log_odds(one.log_p + noise.log().T[labels], labels))
 
 
 def _share(
