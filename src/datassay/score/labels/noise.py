@@ -33,11 +33,11 @@ ENOUGH = 0.025  # nats per sample that are believed of few samples too
 OPEN_NATS = 2.0
 CLEAR_GAIN = 0.08
 SURE = 0.9  # the probability from which on a wrong label is counted as certain
-# Nats by which noise must explain the labels better than hardness to be believed to 1 - 1/e. With
-# fewer no label is called probably wrong, nor where it depends on the class and is less clear than
-# this: its rate is a guess, since classes that are hard to tell apart imitate it.
-BELIEVED, BELIEVED_GAIN = 5.0, 0.1
-DOUBT_IF_CLEAR = 0.25
+# Nats by which noise must explain the labels better than hardness to be believed to 1 - 1/e.
+BELIEVED, DOUBT_IF_CLEAR = 5.0, 0.25
+# With fewer nats no label is called probably wrong, nor where noise depends on the class and gains
+# less a sample: its rate is a guess, since classes that are hard to tell apart imitate it.
+LEAST_BELIEVED, LEAST_BELIEVED_GAIN = 3.0, 0.1
 # How likely all that held-out predictions contradict is wrong, where nothing is for noise or
 # against. Of 0.2, 0.25, 0.3 and 0.4 that of the least log loss on the sets that chose.
 CONTRADICTED = 0.4
@@ -159,7 +159,7 @@ def explain(
     wrong, is_open = torch.sigmoid(_log_odds(found.log_posterior, labels)), ~trusted
     nats = even.log_likelihood - hard.log_likelihood
     doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
-    is_believed = gain > BELIEVED_GAIN if found.form == "by class" else nats > BELIEVED
+    is_believed = gain > LEAST_BELIEVED_GAIN if found.form == "by class" else nats > LEAST_BELIEVED
     contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
     odds, log_odds = _log_odds(posterior, labels)[is_open], torch.full((2, n), TRUSTED).double()
     believed = _one_way(second, labels)[is_open] if is_clear else wrong[is_open]
