@@ -6,11 +6,12 @@ import torch
 from scipy.optimize import minimize
 
 from datassay.score.labels import likelihood
-from datassay.score.labels.likelihood import COMMON_COUNT, fitted
+from datassay.score.labels.likelihood import COMMON_COUNT, Fitted, fitted
 from datassay.score.labels.noise import (
     CONTRADICTED,
     LEAST_BELIEVED,
     TRUSTED,
+    _one_way,
     confident_count,
     explain,
 )
@@ -136,6 +137,18 @@ def test_labels_are_probably_wrong_only_where_noise_explains_more_than_hard_samp
         if flagged[-1]:
             assert ((found.log_odds > 0) == (found.by_noise > 0)).all()
     assert flagged == [True, False, False, True]
+
+
+def test_what_two_classes_share_of_the_noise_is_laid_to_hard_samples():
+    """Classes 0 and 1 are given as each other, 2 as both of them; by loops."""
+    t = torch.tensor([[0.8, 0.2, 0.0], [0.2, 0.8, 0.0], [0.4, 0.1, 0.5]]).double()
+    p = torch.as_tensor(np.random.default_rng(0).dirichlet(np.ones(3), 50))
+    y = torch.arange(50) % 3
+    fit = Fitted("by class", 0.0, p.log(), p.log(), t, torch.ones(1).double())
+    left = [[1 - 2e-4, 1e-4, 1e-4], [1e-4, 1 - 2e-4, 1e-4], [0.4, 0.1, 0.5]]
+    for i, wrong in enumerate(_one_way(fit, y).tolist()):
+        joint = [float(p[i, c]) * left[c][i % 3] for c in range(3)]
+        assert wrong == pytest.approx(1 - joint[i % 3] / sum(joint))
 
 
 def test_between_noise_of_a_class_and_of_a_region_the_order_is_that_of_both():

@@ -163,20 +163,19 @@ def explain(
     contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
     odds, log_odds = _log_odds(posterior, labels)[is_open], torch.full((2, n), TRUSTED).double()
     believed = _one_way(second, labels)[is_open] if is_clear else wrong[is_open]
-    log_odds[:, is_open] = _told(
-        odds, believed, contradicted, doubt, is_clear=is_clear, is_believed=is_believed
-    )
+    log_odds[:, is_open] = _told(odds, believed, contradicted, doubt, is_clear, is_believed)
+    told, by_noise = log_odds
     kind = "class" if found.form == "by class" else "uniform"
     outcome = LabelNoise(kind, found.transition.numpy(), gain)
     alone = hard if len(judges) == 1 else fit(judges[:1], form="none")
     share, n_look = _share((hard, alone), doubt, wrong, labels, trusted)
     weights = tuple(hard.weights.tolist())
-    return Explained(outcome, posterior, *log_odds, share, n_look, weights)
+    return Explained(outcome, posterior, told, by_noise, share, n_look, weights)
 
 
 def _told(
     odds: Float[Tensor, " n"], wrong: Float[Tensor, " n"], contradicted: Float[Tensor, " n"],
-    doubt: float, *, is_clear: bool, is_believed: bool,
+    doubt: float, is_clear: bool, is_believed: bool,
 ) -> Float[Tensor, "2 n"]:  # fmt: skip
     """Log odds as they are told, and as they were by the noise alone; both in the order of odds."""
     by_noise = odds if is_believed or is_clear else _as_probable(odds, wrong)
