@@ -35,8 +35,8 @@ CLEAR_GAIN = 0.08
 SURE = 0.9  # the probability from which on a wrong label is counted as certain
 # Nats by which noise must explain the labels better than hardness to be believed to 1 - 1/e.
 BELIEVED, DOUBT_IF_CLEAR = 5.0, 0.25
-# With fewer nats no label is called probably wrong, nor where noise depends on the class and gains
-# less a sample: its rate is a guess, since classes that are hard to tell apart imitate it.
+# With fewer nats no label is called probably wrong, unless noise that depends on the class gains so
+# much a sample: its rate is a guess, since classes that are hard to tell apart imitate it.
 LEAST_BELIEVED, LEAST_BELIEVED_GAIN = 3.0, 0.1
 # How likely all that held-out predictions contradict is wrong, where nothing is for noise or
 # against. Of 0.2, 0.25, 0.3 and 0.4 that of the least log loss on the sets that chose.
@@ -159,11 +159,11 @@ def explain(
     wrong, is_open = torch.sigmoid(_log_odds(found.log_posterior, labels)), ~trusted
     nats = even.log_likelihood - hard.log_likelihood
     doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
-    is_believed = gain > LEAST_BELIEVED_GAIN if found.form == "by class" else nats > LEAST_BELIEVED
     contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
     odds, log_odds = _log_odds(posterior, labels)[is_open], torch.full((2, n), TRUSTED).double()
-    believed = _one_way(second, labels)[is_open] if is_clear else wrong[is_open]
-    log_odds[:, is_open] = _told(odds, believed, contradicted, doubt, is_clear, is_believed)
+    one_way = _one_way(second, labels)[is_open] if gain > LEAST_BELIEVED_GAIN else None
+    is_believed = nats > LEAST_BELIEVED or one_way is not None
+    log_odds[:, is_open] = _told(odds, wrong[is_open], contradicted, doubt, is_believed, one_way)
     told, by_noise = log_odds
     kind = "class" if found.form == "by class" else "uniform"
     outcome = LabelNoise(kind, found.transition.numpy(), gain)
@@ -175,13 +175,13 @@ def explain(
 
 def _told(
     odds: Float[Tensor, " n"], wrong: Float[Tensor, " n"], contradicted: Float[Tensor, " n"],
-    doubt: float, is_clear: bool, is_believed: bool,
+    doubt: float, is_believed: bool, one_way: Float[Tensor, " n"] | None,
 ) -> Float[Tensor, "2 n"]:  # fmt: skip
     """Log odds as they are told, and as they were by the noise alone; both in the order of odds."""
-    by_noise = odds if is_believed or is_clear else _as_probable(odds, wrong)
+    by_noise = odds if is_believed else _as_probable(odds, wrong)
     other, part = torch.sigmoid(_as_probable(odds, contradicted)), CONTRADICTED * doubt
-    if is_clear and is_believed:
-        told = _as_probable(odds, wrong)
+    if one_way is not None:
+        told = _as_probable(odds, one_way)
     elif is_believed:
         p = (1 - part) * torch.sigmoid(by_noise) + part * other.clamp_max(0.5)
         told = torch.maximum(by_noise, torch.logit(p))
