@@ -186,11 +186,11 @@ def test_networks_that_classify_lose_the_suspects_of_label_issues():
     purification = purify(model, samples, recipe=Recipe(steps=20))
     issues = label_issues(collect(model, samples))
     assert (purification.order, purification.rule) == ("label_issues", "suspects")
-    assert list(purification.removed) == list(issues.suspects)
+    assert list(purification.removed) == list(np.argsort(-issues.score)[: issues.to_try.sum()])
     assert np.isin(purification.removed, flipped).mean() > 0.9
     assert purification.steps == len(purification.trace.removed) - 1
     few = purify(model, samples, recipe=Recipe(steps=20), max_fraction=0.05)
-    assert list(few.removed) == list(issues.suspects[:12])
+    assert list(few.removed) == list(purification.removed[:12])
 
 
 def test_a_networks_surprise_is_that_of_its_calibrated_outputs():

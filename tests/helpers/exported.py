@@ -28,7 +28,7 @@ def data():
         Image.fromarray((image * 15).astype(np.uint8)).save(path)
     draw = np.random.default_rng(0)
     rows = [f"{i},{a:.3f},{b:.3f},{EVIL if a + b > 0 else 'fine'}"
-            for i, (a, b) in enumerate(draw.normal(size=(60, 2)))]  # fmt: skip
+            for i, (a, b) in enumerate(draw.normal(size=(240, 2)))]  # fmt: skip
     for duplicate in (6, 7):
         rows[duplicate] = f"{duplicate}," + rows[5].partition(",")[2]
     (folder / "table.csv").write_text("key,a,b,kind\n" + "\n".join(rows) + "\n")

@@ -288,8 +288,8 @@ def test_too_few_samples_make_no_suspects(n):
     x = np.random.default_rng(0).normal(size=(n, 3))
     issues = judged(x, np.arange(n) % 2, "mlp:width=8")
     assert np.isfinite(issues.score).all()
-    assert (issues.score > 0).any() or n != 6
-    assert issues.is_issue.any() == (n >= 6)
+    assert issues.to_try.any() == (n >= 6)
+    assert not issues.is_issue.any()  # of six nobody can tell noise from hard samples
 
 
 def test_a_second_judge_is_heard_where_it_explains_more():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from datassay.data.samples import SampleSet
 TABLE_MODELS = ("boosted trees", "logistic regression", "ridge regression")
 TREES, LOGISTIC, RIDGE = TABLE_MODELS
 STRENGTH = 0.1  # of the logistic regression on standardised columns: scikit-learn's C
-ONE_THREAD = 50_000  # rows up to which trees are grown by one thread
+ONE_THREAD = 50_000  # rows up to which a model is fitted by one thread
 # Nominal seconds of a fit, by (rows + TREE_ROWS) x (columns + TREE_COLUMNS) x classes: boosting
 # fits a tree a class and round; histograms cost as much as so many rows, nodes as columns.
 TREE_SECONDS, TREE_ROWS, TREE_COLUMNS = 2.2e-7, 8000, 10
@@ -30,6 +29,11 @@ STOPPED_BY = 0.1  # share of the rows that tell when to stop
 def fit_seconds(n: int, columns: int, n_classes: int) -> float:
     """Nominal seconds of one fit of boosted trees; a linear model takes less."""
     return TREE_SECONDS * (n + TREE_ROWS) * (columns + TREE_COLUMNS) * max(1, n_classes)
+
+
+def few_threads(n: int) -> threadpool_limits:
+    """One thread for few rows: at each node of a tree, each product, they wait for each other."""
+    return threadpool_limits(1 if n <= ONE_THREAD else None)
 
 
 def column_parts(samples: SampleSet) -> list[list[int]]:
@@ -63,9 +67,7 @@ class TableRegressor(BaseEstimator):
     def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
         """Fit it to samples of any size, of classes that may be single or only one."""
         self.scaler_ = None if self.kind == TREES else StandardScaler().fit(X)
-        # Threads wait for each other at each node of a tree: of few rows longer than they work.
-        few = self.kind == TREES and len(X) <= ONE_THREAD
-        with threadpool_limits(1, "openmp") if few else nullcontext():
+        with few_threads(len(X)):
             self.model_ = self._model(y).fit(self._columns(X), y, sample_weight=sample_weight)
         return self
 

@@ -239,15 +239,16 @@ def _of_classes(
 def _explained(
     outcome: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **of: Any
 ) -> LabelIssues:
-    is_issue = _flagged(outcome.log_odds)
-    look = is_issue | _top(outcome.log_odds, outcome.n_look)
+    tried = _flagged(outcome.by_noise)
+    look = tried | _top(outcome.log_odds, outcome.n_look)
     others = outcome.posterior.scatter(1, labels[:, None], -torch.inf)
     suggested = torch.where(torch.as_tensor(look)[:, None], others, outcome.posterior).argmax(1)
     return LabelIssues(
         score=outcome.log_odds.numpy(),
         probability=torch.sigmoid(outcome.log_odds).numpy(),
         suggested_label=suggested.numpy(),
-        is_issue=is_issue,
+        is_issue=_flagged(outcome.log_odds),
+        tried=tried,
         worth_a_look=look,
         share_wrong=outcome.share,
         posterior=outcome.posterior.exp().numpy(),

@@ -283,6 +283,17 @@ def test_copies_stay_together():
         assert (part.held_out.groups == own).all() and (part.copies == other).all()
 
 
+def test_what_the_noise_suspects_is_tried_where_it_is_not_believed_too():
+    train, _ = one_way(8, 0)
+    issues = da.label_issues(train, model=LogisticRegression())
+    issues = replace(issues, tried=np.arange(8) < 2, suggested_label=1 - train.y)
+    assert not issues.is_issue.any()
+    scores = ProposalScores(issues, np.ones(8))
+    changed = action_kinds()[RELABEL].propose(train, scores).labels != train.y
+    assert changed.tolist() == [True, True, *6 * [False]]
+    assert action_kinds()[REMOVE].propose(train, scores).kept.tolist() == [2, 3, 4, 5, 6, 7]
+
+
 def test_one_of_each_group_of_copies_stays_also_behind_another_action():
     train, _ = one_way(8, 0)
     issues = da.label_issues(train, model=LogisticRegression())

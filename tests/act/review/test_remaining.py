@@ -85,6 +85,20 @@ def test_a_draw_over_the_whole_order_tells_how_many_are_wrong():
     assert np.mean(held) >= 0.75 and np.mean(widths) < 0.7
 
 
+def test_what_was_drawn_goes_on_telling_the_share():
+    """The most suspect come next; what they show is found, and the share stays as it was told."""
+    judged, truth = made(n=800, rate=0.1)
+    judged = replace(judged, share=(0.0, 0.4))
+    known = {int(i): int(truth[i]) for i in probe(judged)}
+    low, high = remaining(judged, known).share_wrong
+    for _ in range(3):
+        known |= {int(i): int(truth[i]) for i in remaining(judged, known).order[:24]}
+        after = remaining(judged, known)
+        found = after.errors_found / 800
+        assert after.share_wrong == pytest.approx((max(low, found), high), abs=1e-9)
+        assert after.interval[0] <= after.errors_left <= after.interval[1]
+
+
 def test_where_none_is_wrong_the_lower_end_is_zero_and_the_upper_one_is_not():
     judged, _ = made(n=400, rate=0.0)
     rest = remaining(judged, {int(i): int(judged.labels[i]) for i in probe(judged)})

@@ -135,7 +135,7 @@ def test_a_second_export_replaces_the_first_and_nothing_else(tmp_path):
     [
         (("table", "--to", "excel"), "to must be datalab, label-studio.*; got 'excel'"),
         (("none", "--to", "datalab"), "must hold scores.parquet"),
-        (("table", "--to", "label-studio", "--top", 99), "top must lie in 1 to .*; got 99"),
+        (("table", "--to", "label-studio", "--top", 999), "top must lie in 1 to .*; got 999"),
         (("texts", "--to", "label-studio"), "suspects no label"),
     ],
 )

@@ -40,6 +40,26 @@ def test_trees_of_few_rows_grow_on_one_thread(monkeypatch):
     assert seen == 5 * [{1}] + 5 * [{2}]
 
 
+def test_linear_judges_of_few_rows_take_one_thread(monkeypatch):
+    seen = []
+
+    class Noted(LogisticRegression):
+        def fit(self, *args, **kwargs):
+            seen.append({
+                one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"
+            })
+            return super().fit(*args, **kwargs)
+
+    monkeypatch.setattr(tabular, "LogisticRegression", Noted)
+    x = np.random.default_rng(0).normal(size=(1000, 3))
+    samples = da.load((x, x[:, 0] > 0), val_fraction=0.0)[0]
+    with threadpool_limits(2, "blas"):
+        for most in (1000, 799):  # four fifths are fitted to
+            monkeypatch.setattr(tabular, "ONE_THREAD", most)
+            module.further_judges(samples, 0)
+    assert seen == 5 * [{1}] + 5 * [{2}]
+
+
 def test_judges_that_nobody_asked_for_warn_nobody(monkeypatch):
     def unfinished(**settings):
         return LogisticRegression(**settings | {"max_iter": 1})

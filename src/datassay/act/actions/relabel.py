@@ -10,10 +10,10 @@ TOO_FEW = "Correcting or removing labels: too few stand out as wrong."
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     """The suggested labels, where any label is suspected."""
-    issues = scores.issues
-    if not issues.is_issue.any():
+    issues, tried = scores.issues, scores.issues.to_try
+    if not tried.any():
         return TOO_FEW
-    return relabelling(train, issues.suggested_label.reshape(train.y.shape), issues.is_issue)
+    return relabelling(train, issues.suggested_label.reshape(train.y.shape), tried)
 
 
 ACTION = ActionKind(

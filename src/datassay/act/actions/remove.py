@@ -8,7 +8,7 @@ from datassay.data.samples import SampleSet
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
     """The removal, where at most half of the labels are suspected."""
-    suspects = scores.issues.is_issue
+    suspects = scores.issues.to_try
     if not 0 < suspects.sum() <= len(train) // 2:
         return None
     return removal(REMOVE, "Remove suspects", train, suspects, scores.seed)

@@ -212,7 +212,7 @@ def purify(
         if settings.order == BY_LABELS:
             lin = collect(model, train, projection=projection, seed=seed, progress=progress)
             issues = label_issues(lin, groups=train.groups, progress=progress)
-            suspicion = issues.score, issues.is_issue
+            suspicion = issues.score, issues.to_try
         elif settings.order == BY_CROSS_FIT:
             assert isinstance(fit, ConvexFitter)
             folds, by_id = torch.empty(len(train), dtype=torch.int64), np.argsort(train.ids)

@@ -16,8 +16,9 @@ from datassay.results import result
 BATCH = 24  # decisions until the order is made anew; so many tell how many labels are wrong
 LEAST_CHANCE = 0.1  # of being drawn, beside the standard deviation of whether a label is wrong
 WORTHWHILE = 0.05  # expected share of errors in a batch below which the order looks elsewhere
-# Of the interval, and of the model's own one, which simulated reviews left more often.
-LEVEL, OWN_LEVEL = 0.9, 0.95
+# Of the interval, and of the model's own one, which simulated reviews left more often where the
+# most suspect were looked at, and less often where the labels were drawn (118 sets that chose).
+LEVEL, OWN_LEVEL, DRAWN_LEVEL = 0.9, 0.95, 0.8
 # A share of wrong labels that the run thought impossible is less likely by e each so much farther:
 # labels by rules of thumb are wrong more often than they look.
 BEYOND = 0.16
@@ -79,7 +80,8 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
         What is left. The interval is that of a logit-normal share of errors in `order`, its
         spread what the decisions leave open of the fit, less likely where the share of all wrong
         labels leaves the bounds of the run; before the first decisions it is wide, since how many
-        labels are wrong cannot be known from outputs alone. `probe` tells the most.
+        labels are wrong cannot be known from outputs alone. `probe` tells the most: once those are
+        decided they alone give the interval.
 
     Raises:
         SettingError: a position or a class that is none.
@@ -100,12 +102,19 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
         others = judged.log_posterior.copy()
         others[np.arange(n), judged.labels] = -np.inf
         suggested = others.argmax(1)
-    fitted = fit_outcomes(judged, suggested, reviewed, wrong, is_open)
-    probability = fitted.probability.copy()
+    probability, interval = _errors_left(judged, suggested, reviewed, wrong, is_open, OWN_LEVEL)
     order = _order(judged, probability, is_open, reviewed)
     left, found, n_open = float(probability[order].sum()), int(wrong.sum()), len(order)
-    spread = np.hypot(fitted.spread, np.sqrt((probability * (1 - probability))[order].sum()))
-    interval = _interval(left, float(spread), n_open, found, len(reviewed), judged.share)
+    drawn = np.isin(reviewed, draw := probe(judged))
+    if judged.is_of_classes and set(draw) <= {*known, *passed}:
+        # The labels drawn tell the share of all better than those that are looked at for errors.
+        rest, since = is_open.copy(), int(wrong[~drawn].sum())
+        rest[reviewed[~drawn]] = True
+        of = judged, suggested, reviewed[drawn], wrong[drawn], rest
+        ends = _errors_left(*of, DRAWN_LEVEL)[1]
+        low, high = max(0.0, ends[0] - since), max(interval[0], ends[1] - since)
+        interval = min(low, n_open), min(high, n_open)
+        left = float(np.clip(left, *interval))
     low, high = ((found + end) / max(1, n_open + len(reviewed)) for end in interval)
     yielded = float(probability[order[:BATCH]].sum())
     can_stop = not n_open or (
@@ -130,6 +139,18 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     )
 
 
+def _errors_left(
+    judged: Judged, suggested: Int[np.ndarray, " n"], reviewed: Int[np.ndarray, " m"],
+    wrong: Bool[np.ndarray, " m"], is_open: Bool[np.ndarray, " n"], level: float,
+) -> tuple[Float[np.ndarray, " n"], tuple[float, float]]:  # fmt: skip
+    """Probability of each error, and the interval of how many are open, by some decisions."""
+    fitted = fit_outcomes(judged, suggested, reviewed, wrong, is_open)
+    p, seen = fitted.probability[is_open], (int(wrong.sum()), len(reviewed))
+    spread = float(np.hypot(fitted.spread, np.sqrt((p * (1 - p)).sum())))
+    bounds = _interval(float(p.sum()), spread, len(p), *seen, judged.share, level)
+    return fitted.probability.copy(), bounds
+
+
 def _order(
     judged: Judged,
     probability: Float[np.ndarray, " n"],
@@ -151,8 +172,9 @@ def _order(
 
 
 def _interval(
-    left: float, spread: float, n_open: int, found: int, seen: int, share: tuple[float, float]
-) -> tuple[float, float]:
+    left: float, spread: float, n_open: int, found: int, seen: int, share: tuple[float, float],
+    level: float,
+) -> tuple[float, float]:  # fmt: skip
     """Of the errors left, from their mean and spread, and the bounds of the share of all."""
     if not n_open:
         return 0.0, 0.0
@@ -164,7 +186,7 @@ def _interval(
     whole = (found + r * n_open) / (seen + n_open)
     log_density -= np.maximum(0, np.maximum(share[0] - whole, whole - share[1])) / BEYOND
     mass = (np.exp(log_density - log_density.max()) * np.gradient(r)).cumsum()
-    ends = (1 - OWN_LEVEL) / 2, (1 + OWN_LEVEL) / 2
+    ends = (1 - level) / 2, (1 + level) / 2
     low, high = (r[np.searchsorted(mass, mass[-1] * end)] for end in ends)
     if not found:  # nothing is shown to be wrong, and so few prove no more than that few are
         low, high = 0.0, max(high, min(share[1], 1 / (seen + 2)))

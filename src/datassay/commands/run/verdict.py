@@ -256,13 +256,15 @@ def _label_card(
     samples, issues, is_sure = findings.samples, findings.issues, bool(labels.n_flagged)
     which = f"{_capital(labels.expected)} of {labels.n:,}"
     text = [f"{which} are wrong; these are the likeliest, and a review of some tells how many."]
+    advised = [a for a in tried if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
+    text += [f"{_capital(clause(a, metric))}." for a in advised]
     if labels.n_flagged:
         right = f"{rough_percent(issues.expected_precision())} are expected to be wrong"
         if labels.n_flagged > 50:
             right += f", of the 50 most suspect {rough_percent(issues.expected_precision(50))}"
         # Correcting them first; removing them only where that helps.
         reported = [action for action in tried if action.kind == RELABEL]
-        reported += [a for a in tried if a.kind == REMOVE and a.advice in {DO, TRY}]
+        reported += [a for a in advised if a.kind == REMOVE]
         which = "Of these" if labels.n_flagged > 1 else "Of such labels"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
             which = f"Of the {labels.n_flagged:,} suspected"

@@ -22,7 +22,8 @@ class LabelIssues(Tabular):
         suggested_label: [n]; class index (int64): the likeliest class, of those worth a look the
             likeliest other. Several labels: [n, k], 0 or 1. Regression: the held-out output, target
             unit ([n, k] for several targets), on the scale on which the target is judged.
-        is_issue: [n] bool: probably wrong, probability > 1/2; none where n is below FEWEST.
+        is_issue: [n] bool: probably wrong, probability > 1/2; none where n is below FEWEST, or
+            noise explains the labels hardly better than hard samples do: its rate is a guess then.
         worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
             noise cannot be told from hard samples; of targets those that deviate almost as far.
         share_wrong: of wrong labels, at least (what noise alone explains) and at most (all that
@@ -34,6 +35,8 @@ class LabelIssues(Tabular):
         probability: [n], that the label (of several: at least one) is wrong: above 1/2 by the noise
             that was found; up to 1/2 what held-out predictions contradict counts too, by a weight
             of 0.4 at most, since outputs alone cannot tell noise from hard samples.
+        tried: [n] bool, what relabelling and removal try, since retraining judges them: those that
+            are probably wrong if the noise that was found is believed. None: is_issue.
         by_group: [n] bool: only a fit without the whole group contradicts the label. It may then
             be wrong or an effect of the group: tables leave its probability empty. None: no groups.
         posterior: [n, k], probability of each true class; of several labels that each is 1; None
@@ -91,6 +94,7 @@ class LabelIssues(Tabular):
     weights: tuple[float, ...] = ()
     warnings: tuple[str, ...] = ()
     by_group: Bool[np.ndarray, " n"] | None = None
+    tried: Bool[np.ndarray, " n"] | None = None
 
     @property
     def known_probability(self) -> Float[np.ndarray, " n"]:
@@ -98,6 +102,11 @@ class LabelIssues(Tabular):
         if self.by_group is None:
             return self.probability
         return np.where(self.by_group, np.nan, self.probability)
+
+    @property
+    def to_try(self) -> Bool[np.ndarray, " n"]:
+        """[n] labels that relabelling and removal try."""
+        return self.is_issue if self.tried is None else self.tried
 
     @property
     def suspects(self) -> Int[np.ndarray, " suspects"]:

@@ -25,6 +25,7 @@ from datassay.models.tabular import (
     TREES,
     TableClassifier,
     column_parts,
+    few_threads,
     fit_seconds,
 )
 from datassay.progress import Progress, silent
@@ -158,7 +159,8 @@ def _judged(train: SampleSet, seed: int, progress: Progress) -> dict[str, Float[
             held_out_probabilities(train, model, seed=seed + split, progress=progress)
             for split in range(splits)
         )
-        judged[name] = sum(each) / splits
+        with few_threads(len(train)):
+            judged[name] = sum(each) / splits
     return judged
 
 

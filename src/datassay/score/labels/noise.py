@@ -17,7 +17,7 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.labels.likelihood import Fitted, fitted
+from datassay.score.labels.likelihood import NO_RATE, Fitted, fitted
 from datassay.score.settings import NOISES
 
 Judges = Sequence[Float[Tensor, "n k"]]
@@ -34,7 +34,10 @@ OPEN_NATS = 2.0
 CLEAR_GAIN = 0.08
 SURE = 0.9  # the probability from which on a wrong label is counted as certain
 # Nats by which noise must explain the labels better than hardness to be believed to 1 - 1/e.
-BELIEVED, HALF_BELIEVED = 5.0, 0.5
+BELIEVED, DOUBT_IF_CLEAR = 5.0, 0.25
+# With fewer nats no label is called probably wrong, unless noise that depends on the class gains so
+# much a sample: its rate is a guess, since classes that are hard to tell apart imitate it.
+LEAST_BELIEVED, LEAST_BELIEVED_GAIN = 3.0, 0.1
 # How likely all that held-out predictions contradict is wrong, where nothing is for noise or
 # against. Of 0.2, 0.25, 0.3 and 0.4 that of the least log loss on the sets that chose.
 CONTRADICTED = 0.4
@@ -69,7 +72,7 @@ class Explained:
         noise: that was found.
         posterior: log probability of each true class, the given label known, [n, k].
         log_odds: that the given label is wrong, [n].
-        by_noise: the same, were there no noise but that found, [n]; above 0 where the other is.
+        by_noise: the same, were that noise believed and nothing else, [n].
         share: of wrong labels, at least and at most.
         n_look: labels that are worth a look, the most suspect.
         weights: of the judges, in the reading without noise; 0: not heard.
@@ -116,7 +119,8 @@ def explain(
         class the reading without noise and the second fit, since noise of a region of the inputs
         looks like it, and would turn its order round; where it is clear, the second fit as it is.
         Probabilities up to 1/2 count, besides the noise, that all may be wrong which held-out
-        predictions contradict, the less the better noise explains the labels.
+        predictions contradict, the less the better noise explains the labels; where the noise is
+        not believed nothing else, so that none is above 1/2.
 
     Cost: 4 fits, and one `again`; of two classes now and then two.
     """
@@ -127,10 +131,11 @@ def explain(
     even = fit(judges, form="one rate")
     found, gain, towards = even, -torch.inf, 0.0
 
-    def reading(one: Fitted, is_clear: bool = False) -> Float[Tensor, "n k"]:
-        second = fit(again(one.log_posterior.exp()), form=one.form, start=one.transition)
+    def refitted(one: Fitted) -> Fitted:
+        return fit(again(one.log_posterior.exp()), form=one.form, start=one.transition)
+
+    def reading(one: Fitted, second: Fitted) -> Float[Tensor, "n k"]:
         first = hard.log_p if one.form == "by class" else one.log_posterior
-        first = second.log_posterior if is_clear else first
         return torch.log_softmax((first + second.log_posterior) / 2, 1)
 
     cost = (k * (k - 1) - 1) / 2
@@ -146,36 +151,51 @@ def explain(
         elif k == 2 and nats > OPEN_NATS:
             towards = (nats - OPEN_NATS) / (least - OPEN_NATS)
     is_clear = gain > CLEAR_GAIN  # as where a class is given as one other: no region imitates that
-    posterior = reading(found, is_clear)
+    second = refitted(found)
+    posterior = second.log_posterior if is_clear else reading(found, second)
     if towards > 0:
-        both = (1 - towards) * posterior + towards * reading(by_class)
+        both = (1 - towards) * posterior + towards * reading(by_class, refitted(by_class))
         posterior = torch.log_softmax(both, 1)
-    wrong = torch.sigmoid(_log_odds(found.log_posterior, labels))
-    doubt = exp(-max(0.0, even.log_likelihood - hard.log_likelihood) / BELIEVED)
-    doubt *= HALF_BELIEVED if found.form == "by class" else 1.0
-    by_noise, is_open = torch.full((n,), TRUSTED, dtype=torch.float64), ~trusted
-    odds = _log_odds(posterior, labels)[is_open]
-    by_noise[is_open] = odds if is_clear else _as_probable(odds, wrong[is_open])
-    log_odds = by_noise.clone()
-    if not is_clear:
-        contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
-        log_odds[is_open] = _in_doubt(
-            by_noise[is_open], _as_probable(odds, contradicted), CONTRADICTED * doubt
-        )
+    wrong, is_open = torch.sigmoid(_log_odds(found.log_posterior, labels)), ~trusted
+    nats = even.log_likelihood - hard.log_likelihood
+    doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
+    contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
+    odds, log_odds = _log_odds(posterior, labels)[is_open], torch.full((2, n), TRUSTED).double()
+    one_way = _one_way(second, labels)[is_open] if gain > LEAST_BELIEVED_GAIN else None
+    is_believed = nats > LEAST_BELIEVED or one_way is not None
+    log_odds[:, is_open] = _told(odds, wrong[is_open], contradicted, doubt, is_believed, one_way)
+    told, by_noise = log_odds
     kind = "class" if found.form == "by class" else "uniform"
     outcome = LabelNoise(kind, found.transition.numpy(), gain)
     alone = hard if len(judges) == 1 else fit(judges[:1], form="none")
     share, n_look = _share((hard, alone), doubt, wrong, labels, trusted)
     weights = tuple(hard.weights.tolist())
-    return Explained(outcome, posterior, log_odds, by_noise, share, n_look, weights)
+    return Explained(outcome, posterior, told, by_noise, share, n_look, weights)
 
 
-def _in_doubt(
-    by_noise: Float[Tensor, " n"], contradicted: Float[Tensor, " n"], doubt: float
-) -> Float[Tensor, " n"]:
-    """Log odds of both readings, of one order; those above 0 stay as the noise has them."""
-    p, other = torch.sigmoid(by_noise), torch.sigmoid(contradicted).clamp_max(0.5)
-    return torch.maximum(by_noise, torch.logit((1 - doubt) * p + doubt * other))
+def _told(
+    odds: Float[Tensor, " n"], wrong: Float[Tensor, " n"], contradicted: Float[Tensor, " n"],
+    doubt: float, is_believed: bool, one_way: Float[Tensor, " n"] | None,
+) -> Float[Tensor, "2 n"]:  # fmt: skip
+    """Log odds as they are told, and as they were by the noise alone; both in the order of odds."""
+    by_noise = odds if is_believed else _as_probable(odds, wrong)
+    other, part = torch.sigmoid(_as_probable(odds, contradicted)), CONTRADICTED * doubt
+    if one_way is not None:
+        told = _as_probable(odds, one_way)
+    elif is_believed:
+        p = (1 - part) * torch.sigmoid(by_noise) + part * other.clamp_max(0.5)
+        told = torch.maximum(by_noise, torch.logit(p))
+    else:
+        told = torch.logit(CONTRADICTED * other)
+    return torch.stack([told, by_noise])
+
+
+def _one_way(one: Fitted, labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """How likely each label is wrong, were classes that are given as each other only hard."""
+    # What T has in both directions is laid to hard samples; the direction that is left is noise.
+    noise = (one.transition - torch.minimum(one.transition, one.transition.T)).clamp_min(NO_RATE)
+    noise.fill_diagonal_(0.0).diagonal().copy_(1 - noise.sum(1))
+    return torch.sigmoid(_log_odds(one.log_p + noise.log().T[labels], labels))
 
 
 def _share(
@@ -269,8 +289,6 @@ def _as_probable(
     log_odds: Float[Tensor, " n"], probability: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
     """Log odds scaled and shifted so that they come nearest the probabilities, in cross-entropy."""
-    # The second fit ranks better, but each label had a part in its neighbours' targets and, through
-    # them, in what judges it; only the first tells honestly how many are wrong.
     spread = log_odds.std(correction=0)
     if not spread > 0:  # all alike: there is no order to keep
         return torch.logit(probability)

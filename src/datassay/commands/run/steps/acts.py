@@ -66,7 +66,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
         more = None
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
     of_all = len(train) / len(parts[0].train)
-    suspects = int(context.results["label_issues"].is_issue.sum())
+    suspects = int(context.results["label_issues"].to_try.sum())
     copies = int(is_copy(context.results["data_issues"].copies).sum())
     known = {RELABEL: suspects, REMOVE: suspects, COPIES: copies}
     actions = tuple(_of_whole(row, of_all, known) for row in (*table.actions, *wanted))
