@@ -174,7 +174,7 @@ def drop_flagged(task: Faulty, seed: int) -> Action:
 
 def drop_issues(task: Faulty, seed: int) -> Action:
     """All label issues, whatever the table says."""
-    return without(np.flatnonzero(detectors.as_run_asks(task.given, seed)[1].is_issue), task)
+    return without(np.flatnonzero(detectors.as_run_asks(task.given, seed)[1].to_try), task)
 
 
 # Cases. -------------------------------------------------------------------------------------

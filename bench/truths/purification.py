@@ -65,7 +65,7 @@ def purified(order: str, task: Given, seed: int) -> np.ndarray:
 
 
 def no_issues(task: Given, seed: int) -> np.ndarray:
-    return np.flatnonzero(~detectors.as_run_asks(task.given, seed)[1].is_issue)
+    return np.flatnonzero(~detectors.as_run_asks(task.given, seed)[1].to_try)
 
 
 def confident(task: Given, seed: int) -> np.ndarray:

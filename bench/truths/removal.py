@@ -56,7 +56,7 @@ def information(task: Valued, seed: int) -> np.ndarray:
     """Informative and not suspect."""
     lin = detectors.linearised(task.given, seed)
     issues, result = da.label_issues(lin), da.sample_information(lin).information
-    return np.where(issues.is_issue, -issues.score, result)
+    return np.where(issues.to_try, -issues.score, result)
 
 
 def addition(task: Valued, seed: int) -> np.ndarray:
