@@ -226,7 +226,13 @@ def test_what_gains_most_leads_and_is_hedged_where_chance_could_look_so():
 
 def test_actions_that_have_no_words_of_their_own_are_named_once():
     dropped = replace(acts(BOTH).actions[0], kind="drop+balance", words="Drop half, then balance")
-    assert clause(dropped, "accuracy").startswith("“Drop half, then balance” may gain 3.0 points")
+    assert clause(dropped, "accuracy", 9).startswith("“Drop half, then balance” may gain 3.0 ")
+
+
+def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
+    (row,) = acts(UNSURE).actions
+    assert clause(row, "accuracy", 50).startswith("correcting them may gain")
+    assert clause(row, "accuracy", 0).startswith("correcting the 50 most suspect may gain 0.4")
 
 
 def test_at_most_three_cards_each_with_its_command():

@@ -27,8 +27,8 @@ REVIEWS = 50  # that a plan begins with
 FEW = 0.02  # a share of labels that may be wrong and goes without saying
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 DOING = {  # as the subject of a sentence
-    RELABEL: "correcting them",
-    REMOVE: "removing them",
+    RELABEL: "correcting {them}",
+    REMOVE: "removing {them}",
     COPIES: "keeping one of each group of copies",
     kinds.REWEIGHT: "weighing samples by local variance",
     kinds.BALANCE: "weighing the classes alike",
@@ -137,10 +137,11 @@ def label_verdict(findings: Findings) -> Labels:
     )
 
 
-def clause(action: ActionGain, metric: str) -> str:
+def clause(action: ActionGain, metric: str, n_flagged: int) -> str:
     """What an action gains, said no more surely than it is known."""
     each = [DOING.get(kind, "") for kind in action.kind.split("+")]
-    what = " and then ".join(each) if all(each) else f"“{action.words}”"
+    them = "them" if n_flagged else f"the {action.changed:,} most suspect"
+    what = " and then ".join(each).format(them=them) if all(each) else f"“{action.words}”"
     what = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else what
     return _stated(what, action, action.gain, metric, NOW)
 
@@ -169,7 +170,7 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
     led += [action for action in tried if action.advice == TRY]
     more = ""
     if led and findings.acts is not None:
-        more = f"; {clause(led[0], findings.acts.metric)}"
+        more = f"; {clause(led[0], findings.acts.metric, labels.n_flagged)}"
         more += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
     elif tried:
         more = f"; of {count(len(tried), 'action')} tried none is shown to help"
@@ -191,10 +192,10 @@ def plan_sentence(findings: Findings, predicted: Verdict) -> str:
     steps = [
         f"A plan: {count(n, 'review')} correct about {found:.0f} of the {every:.0f} wrong "
         f"{predicted.labels.noun}s that are suspected",
-        f"with suggestions for the others {clause(first, actions.metric)}",
+        f"with suggestions for the others {clause(first, actions.metric, n_flagged)}",
     ]
     more = next((a for a in tried if a.kind.startswith(f"{RELABEL}+")), first)
-    steps += [clause(more, actions.metric)] * (more.gain > first.gain)
+    steps += [clause(more, actions.metric, n_flagged)] * (more.gain > first.gain)
     if (drop := _drop(tried)) is not None:
         what = f"leaving out {count(drop.cost, 'sample')} shows no loss"
         steps += [f"by itself, {what}: {_gain(drop, actions.metric)}"]
@@ -215,12 +216,13 @@ def _cards(
     )
     others = [action for action in tried if action.kind not in {RELABEL, REMOVE, DROP}]
     cards = [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
-    cards += [_action(action, metric, typed) for action in others if action.advice == DO]
+    of = metric, labels.n_flagged, typed
+    cards += [_action(action, *of) for action in others if action.advice == DO]
     cards += _data_cards(findings, typed, tried)
-    cards += [_action(action, metric, typed) for action in others if action.advice == TRY]
+    cards += [_action(action, *of) for action in others if action.advice == TRY]
     if (drop := _drop(tried)) is not None:
         text = f"No loss is shown when they are left out: {_gain(drop, metric)}"
-        text = f"{_capital(clause(drop, metric))}" if drop.advice != FREE else text
+        text = f"{_capital(clause(drop, metric, 0))}" if drop.advice != FREE else text
         text = f"{text}. Suspected labels go first, then the samples that tell least."
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
@@ -234,8 +236,8 @@ def _cards(
     return tuple(cards[:MOST_CARDS])
 
 
-def _action(action: ActionGain, metric: str, typed: Typed) -> Advice:
-    text = f"{_capital(clause(action, metric))} on held-out samples."
+def _action(action: ActionGain, metric: str, n_flagged: int, typed: Typed) -> Advice:
+    text = f"{_capital(clause(action, metric, n_flagged))} on held-out samples."
     is_done = action.advice == DO
     if action.verdict != BETTER:
         text += " Of several actions tried one may look so by chance."
@@ -257,7 +259,7 @@ def _label_card(
     which = f"{_capital(labels.expected)} of {labels.n:,}"
     text = [f"{which} are wrong; these are the likeliest, and a review of some tells how many."]
     advised = [a for a in tried if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
-    text += [f"{_capital(clause(a, metric))}." for a in advised]
+    text += [f"{_capital(clause(a, metric, labels.n_flagged))}." for a in advised]
     if labels.n_flagged:
         right = f"{rough_percent(issues.expected_precision())} are expected to be wrong"
         if labels.n_flagged > 50:
@@ -268,7 +270,10 @@ def _label_card(
         which = "Of these" if labels.n_flagged > 1 else "Of such labels"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
             which = f"Of the {labels.n_flagged:,} suspected"
-        text = [f"{which} {right}.", *(f"{_capital(clause(a, metric))}." for a in reported)]
+        text = [
+            f"{which} {right}.",
+            *(f"{_capital(clause(a, metric, labels.n_flagged))}." for a in reported),
+        ]
         is_sure = not any(action.gain <= 0 for action in reported[:1])
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:
