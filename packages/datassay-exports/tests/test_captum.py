@@ -1,26 +1,19 @@
 """Our effects as captum's data influence, where captum is installed."""
 
-import sys
-from importlib import import_module
-
 import numpy as np
-import pytest
 import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
 import datassay as da
-from datassay.errors import SettingError
-
-HERE = "datassay_exports.captum"
 
 
-def test_scores_are_what_each_sample_takes_off_the_loss():
-    pytest.importorskip("captum", reason="captum is not installed")
+def test_scores_are_what_each_sample_takes_off_the_loss(adapter):
+    influence = adapter("captum", "captum.influence").Influence
     torch.manual_seed(0)
     x, y = torch.randn(60, 4), torch.randint(3, (60,))
     model, train = nn.Linear(4, 3), TensorDataset(x[:50], y[:50])
-    ours = import_module(HERE).Influence(model, train)
+    ours = influence(model, train)
     index = da.index(model, train)
     losses = index.query(TensorDataset(x[50:], y[50:]), top=None, measure="loss").effect
     scores = ours.influence((x[50:], y[50:]))
@@ -31,10 +24,3 @@ def test_scores_are_what_each_sample_takes_off_the_loss():
         order = np.argsort(sign * scores.numpy(), axis=1)[:, :7]
         np.testing.assert_array_equal(best.indices, order)
         np.testing.assert_array_equal(best.influence_scores, np.take_along_axis(scores, order, 1))
-
-
-def test_without_captum_the_error_names_the_command(monkeypatch):
-    monkeypatch.setitem(sys.modules, "captum.influence", None)
-    monkeypatch.delitem(sys.modules, HERE, raising=False)
-    with pytest.raises(SettingError, match="pip install captum"):
-        import_module(HERE).Influence(nn.Linear(2, 2), [])

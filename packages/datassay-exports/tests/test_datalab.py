@@ -1,16 +1,13 @@
 """Our checks as Datalab's issue managers, where cleanlab's Datalab is installed."""
 
-import sys
 from importlib import import_module
 
 import numpy as np
 import pytest
 
-from datassay.errors import SettingError
 from datassay.score import data_issues, label_issues
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # cleanlab's own, of newer pandas
-HERE = "datassay_exports.datalab"
 
 
 @pytest.fixture
@@ -22,7 +19,7 @@ def audit(monkeypatch):
 
     for task, checks in list(REGISTRY.items()):  # as they were, for other tests
         monkeypatch.setitem(REGISTRY, task, dict(checks))
-    import_module(HERE).register_managers()
+    import_module("datassay_exports.datalab").register_managers()
     return lambda data, **inputs: _found(Datalab(data, label_name="y", verbosity=0), inputs)
 
 
@@ -72,10 +69,3 @@ def test_a_group_that_is_predicted_badly_is_told_by_its_columns(audit):
     lab = audit({"y": y}, **inputs)
     flags = lab.get_issues("underperforming_group")["is_underperforming_group_issue"].to_numpy()
     assert flags[weak].mean() > 0.9 and flags[~weak].mean() < 0.1
-
-
-def test_without_cleanlab_the_error_names_the_command(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cleanlab.datalab.internal.issue_manager", None)
-    monkeypatch.delitem(sys.modules, HERE, raising=False)
-    with pytest.raises(SettingError, match=r"pip install 'cleanlab\[datalab\]"):
-        import_module(HERE).register_managers()

@@ -1,30 +1,16 @@
 """Our values as an evaluator of OpenDataVal, where it is installed."""
 
-import sys
-from importlib import import_module
-
 import numpy as np
 import pytest
 import torch
 
 import datassay as da
-from datassay.errors import SettingError
-
-HERE = "datassay_exports.opendataval"
-
-
-@pytest.fixture
-def values():
-    try:
-        import opendataval.dataval  # noqa: F401
-    except (ImportError, RuntimeError) as error:
-        pytest.skip(f"OpenDataVal is not installed, or cannot be imported: {error}")
-    return import_module(HERE).Values
 
 
 @pytest.mark.filterwarnings("ignore::Warning")
 @pytest.mark.parametrize("semivalue", ["beta", "out_of_bag"])
-def test_values_are_those_of_the_same_samples(values, semivalue):
+def test_values_are_those_of_the_same_samples(adapter, semivalue):
+    values = adapter("opendataval", "opendataval.dataval").Values
     draw = np.random.default_rng(0)
     y = draw.integers(0, 3, 60)
     x = draw.normal(size=(60, 4)) + np.eye(4)[y]
@@ -42,10 +28,3 @@ def test_values_are_those_of_the_same_samples(values, semivalue):
     parts = torch.tensor(x[:40]), numbers[:40], torch.tensor(x[40:]), numbers[40:]
     told = values(semivalue, n_subsets=20).input_data(*parts).train_data_values()
     assert told.found.unit == "share of variance"
-
-
-def test_without_opendataval_the_error_names_the_command(monkeypatch):
-    monkeypatch.setitem(sys.modules, "opendataval.dataval.api", None)
-    monkeypatch.delitem(sys.modules, HERE, raising=False)
-    with pytest.raises(SettingError, match="pip install opendataval"):
-        import_module(HERE).Values()

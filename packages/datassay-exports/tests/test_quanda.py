@@ -1,8 +1,5 @@
 """Our effects as quanda's explainer, where quanda is installed."""
 
-import sys
-from importlib import import_module
-
 import numpy as np
 import pytest
 import torch
@@ -10,22 +7,11 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import datassay as da
-from datassay.errors import SettingError
-
-HERE = "datassay_exports.quanda"
-
-
-@pytest.fixture
-def influence():
-    try:
-        import quanda.explainers  # noqa: F401
-    except (ImportError, RuntimeError) as error:
-        pytest.skip(f"quanda is not installed, or cannot be imported: {error}")
-    return import_module(HERE).Influence
 
 
 @pytest.mark.filterwarnings("ignore::Warning")
-def test_explanations_are_effects_with_queries_first(influence):
+def test_explanations_are_effects_with_queries_first(adapter):
+    influence = adapter("quanda", "quanda.explainers").Influence
     torch.manual_seed(0)
     x, y = torch.randn(60, 4), torch.randint(3, (60,))
     model = nn.Linear(4, 3)
@@ -44,10 +30,3 @@ def test_explanations_are_effects_with_queries_first(influence):
     losses = index.query(queries, top=None, measure="loss").effect
     np.testing.assert_allclose(loss.explain(x[50:], y[50:].tolist()), -losses.T, rtol=1e-6)
     np.testing.assert_allclose(relative.explain(x[50:], y[50:]), effect.T / own**0.5, rtol=1e-6)
-
-
-def test_without_quanda_the_error_names_the_command(monkeypatch):
-    monkeypatch.setitem(sys.modules, "quanda.explainers.base", None)
-    monkeypatch.delitem(sys.modules, HERE, raising=False)
-    with pytest.raises(SettingError, match="pip install quanda"):
-        import_module(HERE).Influence(nn.Linear(2, 2), [])

@@ -12,6 +12,7 @@ from datassay.train.recipe import Descent
 # Samples stored per query and direction, where the whole matrix of effects is not.
 DEFAULT_TOP = 20
 NOISES = ("auto", "uniform", "class")  # of labels
+SEARCHES = ("auto", "exact", "approximate")  # of neighbours
 # Of smoothing; those whose noise is that of SGD, and those that depend on lr and batch_size.
 SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd", "sgd_outputs", "langevin", "kl")
 OF_SGD = ("sgd", "sgd_outputs", "kl")

@@ -3,6 +3,7 @@
 A sample's value is a semivalue: the mean, over subsets of the training samples that hold it, of
 what the fit loses where it is taken out. The fit is the ridge regression that judges labels, of
 which every removal from a subset has a closed form: one solve a subset gives all its samples.
+Out-of-bag values ask instead how well trees that did not see the sample predict its label.
 """
 
 from __future__ import annotations
@@ -241,8 +242,8 @@ def _out_of_bag(
     x, y = np.concatenate(inputs), np.concatenate([one.y for one in sets])
     variance = 1.0 if classes else float(train.y.var(0).sum())
     make = ExtraTreesClassifier if classes else ExtraTreesRegressor
-    tally, seen, done = _Tally(n), np.zeros(n, int), 0
-    while done < count or seen.min() < 2:
+    tally, done = _Tally(n), 0
+    while done < count or tally.sums[0].min() < 2:
         bag = draw.integers(len(x), size=len(x))
         out = np.setdiff1d(np.arange(n), bag)
         trees: Any = make(TREES, random_state=int(draw.integers(2**31))).fit(x[bag], y[bag])
@@ -253,7 +254,6 @@ def _out_of_bag(
             error = np.square(trees.predict(x[out]) - y[out]).reshape(len(out), -1).sum(1)
             fits = 1 - error / variance
         tally.add(torch.from_numpy(out), torch.from_numpy(fits))
-        seen[out] += 1
         done += 1
         progress("data values", min(done, count), count)
     value, half = (one.numpy() for one in tally.means())

@@ -23,5 +23,5 @@ def added(index: Any, inputs: Any, classes: Any, measure: str) -> Float[Tensor, 
 
 
 def own(index: Any) -> Float[Tensor, " n"]:
-    """N times what each training sample lowers its own loss by; high: suspect."""
+    """What each training sample lowers its own loss by, times n; high: suspect."""
     return torch.from_numpy(len(index) * index.self_influence())

@@ -256,10 +256,14 @@ def _label_card(
 ) -> Advice:
     """Which labels to look at, why, and what that is worth."""
     samples, issues, is_sure = findings.samples, findings.issues, bool(labels.n_flagged)
+
+    def said(action: ActionGain) -> str:
+        return f"{_capital(clause(action, metric, labels.n_flagged))}."
+
     which = f"{_capital(labels.expected)} of {labels.n:,}"
     text = [f"{which} are wrong; these are the likeliest, and a review of some tells how many."]
     advised = [a for a in tried if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
-    text += [f"{_capital(clause(a, metric, labels.n_flagged))}." for a in advised]
+    text += map(said, advised)
     if labels.n_flagged:
         right = f"{rough_percent(issues.expected_precision())} are expected to be wrong"
         if labels.n_flagged > 50:
@@ -270,10 +274,7 @@ def _label_card(
         which = "Of these" if labels.n_flagged > 1 else "Of such labels"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
             which = f"Of the {labels.n_flagged:,} suspected"
-        text = [
-            f"{which} {right}.",
-            *(f"{_capital(clause(a, metric, labels.n_flagged))}." for a in reported),
-        ]
+        text = [f"{which} {right}.", *map(said, reported)]
         is_sure = not any(action.gain <= 0 for action in reported[:1])
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:

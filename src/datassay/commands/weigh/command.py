@@ -15,6 +15,7 @@ from datassay.commands.inputs import (
     NoiseInputs,
 )
 from datassay.rules import at_least, one_of, require
+from datassay.score.settings import SEARCHES
 from datassay.setting import setting
 
 
@@ -50,7 +51,7 @@ class WeighSettings:
     def refuse(self, *, only_plan: bool) -> None:
         """Refuse, before anything heavy is imported, what the values alone tell."""
         one_of("method", self.method, METHODS)
-        one_of("search", self.search, ("auto", "exact", "approximate"))
+        one_of("search", self.search, SEARCHES)
         one_of("features", self.features, ("auto", "inputs", "model"))
         at_least("n_neighbors", self.n_neighbors, 2)
         at_least("max_ratio", self.max_ratio, 1)

@@ -47,7 +47,7 @@ from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
-from datassay.score.neighbors.search import check_n_neighbors, check_search
+from datassay.score.neighbors.search import check_n_neighbors
 from datassay.train.fitter import taken_network
 from datassay.train.history import PredictionHistory
 from datassay.train.recipe import network_recipe
@@ -156,7 +156,6 @@ def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
     """Refuse, before any work is done, what cannot be."""
     method, is_local = settings.method, settings.method == "local_variance"
     check_n_neighbors(settings.n_neighbors, len(train))
-    check_search(settings.search)
     check_ratios(settings.max_ratio)
     tune, got = settings.tune, f"got method {method!r}"
     for message, is_so in (

@@ -99,9 +99,9 @@ def held_together(
         _, role, groups, alike = candidate
         is_small = _work(lin, groups) <= MOST_WORK
         cost = _cost(lin, train, issues, candidate) if is_small else None
-        by_trees = _shared(left, groups) >= SHARED or (not is_small and alike >= ALIKE)
-        if cost is None and role == "groups" and by_trees:
-            cost = _cost_by_trees(train, candidate)
+        if cost is None and role == "groups":
+            asks_trees = (not is_small and alike >= ALIKE) or _shared(left, groups) >= SHARED
+            cost = _cost_by_trees(train, candidate) if asks_trees else None
         found += [cost] * (cost is not None)
     found.sort(key=lambda one: one.by_column - one.by_rows)
     return tuple(found[:MOST_NAMED])

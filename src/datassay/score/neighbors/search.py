@@ -21,6 +21,7 @@ from datassay.score.neighbors.exact import (
     nearest_approximate,
     nearest_exact,
 )
+from datassay.score.settings import SEARCHES
 
 # From this many rows "auto" approximates where faiss is installed: exact takes minutes.
 APPROXIMATE_FROM = 200_000
@@ -122,7 +123,7 @@ def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
 
 def check_search(search: str) -> None:
     """Refuse the name of an unknown search."""
-    if search not in {"auto", "exact", "approximate"}:
+    if search not in SEARCHES:
         raise SettingError(
             f"search must be 'auto', 'exact' or 'approximate'; got {search!r}. Leave it out."
         )
