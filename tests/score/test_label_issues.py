@@ -288,7 +288,7 @@ def test_too_few_samples_make_no_suspects(n):
     x = np.random.default_rng(0).normal(size=(n, 3))
     issues = judged(x, np.arange(n) % 2, "mlp:width=8")
     assert np.isfinite(issues.score).all()
-    assert issues.to_try.any() == (n >= 6)
+    assert issues.worth_a_look.any() == (n >= 6)
     assert not issues.is_issue.any()  # of six nobody can tell noise from hard samples
 
 

@@ -35,6 +35,7 @@ from datassay.score.labels.noise import (
     Judges,
     check_noise,
     explain,
+    listed,
 )
 from datassay.score.labels.outliers import Outliers, best_scale, outliers
 from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
@@ -239,16 +240,14 @@ def _of_classes(
 def _explained(
     outcome: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **of: Any
 ) -> LabelIssues:
-    tried = _flagged(outcome.by_noise)
-    look = tried | _top(outcome.log_odds, outcome.n_look)
+    look = _flagged(outcome.log_odds > 0) | _top(outcome.log_odds, outcome.n_look)
     others = outcome.posterior.scatter(1, labels[:, None], -torch.inf)
     suggested = torch.where(torch.as_tensor(look)[:, None], others, outcome.posterior).argmax(1)
     return LabelIssues(
         score=outcome.log_odds.numpy(),
         probability=torch.sigmoid(outcome.log_odds).numpy(),
         suggested_label=suggested.numpy(),
-        is_issue=_flagged(outcome.log_odds),
-        tried=tried,
+        is_issue=_flagged(listed(outcome.log_odds)),
         worth_a_look=look,
         share_wrong=outcome.share,
         posterior=outcome.posterior.exp().numpy(),
@@ -314,8 +313,8 @@ def _of_several(
         score=score.numpy(),
         probability=(-torch.expm1(all_right)).numpy(),
         suggested_label=torch.where(log_odds > 0, 1 - labels, labels).numpy(),
-        is_issue=_flagged(score),
-        worth_a_look=_flagged(score) | look,
+        is_issue=_flagged(listed(score)),
+        worth_a_look=_flagged(score > 0) | look,
         share_wrong=(float(low.max()), min(1.0, float(high.sum()))),
         posterior=torch.stack([results.posterior[:, 1].exp() for results in each], 1).numpy(),
         noise=tuple(computed.noise for computed in each),
@@ -336,7 +335,7 @@ def _of_targets(
         score=outcome.score.masked_fill(trusted, TRUSTED).numpy(),
         probability=p.numpy(),
         suggested_label=(outcome.expected[:, 0] if is_one else held_out).numpy(),
-        is_issue=_flagged(p - 0.5),
+        is_issue=_flagged(p > 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
         share_wrong=(float((p > 0.9).double().mean()), float(is_far.double().mean())),
         posterior=None,
@@ -347,8 +346,8 @@ def _of_targets(
     )
 
 
-def _flagged(score: Float[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
-    return (score > 0).numpy() & (len(score) >= FEWEST)
+def _flagged(those: Bool[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
+    return those.numpy() & (len(those) >= FEWEST)
 
 
 def _top(score: Float[Tensor, " n"], n_look: int) -> Bool[np.ndarray, " n"]:

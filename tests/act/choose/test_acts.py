@@ -283,10 +283,12 @@ def test_copies_stay_together():
         assert (part.held_out.groups == own).all() and (part.copies == other).all()
 
 
-def test_what_the_noise_suspects_is_tried_where_it_is_not_believed_too():
+def test_what_is_likelier_wrong_than_right_is_tried_beyond_the_list_too():
     train, _ = one_way(8, 0)
     issues = da.label_issues(train, model=LogisticRegression())
-    issues = replace(issues, tried=np.arange(8) < 2, suggested_label=1 - train.y)
+    chances = np.where(np.arange(8) < 2, 0.6, 0.3)
+    look = np.arange(8) < 5
+    issues = replace(issues, probability=chances, worth_a_look=look, suggested_label=1 - train.y)
     assert not issues.is_issue.any()
     scores = ProposalScores(issues, np.ones(8))
     changed = action_kinds()[RELABEL].propose(train, scores).labels != train.y

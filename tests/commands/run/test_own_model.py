@@ -78,7 +78,7 @@ def test_a_curve_of_one_fit_by_hand(iris):
 def test_summaries_and_plans_take_it_too(iris):
     settings = RunSettings(model=NEIGHBORS, curve_seeds=0)
     keep = keep_set(iris, None, settings, KeepSettings(fraction=0.7, drop_suspects=True)).keep
-    suspects = da.label_issues(iris, model=KNeighborsClassifier()).is_issue
+    suspects = da.label_issues(iris, model=KNeighborsClassifier()).to_try
     assert suspects[keep.removed].sum() > suspects[keep.keep].sum()
     assert wrong_labels(iris)[keep.removed].sum() > wrong_labels(iris)[keep.keep].sum()
     assert plan(iris, None, settings).form.n_parameters > 0

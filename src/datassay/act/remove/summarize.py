@@ -82,7 +82,7 @@ def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
     # A wrong label is informative, so removing the lowest information alone would keep it to the
     # end.
     lowest = np.argsort(information, kind="stable")
-    return np.concatenate([issues.suspects, lowest[~issues.is_issue[lowest]]])
+    return np.concatenate([issues.suspects, lowest[~issues.to_try[lowest]]])
 
 
 def least_of_each(classes: Int[np.ndarray, " n"], target: int) -> Int[np.ndarray, " k"]:

@@ -69,7 +69,7 @@ def run(
             "held_out": dict(zip(keep.tried, keep.held_out.tolist(), strict=True)),
             "iterative": settings.iterative,
             "least_class_share": LEAST_SHARE if train.is_classification else None,
-            "suspects_dropped": 0 if issues is None else int(issues.is_issue[keep.removed].sum()),
+            "suspects_dropped": 0 if issues is None else int(issues.to_try[keep.removed].sum()),
             "seed": training.seed,
             "version": version("datassay"),
             "warnings": [*lin.warnings, *_suspected(train, issues, keep)],
@@ -83,7 +83,7 @@ def _suspected(train: SampleSet, issues: LabelIssues | None, keep: KeepSet) -> l
         return []
     warnings = []
     for c in suspected_classes(train.y, issues):
-        here = issues.is_issue & (train.y == c)
+        here = issues.to_try & (train.y == c)
         n, suspects, stay = int((train.y == c).sum()), int(here.sum()), int(here[keep.keep].sum())
         warnings.append(
             f"of class {shortened(train.class_names[c])} {suspects:,} of {n:,} labels are "

@@ -22,8 +22,8 @@ class LabelIssues(Tabular):
         suggested_label: [n]; class index (int64): the likeliest class, of those worth a look the
             likeliest other. Several labels: [n, k], 0 or 1. Regression: the held-out output, target
             unit ([n, k] for several targets), on the scale on which the target is judged.
-        is_issue: [n] bool: probably wrong, probability > 1/2; none where n is below FEWEST, or
-            noise explains the labels hardly better than hard samples do: its rate is a guess then.
+        is_issue: [n] bool: probably wrong: the longest list, the most suspect first, of which 93 %
+            are expected to be wrong; of targets probability > 1/2. None where n is below FEWEST.
         worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
             noise cannot be told from hard samples; of targets those that deviate almost as far.
         share_wrong: of wrong labels, at least (what noise alone explains) and at most (all that
@@ -35,8 +35,6 @@ class LabelIssues(Tabular):
         probability: [n], that the label (of several: at least one) is wrong: above 1/2 by the noise
             that was found; up to 1/2 what held-out predictions contradict counts too, by a weight
             of 0.4 at most, since outputs alone cannot tell noise from hard samples.
-        tried: [n] bool, what relabelling and removal try, since retraining judges them: those that
-            are probably wrong if the noise that was found is believed. None: is_issue.
         by_group: [n] bool: only a fit without the whole group contradicts the label. It may then
             be wrong or an effect of the group: tables leave its probability empty. None: no groups.
         posterior: [n, k], probability of each true class; of several labels that each is 1; None
@@ -63,7 +61,7 @@ class LabelIssues(Tabular):
         values=lambda one: one._as_given(one.suggested_label),
     )
     is_issue: Bool[np.ndarray, " n"] = column(
-        "whether the label is probably wrong: wrong_probability above 1/2"
+        "whether the label is probably wrong: of these 93 % at least are expected to be"
     )
     worth_a_look: Bool[np.ndarray, " n"] = column(
         "whether the label is probably wrong, or may well be: what to review"
@@ -94,7 +92,6 @@ class LabelIssues(Tabular):
     weights: tuple[float, ...] = ()
     warnings: tuple[str, ...] = ()
     by_group: Bool[np.ndarray, " n"] | None = None
-    tried: Bool[np.ndarray, " n"] | None = None
 
     @property
     def known_probability(self) -> Float[np.ndarray, " n"]:
@@ -105,14 +102,14 @@ class LabelIssues(Tabular):
 
     @property
     def to_try(self) -> Bool[np.ndarray, " n"]:
-        """[n] labels that relabelling and removal try."""
-        return self.is_issue if self.tried is None else self.tried
+        """[n] labels that are likelier wrong than right; relabelling and removal try them."""
+        return (self.probability > 0.5) & self.worth_a_look
 
     @property
     def suspects(self) -> Int[np.ndarray, " suspects"]:
-        """Positions of the flagged samples, the most suspect first."""
-        flagged = np.flatnonzero(self.is_issue)
-        return flagged[np.argsort(-self.score[flagged], kind="stable")]
+        """Positions of labels that are likelier wrong than right, the most suspect first."""
+        suspect = np.flatnonzero(self.to_try)
+        return suspect[np.argsort(-self.score[suspect], kind="stable")]
 
     def expected_precision(self, top: int | None = None) -> float:
         """The share of wrong labels to expect among the most suspect samples.
@@ -127,7 +124,7 @@ class LabelIssues(Tabular):
             SettingError: top is negative or above n.
         """
         if top is None:
-            chosen = self.suspects
+            chosen = np.flatnonzero(self.is_issue)
         elif 0 <= top <= len(self.score):
             chosen = np.argsort(-self.score, kind="stable")[:top]
         else:

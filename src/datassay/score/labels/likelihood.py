@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import log
 from typing import Literal
 
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from datassay.results import result
 
-Form = Literal["none", "one rate", "by class"]
+Form = Literal["none", "one rate", "pairs", "by class"]
 # Pseudo-counts: of right labels, and in each row of T of the common rate.
 RIGHT_COUNT, COMMON_COUNT = 5.0, 10.0
 # The share of wrong labels where none is assumed, and that fits start from.
@@ -28,6 +29,7 @@ NO_RATE, FIRST_RATE = 1e-4, 0.1
 # Variance of the normal prior of the intercepts, and a ridge that keeps the Hessian regular.
 INTERCEPT_VARIANCE, WEAK = 9.0, 1e-6
 SCALE = 2.0  # of the outputs, in standard deviations, that fits start from
+PAIR_ROUNDS = 20
 LEAST_WEIGHT = 1e-6  # of a judge that is heard
 # Classes up to which each has an intercept: a Newton step takes n k² operations for them.
 MOST_INTERCEPTS = 100
@@ -40,12 +42,14 @@ class Fitted:
     """One explanation of the given labels.
 
     Attributes:
-        form: of the noise: none, any other label as often as any, or depending on the class.
+        form: of the noise: none; any other label as often as any; some pairs of classes more often
+            than others; or depending on the class.
         log_likelihood: of the given labels, nats.
         log_p: log probability of each true class from the judges alone, [n, k].
         log_posterior: the same, the given label known, [n, k].
         transition: T, [k, k].
         weights: w, [judges]; 0: what the judge says is not heard.
+        cost: nats that chance alone gains by the parameters of T beyond one rate.
     """
 
     form: Form
@@ -54,6 +58,7 @@ class Fitted:
     log_posterior: Float[Tensor, "n k"]
     transition: Float[Tensor, "k k"]
     weights: Float[Tensor, " judges"]
+    cost: float
 
 
 def evenly(k: int, rate: float) -> Float[Tensor, "k k"]:
@@ -114,7 +119,7 @@ def _expectation_maximisation(
     intercepts = torch.zeros(k, dtype=torch.float64)
     transition = evenly(k, NO_RATE if form == "none" else FIRST_RATE) if start is None else start
     certain = torch.eye(k, dtype=torch.float64).log()[labels[trusted]]
-    is_open, before, still = ~trusted, -torch.inf, STILL[k > MOST_INTERCEPTS]
+    is_open, before, still, cost = ~trusted, -torch.inf, STILL[k > MOST_INTERCEPTS], 0.0
     open_labels = labels[is_open]
 
     def log_given() -> Float[Tensor, "n k"]:
@@ -132,27 +137,50 @@ def _expectation_maximisation(
         before = float(each.mean())
         posterior = joint.sub_(each[:, None]).exp_()
         if form != "none":
-            transition = _transition(posterior[is_open], open_labels, form)
+            transition, cost = _transition(posterior[is_open], open_labels, form)
         weights, intercepts = _calibrated(judges, posterior, log_p, weights, intercepts)
     log_p = torch.log_softmax(judges @ weights + intercepts, 1)
     joint = log_p + log_given()
     each = torch.logsumexp(joint, 1)
-    return Fitted(form, float(each.sum()), log_p, joint - each[:, None], transition, weights)
+    return Fitted(form, float(each.sum()), log_p, joint - each[:, None], transition, weights, cost)
 
 
 def _transition(
     posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"], form: Form
-) -> Float[Tensor, "k k"]:
-    """T from the expected counts of (true class, given label), each row shrunk to the one rate."""
+) -> tuple[Float[Tensor, "k k"], float]:
+    """T from the expected counts of (true class, given label), and what its parameters cost."""
     n, k = posterior.shape
     counts = torch.zeros(k, k, dtype=torch.float64).index_add_(0, labels, posterior).T
+    if form == "pairs":
+        return _of_pairs(counts)
     wrong = float(counts.sum() - counts.diagonal().sum())
     common = evenly(k, max(wrong, NO_RATE) / (n + RIGHT_COUNT))
     if form == "one rate":
-        return common
+        return common, 0.0
     right = torch.diag(RIGHT_COUNT * counts.sum(1) / n)
-    rows = counts + COMMON_COUNT * common + right
-    return rows / rows.sum(1, keepdim=True)
+    rows = counts + COMMON_COUNT * common + right  # each row is shrunk to the one rate
+    return rows / rows.sum(1, keepdim=True), (k * (k - 1) - 1) / 2
+
+
+def _of_pairs(counts: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:
+    """A rate of its own for each pair of classes that needs one, and one for all others."""
+    # A pair needs one where it gains more than naming it among all k (k − 1) costs, and half a nat.
+    k, rows = len(counts), counts.sum(1, keepdim=True).clamp_min(NO_RATE)
+    cost = log(k * (k - 1)) + 0.5
+    others, own = ~torch.eye(k, dtype=torch.bool), torch.zeros(k, k, dtype=torch.bool)
+    for _ in range(PAIR_ROUNDS):
+        rest = others & ~own
+        rate = float((counts * rest).sum() / (rows * rest).sum().clamp_min(NO_RATE))
+        rate = max(rate, NO_RATE / (k - 1))
+        ratio = counts / (rate * rows)
+        gained = counts * ratio.clamp_min(NO_RATE).log() - counts + rate * rows
+        found = others & (ratio > 1) & (gained > cost)
+        if torch.equal(found, own):
+            break
+        own = found
+    transition = torch.where(own, counts / rows, rate).fill_diagonal_(0.0)
+    transition += torch.diag((1 - transition.sum(1)).clamp_min(NO_RATE))
+    return transition / transition.sum(1, keepdim=True), cost * int(own.sum())
 
 
 def _calibrated(

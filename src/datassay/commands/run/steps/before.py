@@ -131,7 +131,7 @@ def before_after(
         n_removed=sum(int((~part.keep).sum()) for part in parts),
         n=(n, len(train)),
         suspects=(int(summary["counts"]["suspected_label_errors"]), int(issues.is_issue.sum())),
-        confirmed=sum(str(train.ids[i]) in looked_at for i in issues.suspects),
+        confirmed=sum(str(train.ids[i]) in looked_at for i in np.flatnonzero(issues.is_issue)),
         expected_wrong=(wrong, float(issues.probability.sum()) / len(train)),
         gain=gain,
         why_none="" if gain is not None else why,
