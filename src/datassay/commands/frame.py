@@ -18,6 +18,7 @@ from datassay.report.page import Card, Gallery, Page, Row, Table
 from datassay.report.tables import column, labels
 from datassay.report.wording import signed
 from datassay.results import result
+from datassay.stats import Interval
 
 
 @result
@@ -92,10 +93,10 @@ def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **lo
     return Table(name, tuple(columns), lines, **look)
 
 
-def change_cells(change: float, half: float, metric: str) -> tuple[str, str]:
+def change_cells(change: Interval, metric: str) -> tuple[str, str]:
     """A change of score and its interval, as tables show them."""
-    low, high = (signed(change + s * half, metric) for s in (-1, 1))
-    return signed(change, metric), f"{low} to {high}"
+    gain, low, high = (signed(one, metric) for one in (change.gain, change.low, change.high))
+    return gain, f"{low} to {high}"
 
 
 def sample_table(

@@ -16,7 +16,7 @@ from datassay.commands.weigh.page import page as page_of
 from datassay.errors import DataError
 from datassay.report.html import render
 from datassay.report.page import Table
-from datassay.report.wording import interval_text
+from datassay.report.wording import gain_text
 from datassay.score.neighbors.local_variance import local_variance
 from helpers.blocks import NAMES
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
@@ -258,8 +258,7 @@ def test_it_says_whether_the_weights_help(change, severity, words):
     reported = next(a for a in page_of(text).advice if a.kind == "does it help")
     assert reported.severity == severity
     assert reported.headline.startswith(words)
-    shown = text.gain.difference(1)
-    assert interval_text(*shown, "accuracy") in reported.sentence
+    assert gain_text(text.gain.interval(1), "accuracy") in reported.sentence
     page = page_of(text)
     assert "class-balanced weights, is left out" in render(page)
     assert {f.name for f in page.figures} == {"weights", "share", "gain", "boundary"}

@@ -59,8 +59,7 @@ def page(findings: PolynomialFindings) -> Page:
         "train": float(scores.train[-1]),
         "other": scores.names[other],
         "before": float(scores.each[other].mean()),
-        "change": ahead.gain,
-        "half": ahead.half,
+        "ahead": ahead,
         "verdict": ahead.verdict,
         "name": scores.names[-1],
         "degree_shares": ", ".join(
@@ -133,7 +132,7 @@ def _scores(findings: PolynomialFindings) -> Table:
     for i, name in enumerate(scores.names):
         val, train = (_score(float(values[i].mean())) for values in (scores.each, scores.train))
         ahead, is_ours = scores.ahead_of(i), i == len(scores.names) - 1
-        change = "––" if is_ours else change_cells(ahead.gain, ahead.half, scores.metric)
+        change = "––" if is_ours else change_cells(ahead, scores.metric)
         rows.append((name, f"{scores.n_features[i]:,}", val, train, *change))
     unit = ", points" if scores.metric == "accuracy" else ""
     columns = (

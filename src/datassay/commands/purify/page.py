@@ -44,13 +44,12 @@ def page(findings: PurifyFindings) -> Page:
     """Everything on the page."""
     samples, ours, truth = findings.samples, findings.purification, foreign(findings)
     start, stop, *_ = before_and_after(findings)
-    edges = ours.trace.removed
+    edges, error = ours.trace.removed, _standard_error(findings, start["validation"])
     numbers = {
         "truth": truth,
         "start": start,
         "stop": stop,
-        "gain": stop["validation"] - start["validation"],
-        "error": _standard_error(findings, start["validation"]),
+        "change": interval(stop["validation"] - start["validation"], error),
         "hits": 0 if truth is None else int(truth.mask[ours.removed].sum()),
         "n_foreign": 0 if truth is None else int(truth.mask.sum()),
         "base_rate": math.nan if truth is None else float(truth.mask.mean()),
@@ -86,9 +85,9 @@ def page(findings: PurifyFindings) -> Page:
 
 
 def _standard_error(findings: PurifyFindings, score: float) -> float:
-    """Of an accuracy on the validation samples; 0 for R², whose error is not known."""
+    """Of an accuracy on the validation samples; infinite for R², whose error is not known."""
     if not findings.samples.is_classification:
-        return 0.0
+        return math.inf
     return math.sqrt(score * (1 - score) / len(findings.validation))
 
 
@@ -99,8 +98,7 @@ def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, objec
         return None
     which = "test" if findings.majority else "validation"
     score, theirs = (float(getattr(one.trace, which)[one.steps]) for one in (ours, baseline))
-    # The error of R² is not known, so it is not reported.
-    error = _standard_error(findings, theirs) if findings.samples.is_classification else math.inf
+    error = _standard_error(findings, theirs)
     if findings.majority:
         assert val.source is not None
         error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))

@@ -87,7 +87,7 @@ def acts_details(table: ActionTable) -> Details:
 
 
 def _interval(row: GainRow, metric: str) -> str:
-    _, low, high = gain_numbers(row.after - row.before, row.low, row.high, metric)
+    _, low, high = gain_numbers(row.gain, row.low, row.high, metric)
     return f"{low} to {high}"
 
 
@@ -98,7 +98,7 @@ def before_table(before: BeforeAfter) -> Table:
     rows: list[Row] = []
     is_share = in_points(metric)
     for one in measured:
-        change, *_ = gain_numbers(one.after - one.before, one.low, one.high, metric)
+        change, *_ = gain_numbers(one.gain, one.low, one.high, metric)
         change += " points" * is_share
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (one.before, one.after))
         name = f"{metric}, {one.by}" if len(measured) > 1 else metric

@@ -113,7 +113,7 @@ def _gain_table(gain: WeightGain) -> Table:
     """Scores with and without weights, a row per weighting."""
     unit, rows = ", points" if gain.metric == "accuracy" else "", []
     for i, name in enumerate(gain.names):
-        cells = (*change_cells(*gain.difference(i), gain.metric), gain.verdict(i))
+        cells = (*change_cells(gain.interval(i), gain.metric), gain.verdict(i))
         rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "–––")))
     columns = ("weights", gain.metric, f"change{unit}", "95 % interval", "verdict")
     return table("Scores with and without weights", columns, rows, in_terminal=True)
