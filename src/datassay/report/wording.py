@@ -104,9 +104,10 @@ def labels_given(values: object) -> str:
 
 
 def gain_text(change: Any, metric: str) -> str:
-    """A `gain` with `low` and `high` of its interval, which comes first where it includes 0.
+    """A `gain` with its interval, `low` and `high`, which leads where it includes 0.
 
-    "1.6 points of accuracy (0.7 to 2.4)", but "−4.5 to 4.0 points of accuracy (estimate 2.5)".
+    Returns:
+        "1.6 points of accuracy (0.7 to 2.4)"; "−4.5 to 4.0 points of accuracy (estimate 2.5)".
     """
     value, least, most = gain_numbers(change.gain, change.low, change.high, metric)
     unit = f" points of {metric}" if in_points(metric) else f" of {metric}"

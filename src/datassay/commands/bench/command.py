@@ -41,7 +41,7 @@ class TrustSettings:
         read=lambda text: whole_auto_or_none(text, "batch-size", auto=False),
     )
     weight_decay: float = setting(Recipe.weight_decay, "Penalty towards the first weights.")
-    minutes: float = setting(3.0, "Of retraining; scores take their own time.")
+    minutes: float = setting(3.0, "Of retraining; scores take their own time.", needs="!halves")
     halves: int | None = setting(
         None, "Random halves of the samples to train on (default: what the minutes allow)."
     )

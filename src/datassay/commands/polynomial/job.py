@@ -124,19 +124,12 @@ def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> Non
     ridge = settings.ridge
     if ridge != "auto" and (isinstance(ridge, str) or not 0 <= ridge < float("inf")):
         raise SettingError(f"ridge must be 'auto' or a number of at least 0; got {ridge!r}.")
-    if settings.model is not None and settings.store is not None:
-        raise SettingError("model is scored as it is, store is for a fit; got both. Leave one out.")
     if settings.solver != "batched":
         return
     if not 2 <= settings.batch_size <= len(train):
         raise SettingError(
             f"batch-size must be at least 2 and at most the {len(train):,} training samples; got "
             f"{settings.batch_size:,}."
-        )
-    if settings.store is not None or settings.precision == "bfloat16" or ridge != "auto":
-        raise SettingError(
-            "store, ridge and bfloat16 are for the exact solver; got them with 'batched'. Leave "
-            "them out."
         )
 
 

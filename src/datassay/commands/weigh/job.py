@@ -154,23 +154,13 @@ def run(
 
 def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
     """Refuse, before any work is done, what cannot be."""
-    method, is_local = settings.method, settings.method == "local_variance"
     check_n_neighbors(settings.n_neighbors, len(train))
     check_ratios(settings.max_ratio)
-    tune, got = settings.tune, f"got method {method!r}"
-    for message, is_so in (
-        ("tune searches k and m of local variance by retraining a last layer; "
-         f"{got}, features {settings.features!r}. Leave both out.",
-         tune and (not is_local or settings.features == "inputs")),
-        (f"density corrects local variance only; {got}. Leave it out.",
-         settings.density and not is_local),
-        (f"method {method!r} needs classes; the targets are numbers. Take local_variance.",
-         method in NEEDS_CLASSES and not train.is_classification),
-        ("active_bias watches the network while it is trained; with --weights it is not. Leave "
-         "them out.", method == "active_bias" and settings.weights is not None),
-    ):  # fmt: skip
-        if is_so:
-            raise SettingError(message)
+    if settings.method in NEEDS_CLASSES and not train.is_classification:
+        raise SettingError(
+            f"method {settings.method!r} needs classes; the targets are numbers. Take "
+            "local_variance."
+        )
 
 
 def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
