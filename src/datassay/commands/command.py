@@ -202,9 +202,9 @@ class Command:
         from datassay.store.outputs import write_pages
 
         page = self.part("page").page(results)
-        parts = self.part("files").files(results, page)
-        parts = {**parts, PAGE: render(page)}
-        return page, write_pages(parts, out, overwrite=overwrite, is_checked=True)
+        files = self.part("files")
+        parts = {**files.files(results, page), PAGE: render(page)}
+        return page, write_pages(parts, out, overwrite=overwrite, is_checked=True, job=files.FILES)
 
     def show(
         self, results: Any, settings: Any, page: Page, path: Path, *, verbose: bool = False

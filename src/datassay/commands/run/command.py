@@ -207,11 +207,11 @@ def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | N
     Raises:
         SettingError: the folder cannot be written, or the disk is full.
     """
-    from datassay.commands.run.files import files
+    from datassay.commands.run.files import FILES, files
     from datassay.commands.run.page import page
     from datassay.report.html import render
     from datassay.store.outputs import write_pages
 
     built = page(findings, str(out))
     parts = {**files(findings, built), **(further or {}), PAGE: render(built)}
-    return write_pages(parts, out)
+    return write_pages(parts, out, job=FILES)
