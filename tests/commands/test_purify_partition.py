@@ -162,7 +162,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     "purify": r"DATA must be given once",
     "partition nowhere": r"existing path; got 'nowhere'",
     "--model nope": r"model must be one of .*; got 'nope'",
-    "--noise-kind odd": r"'uniform' or 'pair'; got 'odd'",
+    "--noise 0.1 --noise-kind odd": r"'uniform' or 'pair'; got 'odd'",
     "purify same.npz": r"inputs must differ; all 48 samples are the same",
     "purify nan.npz": r"x must be finite; 1 of 60 .* position 7",
     "partition pure.npz --blocks 50": r"n_blocks must leave .*Take at most 6",

@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     from datassay.act.sample.comparison import SamplingComparison as SamplingComparison
     from datassay.act.sample.comparison import compare_designs as compare_designs
     from datassay.act.sample.density import Density as Density
-    from datassay.act.sample.generalization_bound import GeneralizationBound as GeneralizationBound
-    from datassay.act.sample.generalization_bound import bound_reductions as bound_reductions
-    from datassay.act.sample.generalization_bound import (
-        generalization_bound as generalization_bound,
+    from datassay.act.sample.interpolation_bound import InterpolationBound as InterpolationBound
+    from datassay.act.sample.interpolation_bound import bound_reductions as bound_reductions
+    from datassay.act.sample.interpolation_bound import (
+        interpolation_bound as interpolation_bound,
     )
     from datassay.act.sample.taylor import TaylorSample as TaylorSample
     from datassay.act.sample.taylor import index_from_draws as index_from_draws

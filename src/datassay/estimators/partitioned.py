@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from datassay.act.partition.block_model import as_arrays
 from datassay.act.partition.routing import compact, fit_experts, linear_partition, scaled_linear
 from datassay.act.settings import Division
+from datassay.data.load import load
+from datassay.data.new_rows import row_format
 from datassay.estimators.validation import validated, validated_classes
 from datassay.models.estimators import class_probabilities
-from datassay.rules import one_of
+from datassay.rules import one_of, require
 
 
 class _Partitioned(BaseEstimator):
@@ -66,6 +71,29 @@ class _Partitioned(BaseEstimator):
         self.router_gain_ = routed.gain
         self.router_gain_error_ = routed.gain_error
         self._routed = routed
+
+    def save(self, path: str | Path) -> None:
+        """Write a file that `load_model` and `datassay predict` read; there is no code in it.
+
+        Args:
+            path: of the file, as model.safetensors.
+
+        Raises:
+            SettingError: the blocks' estimator or the router is one of the user's own.
+        """
+        check_is_fitted(self)
+        own = [name for name in ("estimator", "router") if getattr(self, name) is not None]
+        rule = "be left out for a model that is saved, as a file holds arrays and no code"
+        require(not own, " and ".join(own), rule, "one of your own", remedy="Fit without it.")
+        about: Any = self  # scikit-learn sets what it knows of X
+        labels = getattr(about, "classes_", np.array([0.0, 1.0]))
+        task = "classification" if hasattr(about, "classes_") else "regression"
+        d = about.n_features_in_
+        x = np.repeat(np.arange(float(len(labels)))[:, None], d, axis=1)
+        like, _ = load((x, labels), task=task, val_fraction=0.0)
+        names = tuple(map(str, getattr(about, "feature_names_in_", ())))
+        rows, width = row_format(replace(like, feature_names=names)), like.n_classes or 1
+        as_arrays(self._routed, np.arange(self.n_blocks_), rows, d, width).save(path)
 
     def _default(self, seed: int) -> Any:
         raise NotImplementedError

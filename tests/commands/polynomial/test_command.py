@@ -159,8 +159,6 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--precision odd': "precision must be one of .*got 'odd'",
     '--solver batched --batch-size 400': "at most the 320 training samples; got 400",
     '--solver batched --batch-size 9 --n-batches 0': "n-batches must be",
-    '--solver batched --batch-size 9 --store s': "store, ridge and",
-    '--model m --store s': "model is scored as it is",
     '--model none': "none must be a file that datassay polynomial",
     '--window none --degree 5': "500,000",
 }, 'polynomial images.npz')  # fmt: skip

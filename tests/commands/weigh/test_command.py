@@ -205,12 +205,9 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--neighbors 96': "--neighbors must be .* 96; got 96",
     '--seeds 1': "seeds 0 .* or at least 2; got 0 and 1",
     '--tune -1': "tune must be at least 0.*got -1",
-    '--tune 3 --features inputs': "tune searches .*'inputs'",
-    '--density --method self_paced': "density corrects local variance",
     'weigh nan.npz': "y must be finite; 1 of 120 .* position 7",
     'weigh numbers.npz --method active_bias': "'active_bias' needs classes",
     '--model own_weighed:ends_in_softmax --features model': "its last nn.Linear,.*softmax",
-    '--method active_bias --weights net.pt': "active_bias watches",
     '--weights none.pt': "none.pt must be a .safetensors file",
 }, 'weigh classes.npz')  # fmt: skip
 

@@ -30,9 +30,9 @@ from datassay.score.information.bounds import (
     ENOUGH,
     OF_OUTPUTS,
     WITH_SIGMA,
-    generalization_bound,
     membership,
     membership_sigma,
+    overfitting_bound,
 )
 from datassay.score.registry import further_scores
 from datassay.score.sample_information import SampleInformation
@@ -173,4 +173,4 @@ def _bounds(info: SampleInformation, *, classes: bool) -> dict[str, Any]:
         "enough": ENOUGH,
     }
     weights = classes and not privacy["of_outputs"]
-    return {"privacy": privacy, "overfit": generalization_bound(info) if weights else None}
+    return {"privacy": privacy, "overfit": overfitting_bound(info) if weights else None}

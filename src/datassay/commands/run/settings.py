@@ -276,6 +276,6 @@ class AdversarialInputs:
     epsilon: float = setting(
         Corruption.epsilon,
         "Largest change of an adversarial input's value, in its own unit.",
-        rule=positive,
+        rule=partial(positive, finite=True),
         needs="adversarial",
     )

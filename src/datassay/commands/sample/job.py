@@ -11,7 +11,7 @@ from torch import nn
 
 from datassay.act.sample.comparison import SamplingComparison, compare_designs
 from datassay.act.sample.density import checked_domain
-from datassay.act.sample.generalization_bound import bound_reductions, generalization_bound
+from datassay.act.sample.interpolation_bound import bound_reductions, interpolation_bound
 from datassay.act.sample.taylor import TaylorSample, taylor_index, taylor_sample
 from datassay.collect.curvature.derivatives import PointFunction, derivatives, point_function
 from datassay.commands.facts import closing_facts
@@ -195,9 +195,9 @@ def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[dict[str, Any], ...
     first, ends = (x[:n], slope[:n]), (float(sample.domain[0, 0]), float(sample.domain[0, 1]))
     results = []
     for k in (0.0, float(np.abs(slope).max())):
-        one: dict[str, Any] = {"initial": generalization_bound(*first, ends, lipschitz=k)}
+        one: dict[str, Any] = {"initial": interpolation_bound(*first, ends, lipschitz=k)}
         for name, index in kinds.items():
-            one[name] = generalization_bound(x[index], slope[index], ends, lipschitz=k)
+            one[name] = interpolation_bound(x[index], slope[index], ends, lipschitz=k)
             new = (x[index][n:], slope[index][n:])
             one[f"gain_{name}"] = bound_reductions(*first, *new, ends, lipschitz=k)
         results.append(one | {"uniform_x": x[kinds["uniform"]]})
