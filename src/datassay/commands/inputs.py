@@ -82,7 +82,7 @@ class DataInputs:
         Loading.val_fraction,
         "Share of the samples to hold out where the data have no validation part, in [0, 1); 0 "
         f"scores every sample (default: {HELD_OUT}, for a table that is scored 0).",
-        needs="!before",
+        needs="!before !queries !append",
     )
     seed: int = setting(Loading.seed, SEED_HELP)
     held_out: tuple[str, ...] | None = None  # ids, of a run that is compared with an earlier one
