@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from datassay.report.plots import chart, level, line
 from datassay.report.style import BLUE, GREY, SKY, VERMILION
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, percent
-from datassay.score.compare.robustness import Robustness
 from datassay.store.outputs import Part
 
 if TYPE_CHECKING:
@@ -35,12 +33,6 @@ FILES = {
     "summary.json": "the figures above",
 }
 N_COEF, MAX_OUTPUTS = 20, 12
-SIGMA = 0.3  # S3's example
-LEVELS = {
-    "noise": "standard deviation σ of the noise",
-    "patches": "area A of the black patch, pixels",
-}
-LINES = ((BLUE, "solid"), (VERMILION, "dash"), (GREY, "dot"))
 N_TERMS = 6
 DEGREES = ("constant", "single inputs", "pairs", "triples")
 PICTURE_SIDE = 96
@@ -65,8 +57,6 @@ def page(findings: PolynomialFindings) -> Page:
         "degree_shares": ", ".join(
             f"degree {t} {percent(round(float(s) / total, 2))}" for t, s in enumerate(spread, 1)
         ),
-        "noise": _noise(findings),
-        "levels": LEVELS,
         "maps": maps,
         "n_largest": len(largest.rows) - 1,
         "most_outputs": MAX_OUTPUTS,
@@ -83,28 +73,9 @@ def page(findings: PolynomialFindings) -> Page:
         blocks["ridge"] = _ridge_figure(fit.path)
     elif fit is not None and fit.curve is not None:
         blocks["batches"] = _batch_figure(fit.curve)
-    for robust in findings.robustness:
-        blocks[robust.corruption] = _level_figure(robust, lost=False)
-        blocks[f"{robust.corruption}_drop"] = _level_figure(robust, lost=True)
     page, facts = composed("polynomial", findings, blocks, numbers, FILES), findings.facts
     headlines = (f"{piece.headline}." for piece in page.advice)
     return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
-
-
-def _noise(findings: PolynomialFindings) -> Mapping[str, object] | None:
-    """What noise of about σ = 0.3 and the largest patch cost; None where nothing was corrupted."""
-    if not findings.robustness:
-        return None
-    noise, patches = findings.robustness
-    level = int(np.abs(noise.levels - SIGMA).argmin())
-    return {
-        "sigma": noise.levels[level],
-        "lost": float(noise.drop[-1, level]),
-        "linear": noise.drop[0, level] if len(noise.drop) > 1 else None,
-        "patch": int(patches.levels[-1]),
-        "patch_lost": patches.drop[-1, -1],
-        "n": noise.hits.shape[2],
-    }
 
 
 def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
@@ -242,7 +213,6 @@ def _summary(findings: PolynomialFindings) -> dict[str, object]:
         },
         "fit": fitted,
         "spread_by_degree": dict(spreads),
-        "robustness": [row for one in findings.robustness for row in one.to_table().to_pylist()],
     }
 
 
@@ -291,18 +261,6 @@ def _batch_figure(curve: BatchCurve) -> Figure:
             line(figure, x, values[there], name, colour, "%{x} batches: %{y:.3f}", **look)
     if curve.is_accuracy:
         figure.update_yaxes(tickformat=".0%")
-    return figure
-
-
-def _level_figure(robust: Robustness, lost: bool) -> Figure:
-    """Accuracy, or the share of it lost, by level: a line per model (S3 Figs 3.23 and 3.24)."""
-    figure = chart(LEVELS[robust.corruption], "share lost" if lost else "accuracy")
-    values = robust.drop if lost else robust.accuracy
-    ours_first = list(zip(robust.names, values, strict=True))[::-1]
-    for (name, y), (colour, dash) in zip(ours_first, LINES, strict=False):
-        look: Any = {"width": 2.5, "dash": dash, "mode": "lines+markers", "marker": {"size": 5}}
-        line(figure, robust.levels, y, name, colour, "%{x:.3g}: %{y:.1%}", **look)
-    figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     return figure
 
 
