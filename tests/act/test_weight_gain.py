@@ -13,7 +13,6 @@ from datassay.act.settings import METHODS
 from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
 from datassay.act.weigh.gain import (
     WeightGain,
-    decision_boundary,
     head_gain,
     head_recipe,
     network_gain,
@@ -306,14 +305,3 @@ def test_the_baseline_is_class_balanced_where_classes_differ_in_size():
     assert baseline_of("local_variance", uneven) == "class_balanced"
     assert baseline_of("class_balanced", uneven) == "local_variance"
     assert baseline_of("local_variance", line()) is None
-
-
-def test_the_boundary_is_where_the_classes_change():
-    (train, _), (val, _) = plane(200), plane(30, seed=1)
-    _, networks = network_gain(starts(), train, val, {}, recipe=RECIPE)
-    result = decision_boundary(train, list(networks.values()))
-    assert result.lead.shape == (1, 2, 90, 90)
-    assert result.lead[0, 0] == pytest.approx(-result.lead[0, 1])
-    agrees = (result.lead[0, 1] > 0) == (result.horizontal > 0)[None]
-    assert agrees.mean() > 0.85
-    assert result.horizontal[0] < train.x[:, 0].min()

@@ -17,7 +17,6 @@ from datassay.commands.purify.page import gallery as removed_gallery
 from datassay.commands.purify.page import page as purify_page
 from datassay.commands.purify.page import purified_table, trace_table
 from datassay.data.synthetic.mixtures import sd_mixture
-from datassay.errors import DataError
 from datassay.report.html import render
 from datassay.report.wording import number
 from datassay.score.variance.shuffled import ShuffledLabels
@@ -251,14 +250,6 @@ def test_without_a_baseline_or_a_truth_nothing_is_made_up():
     assert set(trace_table(findings).to_pydict()["ranking"]) == {findings.purification.order}
     files = purify_files(findings, purify_page(findings))
     assert json.loads(files["summary.json"])["counts"]["known_foreign"] is None
-
-
-def test_other_samples_than_those_that_were_judged_are_refused():
-    findings, other = purified(), samples(100)
-    with pytest.raises(DataError, match="purification must have the samples' ids"):
-        replace(findings, samples=other)
-    with pytest.raises(DataError, match="Divide the same SampleSet"):
-        replace(divided(), samples=other)
 
 
 def test_partition_says_how_many_and_whether_inputs_tell():

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError
 from datassay.report.advice import most_urgent_first
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
@@ -50,16 +49,6 @@ class SampleFindings(Findings):
     def metric(self) -> str:
         """What scores are: "accuracy" or "R²"."""
         return "accuracy" if self.samples.is_classification else "R²"
-
-
-def check_ids(samples: SampleSet, verb: str, **results: Any) -> None:
-    """Refuse results of other samples than those that the report shows."""
-    for name, one in results.items():
-        if one is not None and not np.array_equal(one.ids, samples.ids):
-            raise DataError(
-                f"{name} must have the samples' ids in the samples' order; they differ. "
-                f"{verb} the same SampleSet that the report shows."
-            )
 
 
 def composed(

@@ -13,7 +13,6 @@ from datassay.act.settings import METHODS
 from datassay.act.weigh.weights import SampleWeights
 from datassay.commands.weigh.page import FILES, concentration, gallery
 from datassay.commands.weigh.page import page as page_of
-from datassay.errors import DataError
 from datassay.report.html import render
 from datassay.report.page import Table
 from datassay.report.wording import gain_text
@@ -21,7 +20,7 @@ from datassay.score.neighbors.local_variance import local_variance
 from helpers.blocks import NAMES
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
 from helpers.pages import snippet
-from helpers.weighings import K, gain, samples, weighed
+from helpers.weighings import K, gain, weighed
 
 QUICK = ["--model", "mlp:width=8", "--seeds", 2, "--neighbors", 10]
 OWN = """
@@ -258,8 +257,8 @@ def test_it_says_whether_the_weights_help(change, severity, words):
     assert gain_text(text.gain.interval(1), "accuracy") in reported.sentence
     page = page_of(text)
     assert "class-balanced weights, is left out" in render(page)
-    assert {f.name for f in page.figures} == {"weights", "share", "gain", "boundary"}
-    without = page_of(replace(text, gain=None, boundary=None))
+    assert {f.name for f in page.figures} == {"weights", "share", "gain"}
+    without = page_of(replace(text, gain=None))
     assert {f.name for f in without.figures} == {"weights", "share"}
 
 
@@ -294,8 +293,3 @@ def test_equal_weights_are_called_so():
     assert page_of(text).advice[0].headline == "All weights are equal"
     assert concentration(text)["effective"] == pytest.approx(n)
     assert "mean 1" in render(page_of(text))
-
-
-def test_other_samples_than_those_weighed_are_refused():
-    with pytest.raises(DataError, match="Weigh the same SampleSet"):
-        replace(weighed(), samples=samples(100))

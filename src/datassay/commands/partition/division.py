@@ -19,7 +19,6 @@ from datassay.collect.curvature.output_loss import task_loss
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.frame import (
     SampleFindings,
-    check_ids,
     composed,
     sample_gallery,
     sample_table,
@@ -73,9 +72,6 @@ class PartitionFindings(SampleFindings):
     agreement: float = math.nan
     oracle: float = math.nan
     check: ShuffledLabels | None = None  # the labels against shuffled ones
-
-    def __post_init__(self) -> None:
-        check_ids(self.samples, "Divide", partition=self.partition)
 
     @property
     def own_responsibility(self) -> np.ndarray:

@@ -15,7 +15,6 @@ from datassay.act.review.gain import BeforeAfter
 from datassay.act.review.judged import Judged
 from datassay.data.back.origin import Origin
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError
 from datassay.results import result
 from datassay.score.checks.data_issues import DataIssues
 from datassay.score.compare.aggregate import Aggregate
@@ -118,22 +117,9 @@ class Findings:
     pending: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse results that are not in the order of the samples they claim to describe."""
-        ids, replaced = self.samples.ids, self.adversarial
-        if self.attribution is not None:
-            self._check_queries()
-        for name in ALIGNED:
-            scored = getattr(self, name)
-            if scored is not None and not np.array_equal(scored.ids, ids):
-                raise DataError(
-                    f"{name} must have the samples' ids in the samples' order; they differ. "
-                    "Score the same SampleSet that the report shows."
-                )
-        if replaced is not None and len(replaced) != len(ids):
-            raise DataError(
-                f"adversarial must have one value per sample; got {len(replaced)} for {len(ids)}. "
-                "Score the same SampleSet that the report shows."
-            )
+        """Results belong to these samples, in their order."""
+        results = (getattr(self, name) for name in ALIGNED)
+        assert all(one is None or np.array_equal(one.ids, self.samples.ids) for one in results)
 
     @property
     def queries(self) -> SampleSet:
@@ -144,14 +130,3 @@ class Findings:
     def has_several_labels(self) -> bool:
         """Whether each sample has several labels, each given or not."""
         return not self.samples.is_classification and self.issues.posterior is not None
-
-    def _check_queries(self) -> None:
-        outputs, queries = self.query_outputs, self.queries
-        n_queries = 0 if self.attribution is None else len(self.attribution.outcome)
-        if outputs is None or not n_queries == len(outputs) == len(queries):
-            kind = "training" if self.validation is None else "validation"
-            raise DataError(
-                f"attribution must come with the {kind} samples and their outputs; got "
-                f"{n_queries} queries, {0 if outputs is None else len(outputs)} outputs and "
-                f"{len(queries)} {kind} samples. Pass those it was computed on."
-            )

@@ -12,15 +12,7 @@ from torch import nn
 from datassay.act.settings import METHODS
 from datassay.act.weigh.doubt import NeighborTargets, neighbor_targets
 from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
-from datassay.act.weigh.gain import (
-    Boundary,
-    WeightGain,
-    decision_boundary,
-    head_gain,
-    in_the_plane,
-    network_gain,
-    retrained,
-)
+from datassay.act.weigh.gain import WeightGain, head_gain, network_gain, retrained
 from datassay.act.weigh.methods import (
     NEEDS_CLASSES,
     NEEDS_NETWORK,
@@ -34,7 +26,7 @@ from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.search import WeightSearch, search_weights
 from datassay.act.weigh.weights import SampleWeights, check_ratios
 from datassay.commands.facts import closing_facts, data_facts, file_digest, model_facts, noise_facts
-from datassay.commands.frame import SampleFindings, check_ids
+from datassay.commands.frame import SampleFindings
 from datassay.commands.weigh.command import WeighSettings
 from datassay.data.new_rows import row_format
 from datassay.data.samples import SampleSet
@@ -68,12 +60,8 @@ class WeighFindings(SampleFindings):
     in_last_layer: bool
     gain: WeightGain | None  # scores with and without weights, where that was asked for
     method: str  # this weighting's name in `gain`
-    boundary: Boundary | None = None  # of two columns and classes, where networks were trained
     search: WeightSearch | None = None  # of k and m, where that was asked for
     fitted: FittedNetwork | None = None  # M_f under the weights, of the first seed; with `gain`
-
-    def __post_init__(self) -> None:
-        check_ids(self.samples, "Weigh", weights=self.weights)
 
     @property
     def sample_weight(self) -> Float[np.ndarray, " n"]:
@@ -127,12 +115,12 @@ def run(
             max_ratio=settings.max_ratio, density=settings.density,
         )  # fmt: skip
 
-    ours, gain, boundary, fitted = weighed(settings.method), None, None, None
+    ours, gain, fitted = weighed(settings.method), None, None
     if settings.seeds:
         weightings = {METHODS[settings.method]: ours.weight}
         if (baseline := baseline_of(settings.method, train)) is not None:
             weightings[METHODS[baseline]] = weighed(baseline).weight
-        gain, boundary, fitted = _tried(train, val, settings, space.problem, weightings, progress)
+        gain, fitted = _tried(train, val, settings, space.problem, weightings, progress)
     weights = settings.weights
     findings = WeighFindings(
         samples=train,
@@ -143,7 +131,6 @@ def run(
         in_last_layer=space.problem is not None,
         gain=gain,
         method=METHODS[settings.method],
-        boundary=boundary,
         search=outcome,
         fitted=fitted,
         warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
@@ -208,23 +195,20 @@ def _tried(
     problem: HeadProblem | None,
     weightings: dict[str, np.ndarray],
     progress: Progress,
-) -> tuple[WeightGain, Boundary | None, FittedNetwork]:
+) -> tuple[WeightGain, FittedNetwork]:
     """Scores with and without the weights, and with the usual baseline's; the network of ours."""
     seeds, seed, ours = settings.seeds, settings.seed, METHODS[settings.method]
     if problem is not None:
         gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
         network = retrained(problem, weightings[ours], seed)
-        return gain, None, FittedNetwork(settings.model, network, row_format(train))
-    starts, recipe = [_model(train, settings, s) for s in range(seeds)], network_recipe(len(train))
-    gain, networks = network_gain(
-        starts, train, val, weightings, recipe=recipe, seed=seed, progress=progress
-    )
-    pair = list(networks.values())[:2]
-    boundary = decision_boundary(train, pair) if in_the_plane(train) else None
-    fitted = FittedNetwork(
-        settings.model, taken_network(starts[0], networks[ours]), row_format(train)
-    )
-    return gain, boundary, fitted
+    else:
+        starts = [_model(train, settings, s) for s in range(seeds)]
+        recipe = network_recipe(len(train))
+        gain, networks = network_gain(
+            starts, train, val, weightings, recipe=recipe, seed=seed, progress=progress
+        )
+        network = taken_network(starts[0], networks[ours])
+    return gain, FittedNetwork(settings.model, network, row_format(train))
 
 
 def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.act.weigh.doubt import FAR, NeighborTargets
-from datassay.act.weigh.gain import Boundary, WeightGain
+from datassay.act.weigh.gain import WeightGain
 from datassay.commands.frame import change_cells, composed, sample_gallery, sample_table, table
 from datassay.commands.weigh.job import WeighFindings
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Gallery, Page, Table, View
 from datassay.report.plots import chart, histogram, level, line, marks
-from datassay.report.style import BLUE, GREY, INK, RULE, VERMILION, plain
+from datassay.report.style import BLUE, GREY, VERMILION, plain
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, percent, share
 from datassay.store.model_file import NAME
@@ -31,9 +31,6 @@ FILES = NO_NETWORK | {NAME: "the network trained with the weights: datassay pred
 N_HEAVIEST, N_LIGHTEST, N_DOUBTFUL = 144, 48, 96
 CLASSES_SHOWN = 3
 N_BINS = 40
-MAX_POINTS = 3000
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
-HEAT = [[0, "#d6dde5"], [0.5, "#e69f00"], [1, "#b84300"]]
 # Doubtful labels are worth a look where they make up this much of the heaviest tenth, or of all
 # samples (clean sets measured: up to 1.3 %; ten per cent wrong labels: 8.6 % and more), and are to
 # be acted on from twice as much on. With two classes the heaviest, half of whose neighbours have
@@ -81,8 +78,6 @@ def page(findings: WeighFindings) -> Page:
     }
     if gain is not None:
         blocks |= {"table": _gain_table(gain), "gain": _gain_figure(gain)}
-    if findings.boundary is not None:
-        blocks["boundary"] = _boundary_figure(findings, findings.boundary)
     first = tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]])
     ids = {"labels": first if doubts["is_notable"] else ()}
     files = FILES if findings.fitted is not None else NO_NETWORK
@@ -334,36 +329,4 @@ def _gain_figure(gain: WeightGain) -> Figure:
     figure.update_yaxes(
         tickvals=list(range(n, 0, -1)), ticktext=labels, range=[0.6, n + 0.6], showgrid=False
     )
-    return figure
-
-
-def _boundary_figure(findings: WeighFindings, boundary: Boundary) -> Figure:
-    """Samples coloured by weight, and where networks with and without weights change their mind."""
-    samples, weight = findings.samples, findings.sample_weight
-    names = [plain(n) for n in samples.feature_names] or ["x0", "x1"]
-    figure = chart(names[0], names[1], height=460)
-    lines = (("boundary without weights", GREY, "dot"), ("boundary with weights", BLUE, "solid"))
-    for lead, (name, colour, dash) in zip(boundary.lead, lines, strict=True):
-        for surface in lead[:1] if len(lead) == 2 else lead:
-            figure.add_contour(
-                x=boundary.horizontal.round(4), y=boundary.vertical.round(4), z=surface.round(3),
-                contours={"start": 0, "end": 0, "size": 1, "coloring": "none"},
-                line={"color": colour, "width": 3, "dash": dash},
-                showscale=False, hoverinfo="skip", showlegend=False,
-            )  # fmt: skip
-        line(figure, [None], [None], name, colour, width=3, dash=dash)
-    # The heaviest are drawn last, on top; of very many samples a random part stands for all.
-    shown = findings.order[::-1]
-    if len(shown) > MAX_POINTS:
-        shown = shown[np.sort(np.random.default_rng(0).permutation(len(shown))[:MAX_POINTS])]
-    for c, name in enumerate(samples.class_names):
-        own = shown[samples.y[shown] == c]
-        look = {"color": weight[own], "coloraxis": "coloraxis", "size": 7}
-        look |= {"symbol": SYMBOLS[c % len(SYMBOLS)], "line": {"width": 0.5, "color": "#ffffff"}}
-        hover = "weight %{marker.color:.3g}"
-        x, y = samples.x[own, 0], samples.x[own, 1]
-        marks(figure, x, y, name, INK, hover, limit=28, marker=look)
-    bar = {"title": {"text": "weight"}, "thickness": 12, "outlinewidth": 0}
-    figure.update_layout(coloraxis={"colorscale": HEAT, "colorbar": bar})
-    figure.update_yaxes(gridcolor=RULE)
     return figure
