@@ -148,9 +148,6 @@ def test_adversarial_inputs_are_made_and_found(ran):
     information = np.array(columns(ran[0] / "scores.parquet")["information"])
     assert replaced.sum() == summary(ran[0])["counts"]["adversarial"] == 32
     assert np.median(information[replaced]) > np.median(information[~replaced])
-    contest = next(c for c in summary(ran[0])["contests"] if "adversarial" in c["measure"])
-    assert contest["rankings"][:2] == ["information", "label issue score"]
-    assert max(contest["values"][:2]) > 0.7
 
 
 @pytest.mark.parametrize("data_name", ["diabetes", "breast_cancer"])

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from datassay.act.purify.stopping import held_out_threshold as held_out_threshold
     from datassay.act.purify.stopping import inflection_stop as inflection_stop
     from datassay.act.purify.stopping import validation_stop as validation_stop
-    from datassay.act.remove.baselines import Contest as Contest
-    from datassay.act.remove.baselines import auroc as auroc
+    from datassay.act.remove.auroc import auroc as auroc
     from datassay.act.remove.removal_curve import RemovalCurve as RemovalCurve
     from datassay.act.remove.removal_curve import removal_curve as removal_curve
     from datassay.act.remove.removal_curve import task_recipe as task_recipe

@@ -70,12 +70,11 @@ def test_what_was_not_measured_has_no_section():
         validation=None,
         attribution=None,
         removal_curve=None,
-        contests=(),
         warnings=(),
         facts={},
     )
     page = render(run_page(bare))
-    absent = ("Before you trust", 'id="removal"', 'id="contests"', 'id="acts"', 'id="why"')
+    absent = ("Before you trust", 'id="removal"', 'id="acts"', 'id="why"')
     assert not [words for words in absent if words in page]
     assert "What actions gain was not measured here" in page
 

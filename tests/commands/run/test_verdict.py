@@ -287,7 +287,7 @@ def test_reasons_to_doubt_stand_with_the_labels():
     score = np.r_[np.full(7, 3.0), np.full(193, -3.0)]
     y = (np.arange(200) < 20).astype(np.int64)
     samples = SampleSet(np.zeros((200, 1)), y, np.arange(200), ("no", "yes"))
-    result = make_findings(samples, issues=issues_of(samples, score), contests=())
+    result = make_findings(samples, issues=issues_of(samples, score))
     (card,) = verdict(result).cards
     assert card.severity == "look" and "class “yes” more than a third (7 of 20)" in card.sentence
     few = replace(result, issues=issues_of(samples, np.where(np.arange(200) < 6, 3.0, -3.0)))

@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from datassay.act.choose.gains import ActionTable
-from datassay.act.remove.baselines import Contest
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.review.gain import BeforeAfter
 from datassay.act.review.judged import Judged
@@ -74,7 +73,6 @@ class Findings:
             none was asked for.
         baselines: loss and margin of trained networks; None where none was trained.
         removal_curve: what removing samples costs; None where it was not measured.
-        contests: our rankings compared with their trivial baselines.
         facts: what was run and on what, name to value, in the order to show.
         warnings: what the reader must know before trusting the figures.
         acts: what each action gains; None where nothing was retrained.
@@ -106,7 +104,6 @@ class Findings:
     check: RetrainingCheck | None = None
     baselines: Baselines | None = None
     removal_curve: RemovalCurve | None = None
-    contests: tuple[Contest, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     acts: ActionTable | None = None

@@ -21,7 +21,7 @@ from datassay.commands.run.verdict import Verdict, plan_sentence, verdict
 from datassay.data.samples import wrong_labels
 from datassay.models.tabular import TABLE_MODELS
 from datassay.report.compose import compose
-from datassay.report.page import Gallery, Page, Pair
+from datassay.report.page import Gallery, Page
 from datassay.report.predictions import effect_words, picker
 from datassay.report.result_plots import beyond, figure_of, issue_figure
 from datassay.report.review.showcase import review_block
@@ -98,7 +98,6 @@ def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
         "confusions": tables.confusion_table(confused, several=several) if confused else None,
         "modes": figure_of(f.learning_curve),
         "removal": lambda: figure_of(f.removal_curve),
-        "contests": lambda: Pair(tuple(map(tables.contest_table, f.contests))),
     }
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from datassay.act.choose.action import MORE, action_kinds
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
-from datassay.act.remove.baselines import Contest
 from datassay.act.review.gain import BeforeAfter, GainRow
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gallery import times_median
@@ -176,17 +175,6 @@ def group_table(findings: Findings, by: str) -> Table:
     note = JOINTLY.format(by) if whole is not None else ""
     columns = (by, *GROUP_COLUMNS)
     return Table(f"Totals by {by}", columns, tuple(rows), note=note, wraps=False)
-
-
-def contest_table(contest: Contest) -> Table:
-    """The rankings of a contest, the best marked."""
-    best = np.nanmax(contest.values) if np.isfinite(contest.values).any() else None
-    rows = []
-    for name, value, spread in zip(contest.rankings, contest.values, contest.spreads, strict=True):
-        text = number(value) + (f" ± {spread:.2g}" if spread > 0 else "")
-        rows.append(Row(name, (text,), best=bool(value == best)))
-    measure, columns = contest.measure, ("ranking", "value")
-    return Table(measure, columns, tuple(rows), caption=measure, note=contest.verdict)
 
 
 def confusion_table(confused: list[Confusion], *, several: bool) -> Table:
