@@ -299,8 +299,6 @@ def test_the_page_of_a_weighting(browser, tmp_path):
     choose(browser, view="lightest")
     weights = [float(w) for w in visible(browser, "weight")]
     assert weights == sorted(weights)
-    lines = browser.find_elements("css selector", "[data-figure=boundary] .legendtext")
-    assert "boundary with weights" in [line.text for line in lines]
 
 
 def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):

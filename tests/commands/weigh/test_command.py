@@ -257,9 +257,9 @@ def test_it_says_whether_the_weights_help(change, severity, words):
     assert gain_text(text.gain.interval(1), "accuracy") in reported.sentence
     page = page_of(text)
     assert "class-balanced weights, is left out" in render(page)
-    assert {f.name for f in page.figures} == {"weights", "share", "gain"}
+    assert {f.name for f in page.figures} == {"weights", "gain"}
     without = page_of(replace(text, gain=None))
-    assert {f.name for f in without.figures} == {"weights", "share"}
+    assert {f.name for f in without.figures} == {"weights"}
 
 
 def test_the_baseline_is_told_honestly():

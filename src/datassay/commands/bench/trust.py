@@ -102,7 +102,7 @@ def run(
     return replace(findings, facts=facts, warnings=choice)
 
 
-def check_settings(settings: TrustSettings, *, only_plan: bool = False) -> None:
+def check_settings(settings: TrustSettings) -> None:
     """Refuse, before anything is loaded, what cannot be."""
     if settings.halves is not None:
         why = ", so that intervals mean something"

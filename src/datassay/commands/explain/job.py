@@ -195,7 +195,7 @@ def plan_lines(
     ]
 
 
-def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> None:
+def check_settings(settings: ExplainSettings) -> None:
     """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
     if settings.index is not None and len(settings.weights) > 1:
         raise SettingError(

@@ -87,7 +87,7 @@ class _Index(Command):
         from datassay.commands.terminal import ProgressDisplay  # slow to import, as the job is
 
         settings, job = read(self.settings, given), self.part("job")
-        job.check_settings(settings, only_plan=given["plan"])
+        job.check_settings(settings)
         train, other = self.loaded({**given, "queries": settings.append})
         if given["plan"]:
             out_console.print(*job.plan_lines(train, settings), sep="\n")

@@ -98,7 +98,7 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
     ]
 
 
-def check_settings(settings: IndexSettings, *, only_plan: bool = False) -> None:
+def check_settings(settings: IndexSettings) -> None:
     """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
     check_device(settings.device)
 

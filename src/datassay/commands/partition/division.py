@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict, replace
-from itertools import cycle, islice
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +32,7 @@ from datassay.progress import Progress, silent
 from datassay.report.drawing import PER_CLASS
 from datassay.report.page import Gallery, Page, Pair, Table, View
 from datassay.report.plots import bars, chart, line, marks
-from datassay.report.style import BLUE, CLASS_COLOURS, INK, VERMILION
+from datassay.report.style import BLUE, CLASS_COLOURS, VERMILION
 from datassay.report.tables import standard_json
 from datassay.report.wording import number, share
 from datassay.results import result
@@ -140,7 +140,6 @@ def page(findings: PartitionFindings) -> Page:
     blocks = {
         "table": _block_table(findings),
         "held_out": _held_out_figure(findings) if len(partition.held_out) > 1 else None,
-        "variance": _variance_figure(findings),
         "map": _map_figure(positions, partition.block, names, explained),
         "targets": _target_figure(findings),
         "figures": _figures(findings),
@@ -273,19 +272,6 @@ def _held_out_figure(findings: PartitionFindings) -> Figure:
     room = 0.15 * (high - low or 1.0)
     figure.update_yaxes(range=[low - room, high + room])
     figure.update_xaxes(tickvals=counts)
-    return figure
-
-
-def _variance_figure(findings: PartitionFindings) -> Figure:
-    """V of all samples under one model, and of each block under its own, on a logarithmic axis."""
-    partition = findings.partition
-    values = np.concatenate([[partition.variance_together], partition.variance])
-    names = np.array(["together", *findings.block_names])
-    colours = np.array([INK, *islice(cycle(BLOCK_COLOURS), partition.n_blocks)])
-    there = np.isfinite(values) & (values > 0)
-    figure = chart("", "variance of influence V (log scale)", log_y=values[there], showlegend=False)
-    hover, colours = "%{x}: V = %{y:.3g}", colours[there].tolist()
-    marks(figure, names[there].tolist(), values[there], "", colours, hover, size=14)
     return figure
 
 

@@ -16,7 +16,7 @@ from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.drawing import MAX_CARDS
 from datassay.report.page import Gallery, Page, Table, View
 from datassay.report.plots import chart, level, line, marks
-from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION
+from datassay.report.style import BLUE, GREY, SKY, VERMILION
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, share
 from datassay.stats import interval
@@ -74,7 +74,6 @@ def page(findings: PurifyFindings) -> Page:
         "variance": variance,
         "score": score,
         "surprise": _surprise_figure(findings),
-        "precision": _precision_figure(findings, truth) if truth and ours.steps else None,
         "gallery": gallery(findings),
         "classes": None,
     }
@@ -243,25 +242,6 @@ def _surprise_figure(findings: PurifyFindings) -> Figure:
         _add_level(figure, guess, f"blind guess {guess:.2f}", GREY, "dot", side="bottom left")
     _mark_stop(figure, findings)
     figure.update_yaxes(rangemode="tozero")
-    return figure
-
-
-def _precision_figure(findings: PurifyFindings, truth: Foreign) -> Figure:
-    """How much of each batch up to the stop deserved removal, and of all batches so far."""
-    figure = chart(X_TITLE, "share rightly removed")
-    for one, name, colour in _rankings(findings):
-        edges = one.trace.removed[: one.steps + 1]
-        hits = np.concatenate([[0], np.cumsum(truth.mask[one.removed])])[edges]
-        if one is findings.purification:
-            hover = "batch up to %{x} removed: %{y:.0%}<extra></extra>"
-            marks(figure, edges[1:], np.diff(hits) / np.diff(edges), "one batch", GREY, hover)
-        if len(one.removed):
-            so_far, width = hits[1:] / edges[1:], 3 if colour == BLUE else 2
-            hover = "first %{x} removed: %{y:.1%}"
-            line(figure, edges[1:], so_far, f"so far, {name}", colour, hover, width=width)
-    base = float(truth.mask.mean())
-    _add_level(figure, base, f"at random {100 * base:.0f} %", INK, "dot")
-    figure.update_yaxes(tickformat=".0%", range=[0, 1.04])
     return figure
 
 

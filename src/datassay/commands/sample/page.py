@@ -52,7 +52,6 @@ def page(findings: SamplingFindings) -> Page:
         rows = [_error_row(one) for one in (largest, mean)]
         columns = ("error", "uniform", "Taylor-based", "change")
         blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
-        blocks |= {n: _error_figure(comparison, n) for n in ("largest", "root_mean_square")}
     return composed("sample", findings, blocks, numbers, FILES, urgent_first=True)
 
 
@@ -207,28 +206,3 @@ def _maps(findings: SamplingFindings) -> dict[str, Figure]:
         figure.update_yaxes(showgrid=False)
         figures[name] = figure
     return figures
-
-
-def _error_figure(comparison: SamplingComparison, which: str) -> Figure:
-    """The `which` error of every network by design, a line per run, with means and intervals."""
-    values = getattr(comparison, which)  # [2, S]
-    runs = values.shape[1]
-    aside = np.linspace(-0.08, 0.08, runs) if runs > 1 else np.zeros(1)
-    figure = chart("points learnt from", which.replace("_", " ") + " error", showlegend=False)
-    for s in range(runs):
-        line(
-            figure, aside[s] + np.arange(2), values[:, s], "", "rgba(138,148,160,.45)",
-            "%{y:.3g}", width=1, mode="lines+markers", marker={"color": GREY, "size": 7},
-        )  # fmt: skip
-    for d, (name, colour) in enumerate(zip(comparison.names, (BLUE, VERMILION), strict=True)):
-        result = mean_interval(values[d])
-        mean, half = result.gain, result.half
-        bar = {"array": [half if np.isfinite(half) else 0.0], "thickness": 2, "width": 7}
-        marks(
-            figure, [d + (0.2 if d else -0.2)], [mean], name, colour,
-            f"mean %{{y:.3g}} ± {half:.2g}<extra></extra>", size=11, symbol="square", error_y=bar,
-        )  # fmt: skip
-    names = [plain(name) for name in comparison.names]
-    figure.update_xaxes(tickvals=[0, 1], ticktext=names, range=[-0.5, 1.5])
-    figure.update_yaxes(rangemode="tozero")
-    return figure

@@ -16,10 +16,10 @@ from datassay.commands.weigh.job import WeighFindings
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Gallery, Page, Table, View
-from datassay.report.plots import chart, histogram, level, line, marks
+from datassay.report.plots import chart, histogram, level, marks
 from datassay.report.style import BLUE, GREY, VERMILION, plain
 from datassay.report.tables import column, labels, standard_json
-from datassay.report.wording import label_text, number, percent, share
+from datassay.report.wording import label_text, number, share
 from datassay.store.model_file import NAME
 from datassay.store.outputs import Part
 
@@ -72,7 +72,6 @@ def page(findings: WeighFindings) -> Page:
     }
     blocks = {
         "weights": _weight_figure(findings),
-        "share": _share_figure(findings, uneven["heaviest_share"]),
         "classes": _class_table(findings) if samples.is_classification else None,
         "gallery": gallery(findings),
     }
@@ -280,26 +279,6 @@ def _weight_figure(findings: WeighFindings) -> Figure:
         x=1, y=1, yref="paper", yanchor="bottom", xanchor="left", text="mean 1", showarrow=False
     )
     figure.update_yaxes(type="log", dtick=1)
-    return figure
-
-
-def _share_figure(findings: WeighFindings, part: float) -> Figure:
-    """Share of the weight that the heaviest samples hold; uniform weights are its diagonal."""
-    weight = np.sort(findings.weights.weight)[::-1]
-    n = len(weight)
-    sizes = np.unique(np.linspace(0, n, min(n, 200) + 1).round().astype(int))
-    held = np.concatenate([[0], np.cumsum(weight)]) / weight.sum()
-    figure = chart("share of the samples, heaviest first", "share of the weight", margin_r=26)
-    line(figure, [0, 1], [0, 1], "no weights", GREY, width=1.5, dash="dot")
-    hover = "heaviest %{x:.1%}: %{y:.1%} of the weight<extra></extra>"
-    line(figure, sizes / n, held[sizes], findings.method, BLUE, hover, width=3)
-    tenth = len(findings.heaviest) / n
-    marks(
-        figure, [tenth], [part], size=9, mode="markers+text", textposition="middle right",
-        text=[f"{percent(round(tenth, 2))} hold {percent(round(part, 2))}"], showlegend=False,
-    )  # fmt: skip
-    figure.update_xaxes(tickformat=".0%", range=[0, 1], dtick=0.25)
-    figure.update_yaxes(tickformat=".0%", range=[0, 1.03])
     return figure
 
 
