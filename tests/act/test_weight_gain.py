@@ -19,7 +19,7 @@ from datassay.act.weigh.gain import (
 )
 from datassay.act.weigh.methods import Watched, baseline_of, recorder, weigh
 from datassay.act.weigh.reweight import head_problem, reweight
-from datassay.act.weigh.search import search_weights, weighting_grid
+from datassay.act.weigh.search import search_weights
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
@@ -121,24 +121,6 @@ def test_bad_input(sets):
     ):
         with pytest.raises(error, match=message):
             reweight(model, sets[0], **given)
-
-
-def test_the_grid_is_each_pair_trained_alone(sets):
-    train, val = sets
-    model, recipe = network(), HeadRecipe(lr=0.1, epochs=4)
-    grid = weighting_grid(
-        model, train, val, n_neighbors=(5, 30), max_ratios=(2.0, 50.0), recipe=recipe, seeds=(0, 1)
-    )
-    for r, m in enumerate((2.0, 50.0)):
-        for j, k in enumerate((5, 30)):
-            alone = [
-                reweight(model, train, val, n_neighbors=k, max_ratio=m, recipe=recipe, seed=s).after
-                for s in (0, 1)
-            ]
-            assert grid.score[r, j] == pytest.approx(np.mean(alone), abs=1e-6)
-    assert grid.to_table().num_rows == 4
-    with pytest.raises(SettingError, match="must hold values"):
-        weighting_grid(model, train, val, max_ratios=())
 
 
 def test_search_beats_the_middle_of_its_range_and_is_repeatable(sets):

@@ -237,7 +237,7 @@ def test_without_a_baseline_or_a_truth_nothing_is_made_up():
     findings = replace(purified(baseline=False), majority="")
     page = render(purify_page(findings))
     whole = {f.name: f.figure for f in purify_page(purified()).figures}
-    assert set(whole) == {"variance", "score", "surprise", "precision"}
+    assert set(whole) == {"variance", "score", "surprise"}
     stop = int(purified().purification.trace.removed[purified().purification.steps])
     texts = {note.text for note in whole["surprise"].layout.annotations}
     assert texts == {"threshold 1.39", "blind guess 0.69", f"stop: {stop}"}

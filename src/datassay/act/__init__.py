@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from datassay.act.sample.comparison import compare_designs as compare_designs
     from datassay.act.sample.density import Density as Density
     from datassay.act.sample.interpolation_bound import InterpolationBound as InterpolationBound
-    from datassay.act.sample.interpolation_bound import bound_reductions as bound_reductions
     from datassay.act.sample.interpolation_bound import (
         interpolation_bound as interpolation_bound,
     )
@@ -74,11 +73,9 @@ if TYPE_CHECKING:
     from datassay.act.weigh.reweight import Reweighted as Reweighted
     from datassay.act.weigh.reweight import head_problem as head_problem
     from datassay.act.weigh.reweight import reweight as reweight
-    from datassay.act.weigh.search import WeightingGrid as WeightingGrid
     from datassay.act.weigh.search import Weightings as Weightings
     from datassay.act.weigh.search import WeightSearch as WeightSearch
     from datassay.act.weigh.search import search_weights as search_weights
-    from datassay.act.weigh.search import weighting_grid as weighting_grid
     from datassay.act.weigh.weights import SampleWeights as SampleWeights
     from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.act.weigh.weights import sample_weights as sample_weights

@@ -62,7 +62,9 @@ class _Partitioned(BaseEstimator):
         router = self.router  # not `or`: the truth of an unfitted forest is an error
         if router is None:
             router = scaled_linear(seed=seed)
-        estimator = self._default(seed) if self.estimator is None else self.estimator
+        estimator = self.estimator
+        if estimator is None:
+            estimator = scaled_linear(is_classification=loss == "cross_entropy", seed=seed)
         routed = fit_experts(X, y, self.block_, responsibility, estimator, router, seed)
         self.n_blocks_ = len(routed.experts)
         self.estimators_ = list(routed.experts)
@@ -94,9 +96,6 @@ class _Partitioned(BaseEstimator):
         names = tuple(map(str, getattr(about, "feature_names_in_", ())))
         rows, width = row_format(replace(like, feature_names=names)), like.n_classes or 1
         as_arrays(self._routed, np.arange(self.n_blocks_), rows, d, width).save(path)
-
-    def _default(self, seed: int) -> Any:
-        raise NotImplementedError
 
     def _checked_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -189,9 +188,6 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
-    def _default(self, seed: int) -> Any:
-        return scaled_linear(seed=seed)
-
 
 class PartitionedRegressor(RegressorMixin, _Partitioned):
     """A regressor for mixed data: blocks, one model per block, and a router.
@@ -251,6 +247,3 @@ class PartitionedRegressor(RegressorMixin, _Partitioned):
         X = self._checked_inputs(X)
         each = np.stack([expert.predict(X) for expert in self.estimators_], axis=1)
         return (self._routed.weights(X, self.routing) * each).sum(axis=1)
-
-    def _default(self, seed: int) -> Any:
-        return scaled_linear(is_classification=False, seed=seed)

@@ -67,9 +67,7 @@ if TYPE_CHECKING:
     from datassay.score.information.gaussian_kl import KlInformation as KlInformation
     from datassay.score.information.gaussian_kl import kl_information as kl_information
     from datassay.score.information.groups import GroupInformation as GroupInformation
-    from datassay.score.information.groups import SourceInformation as SourceInformation
     from datassay.score.information.groups import group_information as group_information
-    from datassay.score.information.groups import source_information as source_information
     from datassay.score.information.marginal import MarginalInformation as MarginalInformation
     from datassay.score.information.marginal import marginal_information as marginal_information
     from datassay.score.information.pairs import PairInformation as PairInformation

@@ -82,10 +82,6 @@ def decided(settings: ApplySettings) -> Decisions:
     seen = "class_name" if "class_name" in scores.column_names else "label"
     names = ["id", "wrong_probability", seen, "suggested_label"]
     names += ["is_copy"] * settings.drop_copies
-    if names[-1] not in scores.column_names:
-        raise SettingError(
-            "drop-copies must have a run that names copies; got an older one. Run again."
-        )
     known, now, further = {one.id for one in made.decisions}, datetime.now(UTC), []
     for name, p, y, new, *is_copy in map(dict.values, scores.select(names).to_pylist()):
         if name not in known and any(is_copy):

@@ -146,7 +146,6 @@ def page(findings: CurveFindings) -> Page:
         "score": _score_figure(findings),
         "needed": _needed(findings),
         "expected": _ahead(findings),
-        "measured": _measured(findings),
     }
     page = composed("curve", findings, blocks, numbers, FILES, urgent_first=True)
     return replace(page, answer=tuple(f"{one.headline}." for one in page.advice))
@@ -205,19 +204,6 @@ def _ahead(findings: CurveFindings) -> Table:
     ]
     columns = ("training samples", f"{findings.metric} expected", findings.interval)
     return table("Expected scores", columns, rows, in_terminal=True)
-
-
-def _measured(findings: CurveFindings) -> Table:
-    """Mean score of each size, standard deviation between fits, and the law of the mean."""
-    curve = findings.extrapolation.curve
-    law = 1 - findings.extrapolation.law.errors(curve.sizes.astype(np.float64))[0]
-    rows = [
-        (f"{n:,}", *(number(float(v)) for v in (s.mean(), s.std(ddof=1), p)))
-        for n, s, p in zip(curve.sizes, curve.score, law, strict=True)
-    ]
-    columns = ("training samples", f"mean {findings.metric}", "± between fits",
-               "power law of the mean")  # fmt: skip
-    return table("Measured scores", columns, rows)
 
 
 def _score_figure(findings: CurveFindings) -> Figure:

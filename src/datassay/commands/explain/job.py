@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from datassay.collect.jacobian.inputs import check_device, network_inputs, takes
 from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.explain.indexed import opened
 from datassay.commands.facts import closing_facts, data_facts, model_facts
+from datassay.commands.frame import Findings
 from datassay.commands.terminal import block_table
 from datassay.commands.trained import INITIAL, loss_of, networks
 from datassay.data.samples import SampleSet
@@ -47,7 +48,7 @@ MANY_VALUES, LONG_SECONDS = 1e9, 60
 
 
 @result
-class ExplainFindings:
+class ExplainFindings(Findings):
     """Effects of n training samples on m queries, at trained weights."""
 
     # the n training samples; of an index the first of them, those that DATA shows
@@ -60,9 +61,6 @@ class ExplainFindings:
     # several tokens per sample
     fitted: Float[np.ndarray, "n k"] | None
     predicted: Float[np.ndarray, "m k"] | None  # [m, k], of the queries; likewise
-    # what was run and on what, name to value, in the order to show
-    facts: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()  # what the reader must know before trusting the figures
 
     @property
     def predictions(self) -> Predictions:

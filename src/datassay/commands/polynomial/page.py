@@ -65,7 +65,6 @@ def page(findings: PolynomialFindings) -> Page:
     blocks: dict[str, object] = {
         "scores": _scores(findings),
         "coefficients": largest if findings.maps is None else None,
-        "spread": _spread(findings),
         "apart": Partial("apart.html", {"cards": cards}),
         **{str(one["name"]): one["pictures"] for one in maps},
     }
@@ -115,18 +114,6 @@ def _scores(findings: PolynomialFindings) -> Table:
 
 def _score(value: float) -> str:
     return f"{value:.3f}".replace("-0.000", "0.000").replace("-", "−")
-
-
-def _spread(findings: PolynomialFindings) -> Table:
-    """What each degree adds to the outputs."""
-    names, spread = findings.surrogate.output_names, findings.degree_spread
-    own = "class" if findings.samples.is_classification else "target"
-    columns = (own, *(f"degree {t}" for t in range(1, len(spread) + 1)))
-    rows = [
-        (name, *(number(float(s)) for s in of_output))
-        for name, of_output in zip(names[:MAX_OUTPUTS], spread.T, strict=False)
-    ]
-    return table("Spread by degree", columns, rows, wraps=False)
 
 
 def _largest(findings: PolynomialFindings) -> Table:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from datassay.commands.frame import composed
 from datassay.commands.report.job import ConsensusFindings
 from datassay.report.advice import N_CHECK_FIRST
-from datassay.report.compose import compose
 from datassay.report.page import Page, Row, Table
 from datassay.report.plots import chart, label_cells
 from datassay.report.style import BLUE, VERMILION, plain
@@ -52,9 +52,7 @@ def page(findings: ConsensusFindings) -> Page:
         **_of_agreement(f),
     }
     ids = {"label errors": tuple(str(i) for i in ours.ids[first[:N_CHECK_FIRST]])}
-    return compose(
-        "report", blocks, numbers, ids=ids, facts=f.facts, warnings=f.warnings, files=FILES
-    )
+    return composed("report", f, blocks, numbers, FILES, ids=ids)
 
 
 def _of_labels(findings: ConsensusFindings) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from datassay.act.choose.gains import ActionTable
 from datassay.act.remove.removal_curve import RemovalCurve
@@ -22,7 +22,6 @@ from datassay.score.compare.retraining_check import Baselines, RetrainingCheck
 from datassay.score.effects import Attribution
 from datassay.score.influence.linear import SampleInfluence
 from datassay.score.information.average import AverageInformation
-from datassay.score.information.common import CommonInformation
 from datassay.score.information.groups import GroupInformation
 from datassay.score.information.pairs import PairInformation
 from datassay.score.label_issues import LabelIssues
@@ -67,8 +66,6 @@ class Findings:
         projection_quality: rank correlations with exact scores by number of features; None where
             none was asked for.
         pairs: each sample with the one most like it; None where none were asked about.
-        alike_sets: positions of the samples most alike, three at a time, and what they tell in
-            common; None where none were asked about.
         check: some samples' changes beside those of really retraining without them; None where
             none was asked for.
         baselines: loss and margin of trained networks; None where none was trained.
@@ -100,7 +97,6 @@ class Findings:
     adversarial: Bool[np.ndarray, " n"] | None = None
     projection_quality: ProjectionQuality | None = None
     pairs: PairInformation | None = None
-    alike_sets: tuple[Int[np.ndarray, "q size"], CommonInformation] | None = None
     check: RetrainingCheck | None = None
     baselines: Baselines | None = None
     removal_curve: RemovalCurve | None = None

@@ -38,9 +38,6 @@ from datassay.score.registry import further_scores
 from datassay.score.sample_information import SampleInformation
 from datassay.score.settings import OF_SGD
 
-# Share of what three tell jointly that each tells alone, from which one stands in for the others:
-# planted copies reach it and other samples do not (docs/methods.md); so many are named.
-STANDS_IN, MOST_COMMON = 0.3, 3
 MAX_P = 0.01  # from which groups do not differ in information
 
 
@@ -133,7 +130,6 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "noise_gain": noise[0].gain if len(noise) == 1 and np.isfinite(noise[0].gain) else None,
         "max_p": MAX_P,
         "alike": f.pairs is not None and bool((f.pairs.interaction < 0).any()),
-        "common": _common(f),
         "contrary": f.pairs is not None and bool((f.pairs.interaction > 0).any()),
         "subset_rank": subset_rank,
         "stood": stood,
@@ -145,18 +141,6 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "hidden": float(np.mean(f.information.information < f.leave_one_out.outputs.shape[1] / 2)),
         **_bounds(f.information, classes=samples.is_classification),
     }
-
-
-def _common(f: Findings) -> list[tuple[str, float]]:
-    """Ids of the samples of which each stands in for three, and the share that each tells."""
-    if f.alike_sets is None:
-        return []
-    sets, result = f.alike_sets
-    shown = [q for q in np.argsort(-result.jointly) if result.share[q] >= STANDS_IN]
-    ids = f.samples.ids
-    return [
-        (", ".join(map(str, ids[sets[q]])), float(result.share[q])) for q in shown[:MOST_COMMON]
-    ]
 
 
 def _bounds(info: SampleInformation, *, classes: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from datassay.act.sample.comparison import SamplingComparison
 from datassay.commands.frame import composed, table
 from datassay.commands.sample.job import SamplingFindings
-from datassay.report.page import Page, Table
+from datassay.report.page import Page
 from datassay.report.plots import chart, line, marks
 from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain
 from datassay.report.tables import standard_json
@@ -41,7 +41,7 @@ def page(findings: SamplingFindings) -> Page:
         "n_components": len(sample.density.weight),
         "last_term": float(sample.terms[:, -1].sum() / sample.index.sum()),
     }
-    blocks: dict[str, object] = {"density": _mixture(findings)}
+    blocks: dict[str, object] = {}
     if len(findings.inputs) > 1:
         blocks |= _maps(findings)
     else:
@@ -84,16 +84,6 @@ def _error_row(verdict: dict[str, Any]) -> tuple[str, ...]:
     change, half = (100 * value for value in verdict["difference"])
     text = f"{change:+.1f} ± {half:.1f} %".replace("-", "−")
     return verdict["error"], _interval(verdict["uniform"]), _interval(verdict["taylor"]), text
-
-
-def _mixture(findings: SamplingFindings) -> Table:
-    """The components of the density, largest first: share, mean ± standard deviation."""
-    density, rows = findings.sample.density, []
-    for index, k in enumerate(np.argsort(-density.weight, kind="stable"), 1):
-        deviation = np.sqrt(np.diag(density.covariance[k]))
-        cells = map(_interval, zip(density.mean[k], deviation, strict=True))
-        rows.append((str(index), f"{100 * density.weight[k]:.1f} %", *cells))
-    return table("Density", ("component", "share", *findings.inputs), rows)
 
 
 def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
