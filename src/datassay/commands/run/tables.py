@@ -30,20 +30,19 @@ JOINTLY = (
 
 
 def acts_table(table: ActionTable) -> Table:
-    """Per action its gain, interval and what to do, best first."""
+    """Per action its interval, gain and what to do, best first."""
     unit = "points" if in_points(table.metric) else table.metric
-    columns = ("action", f"gain, {unit}", "95 % interval", "advice")
+    columns = ("action", "95 % interval", f"gain, {unit}", "advice")
     rows = tuple(_action_row(action, table) for action in table.actions)
     return Table("What each action gains", columns, rows, in_terminal=True)
 
 
 def _action_row(action: ActionGain, table: ActionTable) -> Row:
-    is_open = not np.isfinite(action.low)
-    ends = (action.gain, action.gain) if is_open else (action.low, action.high)
+    ends = (action.low, action.high) if action.is_measured else (action.gain, action.gain)
     gain, low, high = gain_numbers(action.gain, *ends, table.metric)
     cells = (
+        f"{low} to {high}" if action.is_measured else "",
         "" if np.isnan(action.gain) else gain,
-        "" if is_open else f"{low} to {high}",
         action.advice or ("expected" if action.how == EXPECTED else "only screened"),
     )
     # More samples are no action that retraining measures.

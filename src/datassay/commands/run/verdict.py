@@ -243,7 +243,7 @@ def _cards(
 def _action(action: ActionGain, metric: str, n_flagged: int, typed: Typed) -> Advice:
     text = f"{_capital(clause(action, metric, n_flagged))} on held-out samples."
     is_done = action.advice == DO
-    if action.verdict != BETTER:
+    if action.verdict != BETTER and action.low > 0:
         text += " Of several actions tried one may look so by chance."
     kind = action_kinds().get(action.kind.split("+")[0])
     command = typed.line(kind.command, out=kind.command) if kind and kind.command else ""
