@@ -10,6 +10,7 @@ import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from datassay.act.settings import METHODS
+from datassay.act.weigh.methods import NEEDS_NETWORK
 from datassay.act.weigh.weights import SampleWeights
 from datassay.commands.weigh.page import FILES, concentration, gallery
 from datassay.commands.weigh.page import page as page_of
@@ -22,7 +23,8 @@ from helpers.command_line import columns, listed, refusals, succeed, summary, wo
 from helpers.pages import snippet
 from helpers.weighings import K, gain, weighed
 
-QUICK = ["--model", "mlp:width=8", "--seeds", 2, "--neighbors", 10]
+SMALL, UNTRIED = ["--model", "mlp:width=8"], ["--seeds", 0, "--neighbors", 10]
+QUICK = [*SMALL, "--seeds", 2, "--neighbors", 10]
 OWN = """
 import torch
 
@@ -111,7 +113,7 @@ def test_weights_join_back_by_id_and_have_mean_one(data, written):
 
 
 def test_the_same_seed_gives_the_same_table(here, written):
-    succeed("weigh", *TABLE, *QUICK, "--seeds", 0, "--out", "out")  # trials change no weight
+    succeed("weigh", *TABLE, *UNTRIED, "--out", "out")  # trials change no weight
     assert Path("out/weights.parquet").read_bytes() == (written[0] / "weights.parquet").read_bytes()
 
 
@@ -126,14 +128,15 @@ def test_features_of_a_network_and_a_search(here):
     assert "last layer is trained afresh" in Path("out/index.html").read_text()
 
 
-OTHERS = {method: ["classes.npz", "--method", method] for method in METHODS} | {
-    "density": ["numbers.npz", "--density"]
-}
+OTHERS = {
+    method: ["classes.npz", "--method", method, *SMALL * (method in NEEDS_NETWORK)]
+    for method in METHODS
+} | {"density": ["numbers.npz", "--density"]}
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_other_weightings(here, name):
-    succeed("weigh", *OTHERS[name], *QUICK, "--seeds", 0, "--out", "out")
+    succeed("weigh", *OTHERS[name], *UNTRIED, "--out", "out")
     summary_, table = summary(), columns("out/weights.parquet")
     assert summary_["gain"] is None and np.mean(table["sample_weight"]) == pytest.approx(1)
     assert summary_["method"] == ("local_variance" if name == "density" else name)
@@ -142,7 +145,7 @@ def test_the_other_weightings(here, name):
 
 
 def test_noise_is_told_and_its_weight_known(here):
-    args = [*QUICK, "--neighbors", 20, "--noise", 0.1, "--seeds", 0, "--out", "out"]
+    args = [*UNTRIED, "--neighbors", 20, "--noise", 0.1, "--out", "out"]
     succeed("weigh", "classes.npz", *args)
     summary_ = summary()
     assert summary_["counts"]["known_label_errors"] == 10
@@ -178,7 +181,7 @@ def test_given_weights_are_not_trained_again(here):
 def test_the_snippet_on_the_page_runs(here, task):
     from datassay.data.load import load
 
-    succeed("weigh", f"{task}.npz", *QUICK, "--seeds", 0, "--out", ".")
+    succeed("weigh", f"{task}.npz", *UNTRIED, "--out", ".")
     train, _ = load(f"{task}.npz")
     order = np.random.default_rng(0).permutation(len(train))
     own = {
@@ -207,6 +210,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     'weigh nan.npz': "y must be finite; 1 of 120 .* position 7",
     'weigh numbers.npz --method active_bias': "'active_bias' needs classes",
     '--model own_weighed:ends_in_softmax --features model': "its last nn.Linear,.*softmax",
+    '--seeds 0 --model linear': "--model must be left out where no network is .*; got linear",
     '--weights none.pt': "none.pt must be a .safetensors file",
 }, 'weigh classes.npz')  # fmt: skip
 

@@ -27,6 +27,7 @@ from datassay.act.weigh.search import WeightSearch, search_weights
 from datassay.act.weigh.weights import SampleWeights, check_ratios
 from datassay.commands.facts import closing_facts, data_facts, file_digest, model_facts, noise_facts
 from datassay.commands.frame import SampleFindings
+from datassay.commands.inputs import MODEL
 from datassay.commands.weigh.command import WeighSettings
 from datassay.data.new_rows import row_format
 from datassay.data.samples import SampleSet
@@ -38,6 +39,7 @@ from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
+from datassay.rules import require
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 from datassay.score.neighbors.search import check_n_neighbors
 from datassay.train.fitter import taken_network
@@ -148,16 +150,23 @@ def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
             f"method {settings.method!r} needs classes; the targets are numbers. Take "
             "local_variance."
         )
+    if _on_inputs(settings, train) and not settings.seeds and settings.method not in NEEDS_NETWORK:
+        rule = "be left out where no network is trained or looked at, as with --seeds 0"
+        require(settings.model == MODEL, "model", rule, settings.model)
 
 
 def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
     return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + offset)
 
 
-def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
+def _on_inputs(settings: WeighSettings, train: SampleSet) -> bool:
+    """Whether neighbours are searched among the inputs, not in a network's features."""
     is_free = settings.features == "auto" and not settings.tune and settings.weights is None
-    on_inputs = settings.features == "inputs" or (is_free and suits_inputs(train))
-    watched = Watched()
+    return settings.features == "inputs" or (is_free and suits_inputs(train))
+
+
+def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
+    on_inputs, watched = _on_inputs(settings, train), Watched()
     if not on_inputs or settings.method in NEEDS_NETWORK:
         watched = _watched(train, settings, progress)
     if on_inputs:
