@@ -35,6 +35,10 @@ class Setting:
     # must be one of these; "!model" must not be given, "!attribution=none" not be one of these.
     needs: str = ""
 
+    def flag(self, name: str) -> str:
+        """How an option is typed, that of the field of this name."""
+        return name.upper() if self.argument else f"--{self.name or name.replace('_', '-')}"
+
 
 def sentence_of(source: str) -> str:
     """The first sentence that a docstring has on an argument; nothing is imported for it."""

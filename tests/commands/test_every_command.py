@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from datassay.commands.app import commands
-from datassay.commands.options import check_needs, declared_of, flag_of
+from datassay.commands.options import check_needs, declared_of
 from datassay.errors import SettingError
 from datassay.setting import default_of, settings_of
 from helpers.command_line import contents, invoke, refusals, succeed
@@ -28,7 +28,7 @@ def unread():
                     allowed = need.partition("=")[2].partition("|")[0]
                     wrong = (allowed or "3") if need[0] == "!" else "other" if allowed else 0
                     values = {**usual, **fitting, name: not usual[name], other: wrong}
-                    names = flag_of(name, spec), flag_of(other, options[other][1])
+                    names = spec.flag(name), options[other][1].flag(other)
                     yield pytest.param(command, values, *names, id=f"{command.name} {names}")
 
 

@@ -231,5 +231,4 @@ def refuse_others(given: Mapping[str, Any], cls: type, mode: tuple[type, ...], w
     for name, spec in settings_of(cls).items():
         default = default_of(cls, name)
         if name not in known and given.get(name, default) != default:
-            shown = spec.name or name.replace("_", "-")
-            raise SettingError(f"{shown} {why}; got {given[name]}. See --help.")
+            raise SettingError(f"{spec.flag(name)} {why}; got {given[name]}. See --help.")

@@ -124,14 +124,9 @@ def declared_of(command: Command) -> Declared:
     }
 
 
-def flag_of(name: str, spec: Setting) -> str:
-    """How an option is typed."""
-    return name.upper() if spec.argument else f"--{spec.name or name.replace('_', '-')}"
-
-
 def as_typed(declared: Declared, text: str) -> str:
     """An error's text with the options as they are typed, not as Python's arguments."""
-    flags = {name: flag_of(name, spec) for name, (_, spec) in declared.items()}
+    flags = {name: spec.flag(name) for name, (_, spec) in declared.items()}
     flags |= {name: f"--{name}" for name in OUTPUTS if name not in flags}
     python = {spec.python: flags[name] for name, (_, spec) in declared.items() if spec.python}
     flags = {**python, **flags}
@@ -157,12 +152,12 @@ def check_needs(given: Mapping[str, Any], declared: Declared) -> None:
             other, _, allowed = need.lstrip("!").partition("=")
             if other not in declared:  # this command always, or never, has it so
                 continue
-            theirs, is_out, flag = values[other], need[0] == "!", flag_of(other, declared[other][1])
+            theirs, is_out, flag = values[other], need[0] == "!", declared[other][1].flag(other)
             holds = str(theirs) in allowed.split("|") if allowed else bool(theirs)
             rule = f"{'not ' * is_out}come with {flag} {' or '.join(allowed.split('|'))}".rstrip()
             is_unsaid = theirs == default_of(declared[other][0], other) and not allowed
             got = f"{values[name]} {'without it' if is_unsaid else f'with {theirs}'}"
-            own = flag_of(name, spec)
+            own = spec.flag(name)
             require(holds is not is_out, own, rule, got, remedy=f"Leave {own} out.")
 
 
@@ -202,7 +197,7 @@ def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
             # Typer knows no default that is read from a text, unless it is that text.
             several = default if isinstance(default, tuple) else (default,)
             text = ",".join(map(str, several)) if as_text else True
-        flag = flag_of(name, spec)
+        flag = spec.flag(name)
         if hint is bool and default:
             flag = f"{flag}/--no-{flag[2:]}"
         shown = typer.Option(
