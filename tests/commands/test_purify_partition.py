@@ -18,8 +18,9 @@ from datassay.commands.purify.page import page as purify_page
 from datassay.commands.purify.page import purified_table, trace_table
 from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.report.html import render
-from datassay.report.wording import number
+from datassay.report.wording import gain_text, number
 from datassay.score.variance.shuffled import ShuffledLabels
+from datassay.stats import interval
 from helpers.blocks import NAMES, divided, purified, samples, two_rules
 from helpers.command_line import columns, listed, refusals, succeed, summary
 from helpers.findings import EVIL
@@ -192,12 +193,13 @@ def test_purify_says_what_was_right():
 def test_the_page_says_what_cross_fitting_found():
     mixed, other = sd_mixture((320, 80), seed=0), sd_mixture((60,), seed=1)
     found = run_purify(mixed, replace(other, split_off=True), PurifySettings(step=40))
-    page, gain = purify_page(found), found.purification.cross_fit.gain
+    page, crossed = purify_page(found), found.purification.cross_fit
     assert found.purification.rule == "suspects" and found.facts["Order of removal"].endswith(
         "(auto)"
     )
     assert page.advice[-1].headline == "Cross-fitting against plain loss"
-    assert f"without removal: by +{100 * gain:.2f} points here" in render(page)
+    text = gain_text(interval(crossed.gain, crossed.error), "accuracy")
+    assert f"without removal: by {text} here" in render(page)
     assert "by cross-fitting" in {line.name for line in page.figures[0].figure.data}
     two_rules = purify_page(purified(order="auto"))
     few = purify_page(run_purify(other, replace(other, split_off=True), PurifySettings()))

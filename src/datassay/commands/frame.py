@@ -15,7 +15,7 @@ from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
 from datassay.report.page import Card, Gallery, Page, Row, Table
 from datassay.report.tables import column, labels
-from datassay.report.wording import signed
+from datassay.report.wording import gain_numbers
 from datassay.results import result
 from datassay.stats import Interval
 
@@ -84,7 +84,7 @@ def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **lo
 
 def change_cells(change: Interval, metric: str) -> tuple[str, str]:
     """A change of score and its interval, as tables show them."""
-    gain, low, high = (signed(one, metric) for one in (change.gain, change.low, change.high))
+    gain, low, high = gain_numbers(change.gain, change.low, change.high, metric)
     return gain, f"{low} to {high}"
 
 

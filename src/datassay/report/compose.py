@@ -43,7 +43,7 @@ HEADS = ("brand", "title", "lead", "answer", "warning")
 MANY = ("answer", "warning")
 FUNCTIONS = (
     "count", "fixed", "gain_text", "in_points", "label_text", "number", "p_value", "percent",
-    "rough_percent", "score_change", "share", "shortened", "signed", "thousands",
+    "rough_percent", "score_change", "share", "shortened", "thousands",
 )  # fmt: skip
 
 

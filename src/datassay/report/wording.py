@@ -128,9 +128,3 @@ def gain_numbers(gain: float, low: float, high: float, metric: str) -> tuple[str
 def score_text(value: float, metric: str) -> str:
     """A score: "96.4 % accuracy", or of another metric "R² 0.512"."""
     return f"{100 * value:.1f} % {metric}" if in_points(metric) else f"{metric} {value:.3f}"
-
-
-def signed(change: float, metric: str) -> str:
-    """A change of score with its sign: "+0.41" points of accuracy, "−0.012" of another metric."""
-    text = f"{100 * change:+.2f}" if in_points(metric) else f"{change:+.3f}"
-    return text.replace("-", "−")

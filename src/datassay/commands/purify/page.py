@@ -49,6 +49,7 @@ def page(findings: PurifyFindings) -> Page:
         "truth": truth,
         "start": start,
         "stop": stop,
+        "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
         "change": interval(stop["validation"] - start["validation"], error),
         "hits": 0 if truth is None else int(truth.mask[ours.removed].sum()),
         "n_foreign": 0 if truth is None else int(truth.mask.sum()),

@@ -34,7 +34,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.models.checkpoints import file_and_place
-from datassay.models.names import full_name
+from datassay.models.names import asked_encoder, full_name
 from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
@@ -152,7 +152,8 @@ def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
         )
     if _on_inputs(settings, train) and not settings.seeds and settings.method not in NEEDS_NETWORK:
         rule = "be left out where no network is trained or looked at, as with --seeds 0"
-        require(settings.model == MODEL, "model", rule, settings.model)
+        is_read = settings.model == MODEL or asked_encoder(settings.model)
+        require(is_read, "model", rule, settings.model)
 
 
 def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
