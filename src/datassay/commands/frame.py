@@ -83,9 +83,9 @@ def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **lo
 
 
 def change_cells(change: Interval, metric: str) -> tuple[str, str]:
-    """A change of score and its interval, as tables show them."""
+    """The interval of a change of score, and the change, as tables show them."""
     gain, low, high = gain_numbers(change.gain, change.low, change.high, metric)
-    return gain, f"{low} to {high}"
+    return f"{low} to {high}", gain
 
 
 def sample_table(

@@ -107,7 +107,7 @@ def _scores(findings: PolynomialFindings) -> Table:
     unit = ", points" if scores.metric == "accuracy" else ""
     columns = (
         "model", "features", f"validation {scores.metric}", f"training {scores.metric}",
-        f"ours better by{unit}", "95 % interval",
+        "95 % interval", f"ours better by{unit}",
     )  # fmt: skip
     return table("Scores", columns, rows, in_terminal=True)
 

@@ -109,7 +109,7 @@ def _gain_table(gain: WeightGain) -> Table:
     for i, name in enumerate(gain.names):
         cells = (*change_cells(gain.interval(i), gain.metric), gain.verdict(i))
         rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "–––")))
-    columns = ("weights", gain.metric, f"change{unit}", "95 % interval", "verdict")
+    columns = ("weights", gain.metric, "95 % interval", f"change{unit}", "verdict")
     return table("Scores with and without weights", columns, rows, in_terminal=True)
 
 
