@@ -35,7 +35,7 @@ STEPS = {
 }
 # The same word for something else: ranges to search, or a method's own setting.
 OTHERS = {
-    ("weighting_grid", "n_neighbors"), ("search_weights", "n_neighbors"),
+    ("search_weights", "n_neighbors"),
     ("search_weights", "max_ratio"), ("lissa", "batch_size"), ("loss_at", "precision"),
     ("tracin", "lr"), ("l2_activation", "degree"), ("minimax_activation", "degree"),
     ("routable_mixture", "task"), ("complexity_table", "store"),

@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 
 import datassay as da
 from datassay.models import linear, mlp
-from datassay.score import generalization_bound, marginal_information
+from datassay.score import marginal_information, overfitting_bound
 
 SIZES = {"digits": (200, 50, 100), "wine": (90, 30, 50), "breast_cancer": (200, 50, 100)}
 BATCH, STEPS = 32, 2000
@@ -102,7 +102,7 @@ def bounds(options: Options) -> dict[str, object]:
                     for p, s in zip(phi, sign, strict=True)
                 )
                 sure = np.mean(sign[1] * (phi[1] @ w) > 0)
-                row = [generalization_bound(info), old - fresh, fresh, sure]
+                row = [overfitting_bound(info), old - fresh, fresh, sure]
                 results.setdefault(f"{name}, sigma {sigma:g}", []).append(row)
     names = ("bound", "gap", "accuracy", "accuracy without noise")
     return {f"{key}, {name}": round(float(value), 4) for key, rows in results.items()

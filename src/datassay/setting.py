@@ -31,6 +31,13 @@ class Setting:
     python: str = ""  # the argument's name in errors where that is not the field's
     # Refuses a value by the option's name, before anything heavy is imported.
     rule: Callable[[str, Any], object] | None = None
+    # Other options that it is read with, spaces between: "noise" must be given, "solver=exact|x"
+    # must be one of these; "!model" must not be given, "!attribution=none" not be one of these.
+    needs: str = ""
+
+    def flag(self, name: str) -> str:
+        """How an option is typed, that of the field of this name."""
+        return name.upper() if self.argument else f"--{self.name or name.replace('_', '-')}"
 
 
 def sentence_of(source: str) -> str:
@@ -62,6 +69,7 @@ def setting(
     read: Callable[[str], Any] | None = None,
     show: str | None = None,
     rule: Callable[[str, Any], object] | None = None,
+    needs: str = "",
 ) -> Any:
     """A field of a settings dataclass that is an option of a command, too.
 
@@ -75,11 +83,12 @@ def setting(
         read: from the option's text to the value, where the type alone does not say how.
         show: the default as `--help` prints it; "" prints none.
         rule: (name, value) → nothing, or an error; not asked of None.
+        needs: other options without which it would not be read, as `Setting` has them.
 
     Returns:
         A dataclass field.
     """
-    option = Setting(help, name, argument, read, show, of, python, rule)
+    option = Setting(help, name, argument, read, show, of, python, rule, needs)
     return dataclasses.field(default=default, metadata={"setting": option})
 
 

@@ -1,4 +1,4 @@
-"""Decisions: keep-sets, removal curves, contests and the baselines they stand with."""
+"""Decisions: keep-sets, removal curves, and how well a score finds what is wrong."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
-from datassay.act.remove.baselines import auroc, detection_contest, removal_contest
-from datassay.act.remove.removal_curve import RANDOM, RemovalCurve, removal_curve
+from datassay.act.remove.auroc import auroc
+from datassay.act.remove.removal_curve import RANDOM, removal_curve
 from datassay.act.remove.summarize import summarize, suspects_first
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -162,34 +162,6 @@ def test_auroc_with_ties(n, levels, seed):
     wrong = np.arange(n) < g.integers(1, n)
     score = g.integers(levels, size=n).astype(float)
     assert auroc(wrong, score) == pytest.approx(roc_auc_score(wrong, score))
-
-
-def test_detection_contest_names_the_winner_and_ties():
-    g = np.random.default_rng(0)
-    wrong = np.arange(400) < 80
-    good, poor = wrong + 0.3 * g.normal(size=400), wrong + 3 * g.normal(size=400)
-    won = detection_contest(wrong, {"ours": good, "loss": poor})
-    assert won.outcome == "won" and won.verdict.startswith(
-        "Ours does better than loss, the best baseline: 0.9"
-    )
-    assert won.rankings == ("ours", "loss", RANDOM) and "Random has" in won.verdict
-    assert detection_contest(wrong, {"ours": poor, "loss": good}).outcome == "lost"
-    tie = detection_contest(wrong, {"ours": good, "same": good.copy()})
-    assert tie.outcome == "tie" and tie.verdict.startswith("No difference is shown")
-
-
-def test_removal_contest_pairs_the_seeds():
-    """Every seed agrees that ours leads by 0.01, though seeds differ by 0.1."""
-    seeds = np.array([0.7, 0.8, 0.9])
-    score = np.stack([seeds + 0.01, seeds, seeds - 0.3])[:, None].repeat(2, 1)
-    score[0, 1] += [0.0005, 0, -0.0005]
-    curve = RemovalCurve(np.array([0.0, 0.5]), ("ours", "loss", RANDOM), score, "accuracy")
-    result = removal_contest(curve, 0.5, "accuracy at half", ["ours"], ["loss"])
-    assert result.outcome == "won" and result.values[0] == pytest.approx(0.81)
-    tied = replace(curve, score=score + 0.01 * np.array([[[0]], [[1]], [[0]]]))
-    assert removal_contest(tied, 0.5, "accuracy at half", ["ours"], ["loss"]).outcome == "tie"
-    swapped = removal_contest(curve, 0.5, "accuracy at half", ["loss"], ["ours"])
-    assert swapped.outcome == "lost" and "does worse than ours" in swapped.verdict
 
 
 def test_baselines_average_over_networks():

@@ -9,7 +9,7 @@ import torch
 
 from datassay.act.sample.comparison import compare_designs
 from datassay.act.sample.density import Density, fit_density, truncated_draws
-from datassay.act.sample.generalization_bound import bound_reductions, generalization_bound
+from datassay.act.sample.interpolation_bound import interpolation_bound
 from datassay.act.sample.taylor import (
     index_from_draws,
     taylor_index,
@@ -321,17 +321,17 @@ def integral(x, slope, low, high, k, position):
 @pytest.mark.parametrize("position", ["end", "inside"])
 def test_the_bound_is_the_integral_over_the_cells(position):
     for low, high in ((0.0, 1.0), (-1.0, 2.0)):
-        bound = generalization_bound(X, SLOPE, (low, high), lipschitz=0.3, position=position)
+        bound = interpolation_bound(X, SLOPE, (low, high), lipschitz=0.3, position=position)
         assert bound.total == pytest.approx(integral(X, SLOPE, low, high, 0.3, position), rel=1e-4)
     u, t = 10.0, 4.0  # units
-    plain = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.3, position=position).total
+    plain = interpolation_bound(X, SLOPE, (0, 1), lipschitz=0.3, position=position).total
     run = {"lipschitz": t / u * 0.3, "position": position}
-    scaled = generalization_bound(u * X, t / u * SLOPE, (0, u), **run).total
+    scaled = interpolation_bound(u * X, t / u * SLOPE, (0, u), **run).total
     assert scaled == pytest.approx(t**2 * plain)
 
 
 def test_cells_end_half_way_and_at_the_domain():
-    bound = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.0)
+    bound = interpolation_bound(X, SLOPE, (0, 1), lipschitz=0.0)
     np.testing.assert_allclose(bound.cell, [[0.55, 1], [0, 0.25], [0.25, 0.55]])
     np.testing.assert_allclose(bound.term, SLOPE**2 * np.array([0.45, 0.25, 0.3]) ** 3 / 3)
 
@@ -339,8 +339,8 @@ def test_cells_end_half_way_and_at_the_domain():
 def test_a_third_at_the_end_a_twelfth_in_the_middle():
     for x, constant in ((0.0, 1 / 3), (0.5, 1 / 12), (0.25, (1 / 64 + 27 / 64) / 3)):
         index = (np.array([x]), np.array([2.0]), (0, 1))
-        assert generalization_bound(*index, lipschitz=1.0).total == pytest.approx(9 / 3)
-        inside = generalization_bound(*index, lipschitz=1.0, position="inside")
+        assert interpolation_bound(*index, lipschitz=1.0).total == pytest.approx(9 / 3)
+        inside = interpolation_bound(*index, lipschitz=1.0, position="inside")
         assert inside.total == pytest.approx(9 * constant)
 
 
@@ -351,21 +351,14 @@ def test_it_bounds_the_error_of_an_interpolant():
     z = np.linspace(0, 1, 10_001)
     error = np.mean((np.interp(z, x, np.sin(3 * x)) - np.sin(3 * z)) ** 2)
     for position in ("end", "inside"):
-        assert (
-            error < generalization_bound(x, slope, (0, 1), lipschitz=3.0, position=position).total
-        )
+        assert error < interpolation_bound(x, slope, (0, 1), lipschitz=3.0, position=position).total
 
 
-def test_what_a_point_takes_away_is_the_difference():
-    added, steep = np.array([0.85, 0.1, 0.2]), np.array([1.0, -2.0, 50.0])
-    result = bound_reductions(X, SLOPE, added, steep, (0, 1), lipschitz=0.1)
-    before = generalization_bound(X, SLOPE, (0, 1), lipschitz=0.1).total
-    for gain, x, slope in zip(result, added, steep, strict=True):
-        more = np.append(X, x), np.append(SLOPE, slope)
-        after = generalization_bound(*more, (0, 1), lipschitz=0.1)
-        assert gain == pytest.approx(before - after.total)
-    assert result[0] > 0
-    assert result[2] < 0  # it shows how steep f is there
+@pytest.mark.parametrize(("x", "slope", "is_lower"), [(0.85, 1.0, True), (0.2, 50.0, False)])
+def test_a_point_lowers_the_bound_unless_it_shows_how_steep_f_is(x, slope, is_lower):
+    before = interpolation_bound(X, SLOPE, (0, 1), lipschitz=0.1).total
+    more = np.append(X, x), np.append(SLOPE, slope)
+    assert (interpolation_bound(*more, (0, 1), lipschitz=0.1).total < before) == is_lower
 
 
 @pytest.mark.parametrize(
@@ -384,4 +377,4 @@ def test_bad_input_of_the_bound(change, error, message):
     given = {"x": X, "slope": SLOPE, "domain": (0.0, 1.0), "lipschitz": 0.0, "position": "end"}
     given |= change
     with pytest.raises(error, match=message):
-        generalization_bound(given.pop("x"), given.pop("slope"), given.pop("domain"), **given)
+        interpolation_bound(given.pop("x"), given.pop("slope"), given.pop("domain"), **given)

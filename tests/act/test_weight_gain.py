@@ -13,14 +13,13 @@ from datassay.act.settings import METHODS
 from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
 from datassay.act.weigh.gain import (
     WeightGain,
-    decision_boundary,
     head_gain,
     head_recipe,
     network_gain,
 )
 from datassay.act.weigh.methods import Watched, baseline_of, recorder, weigh
 from datassay.act.weigh.reweight import head_problem, reweight
-from datassay.act.weigh.search import search_weights, weighting_grid
+from datassay.act.weigh.search import search_weights
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
@@ -122,24 +121,6 @@ def test_bad_input(sets):
     ):
         with pytest.raises(error, match=message):
             reweight(model, sets[0], **given)
-
-
-def test_the_grid_is_each_pair_trained_alone(sets):
-    train, val = sets
-    model, recipe = network(), HeadRecipe(lr=0.1, epochs=4)
-    grid = weighting_grid(
-        model, train, val, n_neighbors=(5, 30), max_ratios=(2.0, 50.0), recipe=recipe, seeds=(0, 1)
-    )
-    for r, m in enumerate((2.0, 50.0)):
-        for j, k in enumerate((5, 30)):
-            alone = [
-                reweight(model, train, val, n_neighbors=k, max_ratio=m, recipe=recipe, seed=s).after
-                for s in (0, 1)
-            ]
-            assert grid.score[r, j] == pytest.approx(np.mean(alone), abs=1e-6)
-    assert grid.to_table().num_rows == 4
-    with pytest.raises(SettingError, match="must hold values"):
-        weighting_grid(model, train, val, max_ratios=())
 
 
 def test_search_beats_the_middle_of_its_range_and_is_repeatable(sets):
@@ -306,14 +287,3 @@ def test_the_baseline_is_class_balanced_where_classes_differ_in_size():
     assert baseline_of("local_variance", uneven) == "class_balanced"
     assert baseline_of("class_balanced", uneven) == "local_variance"
     assert baseline_of("local_variance", line()) is None
-
-
-def test_the_boundary_is_where_the_classes_change():
-    (train, _), (val, _) = plane(200), plane(30, seed=1)
-    _, networks = network_gain(starts(), train, val, {}, recipe=RECIPE)
-    result = decision_boundary(train, list(networks.values()))
-    assert result.lead.shape == (1, 2, 90, 90)
-    assert result.lead[0, 0] == pytest.approx(-result.lead[0, 1])
-    agrees = (result.lead[0, 1] > 0) == (result.horizontal > 0)[None]
-    assert agrees.mean() > 0.85
-    assert result.horizontal[0] < train.x[:, 0].min()

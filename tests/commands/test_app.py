@@ -148,9 +148,6 @@ def test_adversarial_inputs_are_made_and_found(ran):
     information = np.array(columns(ran[0] / "scores.parquet")["information"])
     assert replaced.sum() == summary(ran[0])["counts"]["adversarial"] == 32
     assert np.median(information[replaced]) > np.median(information[~replaced])
-    contest = next(c for c in summary(ran[0])["contests"] if "adversarial" in c["measure"])
-    assert contest["rankings"][:2] == ["information", "label issue score"]
-    assert max(contest["values"][:2]) > 0.7
 
 
 @pytest.mark.parametrize("data_name", ["diabetes", "breast_cancer"])
@@ -364,7 +361,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     '--memory -1': r"memory must be a positive, .*; got -1\. Leave it out",
     '--curve-seeds -1': "--curve-seeds must be at least 0; got -1",
     '--noise 2': r"must lie in \[0, 1\].*got 2\.0",
-    '--noise-kind odd': "'uniform' or 'pair'; got 'odd'",
+    '--noise 0.1 --noise-kind odd': "'uniform' or 'pair'; got 'odd'",
     '--adversarial 2': r"--adversarial must lie in \[0, 1\]; got 2\.0",
     '--adversarial 0.1 --epsilon -1': r"epsilon must be finite and positive; got -1\.0",
     '--model linear --adversarial 0.9 --epsilon 1e-6': "43 samples must be .* Raise epsilon or",

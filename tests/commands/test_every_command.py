@@ -6,9 +6,58 @@ from pathlib import Path
 import pytest
 
 from datassay.commands.app import commands
-from helpers.command_line import contents, invoke, succeed
+from datassay.commands.options import check_needs, declared_of
+from datassay.errors import SettingError
+from datassay.setting import default_of, settings_of
+from helpers.command_line import contents, invoke, refusals, succeed
 
 COMMANDS = {command.name: command for command in commands()}
+
+
+def unread():
+    """Settings of a command that would not be read, and the two options that do not go together."""
+    for command in COMMANDS.values():
+        options = declared_of(command)
+        usual = {name: default_of(cls, name) for name, (cls, _) in options.items()}
+        for name, (_, spec) in options.items():
+            needs = {need.lstrip("!").partition("=")[0]: need for need in spec.needs.split()}
+            fitting = {o: n.partition("=")[2].partition("|")[0] for o, n in needs.items()}
+            fitting = {o: v for o, v in fitting.items() if v and needs[o][0] != "!"}
+            for other, need in needs.items():
+                if other in options:
+                    allowed = need.partition("=")[2].partition("|")[0]
+                    wrong = (allowed or "3") if need[0] == "!" else "other" if allowed else 0
+                    values = {**usual, **fitting, name: not usual[name], other: wrong}
+                    names = spec.flag(name), options[other][1].flag(other)
+                    yield pytest.param(command, values, *names, id=f"{command.name} {names}")
+
+
+@pytest.mark.parametrize(("command", "values", "own", "other"), unread())
+def test_an_option_that_would_not_be_read_is_refused(command, values, own, other):
+    with pytest.raises(SettingError, match=rf"^{own} must (not )?come with {other}[^;]*; got "):
+        check_needs(values, declared_of(command))
+
+
+test_such_options_cost_one_line = refusals({
+    "run iris --epsilon=-3":
+        "--epsilon must come with --adversarial; got -3.0 without it. Leave --epsilon out.",
+    "polynomial iris --batch-size=-3":
+        "--batch-size must come with --solver batched; got -3 with exact. Leave --batch-size out.",
+    "polynomial iris --degree 3 --model fit.safetensors":
+        "--degree must not come with --model; got 3 with fit.safetensors. Leave --degree out.",
+})  # fmt: skip
+
+
+def test_options_need_options_that_there_are():
+    known = {name for c in COMMANDS.values() for cls in c.groups for name in settings_of(cls)}
+    needs = [
+        need.lstrip("!").partition("=")[0]
+        for command in COMMANDS.values()
+        for cls in command.groups
+        for spec in settings_of(cls).values()
+        for need in spec.needs.split()
+    ]
+    assert len(needs) > 40 and set(needs) <= known
 
 
 # `apply` reads its decisions first.

@@ -17,10 +17,10 @@ from datassay.commands.purify.page import gallery as removed_gallery
 from datassay.commands.purify.page import page as purify_page
 from datassay.commands.purify.page import purified_table, trace_table
 from datassay.data.synthetic.mixtures import sd_mixture
-from datassay.errors import DataError
 from datassay.report.html import render
-from datassay.report.wording import number
+from datassay.report.wording import gain_text, number
 from datassay.score.variance.shuffled import ShuffledLabels
+from datassay.stats import interval
 from helpers.blocks import NAMES, divided, purified, samples, two_rules
 from helpers.command_line import columns, listed, refusals, succeed, summary
 from helpers.findings import EVIL
@@ -162,7 +162,7 @@ test_bad_input_costs_one_line_and_writes_nothing = refusals({
     "purify": r"DATA must be given once",
     "partition nowhere": r"existing path; got 'nowhere'",
     "--model nope": r"model must be one of .*; got 'nope'",
-    "--noise-kind odd": r"'uniform' or 'pair'; got 'odd'",
+    "--noise 0.1 --noise-kind odd": r"'uniform' or 'pair'; got 'odd'",
     "purify same.npz": r"inputs must differ; all 48 samples are the same",
     "purify nan.npz": r"x must be finite; 1 of 60 .* position 7",
     "partition pure.npz --blocks 50": r"n_blocks must leave .*Take at most 6",
@@ -193,12 +193,13 @@ def test_purify_says_what_was_right():
 def test_the_page_says_what_cross_fitting_found():
     mixed, other = sd_mixture((320, 80), seed=0), sd_mixture((60,), seed=1)
     found = run_purify(mixed, replace(other, split_off=True), PurifySettings(step=40))
-    page, gain = purify_page(found), found.purification.cross_fit.gain
+    page, crossed = purify_page(found), found.purification.cross_fit
     assert found.purification.rule == "suspects" and found.facts["Order of removal"].endswith(
         "(auto)"
     )
     assert page.advice[-1].headline == "Cross-fitting against plain loss"
-    assert f"without removal: by +{100 * gain:.2f} points here" in render(page)
+    text = gain_text(interval(crossed.gain, crossed.error), "accuracy")
+    assert f"without removal: by {text} here" in render(page)
     assert "by cross-fitting" in {line.name for line in page.figures[0].figure.data}
     two_rules = purify_page(purified(order="auto"))
     few = purify_page(run_purify(other, replace(other, split_off=True), PurifySettings()))
@@ -238,7 +239,7 @@ def test_without_a_baseline_or_a_truth_nothing_is_made_up():
     findings = replace(purified(baseline=False), majority="")
     page = render(purify_page(findings))
     whole = {f.name: f.figure for f in purify_page(purified()).figures}
-    assert set(whole) == {"variance", "score", "surprise", "precision"}
+    assert set(whole) == {"variance", "score", "surprise"}
     stop = int(purified().purification.trace.removed[purified().purification.steps])
     texts = {note.text for note in whole["surprise"].layout.annotations}
     assert texts == {"threshold 1.39", "blind guess 0.69", f"stop: {stop}"}
@@ -251,14 +252,6 @@ def test_without_a_baseline_or_a_truth_nothing_is_made_up():
     assert set(trace_table(findings).to_pydict()["ranking"]) == {findings.purification.order}
     files = purify_files(findings, purify_page(findings))
     assert json.loads(files["summary.json"])["counts"]["known_foreign"] is None
-
-
-def test_other_samples_than_those_that_were_judged_are_refused():
-    findings, other = purified(), samples(100)
-    with pytest.raises(DataError, match="purification must have the samples' ids"):
-        replace(findings, samples=other)
-    with pytest.raises(DataError, match="Divide the same SampleSet"):
-        replace(divided(), samples=other)
 
 
 def test_partition_says_how_many_and_whether_inputs_tell():

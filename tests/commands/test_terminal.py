@@ -110,7 +110,7 @@ def test_a_table_breaks_no_word():
             "Error: --batch-size belongs to --smoothing sgd, sgd_outputs",
         ),
         ("score diabetes --attribution margin", "Error: --attribution margin needs classes"),
-        ("run iris --noise-kind odd", "Error: --noise-kind must be"),
+        ("run iris --noise 0.1 --noise-kind odd", "Error: --noise-kind must be"),
         ("rnu iris", "No such command 'rnu'. Did you mean run[?] See datassay --help"),
         ("run iris --tagret y", "--tagret.*--target.* See datassay run --help"),
         ("run", "DATA must be given once.* datassay run digits"),

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import datassay as da
-from datassay.act.remove.baselines import auroc
+from datassay.act.remove.auroc import auroc
 from datassay.act.remove.removal_curve import train_all
 from datassay.data.corrupt.adversarial import add_adversarial
 from datassay.data.samples import SampleSet

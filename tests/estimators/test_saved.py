@@ -20,7 +20,7 @@ from datassay.act.weigh.network_file import FittedNetwork
 from datassay.data.new_rows import RowFormat, row_format
 from datassay.data.synthetic.mixtures import routable_mixture
 from datassay.errors import DataError, ModelError, SettingError
-from datassay.estimators import load_model
+from datassay.estimators import PartitionedClassifier, PartitionedRegressor, load_model
 from datassay.models.build import linear_or_named
 from datassay.models.estimators import class_probabilities
 from datassay.polynomial.surrogate import empty_surrogate, save_surrogate
@@ -59,6 +59,27 @@ def test_blocks_of_a_file_predict_what_scikit_learn_fits(tmp_path, task, k, rout
         assert predicted.astype(str).tolist() == names.tolist()
     else:
         np.testing.assert_allclose(predicted, expected[:, 0], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("labels", ["string", "integer", "target"])
+def test_a_saved_estimator_predicts_what_it_predicted(tmp_path, labels):
+    samples, _ = divided("regression" if labels == "target" else "classification")
+    y = samples.y if labels != "string" else np.array(["ox", "cow", "elk"])[samples.y]
+    frame = pd.DataFrame(samples.x.astype(float), columns=list("abcde"))
+    kind = PartitionedRegressor if labels == "target" else PartitionedClassifier
+    fitted = kind(n_blocks=2, restarts=2, random_state=0).fit(frame, y)
+    fitted.save(tmp_path / "b.safetensors")
+    model, new = load_model(tmp_path / "b.safetensors"), frame.iloc[:9, ::-1]  # found by name
+    predicted, expected = model.predict(new), fitted.predict(frame[:9])
+    if labels == "target":
+        np.testing.assert_allclose(predicted, expected, rtol=1e-9)
+    else:
+        assert predicted.tolist() == expected.tolist()
+        own = fitted.predict_proba(frame[:9])
+        np.testing.assert_allclose(model.predict_proba(new), own, rtol=1e-9, atol=1e-12)
+    mine = kind(Ridge() if labels == "target" else LogisticRegression(), n_blocks=1)
+    with pytest.raises(SettingError, match="estimator must be left out for a model that is saved"):
+        mine.fit(frame, y).save(tmp_path / "mine.safetensors")
 
 
 def test_a_block_of_one_class_and_a_block_without_samples():

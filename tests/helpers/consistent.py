@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 TEXTS = {"p", "h1", "h2", "h3", "span", "a", "li", "dd", "caption", "summary", "code"}
 NUMBER = r"[+−-]?\d[\d,]*(?:\.\d+)?"
 GAIN = re.compile(rf"({NUMBER})(?: points)? of [\w² ]+? \(({NUMBER}) to ({NUMBER})\)")
+UNCLEAR = re.compile(rf"({NUMBER}) to ({NUMBER})(?: points)? of [\w² ]+? \(estimate ({NUMBER})\)")
 CHANGE = re.compile(rf"{NUMBER} points")
 # What a clause about a gain speaks of → kind of the action.
 ABOUT = {
@@ -95,7 +96,7 @@ def _gained(clause, values, scale, predicted):
     kinds = [kind for words, kind in ABOUT.items() if re.search(words, clause, re.I)]
     wanted = "+".join(kinds[:2] if " and then " in clause else kinds[:1])
     action = next((a for a in values["acts"] if a["kind"] == wanted), None)
-    match = GAIN.search(clause)
+    match = GAIN.search(clause) or UNCLEAR.search(clause)
     if action is None or match is None:
         yield f"{clause!r} states a gain of no action in the summary"
         return
@@ -106,6 +107,8 @@ def _gained(clause, values, scale, predicted):
         for a, b in zip(reported, right, strict=True)
     ):
         yield f"{clause!r}, but its action has {right}"
+    if (action["low"] <= 0 <= action["high"]) is not bool(UNCLEAR.search(clause)):
+        yield f"{clause!r}, but its action has {right}: whether they include 0 is not said"
     predicted.setdefault(action["kind"], set()).add(tuple(reported))
     if re.search(r"\bgains\b", clause) and action["verdict"] not in {"better", ""}:
         yield f"{clause!r}, but the verdict is {action['verdict']!r}"
@@ -122,7 +125,7 @@ def contradictions(page, summary):
         if summary["before"] is not None:
             continue
         for clause in re.split(r"(?<=[a-z)])[.;](?= |$)", text):
-            if GAIN.search(clause) or CHANGE.search(clause):
+            if any(one.search(clause) for one in (GAIN, UNCLEAR, CHANGE)):
                 problems += _gained(clause, values, scale, reported)
     problems += [f"{kind} has {len(texts)} sets of numbers: {texts}"
                  for kind, texts in reported.items() if len(texts) > 1]  # fmt: skip

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 
-from datassay.act.remove.baselines import Contest
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.commands.run.findings import Findings
 from datassay.data.samples import SampleSet
@@ -180,14 +179,6 @@ def make_findings(samples=None, seed=0, **changes):
     if samples.is_classification:
         information = information * np.where(samples.y == min(8, samples.n_classes - 1), 4, 1)
     attribution, outputs = simulated_attribution(samples, np.random.default_rng(seed + 1))
-    contest = Contest(
-        measure="finding the wrong labels (AUROC, higher is better)",
-        rankings=("label issue score", "final loss", "margin", "random"),
-        values=(0.994, 0.946, 0.951, 0.5),
-        spreads=(0.001, 0.004, 0.004, 0.0),
-        outcome="won",
-        verdict="The label issue score won, 0.043 above margin.",
-    )
     result = Findings(
         samples=samples,
         validation=samples,
@@ -200,7 +191,6 @@ def make_findings(samples=None, seed=0, **changes):
         groups=simulated_groups(samples, information),
         baselines=Baselines(rng.exponential(0.1, n), rng.normal(3, 1, n), samples.ids),
         removal_curve=simulated_removal_curve(rng, "accuracy" if samples.n_classes else "R²"),
-        contests=(contest,),
         facts={
             "data": f"{samples.name}: {n} training and {n} validation samples",
             "model": "mlp, width 256, depth 3 (150,282 parameters)",

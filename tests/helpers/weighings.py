@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from datassay.act.weigh.gain import Boundary, WeightGain
+from datassay.act.weigh.gain import WeightGain
 from datassay.act.weigh.weights import weights_of_variance
 from datassay.commands.weigh.job import WeighFindings
 from datassay.score.neighbors.local_variance import local_variance
@@ -27,12 +27,6 @@ def gain(changes=(0.0, 0.05, 0.01), n_seeds=4, n_val=60):
     return WeightGain(names, each, "accuracy")
 
 
-def boundary():
-    axis = np.linspace(-3, 3, 12)
-    lead = np.broadcast_to(np.tanh(axis), (2, 12, 12))
-    return Boundary(axis, axis, np.stack([np.stack([lead[0], -lead[0]])] * 2))
-
-
 @cache
 def weighed(regression=False):
     train = samples()
@@ -51,6 +45,5 @@ def weighed(regression=False):
         False,
         shown,
         "local variance",
-        boundary=None if regression else boundary(),
         facts={"Data": "<b>", "Seed": "0", "Command": "datassay weigh <x>"},
     )

@@ -49,14 +49,11 @@ def test_maps_are_their_definition():
     one, two = ordered(polynomial)
     assert np.array_equal(maps.degree_1, one.reshape(2, HEIGHT, WIDTH))
     halves = np.zeros((2, 2 * HEIGHT - 1, 2 * WIDTH - 1))
-    floored = np.zeros((2, HEIGHT, WIDTH))
     for i in range(HEIGHT * WIDTH):
         for j in range(HEIGHT * WIDTH):
             (a, b), (c, d) = divmod(i, WIDTH), divmod(j, WIDTH)
             halves[:, a + c, b + d] += two[:, i, j]
-            floored[:, (a + c) // 2, (b + d) // 2] += two[:, i, j]  # eq. (3.28)
     np.testing.assert_allclose(maps.degree_2, halves, atol=1e-12)
-    np.testing.assert_allclose(maps.degree_2_floored, floored, atol=1e-12)
 
 
 def test_units_maps_scale_as_their_coefficients():

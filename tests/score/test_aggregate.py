@@ -6,7 +6,7 @@ from scipy import stats
 
 from datassay.errors import SettingError
 from datassay.score.compare.aggregate import aggregate
-from datassay.score.information.groups import group_information, source_information
+from datassay.score.information.groups import group_information
 from datassay.score.sample_information import sample_information
 from helpers.linearizations import linearization, random_jacobians
 
@@ -77,16 +77,12 @@ def test_sources_for_a_task():
     phi, r, val = random_jacobians(40, 1, 1, 20, 10, seed=3)
     phi[:20, :, 10:], phi[20:, :, :10], val[:, :, 10:] = 0, 0, 0
     lin = linearization(phi, r, val, dual=True)
-    result = source_information(lin, np.repeat(["near", "far"], 20), steps=50)
-    assert result.by_source.names.tolist() == result.whole.names.tolist() == ["far", "near"]
-    far, near = result.whole.information
-    assert far < 1e-12 * near and result.by_source.share[0] < 1e-12
-    assert result.by_source.p_value < 1e-6
+    source = np.repeat(["near", "far"], 20)
     direct = sample_information(lin, steps=50).information
-    assert np.array_equal(result.samples.information, direct)
-    whole = group_information(lin, [np.arange(20)], steps=50).information
-    np.testing.assert_allclose(near, whole[0], rtol=1e-9)
-    with pytest.raises(SettingError, match="must have validation inputs of the task"):
-        source_information(linearization(phi, r, dual=True), np.arange(40) % 2)
-    with pytest.raises(SettingError, match="at least 2 sources for each of 40 samples; got 40 na"):
-        source_information(lin, np.zeros(40))
+    by_source, whole = aggregate(direct, source), group_information(lin, source, steps=50)
+    assert by_source.names.tolist() == whole.names.tolist() == ["far", "near"]
+    far, near = whole.information
+    assert far < 1e-12 * near and by_source.share[0] < 1e-12
+    assert by_source.p_value < 1e-6
+    alone = group_information(lin, [np.arange(20)], steps=50).information
+    np.testing.assert_allclose(near, alone[0], rtol=1e-9)

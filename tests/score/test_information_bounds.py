@@ -8,9 +8,9 @@ from scipy.stats import norm
 
 from datassay.errors import SettingError
 from datassay.score.information.bounds import (
-    generalization_bound,
     membership,
     membership_sigma,
+    overfitting_bound,
 )
 from datassay.score.information.weights import SteadyState
 from datassay.score.sample_information import SampleInformation, sample_information
@@ -68,7 +68,7 @@ def test_what_sgd_has_no_noise_for_is_seen():
     state = SteadyState(4, 0.1, np.array([0.0, 0.2]), 3, 4, (1e-9,))
     info = given([0.1, 0.1], "sgd", state)
     assert membership(info)[0] < 0.6 and membership(info)[1] == 1.0
-    assert generalization_bound(info) == np.inf
+    assert overfitting_bound(info) == np.inf
 
 
 def test_sigma_for_an_accuracy():
@@ -89,9 +89,9 @@ def test_units(t):
         for s in (1.0, t)
     ]  # fmt: skip
     np.testing.assert_allclose(membership(infos[1]), membership(infos[0]), rtol=1e-10)
-    bounds = [generalization_bound(one) for one in infos]
+    bounds = [overfitting_bound(one) for one in infos]
     assert bounds[1] == pytest.approx(bounds[0]) == np.sqrt(infos[0].information.mean() / 2)
-    assert generalization_bound(infos[0], t) == pytest.approx(2 * t * bounds[0])
+    assert overfitting_bound(infos[0], t) == pytest.approx(2 * t * bounds[0])
 
 
 @pytest.mark.parametrize(("n", "penalty", "sigma"), [(40, 1.0, 0.2), (80, 5.0, 0.1)])
@@ -103,7 +103,7 @@ def test_noisy_networks_overfit_random_labels_no_more_than_the_bound(n, penalty,
         rows = torch.from_numpy(x)[:, None]
         lin = linearization(rows, torch.from_numpy(y)[:, None, None], dual=False)
         run = {"dynamics": "converged", "weight_decay": penalty, "sigma": sigma}
-        bounds.append(generalization_bound(sample_information(lin, smoothing="isotropic", **run)))
+        bounds.append(overfitting_bound(sample_information(lin, smoothing="isotropic", **run)))
         w = np.linalg.solve(x.T @ x + penalty * np.eye(10), x.T @ y)
         noisy = w + sigma * g.normal(size=(200, 10))
         gaps.append((np.sign(noisy @ x.T) == y).mean() - 0.5)
@@ -115,8 +115,8 @@ def test_noisy_networks_overfit_random_labels_no_more_than_the_bound(n, penalty,
     [
         (lambda: membership_sigma(given(0.1), 0.5), "accuracy must lie between 0.5 and 1"),
         (lambda: membership_sigma(given(0.1, "sgd")), "smoothing='sgd' has none"),
-        (lambda: generalization_bound(given(0.1), 0.0), "spread must be finite and positive"),
-        (lambda: generalization_bound(given(0.1, "functional")), "information about the weights"),
+        (lambda: overfitting_bound(given(0.1), 0.0), "spread must be finite and positive"),
+        (lambda: overfitting_bound(given(0.1, "functional")), "information about the weights"),
     ],
 )
 def test_wrong_settings(call, message):

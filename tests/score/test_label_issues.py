@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from datassay.act.remove.baselines import auroc
+from datassay.act.remove.auroc import auroc
 from datassay.collect.collection import collect
 from datassay.collect.form import ProductSettings
 from datassay.data.corrupt.label_noise import add_label_noise

@@ -52,10 +52,8 @@ def test_accuracy_is_the_mean_over_draws_of_what_is_right(corruption, corrupt, l
 def test_the_robust_model_is_the_one_that_uses_every_pixel():
     x, y = bars()
     result = robustness(MODELS, x, y, levels=[0.4], draws=2)
-    difference, half = result.drop_difference("halves", "one pixel")
-    assert difference[1] + half[1] < 0
-    with pytest.raises(SettingError, match="one of halves, one pixel, constant; got 'other'"):
-        result.drop_difference("halves", "other")
+    apart = result.drop_half_width[:2, 1]
+    assert result.drop[0, 1] + apart[0] < result.drop[1, 1] - apart[1]
     assert result.to_table().num_rows == 6
     row = result.to_table().to_pylist()[3]
     assert row["model"] == "one pixel" and row["level"] == 0.4
@@ -70,10 +68,8 @@ def test_intervals_hold_the_truth_in_95_of_100_samples():
     for _ in range(200):
         hits = (rng.random((2, 2, 500)) < p[..., None]).astype(float)
         result = Robustness("noise", ("a", "b"), np.array([0.0, 1.0]), hits)
-        difference, half = result.drop_difference("a", "b")
         errors = [
             *(abs(result.drop - truth[:, None]) <= result.drop_half_width)[:, 1],
-            abs(difference[1] - (truth[0] - truth[1])) <= half[1],
             *(abs(result.accuracy - p) <= result.accuracy_half_width)[:, 1],
         ]
         inside.append(errors)

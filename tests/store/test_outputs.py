@@ -49,6 +49,29 @@ def test_a_manifest_lists_what_stays_of_earlier_runs(out):
     assert set(json.loads((out / MANIFEST).read_text())["files"]) == set(NAMES)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_an_earlier_run_of_the_job_left_goes_unless_it_was_changed(out, monkeypatch, fails):
+    write_pages({"model": "old", "edited": "old", "another": "old"}, out)
+    (out / "edited").write_text("by hand")
+    before = contents(out)
+    if fails:
+        replace = os.replace
+
+        def full(old, new):
+            if old.parent.name == "new" and new.name == "index.html":
+                raise OSError("no space left")
+            replace(old, new)
+
+        monkeypatch.setattr(os, "replace", full)
+        with pytest.raises(SettingError, match="finished results are in"):
+            write_pages(NEW, out, job=(*NAMES, "model", "edited"))
+        assert {n: text for n, text in contents(out).items() if n in before} == before
+        return
+    write_pages(NEW, out, job=(*NAMES, "model", "edited"))
+    assert contents(out) == NEW | {"edited": "by hand", "another": "old"}
+    assert set(json.loads((out / MANIFEST).read_text())["files"]) == {*NAMES, "another"}
+
+
 def link(out):
     (out / "scores.parquet").rename(out.parent / "elsewhere")
     (out / "scores.parquet").symlink_to(out.parent / "elsewhere")

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from datassay.act.purify.stopping import held_out_threshold as held_out_threshold
     from datassay.act.purify.stopping import inflection_stop as inflection_stop
     from datassay.act.purify.stopping import validation_stop as validation_stop
-    from datassay.act.remove.baselines import Contest as Contest
-    from datassay.act.remove.baselines import auroc as auroc
+    from datassay.act.remove.auroc import auroc as auroc
     from datassay.act.remove.removal_curve import RemovalCurve as RemovalCurve
     from datassay.act.remove.removal_curve import removal_curve as removal_curve
     from datassay.act.remove.removal_curve import task_recipe as task_recipe
@@ -54,10 +53,9 @@ if TYPE_CHECKING:
     from datassay.act.sample.comparison import SamplingComparison as SamplingComparison
     from datassay.act.sample.comparison import compare_designs as compare_designs
     from datassay.act.sample.density import Density as Density
-    from datassay.act.sample.generalization_bound import GeneralizationBound as GeneralizationBound
-    from datassay.act.sample.generalization_bound import bound_reductions as bound_reductions
-    from datassay.act.sample.generalization_bound import (
-        generalization_bound as generalization_bound,
+    from datassay.act.sample.interpolation_bound import InterpolationBound as InterpolationBound
+    from datassay.act.sample.interpolation_bound import (
+        interpolation_bound as interpolation_bound,
     )
     from datassay.act.sample.taylor import TaylorSample as TaylorSample
     from datassay.act.sample.taylor import index_from_draws as index_from_draws
@@ -75,11 +73,9 @@ if TYPE_CHECKING:
     from datassay.act.weigh.reweight import Reweighted as Reweighted
     from datassay.act.weigh.reweight import head_problem as head_problem
     from datassay.act.weigh.reweight import reweight as reweight
-    from datassay.act.weigh.search import WeightingGrid as WeightingGrid
     from datassay.act.weigh.search import Weightings as Weightings
     from datassay.act.weigh.search import WeightSearch as WeightSearch
     from datassay.act.weigh.search import search_weights as search_weights
-    from datassay.act.weigh.search import weighting_grid as weighting_grid
     from datassay.act.weigh.weights import SampleWeights as SampleWeights
     from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.act.weigh.weights import sample_weights as sample_weights

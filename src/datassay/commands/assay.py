@@ -22,7 +22,7 @@ from datassay.data.settings import Loading
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import NEEDED, is_estimator
 from datassay.progress import Progress, silent
-from datassay.report.wording import count
+from datassay.report.wording import count, gain_text
 from datassay.results import Plotted, result
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datassay.act.review.decisions import Decisions
     from datassay.commands.run.findings import Findings
     from datassay.commands.view.server import ReviewServer
-    from datassay.report.page import Page, Table
+    from datassay.report.page import Page
 
 OUT = "report"  # as `datassay run` has it
 
@@ -150,18 +150,18 @@ class Assay(Plotted):
         return f"Assay({samples.name}: {text}, best action: {best.words if best else 'none'})"
 
     def __str__(self) -> str:
-        lines = []
-        for table in self._tables:
-            unit = table.columns[1].removeprefix("gain, ")
-            lines += [
-                f"  {r.name}: {r.cells[0]} {unit} ({r.cells[1]})" for r in table.rows if r.cells[1]
-            ]
-        return "\n".join([self._verdict, *lines[:3], self._where])
+        table, lines = self.actions, []
+        if table is not None:
+            measured = [one for one in table.actions if one.is_measured]
+            lines = [f"  {one.words}: {gain_text(one, table.metric)}" for one in measured[:3]]
+        return "\n".join([self._verdict, *lines, self._where])
 
     def _repr_html_(self) -> str:
+        from datassay.commands.run.tables import acts_table
         from datassay.report.notebook import short_html
 
-        return short_html(self._verdict, *self._tables, self._where)
+        tables = [] if self.actions is None else [acts_table(self.actions)]
+        return short_html(self._verdict, *tables, self._where)
 
     @property
     def _verdict(self) -> str:
@@ -173,13 +173,6 @@ class Assay(Plotted):
     def _where(self) -> str:
         look = f"See .suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
         return f"{look}.save('{OUT}') writes the page, .view() opens the review."
-
-    @property
-    def _tables(self) -> list[Table]:
-        """Actions by gain, interval and verdict, where any was measured."""
-        from datassay.commands.run.tables import acts_table
-
-        return [] if self.actions is None else [acts_table(self.actions)]
 
 
 class Review:

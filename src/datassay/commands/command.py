@@ -4,7 +4,7 @@ A command's package holds `command.py` with a COMMAND, and modules that are impo
 `job.py` with `run(train, val, settings, progress)`, which gives the results, and `page.py` with
 `page(results)`, which gives a Page, FILES, and `files(results, page)`, which gives the tables,
 texts and other files beside it (or these two in `files.py`). A job may also have
-`check_settings(settings, only_plan=)`, which refuses before anything is loaded, and
+`check_settings(settings)`, which refuses before anything is loaded, and
 `plan_lines(train, val, settings)`, printed by --plan. A command that is short has all of it in one
 module instead. Options are read off the settings' fields.
 """
@@ -108,7 +108,7 @@ class Command:
 
         job = self.part("job")
         if hasattr(job, "check_settings"):
-            job.check_settings(settings, only_plan=bool(plans))
+            job.check_settings(settings)
         if not plans:
             names = (*self.part("files").FILES, PAGE)
             check_outputs(out, names, given.values(), reads)
@@ -202,9 +202,9 @@ class Command:
         from datassay.store.outputs import write_pages
 
         page = self.part("page").page(results)
-        parts = self.part("files").files(results, page)
-        parts = {**parts, PAGE: render(page)}
-        return page, write_pages(parts, out, overwrite=overwrite, is_checked=True)
+        files = self.part("files")
+        parts = {**files.files(results, page), PAGE: render(page)}
+        return page, write_pages(parts, out, overwrite=overwrite, is_checked=True, job=files.FILES)
 
     def show(
         self, results: Any, settings: Any, page: Page, path: Path, *, verbose: bool = False
@@ -231,5 +231,4 @@ def refuse_others(given: Mapping[str, Any], cls: type, mode: tuple[type, ...], w
     for name, spec in settings_of(cls).items():
         default = default_of(cls, name)
         if name not in known and given.get(name, default) != default:
-            shown = spec.name or name.replace("_", "-")
-            raise SettingError(f"{shown} {why}; got {given[name]}. See --help.")
+            raise SettingError(f"{spec.flag(name)} {why}; got {given[name]}. See --help.")

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError
 from datassay.report.advice import most_urgent_first
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
 from datassay.report.page import Card, Gallery, Page, Row, Table
 from datassay.report.tables import column, labels
-from datassay.report.wording import signed
+from datassay.report.wording import gain_numbers
 from datassay.results import result
+from datassay.stats import Interval
 
 
 @result
@@ -51,16 +51,6 @@ class SampleFindings(Findings):
         return "accuracy" if self.samples.is_classification else "R²"
 
 
-def check_ids(samples: SampleSet, verb: str, **results: Any) -> None:
-    """Refuse results of other samples than those that the report shows."""
-    for name, one in results.items():
-        if one is not None and not np.array_equal(one.ids, samples.ids):
-            raise DataError(
-                f"{name} must have the samples' ids in the samples' order; they differ. "
-                f"{verb} the same SampleSet that the report shows."
-            )
-
-
 def composed(
     template: str,
     findings: Findings,
@@ -92,10 +82,10 @@ def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **lo
     return Table(name, tuple(columns), lines, **look)
 
 
-def change_cells(change: float, half: float, metric: str) -> tuple[str, str]:
-    """A change of score and its interval, as tables show them."""
-    low, high = (signed(change + s * half, metric) for s in (-1, 1))
-    return signed(change, metric), f"{low} to {high}"
+def change_cells(change: Interval, metric: str) -> tuple[str, str]:
+    """The interval of a change of score, and the change, as tables show them."""
+    gain, low, high = gain_numbers(change.gain, change.low, change.high, metric)
+    return f"{low} to {high}", gain
 
 
 def sample_table(

@@ -82,6 +82,7 @@ class DataInputs:
         Loading.val_fraction,
         "Share of the samples to hold out where the data have no validation part, in [0, 1); 0 "
         f"scores every sample (default: {HELD_OUT}, for a table that is scored 0).",
+        needs="!before !queries !append",
     )
     seed: int = setting(Loading.seed, SEED_HELP)
     held_out: tuple[str, ...] | None = None  # ids, of a run that is compared with an earlier one
@@ -122,11 +123,13 @@ class TrainedInputs:
         Influence.loss,
         "Loss that it was trained with: cross_entropy, mse, bce, next_token, or auto, by the task.",
         rule=partial(one_of, allowed=("auto", *LOSSES)),
+        needs="!index !append",
     )
     parameters: str | None = setting(
         None,
         "Count only weights with this text in their names, or that match it where it holds a * "
         "(default: all).",
+        needs="!index !append",
     )
     device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
     seed: int = setting(Collection.seed, SEED_HELP)
@@ -158,10 +161,12 @@ class NoiseInputs:
         0.0,
         "Share of the training labels to flip on purpose, in [0, 1]; the truth is kept.",
         python="rate",
+        needs="!before",
     )
     noise_kind: str = setting(
         Corruption.kind,
         "How they are flipped: uniform (to any other class), or pair (each class to the next).",
+        needs="noise",
     )
 
 
@@ -169,7 +174,9 @@ class NoiseInputs:
 class PlanInputs:
     """Whether to run at all."""
 
-    plan: bool = setting(False, "Print the expected sizes, memory and seconds, and stop.")
+    plan: bool = setting(
+        False, "Print the expected sizes, memory and seconds, and stop.", needs="!index !append"
+    )
 
 
 def asked_backbone(

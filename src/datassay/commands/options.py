@@ -28,9 +28,12 @@ from datassay.commands.help import (
 )
 from datassay.commands.shell import clear_exit
 from datassay.errors import SettingError
+from datassay.rules import require
 from datassay.setting import Setting, default_of, sentence_of, settings_of
 
 LARGEST = 2**53  # of a whole number
+# Options by their names in Python, each with the class that has it.
+Declared = Mapping[str, tuple[type, Setting]]
 
 
 # Options of every command that writes results; --verbose of those that print a page.
@@ -45,7 +48,7 @@ class _Shown(TyperCommand):
     """A command whose help reads when it is shown what costs time: docstrings, and plugins."""
 
     about: Command
-    declared: dict[str, tuple[type, Setting]]
+    declared: Declared
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help: the common options, or all; FORMATS are those of data that are known."""
@@ -79,9 +82,7 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
 
 def add_command(app: typer.Typer, command: Command) -> None:
     """Add a command to the command line: a function with one parameter per option."""
-    declared = {
-        name: (cls, spec) for cls in command.groups[::-1] for name, spec in settings_of(cls).items()
-    }
+    declared = declared_of(command)
     ordered = dict.fromkeys(name for cls in command.groups for name in settings_of(cls))
     parameters = [_parameter(name, *declared[name]) for name in ordered]
     for name in [*OUTPUTS][: command.has_out * (2 + command.has_page)]:
@@ -105,6 +106,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
             given: dict[str, Any] = {n: options.pop(n, False) for n in ("overwrite", "verbose")}
             for name, value in options.items():
                 given |= _given(name, value, *declared[name])
+            check_needs(given, declared)
             command.start(given, Path(out))
 
     function.__name__ = command.name
@@ -115,14 +117,16 @@ def add_command(app: typer.Typer, command: Command) -> None:
     app.command(command.name, cls=cls, help=command.help, rich_help_panel=panel)(function)
 
 
-def flag_of(name: str, spec: Setting) -> str:
-    """How an option is typed."""
-    return name.upper() if spec.argument else f"--{spec.name or name.replace('_', '-')}"
+def declared_of(command: Command) -> Declared:
+    """The options of a command by their names in Python; the first of its classes counts."""
+    return {
+        name: (cls, spec) for cls in command.groups[::-1] for name, spec in settings_of(cls).items()
+    }
 
 
-def as_typed(declared: Mapping[str, tuple[type, Setting]], text: str) -> str:
+def as_typed(declared: Declared, text: str) -> str:
     """An error's text with the options as they are typed, not as Python's arguments."""
-    flags = {name: flag_of(name, spec) for name, (_, spec) in declared.items()}
+    flags = {name: spec.flag(name) for name, (_, spec) in declared.items()}
     flags |= {name: f"--{name}" for name in OUTPUTS if name not in flags}
     python = {spec.python: flags[name] for name, (_, spec) in declared.items() if spec.python}
     flags = {**python, **flags}
@@ -136,6 +140,25 @@ def as_typed(declared: Mapping[str, tuple[type, Setting]], text: str) -> str:
     return re.sub(
         rf"{first}|(?<![\w./-])({long})(?![\w/-]|\.\w)", lambda m: every[m[1] or m[2]], text
     )
+
+
+def check_needs(given: Mapping[str, Any], declared: Declared) -> None:
+    """Refuse an option that would not be read, since another that it goes with is not as needed."""
+    values = {name: given.get(name, default_of(cls, name)) for name, (cls, _) in declared.items()}
+    for name, (cls, spec) in declared.items():
+        if values[name] == default_of(cls, name):
+            continue
+        for need in spec.needs.split():
+            other, _, allowed = need.lstrip("!").partition("=")
+            if other not in declared:  # this command always, or never, has it so
+                continue
+            theirs, is_out, flag = values[other], need[0] == "!", declared[other][1].flag(other)
+            holds = str(theirs) in allowed.split("|") if allowed else bool(theirs)
+            rule = f"{'not ' * is_out}come with {flag} {' or '.join(allowed.split('|'))}".rstrip()
+            is_unsaid = theirs == default_of(declared[other][0], other) and not allowed
+            got = f"{values[name]} {'without it' if is_unsaid else f'with {theirs}'}"
+            own = spec.flag(name)
+            require(holds is not is_out, own, rule, got, remedy=f"Leave {own} out.")
 
 
 def _given(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
@@ -174,7 +197,7 @@ def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
             # Typer knows no default that is read from a text, unless it is that text.
             several = default if isinstance(default, tuple) else (default,)
             text = ",".join(map(str, several)) if as_text else True
-        flag = flag_of(name, spec)
+        flag = spec.flag(name)
         if hint is bool and default:
             flag = f"{flag}/--no-{flag[2:]}"
         shown = typer.Option(

@@ -33,7 +33,7 @@ STAGES: dict[str, dict[str, int]] = {
         "information in random subsets": 1, "leave each group out": 1,
     },
     "Training networks": {
-        "retrain networks": 10, "retrain without suspects": 5, "retrain on what is kept": 85,
+        "retrain networks": 10, "retrain on what is kept": 90,
     },
     "Comparing actions": {"compare actions": 98, "retrain without each sample": 2},
 }  # fmt: skip

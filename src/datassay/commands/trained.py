@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -14,7 +12,6 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.score.index.opened import Index
-from datassay.setting import default_of
 
 # What a plan says where it counted without trained weights.
 INITIAL = "Counted at the weights as initialised, since sizes do not depend on them{}."
@@ -35,17 +32,6 @@ def loss_of(loss: str, train: SampleSet) -> str:
     if loss == "next_token" and train.y.ndim < 2:
         raise SettingError("loss next_token needs y [n, tokens], the ids of tokens; got [n].")
     return loss if loss in {"bce", "next_token"} else task_loss(train, loss)
-
-
-def check_left_to_index(settings: Any, names: Iterable[str], option: str) -> None:
-    """Refuse settings that an index was made with, beside the option that names it."""
-    for name in names:
-        value = getattr(settings, name)
-        if value != default_of(type(settings), name):
-            raise SettingError(
-                f"{name.replace('_', '-')} is read from the index; it cannot be given with "
-                f"--{option}, got {value!r}. Leave it out."
-            )
 
 
 def correlation(index: Index) -> str:

@@ -34,7 +34,8 @@ class Law:
         interval: the same names → lower and upper bound of the bootstrap.
         r_squared: share of the medians' variance that the law explains; negative where it is
             worse than their mean.
-        r_squared_interval: bounds of the bootstrap.
+        r_squared_interval: bounds of the bootstrap, whose medians scatter more than those of the
+            fit: R² can lie above.
         size_range: smallest and largest size fitted.
         level: share of the bootstrap resamples inside each interval.
     """

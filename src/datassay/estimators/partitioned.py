@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from datassay.act.partition.block_model import as_arrays
 from datassay.act.partition.routing import compact, fit_experts, linear_partition, scaled_linear
 from datassay.act.settings import Division
+from datassay.data.load import load
+from datassay.data.new_rows import row_format
 from datassay.estimators.validation import validated, validated_classes
 from datassay.models.estimators import class_probabilities
-from datassay.rules import one_of
+from datassay.rules import one_of, require
 
 
 class _Partitioned(BaseEstimator):
@@ -57,7 +62,9 @@ class _Partitioned(BaseEstimator):
         router = self.router  # not `or`: the truth of an unfitted forest is an error
         if router is None:
             router = scaled_linear(seed=seed)
-        estimator = self._default(seed) if self.estimator is None else self.estimator
+        estimator = self.estimator
+        if estimator is None:
+            estimator = scaled_linear(is_classification=loss == "cross_entropy", seed=seed)
         routed = fit_experts(X, y, self.block_, responsibility, estimator, router, seed)
         self.n_blocks_ = len(routed.experts)
         self.estimators_ = list(routed.experts)
@@ -67,8 +74,28 @@ class _Partitioned(BaseEstimator):
         self.router_gain_error_ = routed.gain_error
         self._routed = routed
 
-    def _default(self, seed: int) -> Any:
-        raise NotImplementedError
+    def save(self, path: str | Path) -> None:
+        """Write a file that `load_model` and `datassay predict` read; there is no code in it.
+
+        Args:
+            path: of the file, as model.safetensors.
+
+        Raises:
+            SettingError: the blocks' estimator or the router is one of the user's own.
+        """
+        check_is_fitted(self)
+        own = [name for name in ("estimator", "router") if getattr(self, name) is not None]
+        rule = "be left out for a model that is saved, as a file holds arrays and no code"
+        require(not own, " and ".join(own), rule, "one of your own", remedy="Fit without it.")
+        about: Any = self  # scikit-learn sets what it knows of X
+        labels = getattr(about, "classes_", np.array([0.0, 1.0]))
+        task = "classification" if hasattr(about, "classes_") else "regression"
+        d = about.n_features_in_
+        x = np.repeat(np.arange(float(len(labels)))[:, None], d, axis=1)
+        like, _ = load((x, labels), task=task, val_fraction=0.0)
+        names = tuple(map(str, getattr(about, "feature_names_in_", ())))
+        rows, width = row_format(replace(like, feature_names=names)), like.n_classes or 1
+        as_arrays(self._routed, np.arange(self.n_blocks_), rows, d, width).save(path)
 
     def _checked_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -161,9 +188,6 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
-    def _default(self, seed: int) -> Any:
-        return scaled_linear(seed=seed)
-
 
 class PartitionedRegressor(RegressorMixin, _Partitioned):
     """A regressor for mixed data: blocks, one model per block, and a router.
@@ -223,6 +247,3 @@ class PartitionedRegressor(RegressorMixin, _Partitioned):
         X = self._checked_inputs(X)
         each = np.stack([expert.predict(X) for expert in self.estimators_], axis=1)
         return (self._routed.weights(X, self.routing) * each).sum(axis=1)
-
-    def _default(self, seed: int) -> Any:
-        return scaled_linear(is_classification=False, seed=seed)

@@ -25,17 +25,6 @@ class CoefMaps:
     degree_1: Float[np.ndarray, "q height width"]
     degree_2: Float[np.ndarray, "q tall wide"]
 
-    @property
-    def degree_2_floored(self) -> Float[np.ndarray, "q height width"]:
-        """[q, H, W], B of S3 eq. (3.28) as printed: half pixels are rounded up and to the left.
-
-        The map has the same sum as `degree_2`.
-        """
-        q, height, width = self.degree_1.shape
-        padded = np.zeros((q, 2 * height, 2 * width))
-        padded[:, :-1, :-1] = self.degree_2
-        return padded.reshape(q, height, 2, width, 2).sum(axis=(2, 4))
-
 
 def coef_maps(polynomial: Polynomial) -> CoefMaps:
     """Coefficients of degree 1 and 2 as maps, one per output.

@@ -42,8 +42,8 @@ TEXT = Path(__file__).parent / "text"
 HEADS = ("brand", "title", "lead", "answer", "warning")
 MANY = ("answer", "warning")
 FUNCTIONS = (
-    "count", "fixed", "in_points", "interval_text", "label_text", "number", "p_value", "percent",
-    "rough_percent", "score_change", "share", "shortened", "signed", "thousands",
+    "count", "fixed", "gain_text", "in_points", "label_text", "number", "p_value", "percent",
+    "rough_percent", "score_change", "share", "shortened", "thousands",
 )  # fmt: skip
 
 

@@ -55,14 +55,12 @@ class Figure:
         figure: what plotly draws, or its JSON; user's texts in it have passed `style.plain`.
         text: what it shows, for readers who cannot see it.
         title: a heading above it; may be empty.
-        wide: whether it takes a whole line among others.
     """
 
     name: str
     figure: Any  # plotly.graph_objects.Figure, which is imported where it is drawn
     text: str
     title: str = ""
-    wide: bool = False
 
     @property
     def json(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ LEGEND = "<extra>%{fullData.name}</extra>"  # the name behind what a hover says
 Colour = str | list[str]
 Group = tuple[str, np.ndarray, str]
 """What is drawn alike: its name in the legend, [n] bool which values, and its colour."""
-MOST_DOTS = 4000
 
 
 def chart(
@@ -181,51 +179,6 @@ def label_cells(figure: Figure, names: Sequence[str]) -> None:
     ticks = {"tickvals": list(range(len(names))), "ticktext": list(names), "ticks": ""}
     figure.update_xaxes(**ticks, automargin=True, showline=False)
     figure.update_yaxes(**ticks, autorange="reversed", showgrid=False)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dots:
-    """Samples that are drawn alike."""
-
-    name: str  # in the legend
-    inside: np.ndarray  # [n], which samples
-    colour: str  # of their marks
-    size: int = 6  # in pixels
-    opacity: float = 0.7  # in (0, 1]
-
-
-def drawn_dots(*values: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """[n] bool, shown on logarithmic axes: 4000 positive samples at most, `first` before others."""
-    positive = np.all([v > 0 for v in values], axis=0)
-    chance = np.random.default_rng(0).random(len(first))
-    shown = np.zeros(len(first), bool)
-    shown[np.lexsort((chance, ~first, ~positive))[:MOST_DOTS]] = True
-    return shown & positive
-
-
-def equal_figure(
-    x: np.ndarray,
-    y: np.ndarray,
-    titles: tuple[str, str],
-    groups: Sequence[Dots],
-    texts: np.ndarray,
-    hover: str,
-) -> Figure:
-    """One mark per sample on two logarithmic axes, and the dashed line on which both are equal."""
-    inside = np.any([group.inside for group in groups], axis=0)
-    both = np.concatenate([x[inside], y[inside]])
-    there = both[both > 0]
-    ends = np.array([there.min(), there.max()] if len(there) else [1.0, 1.0])
-    figure = chart(*titles, log_x=ends, log_y=ends, height=420)
-    line(figure, ends, ends, "equal", INK, width=1, dash="dash")
-    for group in groups:
-        if group.inside.any():
-            marks(
-                figure, x[group.inside], y[group.inside], group.name, group.colour,
-                f"{hover}<extra></extra>", size=group.size, opacity=group.opacity,
-                text=texts[group.inside].tolist(),
-            )  # fmt: skip
-    return figure
 
 
 def _scatter(

@@ -64,7 +64,7 @@ def figure_of(result: Plotted) -> Figure:
 @figure_of.register(ActionTable)
 def acts_figure(table: ActionTable) -> Figure:
     """Per action its gain and interval, its name above; the widest intervals leave the axis."""
-    actions = [action for action in table.actions if np.isfinite(action.low)][::-1]
+    actions = [action for action in table.actions if action.is_measured][::-1]
     scale, height = 100 if in_points(table.metric) else 1, 174 + 44 * len(actions)
     least, most = (scale * end for end in _span(actions))
     unit = f"points of {table.metric}" if in_points(table.metric) else table.metric

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -102,17 +103,16 @@ def labels_given(values: object) -> str:
     return shortened(f"{name} {', '.join(given)}", 60) if given else "no label"
 
 
-def interval_text(change: float, half: float, metric: str) -> str:
-    """A change with its half-width: "+0.4 points (95 % interval −0.1 to +0.9)"."""
-    unit = " points" if in_points(metric) else ""
-    low, high = signed(change - half, metric), signed(change + half, metric)
-    return f"{signed(change, metric)}{unit} (95 % interval {low} to {high})"
+def gain_text(change: Any, metric: str) -> str:
+    """A `gain` with its interval, `low` and `high`, which leads where it includes 0.
 
-
-def gain_text(gain: float, low: float, high: float, metric: str) -> str:
-    """A gain with its 95 % interval: "1.6 points of accuracy (0.7 to 2.4)"."""
-    value, least, most = gain_numbers(gain, low, high, metric)
+    Returns:
+        "1.6 points of accuracy (0.7 to 2.4)"; "−4.5 to 4.0 points of accuracy (estimate 2.5)".
+    """
+    value, least, most = gain_numbers(change.gain, change.low, change.high, metric)
     unit = f" points of {metric}" if in_points(metric) else f" of {metric}"
+    if change.low <= 0 <= change.high:
+        return f"{least} to {most}{unit} (estimate {value})"
     return f"{value}{unit} ({least} to {most})"
 
 
@@ -128,9 +128,3 @@ def gain_numbers(gain: float, low: float, high: float, metric: str) -> tuple[str
 def score_text(value: float, metric: str) -> str:
     """A score: "96.4 % accuracy", or of another metric "R² 0.512"."""
     return f"{100 * value:.1f} % {metric}" if in_points(metric) else f"{metric} {value:.3f}"
-
-
-def signed(change: float, metric: str) -> str:
-    """A change of score with its sign: "+0.41" points of accuracy, "−0.012" of another metric."""
-    text = f"{100 * change:+.2f}" if in_points(metric) else f"{change:+.3f}"
-    return text.replace("-", "−")

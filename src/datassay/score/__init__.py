@@ -58,18 +58,16 @@ if TYPE_CHECKING:
     from datassay.score.influence_moments import influence_moments as influence_moments
     from datassay.score.information.average import AverageInformation as AverageInformation
     from datassay.score.information.average import average_information as average_information
-    from datassay.score.information.bounds import generalization_bound as generalization_bound
     from datassay.score.information.bounds import membership as membership
     from datassay.score.information.bounds import membership_sigma as membership_sigma
+    from datassay.score.information.bounds import overfitting_bound as overfitting_bound
     from datassay.score.information.common import CommonInformation as CommonInformation
     from datassay.score.information.common import common_information as common_information
     from datassay.score.information.common import nearest_sets as nearest_sets
     from datassay.score.information.gaussian_kl import KlInformation as KlInformation
     from datassay.score.information.gaussian_kl import kl_information as kl_information
     from datassay.score.information.groups import GroupInformation as GroupInformation
-    from datassay.score.information.groups import SourceInformation as SourceInformation
     from datassay.score.information.groups import group_information as group_information
-    from datassay.score.information.groups import source_information as source_information
     from datassay.score.information.marginal import MarginalInformation as MarginalInformation
     from datassay.score.information.marginal import marginal_information as marginal_information
     from datassay.score.information.pairs import PairInformation as PairInformation

@@ -61,8 +61,8 @@ def foreign(folder: Path, names: Iterable[str]) -> list[str]:
     return [n for n in there if (sha256(folder / n) != ours.get(n) if n != MANIFEST else not ours)]
 
 
-def place(folder: Path, out: Path, overwrite: bool) -> None:
-    """Move the new files of a staging folder to `out`, all of them or none."""
+def place(folder: Path, out: Path, overwrite: bool, stale: Iterable[str] = ()) -> None:
+    """Move the new files of a staging folder to `out`, and stale ones away, all of them or none."""
     # overwrite: whether files that we did not write may be replaced.
     with uninterrupted():
         if folder.parent != out:
@@ -73,6 +73,8 @@ def place(folder: Path, out: Path, overwrite: bool) -> None:
             if not overwrite:
                 refuse_foreign(out, names)
             try:
+                for name in stale:
+                    os.replace(out / name, folder / OLD / name)
                 # The page comes after its tables, the manifest last of all.
                 for name in sorted(names, key=lambda n: (n == MANIFEST, n == "index.html")):
                     if os.path.lexists(out / name):

@@ -18,7 +18,12 @@ ROOM = 8_000_000  # bytes: a page, which holds plotly, and small tables
 
 
 def write_pages(
-    parts: Mapping[str, Part], out: Path, *, overwrite: bool = False, is_checked: bool = False
+    parts: Mapping[str, Part],
+    out: Path,
+    *,
+    overwrite: bool = False,
+    is_checked: bool = False,
+    job: Iterable[str] = (),
 ) -> Path:
     """Write tables, texts and other files, all of them or none.
 
@@ -33,6 +38,8 @@ def write_pages(
         overwrite: whether files that we did not write may be replaced, too.
         is_checked: whether `check_writable` had no objection before the work: what is in the way
             since then must not cost the results.
+        job: names of all files that the job can write: one of an earlier run that is not among
+            `parts` now would not belong to them, and goes unless it was changed since.
 
     Returns:
         The path of the page.
@@ -53,9 +60,10 @@ def write_pages(
             same = {} if overwrite else _as_before(folder / NEW, target)
             for name in same:
                 (folder / NEW / name).unlink()
-            write_manifest(folder / NEW, {**_kept(target, parts), **same})
+            stale = _kept(target, parts).keys() & set(job)
+            write_manifest(folder / NEW, {**_kept(target, [*parts, *job]), **same})
             try:
-                place(folder, target, overwrite)
+                place(folder, target, overwrite, stale)
             except (OSError, SettingError) as error:
                 rescued = parent / f"results-{folder.name.rpartition('-')[2]}"
                 os.rename(folder / NEW, rescued)

@@ -28,11 +28,6 @@ def test_written_and_read_it_is_the_same(digits, tmp_path):
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(again, name), getattr(kept, name))
     assert again.is_of_classes and len(again) == 300
-    earlier = {"places" if name == "coordinates" else name: getattr(kept, name) for name in FIELDS}
-    np.savez(tmp_path / "earlier.npz", **earlier)
-    np.testing.assert_array_equal(
-        read_judged(tmp_path / "earlier.npz").coordinates, kept.coordinates
-    )
 
 
 def test_places_are_the_kernels_best_inner_products_in_one_unit(digits):

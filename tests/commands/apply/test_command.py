@@ -148,7 +148,7 @@ def test_suggestions_are_accepted_where_nobody_decided(here):
     assert "3 labels changed" in succeed("apply", "a.csv", "report", *least).stdout
     assert_one_error_line(invoke("apply", "a.csv", "d.parquet", *least), "must hold scores.parquet")
     copies = [False, False, True, True, True]  # A4 stays: somebody decided so
-    assert_one_error_line(invoke("apply", "a.csv", "report", "--drop-copies"), "names copies")
+    assert_one_error_line(invoke("apply", "a.csv", "report", "--drop-copies"), "it lacks is_copy")
     pq.write_table(pa.table(scores | {"is_copy": copies}), "report/scores.parquet")
     decided("a.csv", "report/decisions.parquet", ROWS[2:], target="y", ids="key")
     for more, y in (((), [1, 0, 0]), (least, [1, 1, 0])):  # A2 is relabelled as suggested

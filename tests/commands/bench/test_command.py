@@ -1,4 +1,4 @@
-"""`datassay bench`: files, page, plan, one line per error."""
+"""`datassay bench`: files, page, one line per error."""
 
 import pytest
 
@@ -65,15 +65,9 @@ def test_an_estimator_is_fitted_in_the_networks_place(tmp_path):
     assert summary_["smoothness"] is None and "default network" in summary_["facts"]["Scores"]
 
 
-def test_a_plan_runs_nothing(tmp_path):
-    result = succeed("bench", "wine", *SHORT, "--plan", "--out", tmp_path / "out")
-    assert "40 fits" in words(result) and "Nothing was run" in result.stdout
-    assert not (tmp_path / "out").exists()
-
-
 test_bad_input_costs_one_line_and_writes_nothing = refusals({
     "bench": "DATA must be given once, .* python -m bench runs the development suite",
-    "bench --plan --lr 0.1": "DATA must be given once",
+    "bench --lr 0.1": "DATA must be given once",
     "--data wine": "DATA must be given once",
     "--case labels": "No such option: --case",
     "--seed -1": "seed must be an integer",

@@ -7,10 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from datassay.commands.report.page import FILES, drawn_samples, page
+from datassay.commands.report.page import FILES, page
 from datassay.errors import DataError
 from datassay.report.html import render
-from datassay.report.plots import MOST_DOTS
 from helpers.command_line import (
     assert_one_error_line,
     columns,
@@ -144,15 +143,6 @@ def test_the_page_escapes_what_users_wrote(tmp_path):
     assert "<b>evil" not in html.replace("&lt;b>evil", "")
     assert "&lt;b&gt;evil" in html
     assert "<i>" not in html.split("<script>")[0]
-
-
-def test_many_samples_are_thinned_and_suspects_are_kept(tmp_path):
-    folders = [write_run(tmp_path / str(k), n=MOST_DOTS + 500, seed=k) for k in range(2)]
-    findings = compared(folders)
-    shown = drawn_samples(findings)
-    assert shown.sum() == MOST_DOTS
-    assert shown[findings.consensus.votes > 0].all()
-    assert f"{MOST_DOTS:,} of {MOST_DOTS + 500:,} samples are drawn" in render(page(findings))
 
 
 def test_a_run_of_equal_scores_still_makes_a_page(tmp_path, runs):

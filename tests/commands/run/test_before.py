@@ -184,7 +184,7 @@ def test_what_cannot_be_set_side_by_side_is_refused(data, tmp_path):
     result = invoke(
         "run", data / "clean", *FAST, "--before", data / "first", "--noise", 0.1, *out
     )  # fmt: skip
-    assert_one_error_line(result, "before takes samples as they are; got --noise too")
+    assert_one_error_line(result, "--noise must not come with --before; got")
     succeed("score", "iris", "--model", "linear", "--out", tmp_path / "iris")
     result = invoke("run", data / "clean", *FAST, "--before", tmp_path / "iris", *out)
     assert_one_error_line(result, "before must be a run of the data that .*clean was made of")

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from datassay.act.remove.baselines import Contest
 from datassay.commands import write_results
 from datassay.commands.run.gallery import reviewed
 from datassay.commands.run.suspects import suspects_file, suspects_shown
@@ -93,10 +92,13 @@ def test_ids_keep_their_type_so_that_the_table_joins(tmp_path):
 
 
 def test_summary_is_plain_json_even_where_figures_are_missing(tmp_path):
-    odd = Contest("m", ("ours", "random"), (math.nan, 0.5), (math.inf, 0.0), "tie", "No winner.")
-    write_results(make_findings(contests=(odd,)), tmp_path)
+    findings = make_findings()
+    score = findings.removal_curve.score.copy()
+    score[0, 0] = math.nan
+    curve = replace(findings.removal_curve, score=score)
+    write_results(replace(findings, removal_curve=curve), tmp_path)
     summary = strict_json(tmp_path / "summary.json")
-    assert summary["contests"][0]["values"] == [None, 0.5]
+    assert summary["removal_curve"]["rankings"][0]["mean"][0] is None
     assert summary["facts"]["model"].startswith("mlp")
     assert summary["warnings"] == ["The validation part was split off: 20 % & stratified."]
     assert summary["advice"][0]["kind"] == "label errors" and summary["counts"]["redundant"] is None

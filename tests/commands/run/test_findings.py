@@ -1,12 +1,10 @@
-"""A synthetic run to report on, and that results in another order are refused."""
+"""Results in another order than the samples are a fault of ours."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from datassay.errors import DataError
-from helpers.findings import digit_samples, make_findings
+from helpers.findings import make_findings
 
 
 @pytest.mark.parametrize(
@@ -15,17 +13,5 @@ from helpers.findings import digit_samples, make_findings
 def test_results_in_another_order_are_refused(name):
     result = make_findings()
     shuffled = replace(getattr(result, name), ids=result.samples.ids[::-1].copy())
-    with pytest.raises(DataError, match=f"{name} must have the samples' ids"):
+    with pytest.raises(AssertionError):
         replace(result, **{name: shuffled})
-
-
-def test_results_of_another_length_are_refused():
-    with pytest.raises(DataError, match="adversarial must have one value"):
-        make_findings(adversarial=np.ones(3, bool))
-
-
-def test_an_attribution_without_its_queries_is_refused():
-    with pytest.raises(DataError, match=r"attribution must come with .* 500 queries, 0 outputs"):
-        make_findings(query_outputs=None)
-    with pytest.raises(DataError, match="and 40 validation samples"):
-        make_findings(validation=digit_samples(40))

@@ -16,7 +16,6 @@ from datassay.report.html import render, script_json
 from datassay.report.result_plots import issue_figure
 from datassay.report.style import plain
 from datassay.report.wording import label_text
-from datassay.score.information.common import CommonInformation
 from datassay.score.sample_information import SampleInformation
 from helpers.findings import digit_samples, issues_of, make_findings, row_samples, text_samples
 
@@ -70,12 +69,11 @@ def test_what_was_not_measured_has_no_section():
         validation=None,
         attribution=None,
         removal_curve=None,
-        contests=(),
         warnings=(),
         facts={},
     )
     page = render(run_page(bare))
-    absent = ("Before you trust", 'id="removal"', 'id="contests"', 'id="acts"', 'id="why"')
+    absent = ("Before you trust", 'id="removal"', 'id="acts"', 'id="why"')
     assert not [words for words in absent if words in page]
     assert "What actions gain was not measured here" in page
 
@@ -206,15 +204,3 @@ def test_the_method_says_what_the_information_bounds(smoothing, level, words):
     assert ("would bring that" in told) == (level > 0.04 and smoothing != "sgd")
     assert ("Overfitting" in told) == (smoothing != "functional")
     assert f"{norm.cdf((level / 2) ** 0.5):.1%}"[:-1] in told
-
-
-def test_three_that_say_the_same_are_named():
-    findings = make_findings()
-    one, q = np.ones(2), np.array([3, 3])
-    common = CommonInformation(np.array([0.45, 0.1]), one, one, one, q, 1.0)
-    sets = np.array([[0, 1, 2], [3, 4, 5]])
-    told = render(run_page(replace(findings, alike_sets=(sets, common))))
-    ids = findings.samples.ids
-    assert f"keep one of {ids[0]}, {ids[1]}, {ids[2]} (45" in told
-    common = replace(common, common=np.zeros(2))
-    assert "keep one of" not in render(run_page(replace(findings, alike_sets=(sets, common))))

@@ -63,7 +63,6 @@ def test_sample_writes_its_files_which_can_be_loaded_again(tmp_path):
     summary_ = summary(out)
     assert summary_["comparison"]["designs"] == ["uniform", "Taylor-based"]
     assert np.shape(summary_["comparison"]["largest"]) == (2, 2)
-    assert summary_["bounds"][0]["lipschitz"] == 0
     assert summary_["acceptance"] <= 1
     table = columns(out / "samples.parquet")
     assert list(table) == ["x", "f", "is_new", "taylor_index"]
@@ -84,7 +83,6 @@ def test_a_function_of_ones_own(here):
     assert list(table) == ["x0", "x1", "f0", "f1", "is_new", "taylor_index"]
     summary_ = summary("mine")
     assert summary_["comparison"] is None
-    assert summary_["bounds"] is None
     page = (here / "mine/index.html").read_text()
     assert 'data-figure="index"' in page
     assert "Does it help here" not in page

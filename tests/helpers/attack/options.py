@@ -61,7 +61,7 @@ def case(draw: random.Random, folder: Path) -> Case:
     where = folder / "data.csv", folder / "decisions.parquet"
     decided(*where, DECIDED, target="label", ids="key")
     named = {
-        f"--{spec.name or name.replace('_', '-')}": (cls, name)
+        spec.flag(name): (cls, name)
         for cls in of.groups
         for name, spec in settings_of(cls).items()
         if not spec.argument

@@ -10,7 +10,7 @@ from datassay.commands.run.gallery import reviewed
 from datassay.commands.run.page import page as run_page
 from datassay.report.html import render
 from datassay.report.review.labels import listing, near_duplicates_of
-from datassay.report.review.showcase import ANCHOR, MOST_IN_PAGE, review_block
+from datassay.report.review.showcase import MOST_IN_PAGE, review_block
 from helpers.findings import (
     EVIL,
     digit_samples,
@@ -104,4 +104,4 @@ def test_what_a_browser_keeps_is_of_these_labels_only():
 
 def test_the_review_comes_before_the_evidence():
     anchors = [section.anchor for section in run_page(make_findings()).sections]
-    assert anchors[0] == ANCHOR
+    assert anchors[0] == "review"

@@ -214,18 +214,18 @@ class _Job:
         searched = any(self.kinds[name].is_searched for name in both)
         return self.comparison.gain(action.key, is_searched=searched)
 
-    def amount(self, gain: float) -> str:
-        """A gain in words: of R², or in points."""
+    def change(self, row: Interval | ActionGain) -> str:
+        """A change in words, as its interval."""
         is_r2 = self.comparison.parts[0].yardstick.metric == R2
-        return (f"{gain:.3f} of R²" if is_r2 else f"{100 * gain:.1f} points").replace("-", "−")
+        scale, digits, unit = (1, 3, "of R²") if is_r2 else (100, 1, "points")
+        ends = f"{scale * row.low:.{digits}f} to {scale * row.high:.{digits}f} {unit}"
+        return ends.replace("-", "−")
 
     def blank(self, action: Action, is_hopeless: bool = False) -> ActionGain:
         """What is known of an action before it is retrained."""
         outcome, note = self.screened.get(action.key), ""
         if outcome is not None and is_hopeless:
-            ends = (outcome.gain, outcome.low, outcome.high)
-            gain, low, high = (self.amount(x) for x in ends)
-            note = f"not retrained: in closed form it gains {gain} ({low} to {high})"
+            note = f"not retrained: in closed form it changes {self.change(outcome)}"
         if action.key in self.comparison.late:
             note = f"not retrained: {LATE}"
         gain = np.nan if outcome is None else outcome.gain
@@ -245,7 +245,7 @@ class _Job:
         note = ""
         if not self.comparison.is_complete(action.key):
             why = RIVAL if self._goes_on(action) else GAINED_NOTHING
-            why = "it costs" if action.kind in SAVES else why
+            why = "it may cost" if action.kind in SAVES else why
             note = f"{ENDED}: {LATE if action.key in self.comparison.late else why}"
         return replace(
             self.blank(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
@@ -286,12 +286,12 @@ class _Job:
             i -= 1
         if is_costly(i):
             is_known = rows[i].how == RETRAINED
-            return [replace(rows[i], note="already that costs") if is_known else rows[i]]
+            return [replace(rows[i], note="already that may cost") if is_known else rows[i]]
         while i + 1 < len(drops) and not is_costly(i + 1):
             i += 1
         if i + 1 == len(drops) or rows[i + 1].how == SCREENED:
             return [rows[i]]
-        note = f"{100 * drops[i + 1].fraction:.0f} % costs {self.amount(-rows[i + 1].gain)}"
+        note = f"{100 * drops[i + 1].fraction:.0f} % changes {self.change(rows[i + 1])}"
         return [replace(rows[i], note=note)]
 
 

@@ -56,6 +56,11 @@ class ActionGain:
     note: str = ""
     advice: str = ""
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether its gain has an interval."""
+        return bool(np.isfinite(self.low))
+
 
 @result
 class ActionTable(Tabular):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from datassay.act.partition.blocks import Partition
-from datassay.act.partition.routing import compact, fit_experts, scaled_linear
+from datassay.act.partition.routing import Routed, compact, fit_experts, scaled_linear
 from datassay.act.settings import Division
 from datassay.data.arguments import checks_arguments
 from datassay.data.new_rows import RowFormat, row_format
@@ -180,21 +181,29 @@ def block_model(
     linear = scaled_linear(is_classification=train.is_classification)
     router = scaled_linear()
     routed = fit_experts(x, train.y, block, responsibility, linear, router, seed)
-    routes = partition.is_gated if may_route is None else may_route
-    d, shares = x.shape[1], np.log(routed.share)
+    if not (partition.is_gated if may_route is None else may_route):
+        routed = replace(routed, router=None)
+    return as_arrays(routed, np.unique(partition.block), row_format(train), x.shape[1], width)
+
+
+def as_arrays(
+    routed: Routed, block: Int[np.ndarray, " K"], rows: RowFormat, d: int, width: int
+) -> BlockModel:
+    """The arrays of models and a router that are all `scaled_linear`: d inputs, width outputs."""
+    shares = np.log(routed.share)
     maps = [_affine(expert, d, width) for expert in routed.experts]
     center, spread, coef, intercept = map(np.stack, zip(*maps, strict=True))
     routing = (np.zeros(d), np.ones(d), np.zeros((len(shares), d)), shares)
-    is_routed = routes and routed.router is not None
+    is_routed = routed.router is not None
     if is_routed:
         routing = _affine(routed.router, d, len(shares))
-    arrays = (np.unique(partition.block), center, spread, coef, intercept, *routing)
+    arrays = (block, center, spread, coef, intercept, *routing)
     return BlockModel(
         **dict(zip(ARRAYS, arrays, strict=True)),
         is_routed=is_routed,
         gain=routed.gain,
         gain_error=routed.gain_error,
-        rows=row_format(train),
+        rows=rows,
     )
 
 

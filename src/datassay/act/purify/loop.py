@@ -107,13 +107,6 @@ class Purification(Tabular):
     cross_fit: CrossFit | None = None
     warnings: tuple[str, ...] = field(default=())
 
-    @property
-    def is_removed(self) -> np.ndarray:
-        """[n] whether each sample was removed."""
-        mask = np.zeros(len(self.ids), bool)
-        mask[self.removed] = True
-        return mask
-
     def to_table(self) -> pa.Table:
         """One row per sample: id, removed, step of its removal (0 where it was kept)."""
         step = np.zeros(len(self.ids), np.int64)

@@ -32,7 +32,6 @@ from datassay.train.training import TrainedNetworks, with_loss
 LOWEST_FIRST = "lowest information first"
 HIGHEST_FIRST = "highest information first"
 SUSPECTS_FIRST = "suspects, then lowest information first"
-ISSUES_FIRST = "highest label issue score first"
 RANDOM = "random"
 STEP = "retrain on what is kept"
 FRACTIONS = (0.0, 0.25, 0.5, 0.75)
@@ -51,7 +50,7 @@ class RemovalCurve(Tabular):
         fractions: [f], fraction of the training samples removed, ascending, starting at 0.
         rankings: [r] names, such as "lowest information first".
         score: [r, f, s], accuracy in [0, 1] (classification) or R² (regression) on the validation
-            samples, one value per seed; nan where a ranking was not tried.
+            samples, one value per seed.
         metric: "accuracy" or "R²".
     """
 
@@ -66,7 +65,7 @@ class RemovalCurve(Tabular):
 
     def to_table(self) -> pa.Table:
         """One row per ranking, fraction and seed: ranking, fraction_removed, seed, score."""
-        ranking, fraction, seed = np.nonzero(np.isfinite(self.score))
+        ranking, fraction, seed = np.indices(self.score.shape).reshape(3, -1)
         return pa.table({
             "ranking": np.array(self.rankings)[ranking],
             "fraction_removed": self.fractions[fraction],
@@ -83,7 +82,6 @@ def removal_curve(
     rankings: Mapping[str, Int[np.ndarray, " n"]],
     *,
     fractions: Sequence[float] = FRACTIONS,
-    only: Mapping[str, float] | None = None,
     recipe: Recipe | None = None,
     trained: TrainedNetworks | None = None,
     seed: int = 0,
@@ -100,7 +98,6 @@ def removal_curve(
         rankings: name → [n] positions in the order of removal. "random" is added, a fresh order a
             seed.
         fractions: of the samples to remove, in [0, 1); 0 is added where missing.
-        only: rankings that are tried at one of the fractions alone, and at which.
         recipe: how to train networks; None takes the defaults for the task.
         trained: the networks from which nothing was removed, one per seed, if they are there
             already.
@@ -133,11 +130,9 @@ def removal_curve(
     orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
     orders |= {RANDOM: [parts.order(shuffled.permutation(len(train)), s) for s in networks]}
     # Nothing is removed yet at 0: the fits are those of all rankings.
-    each, at = list(orders.values()), [(only or {}).get(name) for name in orders]
-    tried = [[r for r, one in enumerate(at) if one in {None, f} or not f] for f in fractions]
     kept = [parts.rest[None]] + [
-        np.array([[np.sort(order[round(f * n) :]) for order in each[r]] for r in some])
-        for f, some in zip(fractions[1:], tried[1:], strict=True)
+        np.array([[np.sort(order[round(f * n) :]) for order in each] for each in orders.values()])
+        for f in fractions[1:]
     ]
     if isinstance(models, Estimators):
         results = _refitted(models, train, parts, kept, progress)
@@ -151,9 +146,9 @@ def removal_curve(
             progress,
         )  # fmt: skip
         results = [parts.score(trained)[None], *retrained]
-    score = np.full((len(orders), len(fractions), n_seeds), np.nan)
+    score = np.empty((len(orders), len(fractions), n_seeds))
     for f, one in enumerate(results):
-        score[tried[f], f] = one
+        score[:, f] = one
     metric = "accuracy" if train.is_classification else "R²"
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
 

@@ -87,6 +87,11 @@ class GainRow:
     high: float
     verdict: str
 
+    @property
+    def gain(self) -> float:
+        """What the review changed."""
+        return self.after - self.before
+
 
 @result
 class ReviewGain(Tabular):
@@ -108,7 +113,7 @@ class ReviewGain(Tabular):
     @property
     def gain(self) -> float:
         """On labels that both agree on."""
-        return self.rows[0].after - self.rows[0].before
+        return self.rows[0].gain
 
     def to_table(self) -> pa.Table:
         """One row per kind of labels: the fields of GainRow."""

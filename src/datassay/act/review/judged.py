@@ -19,7 +19,6 @@ FILE = "review.npz"
 COORDINATES = 16  # coordinates per sample: 2 MB of 60 000
 SMALLEST, ROUNDING = 1e-30, 1e-15
 FIELDS = ("labels", "log_posterior", "log_odds", "coordinates")
-EARLIER = {"places": "coordinates"}  # names in files of earlier versions
 
 
 @result
@@ -101,9 +100,8 @@ def read_judged(path: str | Path) -> Judged:
     if not path.exists():
         raise DataError(f"{path} must be a file of a run; there is none. Run again to get it.")
     with reading(path), np.load(path, allow_pickle=False) as file:
-        named = {EARLIER.get(name, name): name for name in file.files}
-        results = {name: file[named[name]] for name in FIELDS if name in named}
-        share = file["share"] if "share" in file.files else np.array([0.0, 1.0])  # of earlier runs
+        results = {name: file[name] for name in FIELDS if name in file.files}
+        share = file["share"] if "share" in file.files else np.empty(0)
     shapes = {name: array.shape for name, array in results.items()}
     n = len(results["labels"]) if results.get("labels", np.empty(())).ndim == 1 else -1
     whole = shapes.keys() == set(FIELDS) and all(

@@ -25,7 +25,7 @@ from datassay.act.review.decisions import (
 )
 from datassay.act.review.label_studio import read_label_studio
 from datassay.commands.apply.command import ApplySettings
-from datassay.commands.finished import SUMMARY, finished_run, read_summary
+from datassay.commands.finished import SUMMARY, check_columns, finished_run, read_summary
 from datassay.data.back.origin import source_digest
 from datassay.data.back.original import FILES, Changelog, Original, read_changelog
 from datassay.data.format import suffixes
@@ -78,14 +78,12 @@ def decided(settings: ApplySettings) -> Decisions:
         return read_any(file)
     fraction("accept-suggested", least or 0.0, "[]")
     made = read_any(file) if file.exists() else Decisions(())
-    scores = finished_run(run_of(settings)).scores
+    run = finished_run(run_of(settings))
+    scores = run.scores
     seen = "class_name" if "class_name" in scores.column_names else "label"
     names = ["id", "wrong_probability", seen, "suggested_label"]
     names += ["is_copy"] * settings.drop_copies
-    if names[-1] not in scores.column_names:
-        raise SettingError(
-            "drop-copies must have a run that names copies; got an older one. Run again."
-        )
+    check_columns(run.folder, scores, names)
     known, now, further = {one.id for one in made.decisions}, datetime.now(UTC), []
     for name, p, y, new, *is_copy in map(dict.values, scores.select(names).to_pylist()):
         if name not in known and any(is_copy):

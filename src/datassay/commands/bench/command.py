@@ -12,8 +12,6 @@ from datassay.commands.inputs import (
     MODEL,
     MODEL_HELP,
     SEED_HELP,
-    DataInputs,
-    PlanInputs,
     check_file,
     whole_auto_or_none,
 )
@@ -41,7 +39,7 @@ class TrustSettings:
         read=lambda text: whole_auto_or_none(text, "batch-size", auto=False),
     )
     weight_decay: float = setting(Recipe.weight_decay, "Penalty towards the first weights.")
-    minutes: float = setting(3.0, "Of retraining; scores take their own time.")
+    minutes: float = setting(3.0, "Of retraining; scores take their own time.", needs="!halves")
     halves: int | None = setting(
         None, "Random halves of the samples to train on (default: what the minutes allow)."
     )
@@ -89,7 +87,7 @@ class _Bench(Command):
 
 COMMAND = _Bench(
     name="bench",
-    common="target model weights lr steps minutes store seed plan",
+    common="target model weights lr steps minutes store seed",
     help="""Check on your data whether scores predict retraining.
 
     Trains networks on random halves of the samples and says how well each score predicts them,
@@ -104,5 +102,4 @@ COMMAND = _Bench(
     settings=TrustSettings,
     home="datassay.commands.bench.trust",
     out="bench",
-    inputs=(DataInputs, PlanInputs),
 )

@@ -25,10 +25,10 @@ from datassay.report.page import Page
 from datassay.report.plots import chart, level, marks
 from datassay.report.style import BLUE, GREY, VERMILION
 from datassay.report.tables import standard_json
-from datassay.report.wording import count, number, percent
+from datassay.report.wording import number, percent
 from datassay.results import result
 from datassay.rules import within
-from datassay.score.compare.halves import FEWEST, MOST, retrained_halves
+from datassay.score.compare.halves import FEWEST, retrained_halves
 from datassay.score.compare.scores import standard_scores
 from datassay.score.compare.trust import (
     CARE,
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 FILES = {"bench.parquet": "every score", "summary.json": "the figures above"}
-# Halves and updates of the two short studies that a plan times.
-SHORT, TIMED = 4, (5, 30)
 MOST_HALVES = 10_000
 COLUMNS = ("score", "correlation", "of the ceiling", "ahead of free scores", "verdict")
 # Question → its name among the blocks, and its title.
@@ -102,7 +100,7 @@ def run(
     return replace(findings, facts=facts, warnings=choice)
 
 
-def check_settings(settings: TrustSettings, *, only_plan: bool = False) -> None:
+def check_settings(settings: TrustSettings) -> None:
     """Refuse, before anything is loaded, what cannot be."""
     if settings.halves is not None:
         why = ", so that intervals mean something"
@@ -129,28 +127,6 @@ def some_of(val: SampleSet, settings: TrustSettings) -> SampleSet:
         return val
     drawn = np.random.default_rng(settings.seed).permutation(len(val))[: settings.n_queries]
     return val.subset(np.sort(drawn))
-
-
-def plan_lines(train: SampleSet, val: SampleSet, settings: TrustSettings) -> list[str]:
-    """What `run` would train, by the time of some updates, or of some fits."""
-    settings = replace(settings, model=full_name(settings.model, train))
-    make, queries, recipe = model_of(train, settings), some_of(val, settings), settings.recipe
-    took = [
-        retrained_halves(
-            make, train, queries, recipe=replace(recipe, steps=steps), halves=SHORT
-        ).seconds
-        for steps in (1, *TIMED)  # the first call also starts the libraries
-    ]
-    update = max(0.0, took[2] - took[1]) / (TIMED[1] - TIMED[0])
-    more = 0 if is_estimator(make) else recipe.steps - TIMED[0]
-    each = (took[1] + update * more) / SHORT
-    halves = settings.halves or int(np.clip(60 * settings.minutes / each, FEWEST, MOST))
-    return [
-        f"{count(halves, 'half', 'halves')} of {len(train):,} samples, two fits each: "
-        f"{count(2 * halves, 'fit')} besides those on all samples.",
-        f"About {each:.2g} s a half, {each * halves:.0f} s in all; at least {FEWEST} halves are "
-        "fitted. Scores come on top. Nothing was run.",
-    ]
 
 
 def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:

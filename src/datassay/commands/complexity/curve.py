@@ -29,7 +29,7 @@ from datassay.models.names import full_name
 from datassay.progress import Progress, silent
 from datassay.report.page import Page, Table
 from datassay.report.plots import chart, level, line, marks
-from datassay.report.style import BLUE, GREY, INK, VERMILION, log_ticks
+from datassay.report.style import BLUE, GREY, INK, VERMILION
 from datassay.report.tables import standard_json
 from datassay.report.wording import count, number, share
 from datassay.results import result
@@ -144,10 +144,8 @@ def page(findings: CurveFindings) -> Page:
     }
     blocks = {
         "score": _score_figure(findings),
-        "error": _error_figure(findings),
         "needed": _needed(findings),
         "expected": _ahead(findings),
-        "measured": _measured(findings),
     }
     page = composed("curve", findings, blocks, numbers, FILES, urgent_first=True)
     return replace(page, answer=tuple(f"{one.headline}." for one in page.advice))
@@ -208,19 +206,6 @@ def _ahead(findings: CurveFindings) -> Table:
     return table("Expected scores", columns, rows, in_terminal=True)
 
 
-def _measured(findings: CurveFindings) -> Table:
-    """Mean score of each size, standard deviation between fits, and the law of the mean."""
-    curve = findings.extrapolation.curve
-    law = 1 - findings.extrapolation.law.errors(curve.sizes.astype(np.float64))[0]
-    rows = [
-        (f"{n:,}", *(number(float(v)) for v in (s.mean(), s.std(ddof=1), p)))
-        for n, s, p in zip(curve.sizes, curve.score, law, strict=True)
-    ]
-    columns = ("training samples", f"mean {findings.metric}", "± between fits",
-               "power law of the mean")  # fmt: skip
-    return table("Measured scores", columns, rows)
-
-
 def _score_figure(findings: CurveFindings) -> Figure:
     """Score of every fit, the median law with its interval, the scores wanted."""
     curve, metric = findings.extrapolation.curve, findings.metric
@@ -243,25 +228,6 @@ def _score_figure(findings: CurveFindings) -> Figure:
     top = float(max(high.max(), curve.score.max(), *(one.score for one in findings.needed)))
     room = 0.04 * (top - floor)
     figure.update_yaxes(range=[max(floor - room, -0.5), min(top + room, 1.005)])
-    return figure
-
-
-def _error_figure(findings: CurveFindings) -> Figure:
-    """1 − score on two logarithmic axes, where a power law without floor is straight."""
-    curve, law = findings.extrapolation.curve, findings.extrapolation.law
-    figure, n = _chart(findings, f"1 − {findings.metric} (log scale)")
-    low, median, high = np.maximum(1 - findings.extrapolation.score(n), 1e-5)
-    _band(figure, n, high, low, findings.interval)
-    hover = "%{x:,.0f} samples: error %{y:.3g}<extra></extra>"
-    line(figure, n, median, "law, median", BLUE, hover, width=2.5)
-    every = np.geomspace(curve.sizes[0], n[-1], POINTS)
-    errors = np.maximum(law.errors(every)[0], 1e-5)
-    line(figure, every, errors, "power law of the mean", INK, hover, width=1.5, dash="dot")
-    mean = 1 - curve.score.mean(1)
-    shown = mean > 0
-    hover, look = hover.replace(",.0f", ","), {"size": 8, "symbol": "diamond"}
-    marks(figure, curve.sizes[shown], mean[shown], "mean of the fits", INK, hover, **look)
-    figure.update_yaxes(type="log", **log_ticks(np.concatenate([high, low, mean[shown]])))
     return figure
 
 

@@ -43,16 +43,20 @@ class ExplainSettings(TrainedInputs):
         TrainedWeights.curvature,
         "Of each layer: blocks (exact), ekfac (factored) or auto (exact where it is small); or "
         "whole: of all layers together, for small networks.",
+        needs="!index",
     )
     damping: float | str = setting(
         TrainedWeights.damping,
         "With --curvature whole it is absolute, auto 0.01.",
         of="datassay.score.influence.methods:influence.damping",
         read=partial(number_or, word="auto", name="damping"),
+        needs="!index",
     )
     top: int = setting(DEFAULT_TOP, "Samples stored per query and direction.")
     precision: str | None = setting(
-        None, "float32 or float64 (default: float32; with --curvature whole float64)."
+        None,
+        "float32 or float64 (default: float32; with --curvature whole float64).",
+        needs="!index",
     )
     command: str = ""
 

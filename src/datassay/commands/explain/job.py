@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from datassay.collect.jacobian.inputs import check_device, network_inputs, takes
 from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.explain.indexed import opened
 from datassay.commands.facts import closing_facts, data_facts, model_facts
+from datassay.commands.frame import Findings
 from datassay.commands.terminal import block_table
-from datassay.commands.trained import INITIAL, check_left_to_index, loss_of, networks
+from datassay.commands.trained import INITIAL, loss_of, networks
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
@@ -40,8 +41,6 @@ BELONG = (
     "Check that --model, --weights and DATA belong together: the scale of the inputs, the order of "
     "the classes, which samples it was trained on."
 )
-# What an index was made with, and is read from it.
-SETTLED = ("loss", "curvature", "damping", "parameters", "precision")
 # Samples a pass, where only predictions are asked for.
 BATCH = 256
 # Values of all gradients; planning takes a second itself. What takes a minute says so first.
@@ -49,7 +48,7 @@ MANY_VALUES, LONG_SECONDS = 1e9, 60
 
 
 @result
-class ExplainFindings:
+class ExplainFindings(Findings):
     """Effects of n training samples on m queries, at trained weights."""
 
     # the n training samples; of an index the first of them, those that DATA shows
@@ -62,9 +61,6 @@ class ExplainFindings:
     # several tokens per sample
     fitted: Float[np.ndarray, "n k"] | None
     predicted: Float[np.ndarray, "m k"] | None  # [m, k], of the queries; likewise
-    # what was run and on what, name to value, in the order to show
-    facts: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()  # what the reader must know before trusting the figures
 
     @property
     def predictions(self) -> Predictions:
@@ -197,21 +193,13 @@ def plan_lines(
     ]
 
 
-def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> None:
+def check_settings(settings: ExplainSettings) -> None:
     """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
-    if settings.index is not None:
-        if only_plan:
-            raise SettingError(
-                "plan counts what is computed without an index; with one a query takes a gradient. "
-                "Leave out --plan or --index."
-            )
-        if len(settings.weights) > 1:
-            raise SettingError(
-                "index answers for the one network that it was made with; got "
-                f"{len(settings.weights)} --weights. Give one, or leave out --index to average "
-                "several."
-            )
-        check_left_to_index(settings, SETTLED, "index")
+    if settings.index is not None and len(settings.weights) > 1:
+        raise SettingError(
+            "index answers for the one network that it was made with; got "
+            f"{len(settings.weights)} --weights. Give one, or leave out --index to average several."
+        )
     check_device(settings.device)
 
 

@@ -13,14 +13,12 @@ from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
 from datassay.report.page import Card, Gallery, Page, Row, Table, View
-from datassay.report.plots import chart, log_histogram
 from datassay.report.predictions import effect_words, picker
-from datassay.report.style import BLUE, VERMILION
 from datassay.report.tables import column, effect_table, standard_json
 from datassay.report.wording import label_text, number
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+    pass
 
 N_ROWS, N_CARDS = 20, 60
 INTERNALS = ("Data SHA-256", "Seed")
@@ -56,7 +54,6 @@ def page(findings: ExplainFindings) -> Page:
     blocks = {
         "why": picker(f.predictions, cards.kind),
         "table": lambda: _table(f, n_rows),
-        "own": lambda: self_influence_figure(f, n_rows),
         "gallery": cards,
     }
     return compose(
@@ -64,16 +61,6 @@ def page(findings: ExplainFindings) -> Page:
         warnings=f.samples.warnings + f.warnings, files=FILES, columns=f.samples.columns,
         internals=INTERNALS,
     )  # fmt: skip
-
-
-def self_influence_figure(findings: ExplainFindings, n_first: int) -> Figure:
-    """Histogram of self-influence on a logarithmic axis; those of the table in a colour."""
-    is_first = np.zeros(len(findings.self_influence), bool)
-    is_first[findings.first[:n_first]] = True
-    groups = [("all others", ~is_first, BLUE), ("in the table", is_first, VERMILION)]
-    figure = chart("self-influence, loss unit", "samples", showlegend=True)
-    hover = "%{y} samples at %{customdata}"
-    return log_histogram(figure, findings.self_influence, groups, hover, smallest=1e-6)
 
 
 def _table(findings: ExplainFindings, n_rows: int) -> Table:

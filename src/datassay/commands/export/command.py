@@ -35,7 +35,9 @@ class ExportSettings:
     )
     data: str | None = setting(None, "Where the run's data are now (default: where they were).")
     top: int | None = setting(
-        None, "Tasks for Label Studio, the most suspect first (default: the suspects)."
+        None,
+        "Tasks for Label Studio, the most suspect first (default: the suspects).",
+        needs="!to=datalab|embedding-atlas|fiftyone|spotlight|croissant",
     )
 
 

@@ -35,23 +35,26 @@ class IndexSettings(TrainedInputs):
     curvature: str = setting(
         TrainedWeights.curvature,
         "Of each layer: blocks (exact), ekfac (factored) or auto (exact where it is small).",
+        needs="!append",
     )
     damping: float | str = setting(
         TrainedWeights.damping,
         of="datassay.score.influence.methods:influence.damping",
         read=partial(number_or, word="auto", name="damping"),
+        needs="!append",
     )
     temperature: float | str = setting(
         TrainedWeights.temperature,
         "That logits are divided by in the loss, or auto: 2 of classes, 1 of next tokens and of "
         "self-influence.",
         read=partial(number_or, word="auto", name="temperature"),
+        needs="!append",
     )
-    weight_decay: float = setting(Training.weight_decay, of=f"{INDEX}weight_decay")
-    share: float = setting(Indexing.share, of=f"{INDEX}share")
-    width: int = setting(Indexing.width, of=f"{INDEX}width")
-    keep_as: str = setting(Indexing.keep, of=f"{INDEX}keep")
-    precision: str = setting(Indexing.gradient_precision, of=f"{INDEX}precision")
+    weight_decay: float = setting(Training.weight_decay, of=f"{INDEX}weight_decay", needs="!append")
+    share: float = setting(Indexing.share, of=f"{INDEX}share", needs="!append")
+    width: int = setting(Indexing.width, of=f"{INDEX}width", needs="!append")
+    keep_as: str = setting(Indexing.keep, of=f"{INDEX}keep", needs="!append")
+    precision: str = setting(Indexing.gradient_precision, of=f"{INDEX}precision", needs="!append")
     engine: str = setting(
         Computing.engine, "Where chunks are computed: in_process, processes or ray; same numbers."
     )
@@ -84,7 +87,7 @@ class _Index(Command):
         from datassay.commands.terminal import ProgressDisplay  # slow to import, as the job is
 
         settings, job = read(self.settings, given), self.part("job")
-        job.check_settings(settings, only_plan=given["plan"])
+        job.check_settings(settings)
         train, other = self.loaded({**given, "queries": settings.append})
         if given["plan"]:
             out_console.print(*job.plan_lines(train, settings), sep="\n")

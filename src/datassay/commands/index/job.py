@@ -14,15 +14,8 @@ from datassay.collect.engine.processes import engine_named
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.index.command import IndexSettings
 from datassay.commands.terminal import block_table, plain_text, warned
-from datassay.commands.trained import (
-    INITIAL,
-    check_left_to_index,
-    correlation,
-    loss_of,
-    networks,
-)
+from datassay.commands.trained import INITIAL, correlation, loss_of, networks
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
 from datassay.models.names import full_name
 from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
@@ -35,7 +28,7 @@ from datassay.store.location import shown
 
 QUERIES = 1000  # that the plan tells the time of
 GOOD = 0.95  # rank correlation that an index should reach
-# What is settled when an index is made, and read from it when samples are added.
+# What is settled when an index is made.
 SETTLED = (
     *("loss", "curvature", "damping", "temperature", "weight_decay", "parameters", "share"),
     *("width", "keep_as", "precision"),
@@ -86,11 +79,6 @@ def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
 
 def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType]:
     """What `run` would compute and keep: a table, the largest blocks of many, and sentences."""
-    if settings.append is not None:
-        raise SettingError(
-            "plan counts what making an index takes; appending takes a gradient per sample. Leave "
-            "out --plan or --append."
-        )
     plan = index_plan(_network(settings, train), train, **_options(settings, train))
     on_disk = [f"{size / 1e6:,.1f} MB" for size in plan.bytes]
     columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
@@ -110,11 +98,9 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
     ]
 
 
-def check_settings(settings: IndexSettings, *, only_plan: bool = False) -> None:
+def check_settings(settings: IndexSettings) -> None:
     """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
     check_device(settings.device)
-    if settings.append is not None:
-        check_left_to_index(settings, SETTLED, "append")
 
 
 def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:

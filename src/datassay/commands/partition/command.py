@@ -28,7 +28,9 @@ class PartitionSettings:
         "How many (default: by held-out likelihood).",
         rule=partial(at_least, least=1),
     )
-    max_blocks: int = setting(Division.max_blocks, "Most to try where --blocks is not given.")
+    max_blocks: int = setting(
+        Division.max_blocks, "Most to try where --blocks is not given.", needs="!blocks"
+    )
     gate: str = setting(
         Division.gate, "Blocks depend on the input: on, off, or auto by what predicts."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict, replace
-from itertools import cycle, islice
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,6 @@ from datassay.collect.curvature.output_loss import task_loss
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.frame import (
     SampleFindings,
-    check_ids,
     composed,
     sample_gallery,
     sample_table,
@@ -32,8 +31,8 @@ from datassay.models.names import BLOCK_HEAD, full_name
 from datassay.progress import Progress, silent
 from datassay.report.drawing import PER_CLASS
 from datassay.report.page import Gallery, Page, Pair, Table, View
-from datassay.report.plots import bars, chart, line, marks
-from datassay.report.style import BLUE, CLASS_COLOURS, INK, VERMILION
+from datassay.report.plots import bars, chart, marks
+from datassay.report.style import CLASS_COLOURS
 from datassay.report.tables import standard_json
 from datassay.report.wording import number, share
 from datassay.results import result
@@ -73,9 +72,6 @@ class PartitionFindings(SampleFindings):
     agreement: float = math.nan
     oracle: float = math.nan
     check: ShuffledLabels | None = None  # the labels against shuffled ones
-
-    def __post_init__(self) -> None:
-        check_ids(self.samples, "Divide", partition=self.partition)
 
     @property
     def own_responsibility(self) -> np.ndarray:
@@ -143,8 +139,6 @@ def page(findings: PartitionFindings) -> Page:
     positions, explained = _places(findings)
     blocks = {
         "table": _block_table(findings),
-        "held_out": _held_out_figure(findings) if len(partition.held_out) > 1 else None,
-        "variance": _variance_figure(findings),
         "map": _map_figure(positions, partition.block, names, explained),
         "targets": _target_figure(findings),
         "figures": _figures(findings),
@@ -255,42 +249,6 @@ def _places(findings: PartitionFindings) -> tuple[np.ndarray, float]:
         return np.concatenate([x, np.zeros_like(x)], axis=1), 1.0
     pca = PCA(2, random_state=0).fit(x)
     return pca.transform(x), float(pca.explained_variance_ratio_.sum())
-
-
-def _held_out_figure(findings: PartitionFindings) -> Figure:
-    """What each number of blocks predicts of samples that were left out; the chosen one marked."""
-    held_out, chosen = findings.partition.held_out, findings.partition.n_blocks
-    counts = sorted(held_out)
-    values = [held_out[k] for k in counts]
-    look = {"size": 8, "color": [VERMILION if k == chosen else BLUE for k in counts]}
-    figure = chart(
-        "number of blocks K", "held-out log-likelihood (nats per sample)", showlegend=False
-    )
-    hover = "%{x} blocks: %{y:.3f} nats per sample"
-    line(figure, counts, values, "", BLUE, hover, mode="lines+markers", marker=look)
-    if chosen in held_out:
-        figure.add_annotation(
-            x=chosen, y=held_out[chosen], text="chosen",
-            yanchor="top", yshift=-6, xanchor="left", xshift=6, showarrow=False,
-        )  # fmt: skip
-    low, high = min(values), max(values)
-    room = 0.15 * (high - low or 1.0)
-    figure.update_yaxes(range=[low - room, high + room])
-    figure.update_xaxes(tickvals=counts)
-    return figure
-
-
-def _variance_figure(findings: PartitionFindings) -> Figure:
-    """V of all samples under one model, and of each block under its own, on a logarithmic axis."""
-    partition = findings.partition
-    values = np.concatenate([[partition.variance_together], partition.variance])
-    names = np.array(["together", *findings.block_names])
-    colours = np.array([INK, *islice(cycle(BLOCK_COLOURS), partition.n_blocks)])
-    there = np.isfinite(values) & (values > 0)
-    figure = chart("", "variance of influence V (log scale)", log_y=values[there], showlegend=False)
-    hover, colours = "%{x}: V = %{y:.3g}", colours[there].tolist()
-    marks(figure, names[there].tolist(), values[there], "", colours, hover, size=14)
-    return figure
 
 
 def _map_figure(

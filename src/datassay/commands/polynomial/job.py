@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,12 +32,9 @@ from datassay.polynomial.surrogate import (
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
-from datassay.score.compare.robustness import Robustness, robustness
 
 N_WRONG, N_RIGHT = 6, 6  # samples that are taken apart
-N_CORRUPTED = 2000
-SIGMAS = np.array([0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])
-AREAS = (0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25)  # shares of the image
+MOST_FOR_SPREAD = 2000
 MOST_PARTS = 20_000_000  # values of the contributions that are held: 160 MB
 WINDOW = 3
 LINEAR, OURS = "linear (degree 1)", "this polynomial"
@@ -60,8 +56,6 @@ class PolynomialFindings(SampleFindings):
     parts: Contributions
     fit: PolynomialFit | None = None  # None where it was read from a file
     maps: CoefMaps | None = None  # None where the inputs are no grey images
-    # Under noise, then black patches; empty where the samples are no images in [0, 1] with classes.
-    robustness: tuple[Robustness, ...] = ()
 
     @property
     def predicted(self) -> Int[np.ndarray, " m"]:
@@ -107,13 +101,12 @@ def run(
         validation=val,
         surrogate=surrogate,
         outputs=reported[OURS],
-        degree_spread=surrogate.degree_spread(val.x[:N_CORRUPTED]),
+        degree_spread=surrogate.degree_spread(val.x[:MOST_FOR_SPREAD]),
         scores=surrogate_scores(models, reported, train, val, seed=seed),
         explained=explained,
         parts=contributions(polynomial, surrogate.inputs(val.x[explained])),
         fit=fit,
         maps=None if polynomial.monomials.image_shape is None else coef_maps(polynomial),
-        robustness=_robustness(val, models, seed, progress),
     )
     closing = closing_facts(started, seed, settings.command)
     return replace(findings, facts=_facts(findings, settings) | closing)
@@ -124,19 +117,12 @@ def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> Non
     ridge = settings.ridge
     if ridge != "auto" and (isinstance(ridge, str) or not 0 <= ridge < float("inf")):
         raise SettingError(f"ridge must be 'auto' or a number of at least 0; got {ridge!r}.")
-    if settings.model is not None and settings.store is not None:
-        raise SettingError("model is scored as it is, store is for a fit; got both. Leave one out.")
     if settings.solver != "batched":
         return
     if not 2 <= settings.batch_size <= len(train):
         raise SettingError(
             f"batch-size must be at least 2 and at most the {len(train):,} training samples; got "
             f"{settings.batch_size:,}."
-        )
-    if settings.store is not None or settings.precision == "bfloat16" or ridge != "auto":
-        raise SettingError(
-            "store, ridge and bfloat16 are for the exact solver; got them with 'batched'. Leave "
-            "them out."
         )
 
 
@@ -202,36 +188,6 @@ def chosen_samples(
             turn[y[rest] == c] = np.arange(int((y[rest] == c).sum()))
         rest = rest[np.argsort(turn, kind="stable")]
     return np.concatenate([first, rest[: min(N_RIGHT, most - len(first))]]).astype(np.int64)
-
-
-def _robustness(
-    val: SampleSet, models: Mapping[str, Surrogate], seed: int, progress: Progress
-) -> tuple[Robustness, ...]:
-    """Accuracy under noise and under patches, where there are images of classes in [0, 1]."""
-    is_image = val.kind == "image" and val.x.ndim >= 3 and val.is_classification
-    if not (is_image and 0 <= float(val.x.min()) <= float(val.x.max()) <= 1):
-        return ()
-    rng = np.random.default_rng(seed)
-    some = val.subset(np.sort(rng.permutation(len(val))[:N_CORRUPTED]))
-    x = some.x if some.x.dtype == np.float64 else some.x.astype(np.float32)
-    areas = np.unique(np.round(np.array(AREAS) * np.prod(x.shape[-2:])))
-    predictors = {
-        name: lambda x, model=model: model.outputs(x).argmax(axis=1)
-        for name, model in models.items()
-    }
-    results = []
-    for corruption, levels in (("noise", SIGMAS), ("patches", areas)):
-
-        def report(_: str, done: int, total: int, step: str = f"images with {corruption}") -> None:
-            progress(step, done, total)
-
-        results.append(
-            robustness(
-                predictors, x, some.y, corruption=corruption, levels=levels.tolist(), draws=1,
-                seed=seed, progress=report,
-            )
-        )  # fmt: skip
-    return tuple(results)
 
 
 def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from datassay.report.plots import chart, level, line
 from datassay.report.style import BLUE, GREY, SKY, VERMILION
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, percent
-from datassay.score.compare.robustness import Robustness
 from datassay.store.outputs import Part
 
 if TYPE_CHECKING:
@@ -35,12 +33,6 @@ FILES = {
     "summary.json": "the figures above",
 }
 N_COEF, MAX_OUTPUTS = 20, 12
-SIGMA = 0.3  # S3's example
-LEVELS = {
-    "noise": "standard deviation σ of the noise",
-    "patches": "area A of the black patch, pixels",
-}
-LINES = ((BLUE, "solid"), (VERMILION, "dash"), (GREY, "dot"))
 N_TERMS = 6
 DEGREES = ("constant", "single inputs", "pairs", "triples")
 PICTURE_SIDE = 96
@@ -59,15 +51,12 @@ def page(findings: PolynomialFindings) -> Page:
         "train": float(scores.train[-1]),
         "other": scores.names[other],
         "before": float(scores.each[other].mean()),
-        "change": ahead.gain,
-        "half": ahead.half,
+        "ahead": ahead,
         "verdict": ahead.verdict,
         "name": scores.names[-1],
         "degree_shares": ", ".join(
             f"degree {t} {percent(round(float(s) / total, 2))}" for t, s in enumerate(spread, 1)
         ),
-        "noise": _noise(findings),
-        "levels": LEVELS,
         "maps": maps,
         "n_largest": len(largest.rows) - 1,
         "most_outputs": MAX_OUTPUTS,
@@ -76,7 +65,6 @@ def page(findings: PolynomialFindings) -> Page:
     blocks: dict[str, object] = {
         "scores": _scores(findings),
         "coefficients": largest if findings.maps is None else None,
-        "spread": _spread(findings),
         "apart": Partial("apart.html", {"cards": cards}),
         **{str(one["name"]): one["pictures"] for one in maps},
     }
@@ -84,28 +72,9 @@ def page(findings: PolynomialFindings) -> Page:
         blocks["ridge"] = _ridge_figure(fit.path)
     elif fit is not None and fit.curve is not None:
         blocks["batches"] = _batch_figure(fit.curve)
-    for robust in findings.robustness:
-        blocks[robust.corruption] = _level_figure(robust, lost=False)
-        blocks[f"{robust.corruption}_drop"] = _level_figure(robust, lost=True)
     page, facts = composed("polynomial", findings, blocks, numbers, FILES), findings.facts
     headlines = (f"{piece.headline}." for piece in page.advice)
     return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
-
-
-def _noise(findings: PolynomialFindings) -> Mapping[str, object] | None:
-    """What noise of about σ = 0.3 and the largest patch cost; None where nothing was corrupted."""
-    if not findings.robustness:
-        return None
-    noise, patches = findings.robustness
-    level = int(np.abs(noise.levels - SIGMA).argmin())
-    return {
-        "sigma": noise.levels[level],
-        "lost": float(noise.drop[-1, level]),
-        "linear": noise.drop[0, level] if len(noise.drop) > 1 else None,
-        "patch": int(patches.levels[-1]),
-        "patch_lost": patches.drop[-1, -1],
-        "n": noise.hits.shape[2],
-    }
 
 
 def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
@@ -133,30 +102,18 @@ def _scores(findings: PolynomialFindings) -> Table:
     for i, name in enumerate(scores.names):
         val, train = (_score(float(values[i].mean())) for values in (scores.each, scores.train))
         ahead, is_ours = scores.ahead_of(i), i == len(scores.names) - 1
-        change = "––" if is_ours else change_cells(ahead.gain, ahead.half, scores.metric)
+        change = "––" if is_ours else change_cells(ahead, scores.metric)
         rows.append((name, f"{scores.n_features[i]:,}", val, train, *change))
     unit = ", points" if scores.metric == "accuracy" else ""
     columns = (
         "model", "features", f"validation {scores.metric}", f"training {scores.metric}",
-        f"ours better by{unit}", "95 % interval",
+        "95 % interval", f"ours better by{unit}",
     )  # fmt: skip
     return table("Scores", columns, rows, in_terminal=True)
 
 
 def _score(value: float) -> str:
     return f"{value:.3f}".replace("-0.000", "0.000").replace("-", "−")
-
-
-def _spread(findings: PolynomialFindings) -> Table:
-    """What each degree adds to the outputs."""
-    names, spread = findings.surrogate.output_names, findings.degree_spread
-    own = "class" if findings.samples.is_classification else "target"
-    columns = (own, *(f"degree {t}" for t in range(1, len(spread) + 1)))
-    rows = [
-        (name, *(number(float(s)) for s in of_output))
-        for name, of_output in zip(names[:MAX_OUTPUTS], spread.T, strict=False)
-    ]
-    return table("Spread by degree", columns, rows, wraps=False)
 
 
 def _largest(findings: PolynomialFindings) -> Table:
@@ -243,7 +200,6 @@ def _summary(findings: PolynomialFindings) -> dict[str, object]:
         },
         "fit": fitted,
         "spread_by_degree": dict(spreads),
-        "robustness": [row for one in findings.robustness for row in one.to_table().to_pylist()],
     }
 
 
@@ -292,18 +248,6 @@ def _batch_figure(curve: BatchCurve) -> Figure:
             line(figure, x, values[there], name, colour, "%{x} batches: %{y:.3f}", **look)
     if curve.is_accuracy:
         figure.update_yaxes(tickformat=".0%")
-    return figure
-
-
-def _level_figure(robust: Robustness, lost: bool) -> Figure:
-    """Accuracy, or the share of it lost, by level: a line per model (S3 Figs 3.23 and 3.24)."""
-    figure = chart(LEVELS[robust.corruption], "share lost" if lost else "accuracy")
-    values = robust.drop if lost else robust.accuracy
-    ours_first = list(zip(robust.names, values, strict=True))[::-1]
-    for (name, y), (colour, dash) in zip(ours_first, LINES, strict=False):
-        look: Any = {"width": 2.5, "dash": dash, "mode": "lines+markers", "marker": {"size": 5}}
-        line(figure, robust.levels, y, name, colour, "%{x:.3g}: %{y:.1%}", **look)
-    figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     return figure
 
 

@@ -52,7 +52,7 @@ class PurifySettings:
         Removal.max_fraction, "Never remove more than this, in (0, 1).", rule=OPEN
     )
     min_per_class: int = setting(Removal.min_per_class, "A class is never left with fewer.")
-    beyond: int = setting(5, "Steps to look at beyond the stop.")
+    beyond: int = setting(5, "Steps to look at beyond the stop.", needs="rule=auto|held_out")
     baseline: bool = setting(True, "Remove by plain loss too, to compare.")
     seed: int = setting(Removal.seed, SEED_HELP)
     command: str = ""

@@ -16,7 +16,7 @@ from datassay.act.purify.loop import purify as remove
 from datassay.collect.curvature.output_loss import predicted_class
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.commands.facts import closing_facts, data_facts, model_facts, noise_facts
-from datassay.commands.frame import SampleFindings, check_ids
+from datassay.commands.frame import SampleFindings
 from datassay.commands.purify.command import PurifySettings
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.models.build import linear_or_named
@@ -42,9 +42,6 @@ class PurifyFindings(SampleFindings):
     # The source that most samples come from, whose validation samples alone are the trace's test
     # set; empty where no source holds more than half, or a truth is known.
     majority: str = ""
-
-    def __post_init__(self) -> None:
-        check_ids(self.samples, "Purify", purification=self.purification, baseline=self.baseline)
 
 
 @result

@@ -16,7 +16,7 @@ from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.drawing import MAX_CARDS
 from datassay.report.page import Gallery, Page, Table, View
 from datassay.report.plots import chart, level, line, marks
-from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION
+from datassay.report.style import BLUE, GREY, SKY, VERMILION
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import label_text, number, share
 from datassay.stats import interval
@@ -44,13 +44,13 @@ def page(findings: PurifyFindings) -> Page:
     """Everything on the page."""
     samples, ours, truth = findings.samples, findings.purification, foreign(findings)
     start, stop, *_ = before_and_after(findings)
-    edges = ours.trace.removed
+    edges, error = ours.trace.removed, _standard_error(findings, start["validation"])
     numbers = {
         "truth": truth,
         "start": start,
         "stop": stop,
-        "gain": stop["validation"] - start["validation"],
-        "error": _standard_error(findings, start["validation"]),
+        "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
+        "change": interval(stop["validation"] - start["validation"], error),
         "hits": 0 if truth is None else int(truth.mask[ours.removed].sum()),
         "n_foreign": 0 if truth is None else int(truth.mask.sum()),
         "base_rate": math.nan if truth is None else float(truth.mask.mean()),
@@ -75,7 +75,6 @@ def page(findings: PurifyFindings) -> Page:
         "variance": variance,
         "score": score,
         "surprise": _surprise_figure(findings),
-        "precision": _precision_figure(findings, truth) if truth and ours.steps else None,
         "gallery": gallery(findings),
         "classes": None,
     }
@@ -86,9 +85,9 @@ def page(findings: PurifyFindings) -> Page:
 
 
 def _standard_error(findings: PurifyFindings, score: float) -> float:
-    """Of an accuracy on the validation samples; 0 for R², whose error is not known."""
+    """Of an accuracy on the validation samples; infinite for R², whose error is not known."""
     if not findings.samples.is_classification:
-        return 0.0
+        return math.inf
     return math.sqrt(score * (1 - score) / len(findings.validation))
 
 
@@ -99,8 +98,7 @@ def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, objec
         return None
     which = "test" if findings.majority else "validation"
     score, theirs = (float(getattr(one.trace, which)[one.steps]) for one in (ours, baseline))
-    # The error of R² is not known, so it is not reported.
-    error = _standard_error(findings, theirs) if findings.samples.is_classification else math.inf
+    error = _standard_error(findings, theirs)
     if findings.majority:
         assert val.source is not None
         error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))
@@ -245,25 +243,6 @@ def _surprise_figure(findings: PurifyFindings) -> Figure:
         _add_level(figure, guess, f"blind guess {guess:.2f}", GREY, "dot", side="bottom left")
     _mark_stop(figure, findings)
     figure.update_yaxes(rangemode="tozero")
-    return figure
-
-
-def _precision_figure(findings: PurifyFindings, truth: Foreign) -> Figure:
-    """How much of each batch up to the stop deserved removal, and of all batches so far."""
-    figure = chart(X_TITLE, "share rightly removed")
-    for one, name, colour in _rankings(findings):
-        edges = one.trace.removed[: one.steps + 1]
-        hits = np.concatenate([[0], np.cumsum(truth.mask[one.removed])])[edges]
-        if one is findings.purification:
-            hover = "batch up to %{x} removed: %{y:.0%}<extra></extra>"
-            marks(figure, edges[1:], np.diff(hits) / np.diff(edges), "one batch", GREY, hover)
-        if len(one.removed):
-            so_far, width = hits[1:] / edges[1:], 3 if colour == BLUE else 2
-            hover = "first %{x} removed: %{y:.1%}"
-            line(figure, edges[1:], so_far, f"so far, {name}", colour, hover, width=width)
-    base = float(truth.mask.mean())
-    _add_level(figure, base, f"at random {100 * base:.0f} %", INK, "dot")
-    figure.update_yaxes(tickformat=".0%", range=[0, 1.04])
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Int
 
 from datassay.commands.finished import SCORES, SUMMARY, check_columns, read_scores, read_summary
+from datassay.commands.frame import Findings
 from datassay.commands.report.command import ReportSettings
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
@@ -42,7 +43,7 @@ class ComparedRun:
 
 
 @result
-class ConsensusFindings:
+class ConsensusFindings(Findings):
     """Several runs' scores of the c samples they share."""
 
     consensus: Consensus  # the scores, joined by id
@@ -53,9 +54,6 @@ class ConsensusFindings:
     relabelled: Bool[np.ndarray, " c"]  # [c], whether the runs have different labels
     # [c], whether the first run's label is wrong; None where the truth is not known
     wrong: Bool[np.ndarray, " c"] | None = None
-    # what was compared, name to value, in the order to show
-    facts: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()  # what the reader must know before trusting the figures
 
     @property
     def votes(self) -> Int[np.ndarray, " c"]:

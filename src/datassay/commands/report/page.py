@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from datassay.commands.frame import composed
 from datassay.commands.report.job import ConsensusFindings
 from datassay.report.advice import N_CHECK_FIRST
-from datassay.report.compose import compose
 from datassay.report.page import Page, Row, Table
-from datassay.report.plots import Dots, chart, drawn_dots, equal_figure, label_cells
-from datassay.report.style import BLUE, SKY, VERMILION, plain
+from datassay.report.plots import chart, label_cells
+from datassay.report.style import BLUE, VERMILION, plain
 from datassay.report.tables import column, standard_json
 from datassay.report.wording import count, share
 from datassay.score.compare.consensus import mean_pair
@@ -42,22 +42,17 @@ def page(findings: ConsensusFindings) -> Page:
         "votes": lambda: _votes(f),
         "suspects": lambda: _sample_table("Suspects", f, first[:N_SUSPECTS], suggested),
         "changed": _sample_table("Changed most", f, apart, {"apart": shares}),
-        "samples": lambda: sample_figure(f),
         **{name: one and agreement_figure(one) for name, one in maps.items()},
     }
     numbers = {
         "f": f,
         "ours": ours,
         "n_listed": min(N_SUSPECTS, len(first)),
-        "is_positive": bool((ours.information[[0, -1]] > 0).any(1).all()),
-        "n_drawn": int(drawn_samples(f).sum()),
         **_of_labels(f),
         **_of_agreement(f),
     }
     ids = {"label errors": tuple(str(i) for i in ours.ids[first[:N_CHECK_FIRST]])}
-    return compose(
-        "report", blocks, numbers, ids=ids, facts=f.facts, warnings=f.warnings, files=FILES
-    )
+    return composed("report", f, blocks, numbers, FILES, ids=ids)
 
 
 def _of_labels(findings: ConsensusFindings) -> dict[str, Any]:
@@ -159,30 +154,6 @@ def agreement_figure(agreement: Stability) -> Figure:
     )  # fmt: skip
     label_cells(figure, shown)
     return figure
-
-
-def sample_figure(findings: ConsensusFindings) -> Figure:
-    """Information of each sample in the first run and in the last."""
-    consensus, shown = findings.consensus, drawn_samples(findings)
-    first, last = plain(consensus.names[0]), plain(consensus.names[-1])
-    named = zip(consensus.ids, findings.label, strict=True)
-    return equal_figure(
-        consensus.information[0],
-        consensus.information[-1],
-        (f"information, {first}", f"the same, {last}"),
-        [
-            Dots("not suspected", shown & (consensus.votes == 0), SKY, size=5),
-            Dots("suspected by some", shown & (consensus.votes > 0), VERMILION, size=7),
-        ],
-        np.array([f"{plain(str(i))}<br>label {plain(str(label))}" for i, label in named]),
-        "id %{text}<br>%{x:.3g} and %{y:.3g} nats",
-    )
-
-
-def drawn_samples(findings: ConsensusFindings) -> np.ndarray:
-    """[c]: positive information in both runs, at most 4000 samples, suspected ones first."""
-    consensus = findings.consensus
-    return drawn_dots(*consensus.information[[0, -1]], first=consensus.votes > 0)
 
 
 def files(findings: ConsensusFindings, page: Page) -> dict[str, pa.Table | str]:

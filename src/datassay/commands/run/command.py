@@ -26,7 +26,6 @@ from datassay.commands.run.settings import (
     TrainingSettings,
 )
 from datassay.commands.shell import err_console
-from datassay.errors import SettingError
 
 if TYPE_CHECKING:
     from datassay.commands.run.findings import Findings
@@ -100,11 +99,6 @@ class _Run(Command):
         from datassay.commands.run.steps.before import earlier_run, inputs_like
         from datassay.commands.terminal import ProgressDisplay
 
-        spoiled = [name for name in ("noise", "adversarial") if given[name]]
-        if spoiled:
-            raise SettingError(
-                f"before takes samples as they are; got --{spoiled[0]} too. Leave one of them out."
-            )
         with ProgressDisplay(err_console) as progress:
             encode = asked_backbone(given, given.get("store"), progress)
             earlier = earlier_run(given["before"], wanted.named, encode)
@@ -213,11 +207,11 @@ def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | N
     Raises:
         SettingError: the folder cannot be written, or the disk is full.
     """
-    from datassay.commands.run.files import files
+    from datassay.commands.run.files import FILES, files
     from datassay.commands.run.page import page
     from datassay.report.html import render
     from datassay.store.outputs import write_pages
 
     built = page(findings, str(out))
     parts = {**files(findings, built), **(further or {}), PAGE: render(built)}
-    return write_pages(parts, out)
+    return write_pages(parts, out, job=FILES)

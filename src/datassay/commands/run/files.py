@@ -60,7 +60,6 @@ def _summary(findings: Findings, page: Page) -> str:
         "before": f.before and asdict(f.before),
         "data_issues": result
         and {"issues": [asdict(one) for one in result.issues], "near_duplicates": near},
-        "contests": [asdict(c) for c in f.contests],
         "groups": {by: totals.to_table().to_pylist() for by, totals in f.groups.items()},
         "whole_groups": {by: g.to_table().to_pylist() for by, g in f.whole_groups.items()},
         "pairs": [] if pairs is None else pairs.to_table().take(order).to_pylist(),

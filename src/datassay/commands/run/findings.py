@@ -6,16 +6,14 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from datassay.act.choose.gains import ActionTable
-from datassay.act.remove.baselines import Contest
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.review.gain import BeforeAfter
 from datassay.act.review.judged import Judged
 from datassay.data.back.origin import Origin
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError
 from datassay.results import result
 from datassay.score.checks.data_issues import DataIssues
 from datassay.score.compare.aggregate import Aggregate
@@ -24,7 +22,6 @@ from datassay.score.compare.retraining_check import Baselines, RetrainingCheck
 from datassay.score.effects import Attribution
 from datassay.score.influence.linear import SampleInfluence
 from datassay.score.information.average import AverageInformation
-from datassay.score.information.common import CommonInformation
 from datassay.score.information.groups import GroupInformation
 from datassay.score.information.pairs import PairInformation
 from datassay.score.label_issues import LabelIssues
@@ -69,13 +66,10 @@ class Findings:
         projection_quality: rank correlations with exact scores by number of features; None where
             none was asked for.
         pairs: each sample with the one most like it; None where none were asked about.
-        alike_sets: positions of the samples most alike, three at a time, and what they tell in
-            common; None where none were asked about.
         check: some samples' changes beside those of really retraining without them; None where
             none was asked for.
         baselines: loss and margin of trained networks; None where none was trained.
         removal_curve: what removing samples costs; None where it was not measured.
-        contests: our rankings compared with their trivial baselines.
         facts: what was run and on what, name to value, in the order to show.
         warnings: what the reader must know before trusting the figures.
         acts: what each action gains; None where nothing was retrained.
@@ -103,11 +97,9 @@ class Findings:
     adversarial: Bool[np.ndarray, " n"] | None = None
     projection_quality: ProjectionQuality | None = None
     pairs: PairInformation | None = None
-    alike_sets: tuple[Int[np.ndarray, "q size"], CommonInformation] | None = None
     check: RetrainingCheck | None = None
     baselines: Baselines | None = None
     removal_curve: RemovalCurve | None = None
-    contests: tuple[Contest, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     acts: ActionTable | None = None
@@ -118,22 +110,9 @@ class Findings:
     pending: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse results that are not in the order of the samples they claim to describe."""
-        ids, replaced = self.samples.ids, self.adversarial
-        if self.attribution is not None:
-            self._check_queries()
-        for name in ALIGNED:
-            scored = getattr(self, name)
-            if scored is not None and not np.array_equal(scored.ids, ids):
-                raise DataError(
-                    f"{name} must have the samples' ids in the samples' order; they differ. "
-                    "Score the same SampleSet that the report shows."
-                )
-        if replaced is not None and len(replaced) != len(ids):
-            raise DataError(
-                f"adversarial must have one value per sample; got {len(replaced)} for {len(ids)}. "
-                "Score the same SampleSet that the report shows."
-            )
+        """Results belong to these samples, in their order."""
+        results = (getattr(self, name) for name in ALIGNED)
+        assert all(one is None or np.array_equal(one.ids, self.samples.ids) for one in results)
 
     @property
     def queries(self) -> SampleSet:
@@ -144,14 +123,3 @@ class Findings:
     def has_several_labels(self) -> bool:
         """Whether each sample has several labels, each given or not."""
         return not self.samples.is_classification and self.issues.posterior is not None
-
-    def _check_queries(self) -> None:
-        outputs, queries = self.query_outputs, self.queries
-        n_queries = 0 if self.attribution is None else len(self.attribution.outcome)
-        if outputs is None or not n_queries == len(outputs) == len(queries):
-            kind = "training" if self.validation is None else "validation"
-            raise DataError(
-                f"attribution must come with the {kind} samples and their outputs; got "
-                f"{n_queries} queries, {0 if outputs is None else len(outputs)} outputs and "
-                f"{len(queries)} {kind} samples. Pass those it was computed on."
-            )

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
-import numpy as np
 from rich.console import RenderableType
 from torch import nn
 
@@ -41,12 +40,9 @@ from datassay.commands.run.steps.budget import (
     budget_fact,
     forward_work,
 )
-from datassay.commands.run.steps.comparison import (
-    RetrainedNetworks,
-    retrain_and_compare,
-)
 from datassay.commands.run.steps.plan import lines, plan, slowness
 from datassay.commands.run.steps.projection import APPROXIMATED, chosen_projection
+from datassay.commands.run.steps.removal import RetrainedNetworks, retrained_networks
 from datassay.commands.run.steps.scores import (
     LEFT_OUT,
     attribution_of,
@@ -180,7 +176,7 @@ def run(
     with until(end):
         pace = slowness(again, train) if is_timed and given.budget and asked.curve_seeds else 1.0
         left = CURVE_SHARE * (end - time.perf_counter()) / pace
-        networks = _retrained(again, late, replaced, _left(asked, left))
+        networks = _retrained(again, late, _left(asked, left))
         acts = _acts(again, late, _left(asked, (end - time.perf_counter()) / pace))
     effects = removed.attribution, removed.query_outputs
     if at_trained and networks.networks is not None:
@@ -193,7 +189,6 @@ def run(
         check=checked,
         baselines=networks.baselines,
         removal_curve=networks.curve,
-        contests=networks.contests,
         acts=acts,
         before=earlier and before_after(earlier, train, val, issues, given, progress),
         facts=facts
@@ -235,10 +230,8 @@ def plan_lines(
     return lines(plan(train, val, settings))
 
 
-def _retrained(
-    model: nn.Module, context: Context, replaced: np.ndarray | None, settings: RunSettings
-) -> RetrainedNetworks:
-    """The networks that the budget pays for, and how the rankings do by them."""
+def _retrained(model: nn.Module, context: Context, settings: RunSettings) -> RetrainedNetworks:
+    """The networks that the budget pays for, and what removal costs by them."""
     if not settings.curve_seeds:
         return RetrainedNetworks()
     train, work = context.train, forward_work(model, context.train)
@@ -251,7 +244,7 @@ def _retrained(
         store = ResultStore(inside(position, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
     try:
-        result = retrain_and_compare(models, context, replaced, store, settings.own, settings.model)
+        result = retrained_networks(models, context, store, settings.own, settings.model)
     except OutOfTime:
         return RetrainedNetworks()
     return replace(result, facts=result.facts | left_out)

@@ -21,7 +21,7 @@ from datassay.commands.run.verdict import Verdict, plan_sentence, verdict
 from datassay.data.samples import wrong_labels
 from datassay.models.tabular import TABLE_MODELS
 from datassay.report.compose import compose
-from datassay.report.page import Gallery, Page, Pair
+from datassay.report.page import Gallery, Page
 from datassay.report.predictions import effect_words, picker
 from datassay.report.result_plots import beyond, figure_of, issue_figure
 from datassay.report.review.showcase import review_block
@@ -30,17 +30,14 @@ from datassay.score.information.bounds import (
     ENOUGH,
     OF_OUTPUTS,
     WITH_SIGMA,
-    generalization_bound,
     membership,
     membership_sigma,
+    overfitting_bound,
 )
 from datassay.score.registry import further_scores
 from datassay.score.sample_information import SampleInformation
 from datassay.score.settings import OF_SGD
 
-# Share of what three tell jointly that each tells alone, from which one stands in for the others:
-# planted copies reach it and other samples do not (docs/methods.md); so many are named.
-STANDS_IN, MOST_COMMON = 0.3, 3
 MAX_P = 0.01  # from which groups do not differ in information
 
 
@@ -98,7 +95,6 @@ def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
         "confusions": tables.confusion_table(confused, several=several) if confused else None,
         "modes": figure_of(f.learning_curve),
         "removal": lambda: figure_of(f.removal_curve),
-        "contests": lambda: Pair(tuple(map(tables.contest_table, f.contests))),
     }
 
 
@@ -134,7 +130,6 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "noise_gain": noise[0].gain if len(noise) == 1 and np.isfinite(noise[0].gain) else None,
         "max_p": MAX_P,
         "alike": f.pairs is not None and bool((f.pairs.interaction < 0).any()),
-        "common": _common(f),
         "contrary": f.pairs is not None and bool((f.pairs.interaction > 0).any()),
         "subset_rank": subset_rank,
         "stood": stood,
@@ -146,18 +141,6 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
         "hidden": float(np.mean(f.information.information < f.leave_one_out.outputs.shape[1] / 2)),
         **_bounds(f.information, classes=samples.is_classification),
     }
-
-
-def _common(f: Findings) -> list[tuple[str, float]]:
-    """Ids of the samples of which each stands in for three, and the share that each tells."""
-    if f.alike_sets is None:
-        return []
-    sets, result = f.alike_sets
-    shown = [q for q in np.argsort(-result.jointly) if result.share[q] >= STANDS_IN]
-    ids = f.samples.ids
-    return [
-        (", ".join(map(str, ids[sets[q]])), float(result.share[q])) for q in shown[:MOST_COMMON]
-    ]
 
 
 def _bounds(info: SampleInformation, *, classes: bool) -> dict[str, Any]:
@@ -173,4 +156,4 @@ def _bounds(info: SampleInformation, *, classes: bool) -> dict[str, Any]:
         "enough": ENOUGH,
     }
     weights = classes and not privacy["of_outputs"]
-    return {"privacy": privacy, "overfit": generalization_bound(info) if weights else None}
+    return {"privacy": privacy, "overfit": overfitting_bound(info) if weights else None}

@@ -27,7 +27,7 @@ from datassay.commands.inputs import (
     whole_auto_or_none,
 )
 from datassay.data.settings import Corruption
-from datassay.rules import at_least, fraction, one_of, require, within
+from datassay.rules import at_least, fraction, one_of, positive, require, within
 from datassay.score.settings import (
     FEWEST_CHECKED,
     FEWEST_DRAWS,
@@ -62,16 +62,30 @@ class TrainingSettings:
     )
     allow_trained: bool = setting(Collection.allow_trained, of=f"{COLLECT}allow_trained")
     lr: float | str = setting(
-        Training.lr, of=f"{LOO}lr", read=lambda text: number_or(text, "auto", "lr")
+        Training.lr,
+        of=f"{LOO}lr",
+        read=lambda text: number_or(text, "auto", "lr"),
+        needs="rule=information",
     )
-    steps: int = setting(Training.steps, "Steps of gradient descent of the linearised network.")
-    weight_decay: float = setting(Training.weight_decay, of=f"{LOO}weight_decay")
-    reduction: str = setting(Training.reduction, "Loss over samples: sum or mean, for --lr too.")
-    dynamics: str = setting(Training.dynamics, of=f"{LOO}dynamics")
+    steps: int = setting(
+        Training.steps,
+        "Steps of gradient descent of the linearised network.",
+        needs="rule=information !dynamics=converged",
+    )
+    weight_decay: float = setting(
+        Training.weight_decay, of=f"{LOO}weight_decay", needs="rule=information"
+    )
+    reduction: str = setting(
+        Training.reduction,
+        "Loss over samples: sum or mean, for --lr too.",
+        needs="rule=information",
+    )
+    dynamics: str = setting(Training.dynamics, of=f"{LOO}dynamics", needs="rule=information")
     label_noise: str = setting(
         "auto",
         "Wrong labels to look for: uniform (as often in every class), class (depending on it) or "
         "auto.",
+        needs="drop_suspects",
     )
     memory: float | None = setting(
         Collection.memory, "Memory to stay within, in GB (default: what is free).", read=gigabytes
@@ -120,8 +134,13 @@ class RunSettings(TrainingSettings):
     attribution_at: str = setting(
         "start",
         "Network that these effects are of: start (linearised, exact) or trained (to first order).",
+        needs="!attribution=none",
     )
-    top: int = setting(5, "Training samples listed for each validation sample and direction.")
+    top: int = setting(
+        5,
+        "Training samples listed for each validation sample and direction.",
+        needs="!attribution=none",
+    )
     subsets: int = setting(0, "Random subsets a size to average information over; 0, or from 8.")
     projection: int | str | None = setting(
         Collection.projection,
@@ -143,6 +162,7 @@ class RunSettings(TrainingSettings):
         "Seconds by the clock after which nothing more is retrained; the page names what was left "
         "out. Default: what takes 60 s on two cores for the removal curve and as much for actions, "
         "the same networks on every machine.",
+        needs="curve_seeds",
     )
     before: Path | None = setting(
         None,
@@ -235,7 +255,9 @@ class KeepSettings:
         rule=partial(one_of, allowed=KEEP_RULES),
     )
     iterative: bool = setting(
-        Keeping.iterative, "Remove by information, and score again after every 5 % removed."
+        Keeping.iterative,
+        "Remove by information, and score again after every 5 % removed.",
+        needs="rule=auto|information",
     )
     drop_suspects: bool = setting(True, "Remove likely label errors first.")
 
@@ -249,7 +271,11 @@ class AdversarialInputs:
         "Share of the training inputs to replace by adversarial ones, in [0, 1].",
         python="fraction",
         rule=partial(within, low=0, high=1),
+        needs="!before",
     )
     epsilon: float = setting(
-        Corruption.epsilon, "Largest change of an adversarial input's value, in its own unit."
+        Corruption.epsilon,
+        "Largest change of an adversarial input's value, in its own unit.",
+        rule=partial(positive, finite=True),
+        needs="adversarial",
     )

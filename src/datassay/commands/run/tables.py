@@ -6,7 +6,6 @@ import numpy as np
 
 from datassay.act.choose.action import MORE, action_kinds
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
-from datassay.act.remove.baselines import Contest
 from datassay.act.review.gain import BeforeAfter, GainRow
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gallery import times_median
@@ -31,20 +30,19 @@ JOINTLY = (
 
 
 def acts_table(table: ActionTable) -> Table:
-    """Per action its gain, interval and what to do, best first."""
+    """Per action its interval, gain and what to do, best first."""
     unit = "points" if in_points(table.metric) else table.metric
-    columns = ("action", f"gain, {unit}", "95 % interval", "advice")
+    columns = ("action", "95 % interval", f"gain, {unit}", "advice")
     rows = tuple(_action_row(action, table) for action in table.actions)
     return Table("What each action gains", columns, rows, in_terminal=True)
 
 
 def _action_row(action: ActionGain, table: ActionTable) -> Row:
-    is_open = not np.isfinite(action.low)
-    ends = (action.gain, action.gain) if is_open else (action.low, action.high)
+    ends = (action.low, action.high) if action.is_measured else (action.gain, action.gain)
     gain, low, high = gain_numbers(action.gain, *ends, table.metric)
     cells = (
+        f"{low} to {high}" if action.is_measured else "",
         "" if np.isnan(action.gain) else gain,
-        "" if is_open else f"{low} to {high}",
         action.advice or ("expected" if action.how == EXPECTED else "only screened"),
     )
     # More samples are no action that retraining measures.
@@ -87,7 +85,7 @@ def acts_details(table: ActionTable) -> Details:
 
 
 def _interval(row: GainRow, metric: str) -> str:
-    _, low, high = gain_numbers(row.after - row.before, row.low, row.high, metric)
+    _, low, high = gain_numbers(row.gain, row.low, row.high, metric)
     return f"{low} to {high}"
 
 
@@ -98,7 +96,7 @@ def before_table(before: BeforeAfter) -> Table:
     rows: list[Row] = []
     is_share = in_points(metric)
     for one in measured:
-        change, *_ = gain_numbers(one.after - one.before, one.low, one.high, metric)
+        change, *_ = gain_numbers(one.gain, one.low, one.high, metric)
         change += " points" * is_share
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (one.before, one.after))
         name = f"{metric}, {one.by}" if len(measured) > 1 else metric
@@ -176,17 +174,6 @@ def group_table(findings: Findings, by: str) -> Table:
     note = JOINTLY.format(by) if whole is not None else ""
     columns = (by, *GROUP_COLUMNS)
     return Table(f"Totals by {by}", columns, tuple(rows), note=note, wraps=False)
-
-
-def contest_table(contest: Contest) -> Table:
-    """The rankings of a contest, the best marked."""
-    best = np.nanmax(contest.values) if np.isfinite(contest.values).any() else None
-    rows = []
-    for name, value, spread in zip(contest.rankings, contest.values, contest.spreads, strict=True):
-        text = number(value) + (f" ± {spread:.2g}" if spread > 0 else "")
-        rows.append(Row(name, (text,), best=bool(value == best)))
-    measure, columns = contest.measure, ("ranking", "value")
-    return Table(measure, columns, tuple(rows), caption=measure, note=contest.verdict)
 
 
 def confusion_table(confused: list[Confusion], *, several: bool) -> Table:

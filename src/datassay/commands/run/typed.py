@@ -50,7 +50,7 @@ class Typed:
                 value = self._inputs.get(name)
                 if value in (None, default_of(cls, name)) or name in skipped:
                     continue
-                option = f"--{spec.name or name.replace('_', '-')}"
+                option = spec.flag(name)
                 words += [option] if value is True else [option, str(value)]
         return shlex.join([*words, *(w for k, v in options.items() for w in (f"--{k}", v))])
 

@@ -6,6 +6,7 @@ Page, summary.json, terminal and Python read them here, so that no two of them c
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from datassay.act.choose import action as kinds
@@ -35,7 +36,9 @@ DOING = {  # as the subject of a sentence
     kinds.PURIFY: "removing foreign samples",
     kinds.SPLIT: "splitting the data into blocks",
 }
-NOW, THEN = ("gains", "may gain", "costs"), ("gained", "may have gained", "cost")
+# Of what is surely so, of what may be so, and of what the interval leaves open.
+NOW = (("gains", "costs"), ("may gain", "may cost"), "shows no clear change")
+THEN = (("gained", "cost"), ("may have gained", "may have cost"), "showed no clear change")
 
 
 @result
@@ -143,17 +146,18 @@ def clause(action: ActionGain, metric: str, n_flagged: int) -> str:
     them = "them" if n_flagged else f"the {action.changed:,} most suspect"
     what = " and then ".join(each).format(them=them) if all(each) else f"“{action.words}”"
     what = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else what
-    return _stated(what, action, action.gain, metric, NOW)
+    return _stated(what, action, metric, NOW)
 
 
-def _stated(what: str, row: Any, gain: float, metric: str, verbs: tuple[str, str, str]) -> str:
-    """A gain with its interval and its verdict."""
-    if row.verdict == WORSE:
-        return f"{what} {verbs[2]} {gain_text(-gain, -row.high, -row.low, metric)}"
-    text = gain_text(gain, row.low, row.high, metric)
-    if gain <= 0:
-        return f"{what} is not shown to help: {text}"
-    return f"{what} {verbs[row.verdict != BETTER]} {text}"
+def _stated(what: str, row: Any, metric: str, verbs: Any) -> str:
+    """A change with its interval; no gain where that includes none."""
+    sure, unsure, unclear = verbs
+    if row.low <= 0 <= row.high:
+        return f"{what} {unclear}: {gain_text(row, metric)}"
+    verb = (sure if row.verdict in {BETTER, WORSE} else unsure)[row.gain < 0]
+    if row.gain < 0:  # a cost is positive
+        row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)
+    return f"{what} {verb} {gain_text(row, metric)}"
 
 
 def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...]) -> str:
@@ -163,7 +167,7 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
         what = _capital(" and ".join(parts) or "changing nothing")
         if (gain := before.gain) is None:
             return f"{what}: what that gained was not measured, {before.why_none}."
-        return f"{_stated(what, gain.rows[0], gain.gain, gain.metric, THEN)}."
+        return f"{_stated(what, gain.rows[0], gain.metric, THEN)}."
     # What is worth doing, else the correction, else what is worth trying.
     led = [action for action in tried if action.advice == DO]
     led += [action for action in tried if action.kind == RELABEL and labels.n_flagged]
@@ -198,7 +202,7 @@ def plan_sentence(findings: Findings, predicted: Verdict) -> str:
     steps += [clause(more, actions.metric, n_flagged)] * (more.gain > first.gain)
     if (drop := _drop(tried)) is not None:
         what = f"leaving out {count(drop.cost, 'sample')} shows no loss"
-        steps += [f"by itself, {what}: {_gain(drop, actions.metric)}"]
+        steps += [f"by itself, {what}: {gain_text(drop, actions.metric)}"]
     return f"{'; '.join(steps)}."
 
 
@@ -221,7 +225,7 @@ def _cards(
     cards += _data_cards(findings, typed, tried)
     cards += [_action(action, *of) for action in others if action.advice == TRY]
     if (drop := _drop(tried)) is not None:
-        text = f"No loss is shown when they are left out: {_gain(drop, metric)}"
+        text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
         text = f"{_capital(clause(drop, metric, 0))}" if drop.advice != FREE else text
         text = f"{text}. Suspected labels go first, then the samples that tell least."
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
@@ -230,8 +234,8 @@ def _cards(
     for action in actions:
         command = typed.line("complexity", out="curve")
         if action.kind == MORE and action.low > 0 and (command or not typed.is_known):
-            text = _gain(action, metric)
-            text = f"Doubling the data is expected to gain {text}, by the learning curve."
+            text = f"Doubling the data is expected to gain {gain_text(action, metric)}"
+            text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
     return tuple(cards[:MOST_CARDS])
 
@@ -239,16 +243,12 @@ def _cards(
 def _action(action: ActionGain, metric: str, n_flagged: int, typed: Typed) -> Advice:
     text = f"{_capital(clause(action, metric, n_flagged))} on held-out samples."
     is_done = action.advice == DO
-    if action.verdict != BETTER:
+    if action.verdict != BETTER and action.low > 0:
         text += " Of several actions tried one may look so by chance."
     kind = action_kinds().get(action.kind.split("+")[0])
     command = typed.line(kind.command, out=kind.command) if kind and kind.command else ""
     command = typed.apply("--drop-copies") if kind and kind.name == COPIES else command
     return Advice("action", "act" if is_done else "look", action.words, text, command=command)
-
-
-def _gain(action: ActionGain, metric: str) -> str:
-    return gain_text(action.gain, action.low, action.high, metric)
 
 
 def _label_card(
@@ -257,25 +257,24 @@ def _label_card(
     """Which labels to look at, why, and what that is worth."""
     samples, issues, is_sure = findings.samples, findings.issues, bool(labels.n_flagged)
 
-    def said(action: ActionGain) -> str:
-        return f"{_capital(clause(action, metric, labels.n_flagged))}."
-
-    which = f"{_capital(labels.expected)} of {labels.n:,}"
-    text = [f"{which} are wrong; these are the likeliest, and a review of some tells how many."]
-    advised = [a for a in tried if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
-    text += map(said, advised)
+    reported = [a for a in tried if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
+    first = (
+        f"{_capital(labels.expected)} of {labels.n:,} are wrong; these are the likeliest, and a "
+        "review of some tells how many."
+    )
     if labels.n_flagged:
-        right = f"{rough_percent(issues.expected_precision())} are expected to be wrong"
-        if labels.n_flagged > 50:
-            right += f", of the 50 most suspect {rough_percent(issues.expected_precision(50))}"
-        # Correcting them first; removing them only where that helps.
-        reported = [action for action in tried if action.kind == RELABEL]
-        reported += [a for a in advised if a.kind == REMOVE]
         which = "Of these" if labels.n_flagged > 1 else "Of such labels"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
             which = f"Of the {labels.n_flagged:,} suspected"
-        text = [f"{which} {right}.", *map(said, reported)]
+        first = f"{which} {rough_percent(issues.expected_precision())} are expected to be wrong"
+        if labels.n_flagged > 50:
+            first += f", of the 50 most suspect {rough_percent(issues.expected_precision(50))}"
+        first += "."
+        # Correcting them first; removing them only where that helps.
+        removing = [action for action in reported if action.kind == REMOVE]
+        reported = [*(action for action in tried if action.kind == RELABEL), *removing]
         is_sure = not any(action.gain <= 0 for action in reported[:1])
+    text = [first, *(f"{_capital(clause(a, metric, labels.n_flagged))}." for a in reported)]
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:
         own, is_sure = samples.y == c, False

@@ -11,7 +11,6 @@ from torch import nn
 
 from datassay.act.sample.comparison import SamplingComparison, compare_designs
 from datassay.act.sample.density import checked_domain
-from datassay.act.sample.generalization_bound import bound_reductions, generalization_bound
 from datassay.act.sample.taylor import TaylorSample, taylor_index, taylor_sample
 from datassay.collect.curvature.derivatives import PointFunction, derivatives, point_function
 from datassay.commands.facts import closing_facts
@@ -55,10 +54,6 @@ class SamplingFindings(Findings):
     comparison: SamplingComparison | None = None  # of uniform and of Taylor-based points
     # Of one input, where f may be asked for more: x [m], f [m, q] and Df [m] on a fine grid.
     curve: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-    # Of one input and output, at K = 0 and at the largest slope seen: the bound of the `initial`
-    # points and with more of either kind, what each of these takes away alone, `gain_uniform` and
-    # `gain_taylor`, and the points of `uniform`, `uniform_x`.
-    bounds: tuple[dict[str, Any], ...] = ()
 
     @property
     def n_new(self) -> int:
@@ -88,7 +83,6 @@ def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindin
         sample=sample,
         comparison=_compared(f, sample, settings, progress) if settings.compare else None,
         curve=_curve(f, sample) if settings.compare and len(sample.domain) == 1 else None,
-        bounds=_bounds(f, sample) if len(sample.domain) == q == 1 else (),
         facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=sample.notes,
     )
@@ -183,25 +177,6 @@ def _curve(f: PointFunction, sample: TaylorSample) -> tuple[np.ndarray, np.ndarr
     x = np.linspace(sample.domain[0, 0], sample.domain[0, 1], N_CURVE)[:, None]
     _, tensors = derivatives(f, x, sample.order, method=sample.derivatives, bounds=sample.domain)
     return x[:, 0], f(x), taylor_index(tensors, sample.epsilon)
-
-
-def _bounds(f: PointFunction, sample: TaylorSample) -> tuple[dict[str, Any], ...]:
-    n_new = int(sample.is_new.sum())
-    n = len(sample.x) - n_new
-    x = np.concatenate([sample.x, _uniform(sample.domain, n_new, sample.seed, 3)])
-    _, (slope,) = derivatives(f, x, 1, method=sample.derivatives, bounds=sample.domain)
-    x, slope = x[:, 0], slope[:, 0, 0]
-    kinds = {"taylor": np.arange(n + n_new), "uniform": np.r_[:n, n + n_new : n + 2 * n_new]}
-    first, ends = (x[:n], slope[:n]), (float(sample.domain[0, 0]), float(sample.domain[0, 1]))
-    results = []
-    for k in (0.0, float(np.abs(slope).max())):
-        one: dict[str, Any] = {"initial": generalization_bound(*first, ends, lipschitz=k)}
-        for name, index in kinds.items():
-            one[name] = generalization_bound(x[index], slope[index], ends, lipschitz=k)
-            new = (x[index][n:], slope[index][n:])
-            one[f"gain_{name}"] = bound_reductions(*first, *new, ends, lipschitz=k)
-        results.append(one | {"uniform_x": x[kinds["uniform"]]})
-    return tuple(results)
 
 
 def _facts(

@@ -9,9 +9,9 @@ import numpy as np
 
 from datassay.act.sample.comparison import SamplingComparison
 from datassay.commands.frame import composed, table
-from datassay.commands.sample.job import TAYLOR, UNIFORM, SamplingFindings
-from datassay.report.page import Page, Table
-from datassay.report.plots import chart, level, line, marks
+from datassay.commands.sample.job import SamplingFindings
+from datassay.report.page import Page
+from datassay.report.plots import chart, line, marks
 from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain
 from datassay.report.tables import standard_json
 from datassay.report.wording import number
@@ -41,7 +41,7 @@ def page(findings: SamplingFindings) -> Page:
         "n_components": len(sample.density.weight),
         "last_term": float(sample.terms[:, -1].sum() / sample.index.sum()),
     }
-    blocks: dict[str, object] = {"density": _mixture(findings)}
+    blocks: dict[str, object] = {}
     if len(findings.inputs) > 1:
         blocks |= _maps(findings)
     else:
@@ -52,10 +52,6 @@ def page(findings: SamplingFindings) -> Page:
         rows = [_error_row(one) for one in (largest, mean)]
         columns = ("error", "uniform", "Taylor-based", "change")
         blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
-        blocks |= {n: _error_figure(comparison, n) for n in ("largest", "root_mean_square")}
-    if findings.bounds:
-        blocks |= {"bound": _bound_figure(findings), "gain": _gain_figure(findings)}
-        blocks["totals"] = _totals(findings)
     return composed("sample", findings, blocks, numbers, FILES, urgent_first=True)
 
 
@@ -90,28 +86,6 @@ def _error_row(verdict: dict[str, Any]) -> tuple[str, ...]:
     return verdict["error"], _interval(verdict["uniform"]), _interval(verdict["taylor"]), text
 
 
-def _mixture(findings: SamplingFindings) -> Table:
-    """The components of the density, largest first: share, mean ± standard deviation."""
-    density, rows = findings.sample.density, []
-    for index, k in enumerate(np.argsort(-density.weight, kind="stable"), 1):
-        deviation = np.sqrt(np.diag(density.covariance[k]))
-        cells = map(_interval, zip(density.mean[k], deviation, strict=True))
-        rows.append((str(index), f"{100 * density.weight[k]:.1f} %", *cells))
-    return table("Density", ("component", "share", *findings.inputs), rows)
-
-
-def _totals(findings: SamplingFindings) -> Table:
-    """The bound before and after, at both Lipschitz constants, and the mean gain of one point."""
-    rows = []
-    for bounds in findings.bounds:
-        totals = (number(bounds[name].total) for name in ("initial", "uniform", "taylor"))
-        rows.append((f"bound, K = {number(bounds['initial'].lipschitz)}", *totals))
-        gains = (number(float(np.mean(bounds[f"gain_{n}"]))) for n in ("uniform", "taylor"))
-        rows.append(("lowered by a point alone, mean", "–", *gains))
-    columns = ("", "initial points", "and uniform ones", "and Taylor-based ones")
-    return table("Bound", columns, rows)
-
-
 def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
     """A row per point: inputs and outputs by name, is_new, taylor_index (null for new points)."""
     sample, density, comparison = findings.sample, findings.sample.density, findings.comparison
@@ -126,11 +100,6 @@ def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
             "largest": comparison.largest,
             "errors": verdicts(comparison),
         }
-    bounds = [
-        {"lipschitz": bounds["initial"].lipschitz}
-        | {name: bounds[name].total for name in ("initial", "uniform", "taylor")}
-        for bounds in findings.bounds
-    ]
     summary = {
         "function": findings.name,
         "inputs": findings.inputs,
@@ -147,7 +116,6 @@ def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
             "converged": density.converged,
         },
         "comparison": compared,
-        "bounds": bounds or None,
     }
     names = [*findings.inputs, *findings.outputs, "is_new", "taylor_index"]
     return {
@@ -228,59 +196,3 @@ def _maps(findings: SamplingFindings) -> dict[str, Figure]:
         figure.update_yaxes(showgrid=False)
         figures[name] = figure
     return figures
-
-
-def _error_figure(comparison: SamplingComparison, which: str) -> Figure:
-    """The `which` error of every network by design, a line per run, with means and intervals."""
-    values = getattr(comparison, which)  # [2, S]
-    runs = values.shape[1]
-    aside = np.linspace(-0.08, 0.08, runs) if runs > 1 else np.zeros(1)
-    figure = chart("points learnt from", which.replace("_", " ") + " error", showlegend=False)
-    for s in range(runs):
-        line(
-            figure, aside[s] + np.arange(2), values[:, s], "", "rgba(138,148,160,.45)",
-            "%{y:.3g}", width=1, mode="lines+markers", marker={"color": GREY, "size": 7},
-        )  # fmt: skip
-    for d, (name, colour) in enumerate(zip(comparison.names, (BLUE, VERMILION), strict=True)):
-        result = mean_interval(values[d])
-        mean, half = result.gain, result.half
-        bar = {"array": [half if np.isfinite(half) else 0.0], "thickness": 2, "width": 7}
-        marks(
-            figure, [d + (0.2 if d else -0.2)], [mean], name, colour,
-            f"mean %{{y:.3g}} ± {half:.2g}<extra></extra>", size=11, symbol="square", error_y=bar,
-        )  # fmt: skip
-    names = [plain(name) for name in comparison.names]
-    figure.update_xaxes(tickvals=[0, 1], ticktext=names, range=[-0.5, 1.5])
-    figure.update_yaxes(rangemode="tozero")
-    return figure
-
-
-def _bound_figure(findings: SamplingFindings) -> Figure:
-    """What each cell adds to the bound at K = 0, before and after."""
-    figure, bounds = chart(plain(findings.inputs[0]), "bound of the cell"), findings.bounds[0]
-    area = {"fill": "tozeroy", "fillcolor": "rgba(138,148,160,.15)", "width": 1.5}
-    for name, bound, colour, look in (
-        ("initial points", bounds["initial"], GREY, area),
-        (f"and {UNIFORM} ones", bounds["uniform"], BLUE, {}),
-        (f"and {TAYLOR} ones", bounds["taylor"], VERMILION, {}),
-    ):
-        order = np.argsort(bound.cell[:, 0], kind="stable")
-        x, y = bound.cell[order].ravel(), np.repeat(bound.term[order], 2)
-        line(figure, x, y, name, colour, "x = %{x:.4g}: %{y:.3g}<extra></extra>", **look)
-    figure.update_yaxes(exponentformat="power", rangemode="tozero", nticks=6)
-    return figure
-
-
-def _gain_figure(findings: SamplingFindings) -> Figure:
-    """How much each added point takes from the bound, alone, at K = 0."""
-    bounds, new = findings.bounds[0], findings.sample.is_new
-    figure = chart(plain(findings.inputs[0]), "bound lowered by")
-    for name, x, y, colour, symbol in (
-        (UNIFORM, bounds["uniform_x"][new], bounds["gain_uniform"], BLUE, "circle"),
-        (TAYLOR, findings.sample.x[new, 0], bounds["gain_taylor"], VERMILION, "diamond"),
-    ):
-        hover = "x = %{x:.4g}: %{y:.3g}<extra></extra>"
-        marks(figure, x, y, name, colour, hover, size=8, symbol=symbol, opacity=0.8)
-    figure.update_yaxes(exponentformat="power", nticks=6)
-    level(figure, y=0, colour=GREY, dash=None, width=1)
-    return figure

@@ -39,11 +39,19 @@ class WeighSettings:
         Weighting.max_ratio, "m, the heaviest weight over the lightest possible."
     )
     search: str = setting(Weighting.search, "Neighbours: exact, approximate or auto.")
-    density: bool = setting(Weighting.density, "Divide by the density of the samples.")
-    tune: int = setting(0, "Trials of a search of k and m (needs the package optuna); 0: none.")
+    density: bool = setting(
+        Weighting.density, "Divide by the density of the samples.", needs="method=local_variance"
+    )
+    tune: int = setting(
+        0,
+        "Trials of a search of k and m (needs the package optuna); 0: none.",
+        needs="method=local_variance !features=inputs",
+    )
     seeds: int = setting(10, "Trainings with and without the weights; 0 does not try them.")
     weights: Path | None = setting(
-        None, ".safetensors or state dict of the trained network (default: train it)."
+        None,
+        ".safetensors or state dict of the trained network (default: train it).",
+        needs="!method=active_bias",  # which watches the network while it is trained
     )
     seed: int = setting(Weighting.seed, SEED_HELP)
     command: str = ""

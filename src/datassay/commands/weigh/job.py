@@ -12,15 +12,7 @@ from torch import nn
 from datassay.act.settings import METHODS
 from datassay.act.weigh.doubt import NeighborTargets, neighbor_targets
 from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
-from datassay.act.weigh.gain import (
-    Boundary,
-    WeightGain,
-    decision_boundary,
-    head_gain,
-    in_the_plane,
-    network_gain,
-    retrained,
-)
+from datassay.act.weigh.gain import WeightGain, head_gain, network_gain, retrained
 from datassay.act.weigh.methods import (
     NEEDS_CLASSES,
     NEEDS_NETWORK,
@@ -34,18 +26,20 @@ from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.search import WeightSearch, search_weights
 from datassay.act.weigh.weights import SampleWeights, check_ratios
 from datassay.commands.facts import closing_facts, data_facts, file_digest, model_facts, noise_facts
-from datassay.commands.frame import SampleFindings, check_ids
+from datassay.commands.frame import SampleFindings
+from datassay.commands.inputs import MODEL
 from datassay.commands.weigh.command import WeighSettings
 from datassay.data.new_rows import row_format
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.models.checkpoints import file_and_place
-from datassay.models.names import full_name
+from datassay.models.names import asked_encoder, full_name
 from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
+from datassay.rules import require
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 from datassay.score.neighbors.search import check_n_neighbors
 from datassay.train.fitter import taken_network
@@ -68,12 +62,8 @@ class WeighFindings(SampleFindings):
     in_last_layer: bool
     gain: WeightGain | None  # scores with and without weights, where that was asked for
     method: str  # this weighting's name in `gain`
-    boundary: Boundary | None = None  # of two columns and classes, where networks were trained
     search: WeightSearch | None = None  # of k and m, where that was asked for
     fitted: FittedNetwork | None = None  # M_f under the weights, of the first seed; with `gain`
-
-    def __post_init__(self) -> None:
-        check_ids(self.samples, "Weigh", weights=self.weights)
 
     @property
     def sample_weight(self) -> Float[np.ndarray, " n"]:
@@ -127,12 +117,12 @@ def run(
             max_ratio=settings.max_ratio, density=settings.density,
         )  # fmt: skip
 
-    ours, gain, boundary, fitted = weighed(settings.method), None, None, None
+    ours, gain, fitted = weighed(settings.method), None, None
     if settings.seeds:
         weightings = {METHODS[settings.method]: ours.weight}
         if (baseline := baseline_of(settings.method, train)) is not None:
             weightings[METHODS[baseline]] = weighed(baseline).weight
-        gain, boundary, fitted = _tried(train, val, settings, space.problem, weightings, progress)
+        gain, fitted = _tried(train, val, settings, space.problem, weightings, progress)
     weights = settings.weights
     findings = WeighFindings(
         samples=train,
@@ -143,7 +133,6 @@ def run(
         in_last_layer=space.problem is not None,
         gain=gain,
         method=METHODS[settings.method],
-        boundary=boundary,
         search=outcome,
         fitted=fitted,
         warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
@@ -154,33 +143,31 @@ def run(
 
 def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
     """Refuse, before any work is done, what cannot be."""
-    method, is_local = settings.method, settings.method == "local_variance"
     check_n_neighbors(settings.n_neighbors, len(train))
     check_ratios(settings.max_ratio)
-    tune, got = settings.tune, f"got method {method!r}"
-    for message, is_so in (
-        ("tune searches k and m of local variance by retraining a last layer; "
-         f"{got}, features {settings.features!r}. Leave both out.",
-         tune and (not is_local or settings.features == "inputs")),
-        (f"density corrects local variance only; {got}. Leave it out.",
-         settings.density and not is_local),
-        (f"method {method!r} needs classes; the targets are numbers. Take local_variance.",
-         method in NEEDS_CLASSES and not train.is_classification),
-        ("active_bias watches the network while it is trained; with --weights it is not. Leave "
-         "them out.", method == "active_bias" and settings.weights is not None),
-    ):  # fmt: skip
-        if is_so:
-            raise SettingError(message)
+    if settings.method in NEEDS_CLASSES and not train.is_classification:
+        raise SettingError(
+            f"method {settings.method!r} needs classes; the targets are numbers. Take "
+            "local_variance."
+        )
+    if _on_inputs(settings, train) and not settings.seeds and settings.method not in NEEDS_NETWORK:
+        rule = "be left out where no network is trained or looked at, as with --seeds 0"
+        is_read = settings.model == MODEL or asked_encoder(settings.model)
+        require(is_read, "model", rule, settings.model)
 
 
 def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
     return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + offset)
 
 
-def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
+def _on_inputs(settings: WeighSettings, train: SampleSet) -> bool:
+    """Whether neighbours are searched among the inputs, not in a network's features."""
     is_free = settings.features == "auto" and not settings.tune and settings.weights is None
-    on_inputs = settings.features == "inputs" or (is_free and suits_inputs(train))
-    watched = Watched()
+    return settings.features == "inputs" or (is_free and suits_inputs(train))
+
+
+def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
+    on_inputs, watched = _on_inputs(settings, train), Watched()
     if not on_inputs or settings.method in NEEDS_NETWORK:
         watched = _watched(train, settings, progress)
     if on_inputs:
@@ -218,23 +205,20 @@ def _tried(
     problem: HeadProblem | None,
     weightings: dict[str, np.ndarray],
     progress: Progress,
-) -> tuple[WeightGain, Boundary | None, FittedNetwork]:
+) -> tuple[WeightGain, FittedNetwork]:
     """Scores with and without the weights, and with the usual baseline's; the network of ours."""
     seeds, seed, ours = settings.seeds, settings.seed, METHODS[settings.method]
     if problem is not None:
         gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
         network = retrained(problem, weightings[ours], seed)
-        return gain, None, FittedNetwork(settings.model, network, row_format(train))
-    starts, recipe = [_model(train, settings, s) for s in range(seeds)], network_recipe(len(train))
-    gain, networks = network_gain(
-        starts, train, val, weightings, recipe=recipe, seed=seed, progress=progress
-    )
-    pair = list(networks.values())[:2]
-    boundary = decision_boundary(train, pair) if in_the_plane(train) else None
-    fitted = FittedNetwork(
-        settings.model, taken_network(starts[0], networks[ours]), row_format(train)
-    )
-    return gain, boundary, fitted
+    else:
+        starts = [_model(train, settings, s) for s in range(seeds)]
+        recipe = network_recipe(len(train))
+        gain, networks = network_gain(
+            starts, train, val, weightings, recipe=recipe, seed=seed, progress=progress
+        )
+        network = taken_network(starts[0], networks[ours])
+    return gain, FittedNetwork(settings.model, network, row_format(train))
 
 
 def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:

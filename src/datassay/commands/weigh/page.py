@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.act.weigh.doubt import FAR, NeighborTargets
-from datassay.act.weigh.gain import Boundary, WeightGain
+from datassay.act.weigh.gain import WeightGain
 from datassay.commands.frame import change_cells, composed, sample_gallery, sample_table, table
 from datassay.commands.weigh.job import WeighFindings
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Gallery, Page, Table, View
-from datassay.report.plots import chart, histogram, level, line, marks
-from datassay.report.style import BLUE, GREY, INK, RULE, VERMILION, plain
+from datassay.report.plots import chart, histogram, level, marks
+from datassay.report.style import BLUE, GREY, VERMILION, plain
 from datassay.report.tables import column, labels, standard_json
-from datassay.report.wording import label_text, number, percent, share
+from datassay.report.wording import label_text, number, share
 from datassay.store.model_file import NAME
 from datassay.store.outputs import Part
 
@@ -31,9 +31,6 @@ FILES = NO_NETWORK | {NAME: "the network trained with the weights: datassay pred
 N_HEAVIEST, N_LIGHTEST, N_DOUBTFUL = 144, 48, 96
 CLASSES_SHOWN = 3
 N_BINS = 40
-MAX_POINTS = 3000
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
-HEAT = [[0, "#d6dde5"], [0.5, "#e69f00"], [1, "#b84300"]]
 # Doubtful labels are worth a look where they make up this much of the heaviest tenth, or of all
 # samples (clean sets measured: up to 1.3 %; ten per cent wrong labels: 8.6 % and more), and are to
 # be acted on from twice as much on. With two classes the heaviest, half of whose neighbours have
@@ -75,14 +72,11 @@ def page(findings: WeighFindings) -> Page:
     }
     blocks = {
         "weights": _weight_figure(findings),
-        "share": _share_figure(findings, uneven["heaviest_share"]),
         "classes": _class_table(findings) if samples.is_classification else None,
         "gallery": gallery(findings),
     }
     if gain is not None:
         blocks |= {"table": _gain_table(gain), "gain": _gain_figure(gain)}
-    if findings.boundary is not None:
-        blocks["boundary"] = _boundary_figure(findings, findings.boundary)
     first = tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]])
     ids = {"labels": first if doubts["is_notable"] else ()}
     files = FILES if findings.fitted is not None else NO_NETWORK
@@ -113,9 +107,9 @@ def _gain_table(gain: WeightGain) -> Table:
     """Scores with and without weights, a row per weighting."""
     unit, rows = ", points" if gain.metric == "accuracy" else "", []
     for i, name in enumerate(gain.names):
-        cells = (*change_cells(*gain.difference(i), gain.metric), gain.verdict(i))
+        cells = (*change_cells(gain.interval(i), gain.metric), gain.verdict(i))
         rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "–––")))
-    columns = ("weights", gain.metric, f"change{unit}", "95 % interval", "verdict")
+    columns = ("weights", gain.metric, "95 % interval", f"change{unit}", "verdict")
     return table("Scores with and without weights", columns, rows, in_terminal=True)
 
 
@@ -288,26 +282,6 @@ def _weight_figure(findings: WeighFindings) -> Figure:
     return figure
 
 
-def _share_figure(findings: WeighFindings, part: float) -> Figure:
-    """Share of the weight that the heaviest samples hold; uniform weights are its diagonal."""
-    weight = np.sort(findings.weights.weight)[::-1]
-    n = len(weight)
-    sizes = np.unique(np.linspace(0, n, min(n, 200) + 1).round().astype(int))
-    held = np.concatenate([[0], np.cumsum(weight)]) / weight.sum()
-    figure = chart("share of the samples, heaviest first", "share of the weight", margin_r=26)
-    line(figure, [0, 1], [0, 1], "no weights", GREY, width=1.5, dash="dot")
-    hover = "heaviest %{x:.1%}: %{y:.1%} of the weight<extra></extra>"
-    line(figure, sizes / n, held[sizes], findings.method, BLUE, hover, width=3)
-    tenth = len(findings.heaviest) / n
-    marks(
-        figure, [tenth], [part], size=9, mode="markers+text", textposition="middle right",
-        text=[f"{percent(round(tenth, 2))} hold {percent(round(part, 2))}"], showlegend=False,
-    )  # fmt: skip
-    figure.update_xaxes(tickformat=".0%", range=[0, 1], dtick=0.25)
-    figure.update_yaxes(tickformat=".0%", range=[0, 1.03])
-    return figure
-
-
 def _gain_figure(gain: WeightGain) -> Figure:
     """The change of score under each weighting: a dot per seed, the mean with its interval."""
     points = gain.metric == "accuracy"
@@ -334,36 +308,4 @@ def _gain_figure(gain: WeightGain) -> Figure:
     figure.update_yaxes(
         tickvals=list(range(n, 0, -1)), ticktext=labels, range=[0.6, n + 0.6], showgrid=False
     )
-    return figure
-
-
-def _boundary_figure(findings: WeighFindings, boundary: Boundary) -> Figure:
-    """Samples coloured by weight, and where networks with and without weights change their mind."""
-    samples, weight = findings.samples, findings.sample_weight
-    names = [plain(n) for n in samples.feature_names] or ["x0", "x1"]
-    figure = chart(names[0], names[1], height=460)
-    lines = (("boundary without weights", GREY, "dot"), ("boundary with weights", BLUE, "solid"))
-    for lead, (name, colour, dash) in zip(boundary.lead, lines, strict=True):
-        for surface in lead[:1] if len(lead) == 2 else lead:
-            figure.add_contour(
-                x=boundary.horizontal.round(4), y=boundary.vertical.round(4), z=surface.round(3),
-                contours={"start": 0, "end": 0, "size": 1, "coloring": "none"},
-                line={"color": colour, "width": 3, "dash": dash},
-                showscale=False, hoverinfo="skip", showlegend=False,
-            )  # fmt: skip
-        line(figure, [None], [None], name, colour, width=3, dash=dash)
-    # The heaviest are drawn last, on top; of very many samples a random part stands for all.
-    shown = findings.order[::-1]
-    if len(shown) > MAX_POINTS:
-        shown = shown[np.sort(np.random.default_rng(0).permutation(len(shown))[:MAX_POINTS])]
-    for c, name in enumerate(samples.class_names):
-        own = shown[samples.y[shown] == c]
-        look = {"color": weight[own], "coloraxis": "coloraxis", "size": 7}
-        look |= {"symbol": SYMBOLS[c % len(SYMBOLS)], "line": {"width": 0.5, "color": "#ffffff"}}
-        hover = "weight %{marker.color:.3g}"
-        x, y = samples.x[own, 0], samples.x[own, 1]
-        marks(figure, x, y, name, INK, hover, limit=28, marker=look)
-    bar = {"title": {"text": "weight"}, "thickness": 12, "outlinewidth": 0}
-    figure.update_layout(coloraxis={"colorscale": HEAT, "colorbar": bar})
-    figure.update_yaxes(gridcolor=RULE)
     return figure

@@ -18,7 +18,6 @@ from datassay.score.checks.columns import columns_first
 from datassay.score.neighbors.search import SIDES, Alike
 
 LONGEST_TEXT, MOST_COLUMNS = 20_000, 40
-ANCHOR = "review"
 SCRIPTS = ("elements.js", "review_store.js", "review_cards.js", "review_grid.js", "review.js")
 MOST_IN_PAGE = 200  # samples that a page without a server holds
 LARGE, SMALL = 240, 72  # pixels of its pictures

@@ -67,29 +67,6 @@ class Robustness(Tabular):
         """[m, l], half the 95 % interval over samples and their corruptions."""
         return _half_width(np.stack([self._drop_influence(i) for i in range(len(self.names))]))
 
-    def drop_difference(
-        self, name: str, other: str
-    ) -> tuple[Float[np.ndarray, " l"], Float[np.ndarray, " l"]]:
-        """The drop of one model minus that of another on the same corrupted images.
-
-        Args:
-            name: a model.
-            other: another.
-
-        Returns:
-            [l] differences, negative where the first is more robust, and [l] half widths of
-            their 95 % intervals, paired over samples.
-
-        Raises:
-            SettingError: there is no such model.
-        """
-        for one in (name, other):
-            if one not in self.names:
-                raise SettingError(f"name must be one of {', '.join(self.names)}; got {one!r}.")
-        a, b = self.names.index(name), self.names.index(other)
-        half = _half_width(self._drop_influence(a) - self._drop_influence(b))
-        return self.drop[a] - self.drop[b], half
-
     def to_table(self) -> pa.Table:
         """One row per model and level."""
         m, n_levels = self.accuracy.shape

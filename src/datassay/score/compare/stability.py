@@ -21,15 +21,11 @@ class Stability:
         names: [r], what was varied: architectures, training lengths, initialisations.
         spearman: [r, r], mean rank correlation over the seeds, in [-1, 1].
         pearson: [r, r], mean linear correlation over the seeds, in [-1, 1].
-        spearman_spread: [r, r], standard deviation over the seeds; 0 where there is only one.
-        pearson_spread: [r, r], likewise.
     """
 
     names: tuple[str, ...]
     spearman: Float[np.ndarray, "r r"]
     pearson: Float[np.ndarray, "r r"]
-    spearman_spread: Float[np.ndarray, "r r"]
-    pearson_spread: Float[np.ndarray, "r r"]
 
 
 def stability(scores: Mapping[str, np.ndarray]) -> Stability:
@@ -40,7 +36,7 @@ def stability(scores: Mapping[str, np.ndarray]) -> Stability:
             with seed, so the same seed must mean the same samples. Higher or lower does not matter.
 
     Returns:
-        Spearman and Pearson matrices with their spread over seeds.
+        Spearman and Pearson matrices.
 
     Raises:
         SettingError: fewer than two runs or samples, shapes that differ, values that are not
@@ -54,8 +50,7 @@ def stability(scores: Mapping[str, np.ndarray]) -> Stability:
     ranked = rankdata(values, axis=2)
     # Of ranks and of values, the correlation matrix of each seed.
     each = np.stack([[np.corrcoef(v[:, s]) for s in range(v.shape[1])] for v in (ranked, values)])
-    spread = each.std(1, ddof=1) if each.shape[1] > 1 else np.zeros_like(each[:, 0])
-    return Stability(tuple(scores), *each.mean(1), *spread)
+    return Stability(tuple(scores), *each.mean(1))
 
 
 def _checked(scores: Mapping[str, np.ndarray]) -> Float[np.ndarray, "r s n"]:

@@ -71,7 +71,7 @@ def membership_sigma(info: SampleInformation, accuracy: float = ENOUGH) -> float
     return float(info.sigma * np.sqrt(info.information.max() / (2 * norm.ppf(accuracy) ** 2)))
 
 
-def generalization_bound(info: SampleInformation, spread: float = 0.5) -> float:
+def overfitting_bound(info: SampleInformation, spread: float = 0.5) -> float:
     """How far the mean loss on new samples may exceed that on the training samples.
 
     |E gap| ≤ √(2 s² I(W; S)/n),  I(W; S) ≤ Σ_i I(W; Z_i | S₋ᵢ) for independent samples

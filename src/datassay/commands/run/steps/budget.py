@@ -29,7 +29,7 @@ from datassay.train.recipe import BATCH, network_updates
 RATE = 2 * NOMINAL_RATE
 CURVE_SHARE, ACT_SHARE, CONVOLUTION_SHARE = 0.3, 0.8, 0.09
 CURVE_UPDATE, ACT_UPDATE = 1.1e-3, 3e-4
-RANKINGS, BASELINES = 4, 2  # the latter at one fraction alone
+RANKINGS = 4
 # Without a validation part of the user's own, actions are judged on so many held-out samples, in up
 # to five fifths of the training samples. Of fewer than FEWEST samples intervals are ten points
 # wide.
@@ -76,7 +76,7 @@ def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
 
 @dataclass(frozen=True, slots=True)
 class Retraining:
-    """What the removal curve and the contests take."""
+    """What the removal curve takes."""
 
     networks: int  # trained in all
     updates: int  # of one network
@@ -90,11 +90,10 @@ def retraining(
     """The cost of `seeds` networks per point."""
     recipe, n_rest = task_recipe(train), judging(train, val, 1).rest.shape[1]
     batch = min(recipe.batch_size or len(train), len(train))
-    # Every fraction; without known truth one more round judges the suspects.
-    points = len(usable_fractions(n_rest)) - 1 + (train.true_y is None)
+    points = len(usable_fractions(n_rest)) - 1
     # On all samples; without a validation part also on all but the fifth that each is judged on.
     whole = 1 + (val is None)
-    networks = seeds * (whole + RANKINGS * points + BASELINES)
+    networks = seeds * (whole + RANKINGS * points)
     passes = 3.0 * batch * recipe.steps * networks  # forward, and backward twice that
     seconds = passes * work.seconds(CURVE_SHARE) + (whole + points) * recipe.steps * CURVE_UPDATE
     return Retraining(networks, recipe.steps, passes * work.flops, seconds)

@@ -25,7 +25,6 @@ from datassay.score.compare.retraining_check import RetrainingCheck, retraining_
 from datassay.score.effects import Attribution
 from datassay.score.influence.linear import MANY, SampleInfluence
 from datassay.score.influence.methods import influence
-from datassay.score.information.common import common_information, nearest_sets
 from datassay.score.information.group_removal import removal_work
 from datassay.score.information.groups import SMOOTHINGS, group_information
 from datassay.score.information.pairs import nearest_pairs, pair_information
@@ -43,7 +42,6 @@ from datassay.train.training import TrainedNetworks
 # out: they grow with samples times queries. Likewise whole groups, or pairs (about 4 seconds).
 MOST_EFFECTS_WORK, MOST_EFFECTS, MOST_GROUP_WORK = 5e11, 5e7, 3e11
 FEWEST_FOR_PAIRS = 3
-SET_SIZE, MOST_SETS = 3, 10  # of the samples most alike, whose common information is asked about
 # A rank correlation with really retraining below which the page warns.
 FOLLOWS = 0.5
 LEFT_OUT = (
@@ -150,7 +148,7 @@ def group_totals(context: Context) -> dict[str, Aggregate]:
 
 
 def jointly(context: Context) -> dict[str, Any]:
-    """What samples inform together: the findings' `whole_groups`, `pairs` and `alike_sets`.
+    """What samples inform together: the findings' `whole_groups` and `pairs`.
 
     Returns:
         What is lost when all of a class or source is left out, and each sample with the one most
@@ -173,10 +171,6 @@ def jointly(context: Context) -> dict[str, Any]:
     if n >= FEWEST_FOR_PAIRS and pair_work(n, m, lin.form) <= MOST_GROUP_WORK:
         if len(pairs := nearest_pairs(lin)):
             results["pairs"] = pair_information(lin, pairs, alone=information, **settings)
-        if context.options["smoothing"] == "functional" and n > SET_SIZE and len(pairs):
-            sets = nearest_sets(lin, SET_SIZE, MOST_SETS).tolist()
-            settings = {n: v for n, v in settings.items() if n not in {"smoothing", "progress"}}
-            results["alike_sets"] = np.array(sets), common_information(lin, sets, **settings)
     return results
 
 

@@ -13,7 +13,7 @@ POSITIONS = ("end", "inside")
 
 
 @result
-class GeneralizationBound:
+class InterpolationBound:
     """The bound of each point's cell, in the order of the points given.
 
     Attributes:
@@ -32,14 +32,14 @@ class GeneralizationBound:
         return float(self.term.sum())
 
 
-def generalization_bound(
+def interpolation_bound(
     x: Float[np.ndarray, " n"],
     slope: Float[np.ndarray, " n"],
     domain: tuple[float, float],
     *,
     lipschitz: float,
     position: str = "end",
-) -> GeneralizationBound:
+) -> InterpolationBound:
     """Bound the squared error of a K-Lipschitz model that is right at n points of one dimension.
 
     J(θ) ≤ Σ_i (|f'(X_i)| + K)² |S_i|³/3 + O(|S_i|⁴)
@@ -92,44 +92,4 @@ def generalization_bound(
     left, right = (x - cell[:, 0]) / (high - low), (cell[:, 1] - x) / (high - low)
     third = (left + right) ** 3 if position == "end" else left**3 + right**3
     steepness = (np.abs(slope) + lipschitz) * (high - low)
-    return GeneralizationBound(cell, steepness**2 * third / 3, float(lipschitz))
-
-
-def bound_reductions(
-    x: Float[np.ndarray, " n"],
-    slope: Float[np.ndarray, " n"],
-    added: Float[np.ndarray, " m"],
-    added_slope: Float[np.ndarray, " m"],
-    domain: tuple[float, float],
-    *,
-    lipschitz: float,
-    position: str = "end",
-) -> Float[np.ndarray, " m"]:
-    """How much each added point lowers the bound, alone.
-
-    Args:
-        x: the points before.
-        slope: f' there.
-        added: m points.
-        added_slope: f' there.
-        domain: (a, b).
-        lipschitz: K.
-        position: as for `generalization_bound`.
-
-    Returns:
-        Bound before minus bound after, units of f squared. Negative where a point shows f to be
-        steeper than its neighbours did.
-
-    Raises:
-        DataError: as `generalization_bound`.
-        SettingError: likewise.
-
-    Cost: m sorts.
-    """
-    how = {"lipschitz": lipschitz, "position": position}
-    before = generalization_bound(x, slope, domain, **how).total
-    after = [
-        generalization_bound(np.append(x, point), np.append(slope, steep), domain, **how).total
-        for point, steep in zip(added, added_slope, strict=True)
-    ]
-    return before - np.array(after, dtype=float)
+    return InterpolationBound(cell, steepness**2 * third / 3, float(lipschitz))

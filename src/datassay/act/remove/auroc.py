@@ -1,0 +1,23 @@
+"""How well a score finds the samples known to be wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.stats import rankdata
+
+
+def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:
+    """Probability that a wrong sample scores higher than a right one, ties counted half.
+
+    Args:
+        wrong: which samples are wrong; both kinds must occur.
+        score: higher: more likely wrong.
+
+    Returns:
+        The area under the receiver operating characteristic, by the rank-sum statistic.
+    """
+    n_wrong = int(wrong.sum())
+    n_right = len(wrong) - n_wrong
+    rank_sum = rankdata(score)[wrong].sum()
+    return float((rank_sum - n_wrong * (n_wrong + 1) / 2) / (n_wrong * n_right))
