@@ -266,6 +266,8 @@ def _listed() -> dict[str, tuple[Samples, Noise | None]]:
         add(name, samples, "input-dependent 20", "input-dependent 40")
         add(name, samples, *MANY)
         add(f"{name} 60000", partial(data.images, source, 60_000), "uniform 10")
+    for name in data.FRESH:
+        add(f"fresh {name}", partial(data.table, name), "uniform 10", "one-way 30", "neighbours 20")
     return results | _unchanged()
 
 
@@ -276,6 +278,8 @@ def _unchanged() -> dict[str, tuple[Samples, Noise | None]]:
         results[f"{name} clean"] = (partial(data.built_in, name), None)
     for name in ("churn", "attrition", "default", "caravan", "credit"):
         results[f"{name} as shipped"] = (partial(data.table, name), None)
+    for name in data.FRESH:
+        results[f"fresh {name} clean"] = (partial(data.table, name), None)
     return results
 
 
