@@ -92,7 +92,7 @@ def measured(which: str, options: Options) -> dict[str, float]:
 
 def rows(lines: dict[str, dict]) -> list[Row]:
     found = []
-    for name, sets in (("reported", "sets with noise"), ("fresh", "of 17 tables never seen")):
+    for name, sets in (("reported", "cells"), ("fresh", "cells of 17 fresh tables")):
         if (x := lines.get(f"flags/{name}")) is not None:
             found += _rows(f"{x['cells']} {sets}", x)
     return found
