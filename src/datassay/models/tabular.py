@@ -54,7 +54,6 @@ class TableRegressor(BaseEstimator):
         kind: one of TABLE_MODELS.
         random_state: of the rows that tell when to stop; linear models draw nothing.
         parts: `column_parts`; trees see one column of codes of each, in a quarter of the time.
-        most_rows: of more rows as many are drawn, and fitted to; None: all are.
     """
 
     def __init__(
@@ -62,18 +61,11 @@ class TableRegressor(BaseEstimator):
         kind: str = TREES,
         random_state: int | None = None,
         parts: Sequence[Sequence[int]] = (),
-        most_rows: int | None = None,
     ):
         self.kind, self.random_state, self.parts = kind, random_state, parts
-        self.most_rows = most_rows
 
     def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
         """Fit it to samples of any size, of classes that may be single or only one."""
-        if self.most_rows is not None and len(X) > self.most_rows:
-            order = np.random.default_rng(self.random_state).permutation(len(X))
-            some = np.sort(order[: self.most_rows])
-            X, y = X[some], y[some]
-            sample_weight = None if sample_weight is None else sample_weight[some]
         self.scaler_ = None if self.kind == TREES else StandardScaler().fit(X)
         with few_threads(len(X)):
             self.model_ = self._model(y).fit(self._columns(X), y, sample_weight=sample_weight)

@@ -158,7 +158,7 @@ def _judged(train: SampleSet, seed: int, progress: Progress) -> dict[str, Float[
     for name, model in _models(train).items():
         splits = 1 if LOGISTIC in name else _splits(train)
         each = (
-            held_out_probabilities(train, model, seed=seed + split, progress=progress)
+            held_out_outputs(model, train, seed + split, progress, MOST_ROWS)
             for split in range(splits)
         )
         with few_threads(len(train)):
@@ -184,12 +184,11 @@ def _models(train: SampleSet) -> dict[str, Any]:
         return {}
     if not 0 < train.n_classes <= MOST_CLASSES:
         return {}
-    is_large = 1 - 1 / FOLDS > MOST_ROWS / len(train) and not is_words
+    is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
     drawn = f" ({MOST_ROWS:,} rows a fit)" * is_large
-    linear = LogisticRegression() if is_words else TableClassifier(LOGISTIC, most_rows=MOST_ROWS)
+    linear = LogisticRegression() if is_words else TableClassifier(LOGISTIC)
     is_slow = is_words or _tree_seconds(train) > MOST_SECONDS
-    fast = TableClassifier(parts=column_parts(train), most_rows=MOST_ROWS)
-    trees = {} if is_slow else {TREES + drawn: fast}
+    trees = {} if is_slow else {TREES + drawn: TableClassifier(parts=column_parts(train))}
     return trees | {LOGISTIC + drawn: linear}
 
 

@@ -121,12 +121,11 @@ def _left(
     projected = basis.project(target)
     left = torch.empty(len(shifts), n, b, c, dtype=torch.float64)
     if blocks is not None:
-        rows = basis.whole_rows()
         for members in blocks:
-            for group in members.split(
-                max(1, PANEL_VALUES // (members.shape[1] * rows[0].numel()))
-            ):
-                both = rows[group].flatten(1, 2), target[group].flatten(1, 2)
+            each = members.shape[1] * b * basis.rows.shape[2]
+            for group in members.split(max(1, PANEL_VALUES // each)):
+                rows = basis.rows_of(group.flatten()).unflatten(0, group.shape)
+                both = rows.flatten(1, 2), target[group].flatten(1, 2)
                 for q in range(len(shifts)):
                     part = RemovalBlocks(*both, projected)
                     alone = held_out_residuals(basis, part, shifts[q : q + 1])[0]

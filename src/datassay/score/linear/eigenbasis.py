@@ -81,7 +81,7 @@ class FeatureRows:
         return self._panel(part)
 
     def _panel(self, part: slice) -> Float[Tensor, "chunk b p"]:
-        (n, b, _), (start, stop, _) = self.shape, part.indices(len(self))
+        b, (start, stop, _) = self.shape[1], part.indices(len(self))
         return self._rows(self.features[start * b : stop * b])
 
     def _rows(self, features: Float[Tensor, "rows p"]) -> Float[Tensor, "chunk b p"]:
@@ -109,10 +109,12 @@ class FeatureRows:
         return self._whole
 
     def at(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
-        """The rows of some samples, in ascending order of their positions."""
+        """The rows of some samples; of a store in ascending order of their positions."""
         if self._whole is not None or self.is_small:
             return self.whole()[samples]
         n, b, size = self.shape
+        if isinstance(self.features, Tensor):
+            return self._rows(self.features.unflatten(0, (-1, b))[samples].flatten(0, 1))
         some = []
         for part in panels(n, b * size):
             here = samples[(samples >= part.start) & (samples < part.stop)] - part.start
@@ -194,6 +196,12 @@ class Eigenbasis:
     def whole_rows(self) -> Float[Tensor, "n b p"]:
         """Q or ΦV at once; refused where it does not fit the memory."""
         return self.rows.whole() if isinstance(self.rows, FeatureRows) else self.rows
+
+    def rows_of(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
+        """The rows of some samples, in any order; all are computed only where a store has them."""
+        rows = self.rows
+        is_there = isinstance(rows, FeatureRows) and isinstance(rows.features, Tensor)
+        return rows.at(samples) if is_there else self.whole_rows()[samples]
 
     def leading(self, count: int) -> Float[Tensor, "n b c"]:
         """Coordinates in the modes of the `count` largest eigenvalues, largest first."""

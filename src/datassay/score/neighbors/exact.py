@@ -25,7 +25,7 @@ def nearest_approximate(x: Float[Tensor, "n d"], k: int) -> Nearest:
     faiss = _faiss()
     n, d = x.shape
     rows = (x - x.mean(0)).float()
-    rows = (rows / rows.abs().max()).numpy()
+    rows = rows.div_(rows.abs().max()).numpy()
     cells = max(1, min(int(2 * math.sqrt(n)), n // 39))
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
     index.cp.niter, index.cp.seed = 5, 0
@@ -78,6 +78,7 @@ TREE_ROWS = 100
 SPARE = 6
 # Values of one block of products; fewest rows that share one minimum; minima held.
 BLOCK_VALUES = 2**25
+RANKED_VALUES = 2**20  # of differences, which a cache holds
 GROUP = 32
 MINIMA_VALUES = 2**27
 # Rows whose products with as many others fit a core's cache.
@@ -141,7 +142,7 @@ def ranked(
     """The k nearest of each query's candidates, by differences in float64, ties by index."""
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)
-    step = max(1, BLOCK_VALUES // (4 * candidates.shape[1] * x.shape[1]))
+    step = max(1, RANKED_VALUES // (candidates.shape[1] * x.shape[1]))
     for start in range(0, len(queries), step):
         part = slice(start, start + step)
         ordered = candidates[part].sort(1).values
