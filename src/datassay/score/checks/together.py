@@ -167,7 +167,8 @@ def _cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | Non
     seconds = 2 * FOLDS * fit_seconds(len(rows), len(parts), train.n_classes)
     if len(rows) < FEWEST_ROWS or seconds > TREE_SECONDS:
         return None
-    model = (TableClassifier if train.is_classification else TableRegressor)(parts=parts)
+    kind = TableClassifier if train.is_classification else TableRegressor
+    model = kind(parts=parts, quick=True)
     alone, together = (
         scores(some, held_out_outputs(model, one, 0, silent))
         for one in (some, replace(some, groups=groups[rows]))
