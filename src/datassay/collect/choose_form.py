@@ -38,7 +38,7 @@ _ANY = float("inf")
 # Landmarks that are tried; of a table one number, of fewer than so many rows or more (influence,
 # which moves the most with their number, is of fewer); and what their Jacobians may take.
 LANDMARKS = (2048, 1024)
-TABLE_LANDMARKS, LARGE_TABLE = (1024, 512), 20_000
+TABLE_LANDMARKS, LARGE_TABLE = (1024, 512), 8000
 LANDMARK_BYTES = 2e9
 # More outputs than this are averaged over as many random mixtures of them: of 512 hidden units the
 # kernel moves by about 1 %, and its cost no longer grows with the classes.
@@ -65,7 +65,7 @@ def choose_form(
     """The form that fits the memory, exact where it can be; settings are those of `collect`.
 
     `sizes` are (n, m, k): training samples, validation samples, outputs. Of a table 1024 landmarks
-    are taken where others take 2048, of more than 20 000 rows 512: boosted trees judge its labels
+    are taken where others take 2048, of more than 8000 rows 512: boosted trees judge its labels
     too, and suspects rank alike.
 
     Returns:

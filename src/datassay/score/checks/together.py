@@ -208,10 +208,10 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
 
 
 def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Candidate]:
-    x = np.asarray(train.x, np.float64).reshape(len(train), -1)
+    some = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
+    x = np.asarray(train.x[some], np.float64).reshape(len(some), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
-    some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_ROWS)).astype(np.int64))
-    near = _nearest(x[some]) if x.shape[1] else None
+    near = _nearest(x) if x.shape[1] else None
     for column in train.columns:
         name, others = column.name, _without(train, column.name)
         if column.read_as == "date" and f"{name} days" in train.feature_names:
@@ -224,7 +224,7 @@ def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Ca
             continue
         alike = _alike(codes[some], near)
         if alike and not others.all():
-            alike = _alike(codes[some], _nearest(x[some][:, others]))
+            alike = _alike(codes[some], _nearest(x[:, others]))
         is_alike = alike >= min(ALIKE, TIMES * _chance(codes)) or column.read_as == "category"
         if is_alike or _shared(left, codes) >= SHARED:
             yield name, "groups", codes.astype(str), alike

@@ -11,7 +11,7 @@ from datassay.results import Tabular, result
 from datassay.rules import at_least, require
 
 # Bootstrap samples held at once, as values.
-CHUNK_VALUES = 2**24
+CHUNK_VALUES = 2**20
 
 
 @result
