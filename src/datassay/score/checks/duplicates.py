@@ -12,13 +12,14 @@ from scipy.sparse.csgraph import connected_components
 
 from datassay.results import result
 from datassay.score.checks.codes import RowCodes
-from datassay.score.neighbors.exact import nearest_exact, ranked
+from datassay.score.neighbors.exact import PROBES, nearest_exact, ranked
 from datassay.score.neighbors.search import nearest_neighbors
 
 K = 10  # neighbours whose mean distance says how alone a row is
 REACH = 20  # neighbours that are compared; groups of more are searched for otherwise
 FEWEST = 12  # different rows that distances can be judged by
 EXACT_UP_TO, WITHOUT_FAISS = 20_000, 50_000
+FEW_PROBES = 4  # cells that find copies as eight do; the nearest of all may be in others
 # Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
 ONE_COLUMN, ALL_COLUMNS = 0.05, 0.02
@@ -186,7 +187,9 @@ def _near(
     search, reach = "approximate" if approximate else "exact", min(REACH + 1, n - 1)
     numbers, settings = places[:, ~words], {"search": search, "measured": False}
     only_close &= bool(words.any() and numbers.shape[1])
-    near = nearest_neighbors(numbers if only_close else places, reach, **settings)
+    probes = FEW_PROBES if only_close else PROBES
+    x = numbers if only_close else places
+    near = nearest_neighbors(x, reach, probes=probes, **settings)
     alone, index, distance = near.distance[:, 1:], near.index[:, 1:], near.distance[:, 1:]
     if not numbers.shape[1]:
         alone = np.zeros_like(alone)  # words alone have no distance to judge by
@@ -195,7 +198,8 @@ def _near(
         nearest = ranked(x, queries, torch.from_numpy(index), reach - 1)
         index, distance = nearest.index.numpy(), nearest.squared.sqrt().numpy()
     elif words.any():
-        alone = nearest_neighbors(numbers, reach, **settings).distance[:, 1:]
+        alone = nearest_neighbors(numbers, reach, probes=FEW_PROBES, **settings)
+        alone = alone.distance[:, 1:]
     return _Near(places, numbers, index, distance, alone, apart, n_apart)
 
 

@@ -18,10 +18,10 @@ PROBES = 8
 RECALL_QUERIES = 500
 
 
-def nearest_approximate(x: Float[Tensor, "n d"], k: int) -> Nearest:
+def nearest_approximate(x: Float[Tensor, "n d"], k: int, probes: int = PROBES) -> Nearest:
     """The k nearest among the rows of the nearest cells, ranked by differences in float64."""
     # Source: Jégou, Douze and Schmid (2011), the inverted file without product quantisation; about
-    # 2 √n cells, 8 of them searched.
+    # 2 √n cells, `probes` of them searched.
     faiss = _faiss()
     n, d = x.shape
     rows = (x - x.mean(0)).float()
@@ -32,7 +32,7 @@ def nearest_approximate(x: Float[Tensor, "n d"], k: int) -> Nearest:
     index.cp.max_points_per_centroid = 64
     index.train(rows)
     index.add(rows)
-    index.nprobe = min(PROBES, cells)
+    index.nprobe = min(probes, cells)
     nearest = torch.from_numpy(index.search(rows, min(n, k + 2))[1])
     return ranked(x, torch.arange(n), _completed(nearest, n), k)
 

@@ -15,6 +15,7 @@ from datassay.errors import DataError, SettingError
 from datassay.results import result
 from datassay.score.neighbors.exact import (
     BLOCK_VALUES,
+    PROBES,
     TREE_COLUMNS,
     Nearest,
     measured_recall,
@@ -56,6 +57,7 @@ def nearest_neighbors(
     *,
     search: str = "auto",
     measured: bool = True,
+    probes: int = PROBES,
 ) -> Neighbors:
     """The nearest neighbours of each sample, itself first.
 
@@ -69,6 +71,7 @@ def nearest_neighbors(
         search: "exact", "approximate" (needs `datassay[neighbors]`), or "auto": exact below 200 000
             samples of more than 8 columns or without faiss, else approximate.
         measured: whether the recall of approximate ones is measured; else it is nan.
+        probes: cells that approximate ones search.
 
     Returns:
         The neighbours. Equal samples are at distance 0 in the order of their positions.
@@ -88,7 +91,7 @@ def nearest_neighbors(
     k = min(n_neighbors, len(rows))
     is_large = len(rows) >= APPROXIMATE_FROM and rows.shape[1] > TREE_COLUMNS
     if search == "approximate" or (search == "auto" and is_large and find_spec("faiss")):
-        search, nearest = "approximate", nearest_approximate(rows, k)
+        search, nearest = "approximate", nearest_approximate(rows, k, probes)
         recall = measured_recall(rows, nearest, k) if measured and k > 1 else float("nan")
     else:
         search, nearest = "exact", nearest_exact(rows, torch.arange(len(rows)), k)
