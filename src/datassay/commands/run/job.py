@@ -119,8 +119,8 @@ def run(
     model = starting_network(train, settings)
     chosen = chosen_projection(model, train, val, settings, progress)
     settings = chosen.settings
+    checked = checked_ahead(train, val)
     with nullcontext() if settings.own else judged_ahead(train, settings.seed) as judges:
-        checked = checked_ahead(train, val)
         lin = collected(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
         n, m = len(train), len(train if val is None else val)

@@ -196,7 +196,8 @@ def _near(
     elif only_close:  # of these the nearest are the nearest of all: words only add to a distance
         x, queries = torch.from_numpy(places).double(), torch.arange(n)
         nearest = ranked(x, queries, torch.from_numpy(index), reach - 1)
-        index, distance = nearest.index.numpy(), nearest.squared.sqrt().numpy()
+        index, distance = nearest.index.int().numpy(), nearest.squared.sqrt().float().numpy()
+        alone = alone.astype(np.float32)  # of many rows these are the most that is held
     elif words.any():
         alone = nearest_neighbors(numbers, reach, probes=FEW_PROBES, **settings)
         alone = alone.distance[:, 1:]
