@@ -97,12 +97,11 @@ class TableRegressor(BaseEstimator):
     def _model(self, y: np.ndarray) -> Any:
         if self.kind != TREES:
             return Ridge()
-        return HistGradientBoostingRegressor(early_stopping=True, **self._settings)
+        return HistGradientBoostingRegressor(**self._settings(stops=True))
 
-    @property
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self, *, stops: bool) -> dict[str, Any]:
         quick = {"learning_rate": 0.2, "max_leaf_nodes": 15} if self.quick else {}
-        return {"random_state": self.random_state, **quick}
+        return {"early_stopping": stops, "random_state": self.random_state, **quick}
 
 
 class TableClassifier(TableRegressor):
@@ -120,4 +119,4 @@ class TableClassifier(TableRegressor):
             return LogisticRegression(C=STRENGTH, max_iter=1000)
         # A class that the rows which tell when to stop cannot hold is learnt by all rounds.
         stops = counts.min() > 1 and int(STOPPED_BY * len(y)) >= len(counts)
-        return HistGradientBoostingClassifier(early_stopping=bool(stops), **self._settings)
+        return HistGradientBoostingClassifier(**self._settings(stops=bool(stops)))

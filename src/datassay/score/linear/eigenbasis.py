@@ -201,8 +201,9 @@ class Eigenbasis:
     def rows_of(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
         """The rows of some samples, in any order; all are computed only where a store has them."""
         rows = self.rows
-        is_there = isinstance(rows, FeatureRows) and isinstance(rows.features, Tensor)
-        return rows.at(samples) if is_there else self.whole_rows()[samples]
+        if isinstance(rows, FeatureRows) and isinstance(rows.features, Tensor):
+            return rows.at(samples)
+        return self.whole_rows()[samples]
 
     def leading(self, count: int) -> Float[Tensor, "n b c"]:
         """Coordinates in the modes of the `count` largest eigenvalues, largest first."""
