@@ -25,6 +25,7 @@ SMALL = (
     (forms, "WORKING_BYTES", 2**17),
     (forms, "LARGEST_EIGENPROBLEM", 100),
     (panels_module, "PANEL_BYTES", 8 * 44 * 64),
+    (panels_module, "WHOLE_BYTES", 8 * 44 * 64),
     (parcel_module, "LARGE", 2**12),
 )
 

@@ -138,6 +138,7 @@ def test_without_validation_the_training_inputs_serve_and_chunks_change_nothing(
     oracle = brute_force(phi, r, phi, "flow", 0.01, 10, 0.0)
     for dual, values in product([True, False], [form_module.REMOVAL_VALUES, 300]):
         monkeypatch.setattr(form_module, "REMOVAL_VALUES", values)
+        monkeypatch.setattr(form_module, "FEWEST_REMOVED", 1)
         ours, again = (
             leave_one_out(linearization(phi, r, dual=dual), lr=0.01, steps=10) for _ in range(2)
         )

@@ -61,11 +61,17 @@ def scores(lin):
     )  # fmt: skip
 
 
+def set_panels(monkeypatch, n_bytes):
+    """Panels of so many bytes; no rows of more are kept."""
+    for name in ("PANEL_BYTES", "WHOLE_BYTES"):
+        monkeypatch.setattr(panels_module, name, n_bytes)
+
+
 @pytest.mark.parametrize(("b", "c"), [(1, 3), (2, 1)])
 @pytest.mark.parametrize("rows", [7, 32])
 def test_panels_give_what_all_rows_give(monkeypatch, b, c, rows):
     whole = scores(problem(b, c))
-    monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * P * b * rows)
+    set_panels(monkeypatch, 8 * P * b * rows)
     lin = problem(b, c)
     assert not eigenbasis(lin).rows.is_small
     for ours, oracle in zip(scores(lin), whole, strict=True):
@@ -79,7 +85,7 @@ def test_panels_give_what_all_rows_give(monkeypatch, b, c, rows):
 @pytest.mark.parametrize("with_val", [True, False])
 def test_blocks_of_modes_give_what_whole_weights_give(monkeypatch, run, with_val):
     """Ten outputs, so that blocks have fewer columns than outputs, and 8 modes a block."""
-    monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * P * 16 * 20)
+    set_panels(monkeypatch, 8 * P * 16 * 20)
     for module in (panels_module, removal_modes):
         monkeypatch.setattr(module, "SYMMETRIC_ROWS", 8)
     phi, residual, val_phi = random_jacobians(N, 1, 10, P, M, 3, decay=1.5)
@@ -93,7 +99,7 @@ def test_blocks_of_modes_give_what_whole_weights_give(monkeypatch, run, with_val
 
 
 def test_stored_features_give_the_same_bits_as_a_tensor(monkeypatch):
-    monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * P * 16)
+    set_panels(monkeypatch, 8 * P * 16)
     lin, stored = problem(), problem()
     features = Stored(stored.features)
     object.__setattr__(stored, "features", features)
@@ -105,10 +111,10 @@ def test_stored_features_give_the_same_bits_as_a_tensor(monkeypatch):
 
 
 def test_whole_rows_are_refused_where_they_do_not_fit(monkeypatch):
-    parts = list(panels(1000, 2**22))
+    parts = list(panels(1000, 2**18))
     assert [p.start for p in parts] == [0, *(p.stop for p in parts[:-1])]
     assert parts[-1].stop == 1000 and max(p.stop - p.start for p in parts) == 8
-    monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * P * 16)
+    set_panels(monkeypatch, 8 * P * 16)
     given = torch.eye(P).double(), 1, "float64"
     rows = FeatureRows(problem().features, *given, memory=1000.0)
     with pytest.raises(SettingError, match=r"must fit the memory twice.*90 x 24"):

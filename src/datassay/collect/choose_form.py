@@ -35,8 +35,10 @@ SHARE = 0.8
 # Seconds at the nominal rate within which a form is chosen by itself, the best first.
 MOST_SECONDS = 20.0
 _ANY = float("inf")
-# Landmarks that are tried, and what their Jacobians may take.
+# Landmarks that are tried; of a table one number, of fewer than so many rows or more (influence,
+# which moves the most with their number, is of fewer); and what their Jacobians may take.
 LANDMARKS = (2048, 1024)
+TABLE_LANDMARKS, LARGE_TABLE = (1024, 512), 8000
 LANDMARK_BYTES = 2e9
 # More outputs than this are averaged over as many random mixtures of them: of 512 hidden units the
 # kernel moves by about 1 %, and its cost no longer grows with the classes.
@@ -63,7 +65,8 @@ def choose_form(
     """The form that fits the memory, exact where it can be; settings are those of `collect`.
 
     `sizes` are (n, m, k): training samples, validation samples, outputs. Of a table 1024 landmarks
-    are taken where others take 2048: boosted trees judge its labels too, and suspects rank alike.
+    are taken where others take 2048, of more than 8000 rows 512: boosted trees judge its labels
+    too, and suspects rank alike.
 
     Returns:
         The form. "auto" takes the first that fits the memory and `MOST_SECONDS` at a nominal rate
@@ -76,14 +79,15 @@ def choose_form(
     """
     _check_settings(projection, outputs, projection_kind, memory, precision, products)
     free = available_memory() if memory is None else memory
+    landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],) if is_table else LANDMARKS
     forms = [
         (
             _form(layers, sizes, candidate, cast(ProjectionKind, projection_kind), precision),
             candidate,
         )
-        for candidate in _candidates(layers, sizes[2], projection, outputs, is_table)
+        for candidate in _candidates(layers, sizes[2], projection, outputs, landmarks)
     ]
-    allowed = _allowed(forms, layers, sizes)
+    allowed = _allowed(forms, layers, sizes, landmarks[-1])
     # When none fits, the last is the smallest; the caller compares peak_bytes with memory.
     best, last = next(iter(allowed), forms[-1][0]), forms[-1][0]
     form = next((form for form in allowed if form.peak_bytes <= SHARE * free), last)
@@ -99,13 +103,15 @@ def choose_form(
     return replace(form, products=ProductSettings(cast(ProductPrecision, products), device, memory))
 
 
-def _allowed(forms: list[tuple[Form, _Candidate]], layers: Layers, sizes) -> list[Form]:
+def _allowed(
+    forms: list[tuple[Form, _Candidate]], layers: Layers, sizes, fewest: int
+) -> list[Form]:
     """Those within their seconds; fewest landmarks also where coordinates would take longer."""
     seconds = [nominal_seconds(form, sizes[1]) for form, _ in forms]
     others = [s for (_, of), s in zip(forms, seconds, strict=True) if of.seconds == _ANY]
     slowest, allowed = max(others, default=0.0), []
     for (form, of), predicted in zip(forms, seconds, strict=True):
-        most = max(of.seconds, slowest) if form.landmarks == LANDMARKS[-1] else of.seconds
+        most = max(of.seconds, slowest) if form.landmarks == fewest else of.seconds
         factors = _factors(layers, form.mixtures or sizes[2])
         holds = 8.0 * form.landmarks * factors <= LANDMARK_BYTES
         if predicted <= most and (holds or of.seconds == _ANY):
@@ -160,7 +166,9 @@ class _Candidate:
     small: bool = False  # for want of memory or because of n: features wherever they are smaller
 
 
-def _candidates(layers: Layers, k: int, projection, outputs, is_table: bool) -> list[_Candidate]:
+def _candidates(
+    layers: Layers, k: int, projection, outputs, landmarks: tuple[int, ...]
+) -> list[_Candidate]:
     few = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
@@ -177,10 +185,9 @@ def _candidates(layers: Layers, k: int, projection, outputs, is_table: bool) -> 
         candidates.append(_Candidate("averaged", None, budget, shared))
     if outputs in {"auto", "averaged", "landmarks"} and auto:
         seen = "n is large, so the kernel is seen from some of the samples"
-        several = LANDMARKS[-1:] if is_table else LANDMARKS
-        candidates += [_Candidate("averaged", None, budget, seen, m) for m in several]
+        candidates += [_Candidate("averaged", None, budget, seen, m) for m in landmarks]
     if outputs == "landmarks":
-        return [*candidates, _Candidate("averaged", None, _ANY, seen, LANDMARKS[-1])]
+        return [*candidates, _Candidate("averaged", None, _ANY, seen, landmarks[-1])]
     if outputs in {"auto", "averaged"} and auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
         candidates.append(_Candidate("averaged", S1_COORDINATES, budget, too_big))

@@ -21,14 +21,15 @@ from datassay.plan import EIGEN_WORK
 ProductPrecision = Literal["float64", "float32", "bfloat16"]
 # An eigendecomposition of this size takes about ten seconds on two cores and 0.4 GB.
 LARGEST_EIGENPROBLEM = 4096
-# Bytes of one panel of rows in float64; rows that take no more are kept whole.
-PANEL_BYTES = 2**28
+# Bytes of one panel of rows in float64, which stay in a cache, and whose memory is used again; rows
+# that take no more than the second are kept whole.
+PANEL_BYTES, WHOLE_BYTES = 2**24, 2**28
 # Penalties among which label_issues chooses, each fitted from two offsets: 0 and f₀.
 N_RIDGES = 33
 # Columns by which changes are summed over the outputs, each within √(2 / MOST_COLUMNS) = 18 %.
 MOST_COLUMNS = 64
-# Values that one chunk of removals may hold, 256 MiB in float64.
-REMOVAL_VALUES = 2**25
+# Values that one chunk of removals may hold, 8 MiB in float64, or so many samples.
+REMOVAL_VALUES, FEWEST_REMOVED = 2**20, 32
 # Partners whose influence is looked at; of more samples a random part, with a standard error.
 MOST_PARTNERS = 2048
 # Of an eigendecomposition, in units of the matrix: its copy, the vectors and as much to work in.
@@ -159,9 +160,9 @@ def step_bytes(form: Form) -> dict[str, float]:
     single = form.products.precision != "float64"
     collected = 0.0 if form.products.in_store else form.result_bytes
     basis = collected + matrix * (2 if single else 1)
-    panel = min(rows, PANEL_BYTES)
-    sums = matrix * int(-(-rows // PANEL_BYTES)).bit_length()  # C, added up along a tree
-    basis += rows if rows <= PANEL_BYTES else 0.0  # the samples' rows, where they are kept whole
+    panel = min(rows, max(matrix, PANEL_BYTES))
+    sums = matrix * int(-(-rows // panel)).bit_length()  # C, added up along a tree
+    basis += rows if rows <= WHOLE_BYTES else 0.0  # the samples' rows, where they are kept whole
     samples = n // _rows_per_sample(form)
     ridges = 8.0 * 2 * N_RIDGES * samples * form.n_outputs
     return {
@@ -199,7 +200,7 @@ def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) ->
     # A chunk holds W [size, chunk, c], the sum over resolvents [size, chunk, b, c] and two copies.
     n, b, c = shape
     values = REMOVAL_VALUES if values is None else values
-    return max(1, min(n, values // max(1, size * c * (b + 2))))
+    return min(n, max(FEWEST_REMOVED, values // max(1, size * c * (b + 2))))
 
 
 def removal_bytes(form: Form, values: int | None = None) -> float:

@@ -23,6 +23,7 @@ ONE_THREAD = 50_000  # rows up to which a model is fitted by one thread
 # Nominal seconds of a fit, by (rows + TREE_ROWS) x (columns + TREE_COLUMNS) x classes: boosting
 # fits a tree a class and round; histograms cost as much as so many rows, nodes as columns.
 TREE_SECONDS, TREE_ROWS, TREE_COLUMNS = 2.2e-7, 8000, 10
+BIN_EDGES = np.linspace(0, 100, 256)[1:-1]  # percent; scikit-learn's of samples without weights
 STOPPED_BY = 0.1  # share of the rows that tell when to stop
 
 
@@ -54,6 +55,7 @@ class TableRegressor(BaseEstimator):
         kind: one of TABLE_MODELS.
         random_state: of the rows that tell when to stop; linear models draw nothing.
         parts: `column_parts`; trees see one column of codes of each, in a quarter of the time.
+        quick: trees of half the leaves, twice the rate: within .01 of the others in half the time.
     """
 
     def __init__(
@@ -61,12 +63,19 @@ class TableRegressor(BaseEstimator):
         kind: str = TREES,
         random_state: int | None = None,
         parts: Sequence[Sequence[int]] = (),
+        quick: bool = False,
     ):
-        self.kind, self.random_state, self.parts = kind, random_state, parts
+        self.kind, self.random_state, self.parts, self.quick = kind, random_state, parts, quick
 
     def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
         """Fit it to samples of any size, of classes that may be single or only one."""
         self.scaler_ = None if self.kind == TREES else StandardScaler().fit(X)
+        self.edges_: list[np.ndarray] = []
+        if self.kind == TREES and sample_weight is not None:
+            # scikit-learn sorts a column anew for each of 254 weighted percentiles.
+            columns = self._columns(X)[np.asarray(sample_weight) != 0].T
+            percent = {"q": BIN_EDGES, "method": "averaged_inverted_cdf"}
+            self.edges_ = [np.unique(np.percentile(one, **percent)) for one in columns]
         with few_threads(len(X)):
             self.model_ = self._model(y).fit(self._columns(X), y, sample_weight=sample_weight)
         return self
@@ -78,13 +87,21 @@ class TableRegressor(BaseEstimator):
     def _columns(self, X: Any) -> Any:
         if self.scaler_ is not None:
             return self.scaler_.transform(X)
-        if max(map(len, self.parts), default=1) == 1:
+        if max(map(len, self.parts), default=1) > 1:
+            X = np.stack([X[:, some] @ np.arange(1.0, len(some) + 1) for some in self.parts], 1)
+        if not self.edges_:
             return X
-        return np.stack([X[:, some] @ np.arange(1.0, len(some) + 1) for some in self.parts], 1)
+        coded = [np.searchsorted(*one) for one in zip(self.edges_, X.T, strict=True)]
+        return np.stack(coded, 1).astype(np.float64)
 
     def _model(self, y: np.ndarray) -> Any:
-        settings: Any = {"early_stopping": True, "random_state": self.random_state}
-        return HistGradientBoostingRegressor(**settings) if self.kind == TREES else Ridge()
+        if self.kind != TREES:
+            return Ridge()
+        return HistGradientBoostingRegressor(**self._settings(stops=True))
+
+    def _settings(self, *, stops: bool) -> dict[str, Any]:
+        quick = {"learning_rate": 0.2, "max_leaf_nodes": 15} if self.quick else {}
+        return {"early_stopping": stops, "random_state": self.random_state, **quick}
 
 
 class TableClassifier(TableRegressor):
@@ -102,5 +119,4 @@ class TableClassifier(TableRegressor):
             return LogisticRegression(C=STRENGTH, max_iter=1000)
         # A class that the rows which tell when to stop cannot hold is learnt by all rounds.
         stops = counts.min() > 1 and int(STOPPED_BY * len(y)) >= len(counts)
-        settings: Any = {"early_stopping": bool(stops), "random_state": self.random_state}
-        return HistGradientBoostingClassifier(**settings)
+        return HistGradientBoostingClassifier(**self._settings(stops=bool(stops)))

@@ -135,8 +135,10 @@ def leave_one_out(
         return record.leave_one_out(record.keep_modes(progress).numpy())
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
     measure = basis.squared_predictions()
-    changed = [measure(part.coordinates) for part in record.keep(chunk, progress)]
-    return record.leave_one_out(torch.cat(changed).numpy())
+    changed = torch.empty(len(lin), dtype=torch.float64)
+    for part in record.keep(chunk, progress):
+        changed[part.start : part.start + len(part.rows)] = measure(part.coordinates)
+    return record.leave_one_out(changed.numpy())
 
 
 class _ModePanels:
@@ -166,9 +168,10 @@ class RemovalRecord:
     def __init__(self, lin: Linearization, training: TrainingRun, whole: TrainingRun | None = None):
         """Start one; whole: the run on all outputs, where the other's are mixtures of them."""
         self._lin, self._training, self._whole = lin, training, whole
-        self._moved: list[Tensor] = []  # f(x_i) − f₀(x_i), [chunk, k]
-        self._own: list[Tensor] = []  # f(x_i) − f₋ᵢ(x_i), [chunk, k]
-        self._weight: list[Tensor] = []  # [chunk]
+        # f(x_i) − f₀(x_i), and f(x_i) − f₋ᵢ(x_i). Made at once: between chunks' arrays, what stays
+        # of each would leave no place for the next.
+        self._moved, self._own = torch.empty(2, *training.residual.flatten(1).shape).double()
+        self._weight = torch.empty(len(lin), dtype=torch.float64)
 
     def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
         """The removals in chunks of samples, in order, each recorded before it is yielded."""
@@ -177,9 +180,10 @@ class RemovalRecord:
         for part in removals(basis, training.residual, training.run, training.without(1), chunk):
             change = part.coordinates  # [p, chunk, c]
             rows = part.rows * basis.metric  # [chunk, b, p]
-            self._moved.append((rows @ trained).flatten(1))
-            self._own.append(torch.einsum("iap,pic->iac", rows, change).flatten(1))
-            self._weight.append(basis.squared_weights(change))
+            here = slice(part.start, part.start + len(rows))
+            self._moved[here] = (rows @ trained).flatten(1)
+            self._own[here] = torch.einsum("iap,pic->iac", rows, change).flatten(1)
+            self._weight[here] = basis.squared_weights(change)
             yield part
             progress("leave each sample out", part.start + change.shape[1], n)
 
@@ -187,28 +191,27 @@ class RemovalRecord:
         """Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² by blocks of modes, where `has_modes` holds; recorded."""
         training, basis = self._training, self._training.basis
         n, shared = len(training.residual), _ModePanels(training)
-        parts, changes = list(panels(n, MODE_COLUMNS * basis.rows.shape[2])), []
+        parts = list(panels(n, MODE_COLUMNS * basis.rows.shape[2]))
+        changes = torch.empty_like(self._weight)
         results = basis.engine.map(_ModePanels.changes, shared, parts)
         for part, (moved, own, weight, prediction) in zip(parts, results, strict=True):
-            self._moved.append(moved)
-            self._own.append(own)
-            self._weight.append(weight)
-            changes.append(prediction)
+            self._moved[part], self._own[part], self._weight[part] = moved, own, weight
+            changes[part] = prediction
             progress("leave each sample out", part.stop, n)
-        return torch.cat(changes)
+        return changes
 
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
         """The result, after all chunks."""
         lin, training, whole = self._lin, self._training, self._whole
-        moved = torch.cat(self._moved) if whole is None else whole.moved()[:, 0]
-        own = torch.cat(self._own) if whole is None else own_changes(whole)
+        moved = self._moved if whole is None else whole.moved()[:, 0]
+        own = self._own if whole is None else own_changes(whole)
         outputs = lin.outputs.double() + moved
         val = lin.val_outputs
         return LeaveOneOut(
             held_out=(outputs - own).numpy(),
             outputs=outputs.numpy(),
             prediction_change=prediction_change,
-            weight_change=torch.cat(self._weight).numpy(),
+            weight_change=self._weight.numpy(),
             n_queries=len(lin) if val is None else len(val),
             on_training_inputs=val is None,
             run=training.run,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datassay.errors import SettingError
-from datassay.machine import thread_count
+from datassay.machine import release_memory, thread_count
 from datassay.plan import PlanStep
 from datassay.plugins import checked_plugins
 from datassay.progress import Progress, silent
@@ -207,6 +207,7 @@ def computed(scores: Iterable[Score], context: Context) -> dict[str, Any]:
         waiting.remove(ready)
         with few_threads(context.lin.form.n_rows, context.lin.form.eigenproblem):
             results[ready.name] = ready.compute(replace(context, results=results))
+        release_memory()
         _check_rows(ready.name, results[ready.name], context.train.ids)
     return {name: results[name] for name in names}
 

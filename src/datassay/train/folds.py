@@ -108,9 +108,10 @@ def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int 
 
 
 def held_out_outputs(
-    model: Any, samples: SampleSet, seed: int, progress: Progress
+    model: Any, samples: SampleSet, seed: int, progress: Progress, most_rows: int | None = None
 ) -> Float[np.ndarray, "n k"]:
     """What clones of an estimator say of each sample, fitted to the other folds."""
+    # most_rows: of more, as many are drawn for each fit.
     # Cost: five fits.
     if samples.is_classification:
         check_classes(samples)
@@ -119,14 +120,18 @@ def held_out_outputs(
     x = np.asarray(samples.x).reshape(len(samples), -1)
     flat = samples.y.reshape(len(samples), -1)
     order = np.lexsort((*flat.T, *x.T[::-1]))
-    x, y, together = x[order], samples.y[order], samples.groups
+    y, together, draw = samples.y[order], samples.groups, np.random.default_rng(seed)
     together = None if together is None else together[order]
     width = samples.n_classes if samples.is_classification else flat.shape[1]
     outputs, done = np.zeros((len(x), width)), 0
-    for kept, held in _folds(x, y, together, seed, is_classification=samples.is_classification):
-        one = fitted(model, x[kept], y[kept], seed)
+    for kept, held in _folds(y, together, seed, is_classification=samples.is_classification):
+        if most_rows is not None and len(kept) > most_rows:
+            kept = np.sort(draw.permutation(kept)[:most_rows])
+        one = fitted(model, x[order[kept]], y[kept], seed)
         with user_code(lambda error: f"the estimator must judge what it never saw; it {error}"):
-            outputs[order[held]] = estimator_outputs(one, x[held], width, samples.is_classification)
+            outputs[order[held]] = estimator_outputs(
+                one, x[order[held]], width, samples.is_classification
+            )
         done += len(held)
         progress("fit another judge", done, len(x))
     if not np.isfinite(outputs).all():
@@ -168,7 +173,7 @@ def fold_numbers(
 
 
 def _folds(
-    x: np.ndarray, y: np.ndarray, groups: np.ndarray | None, seed: int, *, is_classification: bool
+    y: np.ndarray, groups: np.ndarray | None, seed: int, *, is_classification: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     if groups is not None:
         fold = group_folds(groups, y if is_classification else None, FOLDS, seed)
@@ -178,4 +183,4 @@ def _folds(
     with warnings.catch_warnings():
         # A class with fewer samples than folds is spread as it can be.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return list(kind(FOLDS, shuffle=True, random_state=seed).split(x, y))
+        return list(kind(FOLDS, shuffle=True, random_state=seed).split(y, y))

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
-from torch.func import functional_call, jacrev, vjp, vmap
+from torch.func import functional_call, grad, jacrev, vmap
 
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
 from datassay.collect.jacobian.suitable import one_output, plain_attention, unwrapped
@@ -172,10 +172,19 @@ def factored_jacobian(
     def one_sample(direct, taps, sample):
         if not layers.last:
             return jacrev(outputs_and_inputs, argnums=(0, 1), has_aux=True)(direct, taps, sample)
-        # From the last layer's input on: its weight is what k identical products would give.
-        through: Any = partial(outputs_and_inputs, sample=sample)
-        _, back, aux = cast("tuple", vjp(through, direct, taps, has_aux=True))
-        by_direct, by_tap = vmap(back)(mix @ parameters[parameter_name(layers.last, "weight")])
+
+        # From the last layer's input on: its weight is what k identical products would give. Of
+        # numbers: to start from a vector, autograd imports sympy for a second.
+        def along(vector):
+            def number(direct, taps):
+                hidden, aux = outputs_and_inputs(direct, taps, sample)
+                return (hidden * vector).sum(), aux
+
+            return grad(number, argnums=(0, 1), has_aux=True)(direct, taps)
+
+        vectors = mix @ parameters[parameter_name(layers.last, "weight")]
+        (by_direct, by_tap), (outputs, inputs) = vmap(along)(vectors)
+        aux = outputs[0], {name: values[0] for name, values in inputs.items()}  # all the same
         by_tap[layers.last] = mix[:, None]
         return (by_direct, by_tap), aux
 

@@ -62,6 +62,7 @@ from datassay.data.samples import SampleSet
 from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import OutOfTime, Progress, in_time, silent, until
 from datassay.report.wording import percent
+from datassay.score.checks.data_issues import checked_ahead
 from datassay.score.checks.together import held_together
 from datassay.score.checks.units import unit_warning
 from datassay.score.labels.judges import judged_ahead
@@ -114,13 +115,15 @@ def run(
     model = starting_network(train, settings)
     chosen = chosen_projection(model, train, val, settings, progress)
     settings = chosen.settings
+    checked = checked_ahead(train, val)
     with nullcontext() if settings.own else judged_ahead(train, settings.seed) as judges:
         lin = collected(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
         n, m = len(train), len(train if val is None else val)
         attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
         context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
-        ahead = replace(context, options={**context.options, "judges": judges})
+        options = {**context.options, "judges": judges, "checked": checked}
+        ahead = replace(context, options=options)
         with within_memory(lin.form):
             results = computed(scores(), ahead)
     context = replace(context, results=results)

@@ -53,22 +53,23 @@ def row_codes(*tables: pa.Table) -> RowCodes:
         numbers.append(np.full(len(code), np.nan))
         if pa.types.is_floating(values.type):
             numbers[-1] = _scaled(values.to_numpy())
-            positions.append(np.nan_to_num(numbers[-1])[:, None])
-            plain.append(np.nan_to_num(_standardized(values.to_numpy()))[:, None])
+            positions.append(np.nan_to_num(numbers[-1])[:, None].astype(np.float32))
+            standard = np.nan_to_num(_standardized(values.to_numpy()))
+            plain.append(standard[:, None].astype(np.float32))
             words.append(False)
             code = np.isnan(numbers[-1]).astype(np.int64)
         if code.any():
-            positions.append(_directions(code))
+            positions.append(_directions(code).astype(np.float32))
             plain.append(positions[-1])
             words += [True] * positions[-1].shape[1]
-    empty = np.zeros((sum(table.num_rows for table in tables), 0))
+    empty = np.zeros((sum(table.num_rows for table in tables), 0), np.float32)
     return RowCodes(
         names=tuple(tables[0].column_names),
         codes=np.stack(codes, 1) if codes else empty.astype(np.int64),
         numbers=np.stack([*numbers, *empty.T], 1).astype(np.float32) if numbers else empty,
-        places=np.concatenate([empty, *positions], 1).astype(np.float32),
+        places=np.concatenate([empty, *positions], 1),
         words=np.array(words, bool),
-        plain=np.concatenate([empty, *plain], 1).astype(np.float32),
+        plain=np.concatenate([empty, *plain], 1),
     )
 
 

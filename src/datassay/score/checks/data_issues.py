@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import drift_issues, empty_rows
 from datassay.score.checks.duplicates import Duplicates, duplicates
 from datassay.score.checks.images import image_issues, image_properties
-from datassay.score.checks.issue import NAMED, DataIssue, Severity, named_ids
+from datassay.score.checks.issue import NAMED, DataIssue, Severity, named_ids, worst_first
 from datassay.score.checks.outliers import outlier_score
 from datassay.score.checks.together import order_issues
 from datassay.score.checks.weak_groups import weak_group_issues
@@ -167,9 +167,8 @@ def data_issues(
     )
     m, near = len(outcome.near), outcome.near[:n]  # m: more than there are groups
     equal = np.where((outcome.group[:n] >= 0) & (not outcome.natural), outcome.group[:n] + m, -1)
-    worst = get_args(Severity).index
     return DataIssues(
-        issues=tuple(sorted(issues, key=lambda one: (worst(one.severity), -one.count))),
+        issues=worst_first(*issues),
         pairs=pairs,
         repeated=_repeated(outcome, n),
         duplicate_group=outcome.group[:n],
@@ -378,10 +377,18 @@ def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
     return pa.table(named)
 
 
+def checked_ahead(train: SampleSet, val: SampleSet | None) -> DataIssues | None:
+    """Of a table what needs no labels, before features take their memory; None of others."""
+    return None if train.rows is None else data_issues(train, val)
+
+
 def _of_run(context: Context) -> DataIssues:
     labels, train = context.results["label_issues"], context.train
-    order = order_issues(context.lin, train, labels)
-    return data_issues(train, context.val, held_out=labels.held_out, further=order)
+    order, ahead = order_issues(context.lin, train, labels), context.options.get("checked")
+    if ahead is None:
+        return data_issues(train, context.val, held_out=labels.held_out, further=order)
+    weak = weak_group_issues(train, labels.held_out, telling_columns(train, None))
+    return replace(ahead, issues=worst_first(*ahead.issues, *weak, *order))
 
 
 SCORE = Score(

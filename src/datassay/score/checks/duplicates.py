@@ -5,19 +5,21 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.metrics import euclidean_distances
 
 from datassay.results import result
 from datassay.score.checks.codes import RowCodes
+from datassay.score.neighbors.exact import PROBES, nearest_exact, ranked
 from datassay.score.neighbors.search import nearest_neighbors
 
 K = 10  # neighbours whose mean distance says how alone a row is
 REACH = 20  # neighbours that are compared; groups of more are searched for otherwise
 FEWEST = 12  # different rows that distances can be judged by
 EXACT_UP_TO, WITHOUT_FAISS = 20_000, 50_000
+FEW_PROBES = 4  # cells that find copies as eight do; the nearest of all may be in others
 # Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
 ONE_COLUMN, ALL_COLUMNS = 0.05, 0.02
@@ -99,7 +101,7 @@ def duplicates(rows: RowCodes) -> Duplicates:
         other as other rows are, as at a hundredth of a deviation in two columns, are not told.
 
     Cost: a sort of n a column, and the neighbours of the different rows: n² m / 2 float32
-    operations to 20 000 of them, then about 12 n^1.5 m by faiss; twice where robust widths of
+    operations to 20 000 of them, then about 12 n^1.5 m by faiss; again where robust widths of
     columns and standard deviations tell two stories.
     Source: ours; accepted by Benjamini and Hochberg (1995).
     """
@@ -121,7 +123,7 @@ def duplicates(rows: RowCodes) -> Duplicates:
     natural = bool(2 * ((near.n_apart > 0) & ~one_edit).sum() >= equal > 0)
     close = [_close(near), _large(near)]
     if rows.places is not rows.plain and (rows.places.std(0)[~rows.words] > UNEVEN).any():
-        plain = _near(rows.plain[first], rows.words, keys[first], total[first])
+        plain = _near(rows.plain[first], rows.words, keys[first], total[first], only_close=True)
         close += [_close(plain), _large(plain)]
     by_chance = natural and equal >= MANY_EQUAL * len(group)
     if not by_chance or len(np.unique(np.concatenate(close))) >= MANY_CLOSE * len(group):
@@ -163,7 +165,10 @@ def _near(
     words: Bool[np.ndarray, " m"],
     keys: np.ndarray,
     total: np.ndarray,
+    *,
+    only_close: bool = False,
 ) -> _Near:
+    # only_close: what is further by all columns than the last neighbour by numbers may be missing.
     n, d = keys.shape
     apart, n_apart = np.full((n, 2), -1), np.zeros(n, int)
     for column in range(d if d >= FEWEST_COLUMNS else 0):
@@ -180,14 +185,23 @@ def _near(
         return _Near(places, places, none.astype(int), none, none, apart, n_apart)
     approximate = n > EXACT_UP_TO and has_faiss
     search, reach = "approximate" if approximate else "exact", min(REACH + 1, n - 1)
-    neighbors = nearest_neighbors(places, reach, search=search)
-    numbers, alone = places[:, ~words], neighbors.distance
+    numbers, settings = places[:, ~words], {"search": search, "measured": False}
+    only_close &= bool(words.any() and numbers.shape[1])
+    probes = FEW_PROBES if only_close else PROBES
+    x = numbers if only_close else places
+    near = nearest_neighbors(x, reach, probes=probes, **settings)
+    alone, index, distance = near.distance[:, 1:], near.index[:, 1:], near.distance[:, 1:]
     if not numbers.shape[1]:
         alone = np.zeros_like(alone)  # words alone have no distance to judge by
+    elif only_close:  # of these the nearest are the nearest of all: words only add to a distance
+        x, queries = torch.from_numpy(places).double(), torch.arange(n)
+        nearest = ranked(x, queries, torch.from_numpy(index), reach - 1)
+        index, distance = nearest.index.int().numpy(), nearest.squared.sqrt().float().numpy()
+        alone = alone.astype(np.float32)  # of many rows these are the most that is held
     elif words.any():
-        alone = nearest_neighbors(numbers, reach, search=search).distance
-    index, distance = neighbors.index[:, 1:], neighbors.distance[:, 1:]
-    return _Near(places, numbers, index, distance, alone[:, 1:], apart, n_apart)
+        alone = nearest_neighbors(numbers, reach, probes=FEW_PROBES, **settings)
+        alone = alone.distance[:, 1:]
+    return _Near(places, numbers, index, distance, alone, apart, n_apart)
 
 
 def _one_column(codes: Int[np.ndarray, "u d"], near: _Near) -> Int[np.ndarray, "l 2"]:
@@ -236,8 +250,9 @@ def _close(near: _Near) -> Int[np.ndarray, "l 2"]:
         some = near.numbers[np.setdiff1d(own, _joined(links, n)[1][:, 1])]
         if len(some) < FEWEST:
             break
-        alone = np.sort(euclidean_distances(some[:: -(-len(some) // MOST_JUDGED)], some), 1)
-        rate = _rate(-np.log(np.maximum(alone[:, 1 : k + 1], tiny)))
+        asked = torch.arange(0, len(some), -(-len(some) // MOST_JUDGED))
+        alone = nearest_exact(torch.from_numpy(some).double(), asked, min(k + 1, len(some)))
+        rate = _rate(-np.log(np.maximum(alone.squared[:, 1:].sqrt().numpy(), tiny)))
     return links
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -45,3 +45,9 @@ class DataIssue:
         unit = one if self.count == 1 else self.unit
         within = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}" * (self.n_groups > 0)
         return f"{self.count:,} {unit}{within}"
+
+
+def worst_first(*issues: DataIssue) -> tuple[DataIssue, ...]:
+    """Those to act on first, in each severity the most frequent first."""
+    worst = get_args(Severity).index
+    return tuple(sorted(issues, key=lambda one: (worst(one.severity), -one.count)))

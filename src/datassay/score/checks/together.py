@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int, Shaped
-from sklearn.neighbors import NearestNeighbors
 
 from datassay.collect.linearization import Linearization
 from datassay.data.groups import TIME_BLOCKS, time_blocks
@@ -35,7 +34,8 @@ SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
 # Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
 # where errors grow by half; of fewer rows none is. At most so many columns are.
 COST, ORDER_COST, GROWS, FEWEST_ROWS, MOST_NAMED = 0.05, 0.03, 1.5, 100, 3
-MOST_ROWS, ASKED = 20_000, 2000  # above, neighbours are among so many rows, and of so many
+# Above, neighbours are among so many rows, and of so many, some at a time.
+MOST_ROWS, ASKED, ASKED_TOGETHER = 20_000, 2000, 256
 MOST_WORK = 6e10  # operations of leaving out groups, above which trees alone are asked
 Candidate = tuple[str, str, Shaped[np.ndarray, " n"], float]  # name, role, groups, share alike
 PENALTIES = torch.tensor([1.0, 1e2, 1e4], dtype=torch.float64)  # tried, times that of the rows
@@ -167,7 +167,8 @@ def _cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | Non
     seconds = 2 * FOLDS * fit_seconds(len(rows), len(parts), train.n_classes)
     if len(rows) < FEWEST_ROWS or seconds > TREE_SECONDS:
         return None
-    model = (TableClassifier if train.is_classification else TableRegressor)(parts=parts)
+    kind = TableClassifier if train.is_classification else TableRegressor
+    model = kind(parts=parts, quick=True)
     alone, together = (
         scores(some, held_out_outputs(model, one, 0, silent))
         for one in (some, replace(some, groups=groups[rows]))
@@ -207,10 +208,10 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
 
 
 def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Candidate]:
-    x = np.asarray(train.x, np.float64).reshape(len(train), -1)
+    some = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
+    x = np.asarray(train.x[some], np.float64).reshape(len(some), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
-    some = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_ROWS)).astype(np.int64))
-    near = _nearest(x[some]) if x.shape[1] else None
+    near = _nearest(x) if x.shape[1] else None
     for column in train.columns:
         name, others = column.name, _without(train, column.name)
         if column.read_as == "date" and f"{name} days" in train.feature_names:
@@ -223,7 +224,7 @@ def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Ca
             continue
         alike = _alike(codes[some], near)
         if alike and not others.all():
-            alike = _alike(codes[some], _nearest(x[some][:, others]))
+            alike = _alike(codes[some], _nearest(x[:, others]))
         is_alike = alike >= min(ALIKE, TIMES * _chance(codes)) or column.read_as == "category"
         if is_alike or _shared(left, codes) >= SHARED:
             yield name, "groups", codes.astype(str), alike
@@ -232,8 +233,13 @@ def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Ca
 def _nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
     """Rows, of many only some, each with its nearest other."""
     asked = np.unique(np.linspace(0, len(x) - 1, min(len(x), ASKED)).astype(np.int64))
-    two = NearestNeighbors(n_neighbors=2).fit(x).kneighbors(x[asked], return_distance=False)
-    return np.stack([asked, np.where(two[:, 0] == asked, two[:, 1], two[:, 0])], 1)
+    rows, nearest = torch.from_numpy(x).float(), []
+    squares = rows.square().sum(1)
+    for some in torch.from_numpy(asked).split(ASKED_TOGETHER):
+        far = torch.addmm(squares, rows[some], rows.T, alpha=-2)  # but for their own squares
+        far[torch.arange(len(some)), some] = torch.inf
+        nearest.append(far.argmin(1))
+    return np.stack([asked, torch.cat(nearest).numpy()], 1)
 
 
 def _alike(codes: Int[np.ndarray, " n"], near: Int[np.ndarray, "a 2"]) -> float:

@@ -30,7 +30,7 @@ from datassay.score.registry import Context, Score, Sizes
 
 # Passes over the influence of a pair that its moments take.
 PAIR_VALUES = 32.0
-MANY = 20_000  # samples
+MANY = 8000  # samples
 _OF = "of the influence X(z, ·) of the sample on the others, at the linearised ridge fit"
 _UNIT = "loss per unit of weight"
 

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.linear.eigenbasis import null_to_zero
+from datassay.score.linear.eigenbasis import Eigenbasis, null_to_zero
+from datassay.score.linear.panels import is_kept_whole, panels
 from datassay.score.linear.removal import (
     Penalised,
     RemovalBlocks,
@@ -102,8 +103,8 @@ def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> f
 
 def _refit_work(n_rows: int, removed: int, p: int) -> int:
     rest = n_rows - removed
-    least = min(rest, p)
-    return EIGH_OPERATIONS * least**3 + 2 * rest * least * p
+    least, read = min(rest, p), 0 if is_kept_whole(n_rows * p) else 2 * rest * p**2
+    return EIGH_OPERATIONS * least**3 + 2 * rest * least * p + read
 
 
 def _deletion_work(removed: int, p: int, shifts: int) -> int:
@@ -118,29 +119,28 @@ def _delete(
     fits: Penalised | None,
 ) -> Float[Tensor, "p g c"]:
     """Without each group by the block formula, from the weights with all samples."""
-    basis, rows = training.basis, training.basis.whole_rows()
+    basis = training.basis
+    rows = basis.rows_of(members.flatten()).unflatten(0, members.shape)
     blocks = RemovalBlocks(
-        rows[members].flatten(1, 2),
+        rows.flatten(1, 2),
         training.residual[members].flatten(1, 2),
         projected,
-        _shared(rows, members),
+        _shared(basis, members),
     )
     terms, v = deletion(basis, blocks, run, fits)
     full = filter_values(basis.eigenvalues, run)[:, None] * projected
     return full[:, None] - deleted(blocks.rows, basis.eigenvalues, terms, v)
 
 
-def _shared(
-    rows: Float[Tensor, "n b p"], members: Int[Tensor, "g size"]
-) -> tuple[Tensor, Tensor] | None:
+def _shared(basis: Eigenbasis, members: Int[Tensor, "g size"]) -> tuple[Tensor, Tensor] | None:
     """The distinct rows of the groups and where each group finds its own, if that saves work."""
     distinct, positions = members.unique(return_inverse=True)
-    b = rows.shape[1]
+    b = basis.rows.shape[1]
     size = len(distinct) * b
     if size > MOST_SHARED_ROWS or size**2 > members.numel() * members.shape[1] * b**2:
         return None
     positions = (positions[:, :, None] * b + torch.arange(b)).flatten(1)
-    return rows[distinct].flatten(0, 1), positions
+    return basis.rows_of(distinct).flatten(0, 1), positions
 
 
 def _iterate(
@@ -154,26 +154,29 @@ def _refit(
 ) -> Float[Tensor, "p 1 c"]:
     """Without one group, from the decomposition of what is left, whichever side is smaller."""
     basis = training.basis
-    kept = torch.ones(len(basis.rows), dtype=torch.bool)
+    (n, b, p), size = basis.rows.shape, members.shape[1]
+    kept = torch.ones(n, dtype=torch.bool)
     kept[members[0]] = False
-    rows = basis.whole_rows()[kept].flatten(0, 1)
-    residual = training.residual[kept].flatten(0, 1)
-    dual = len(rows) <= rows.shape[1]
-    system = (rows * basis.metric) @ rows.T if dual else rows.T @ rows
+    kept, right, rows = kept.nonzero()[:, 0], training.residual[kept].flatten(0, 1), None
+    if len(right) <= p:
+        rows = basis.rows_of(kept).flatten(0, 1)
+        system = (rows * basis.metric) @ rows.T
+    else:
+        system, residual = torch.zeros(p, p, dtype=torch.float64), right
+        right = residual.new_zeros(p, residual.shape[1])
+        for part in panels(len(kept), b * p):
+            some = basis.rows_of(kept[part]).flatten(0, 1)
+            system.addmm_(some.T, some)
+            right.addmm_(some.T, residual[part.start * b : part.stop * b])
     eigenvalues, directions = torch.linalg.eigh(system)
     eigenvalues = null_to_zero(eigenvalues)
-    fastest, n, size = (
-        run.step * (float(eigenvalues[-1]) + run.penalty),
-        len(kept),
-        members.shape[1],
-    )
+    fastest = run.step * (float(eigenvalues[-1]) + run.penalty)
     if run.kind == "descent" and fastest >= 2:
         raise SettingError(
             f"lr must be lower by a factor of {fastest / 2:.4g}, for under reduction='mean' the "
             f"steps without a group of {size} of {n} samples are {n / (n - size):.4g} times as "
             f"long and descent is unstable; got η·λ_max = {fastest:.4g}. Or use flow."
         )
-    right = residual if dual else rows.T @ residual
     values = filter_values(eigenvalues, run)[:, None]
     solved = directions @ (values * (directions.T @ right))
-    return (rows.T @ solved if dual else solved)[:, None]
+    return (solved if rows is None else rows.T @ solved)[:, None]

@@ -13,7 +13,12 @@ from datassay.plan import EIGEN_WORK, PlanStep
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.score.labels.likelihood import MOST_INTERCEPTS
-from datassay.score.linear.eigenbasis import Eigenbasis, check_not_null, eigenbasis
+from datassay.score.linear.eigenbasis import (
+    Eigenbasis,
+    FeatureRows,
+    check_not_null,
+    eigenbasis,
+)
 from datassay.score.linear.many_outputs import mixed
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import RemovalBlocks, held_out_residuals
@@ -84,7 +89,10 @@ def ridge_fit(
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
     tried = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
-    shifts = tried[::DECADE] * basis.largest if penalties is None else penalties
+    # All at once where rows are computed each time they are read, which is dearer than penalties.
+    is_read = isinstance(basis.rows, FeatureRows) and not basis.rows.is_small and blocks is None
+    decades = tried if is_read else tried[::DECADE]
+    shifts = decades * basis.largest if penalties is None else penalties
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
@@ -95,7 +103,7 @@ def ridge_fit(
     error = torch.stack([r.square().mean((0, 1, 3)) for r in both])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)
     penalty, left = float(shifts[q]), both[q, :, :, o]
-    if blocks is None and penalties is None:
+    if blocks is None and penalties is None and not is_read:
         at = torch.arange(max(0, DECADE * (q - 1) + 1), min(len(tried), DECADE * (q + 1)))
         near = tried[at[at != DECADE * q]] * basis.largest
         closer = _left(basis, target[:, :, o], near, progress, STEP)
@@ -121,12 +129,11 @@ def _left(
     projected = basis.project(target)
     left = torch.empty(len(shifts), n, b, c, dtype=torch.float64)
     if blocks is not None:
-        rows = basis.whole_rows()
         for members in blocks:
-            for group in members.split(
-                max(1, PANEL_VALUES // (members.shape[1] * rows[0].numel()))
-            ):
-                both = rows[group].flatten(1, 2), target[group].flatten(1, 2)
+            each = members.shape[1] * b * basis.rows.shape[2]
+            for group in members.split(max(1, PANEL_VALUES // each)):
+                rows = basis.rows_of(group.flatten()).unflatten(0, group.shape)
+                both = rows.flatten(1, 2), target[group].flatten(1, 2)
                 for q in range(len(shifts)):
                     part = RemovalBlocks(*both, projected)
                     alone = held_out_residuals(basis, part, shifts[q : q + 1])[0]

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
-from datassay.collect.form import PANEL_BYTES
+from datassay.collect.form import PANEL_BYTES, WHOLE_BYTES
 from datassay.collect.form import ProductPrecision as Products
 from datassay.progress import Progress, silent
 
@@ -37,16 +37,16 @@ class Rows(Protocol):
         ...
 
 
-def panels(n: int, values_each: int) -> Iterator[slice]:
-    """Slices that cover 0 to n in order, each of at most PANEL_BYTES of float64 values."""
-    size = max(1, PANEL_BYTES // (8 * max(1, values_each)))
+def panels(n: int, values_each: int, least: int = 1) -> Iterator[slice]:
+    """Slices that cover 0 to n in order, of PANEL_BYTES of float64 values or `least` rows."""
+    size = max(least, PANEL_BYTES // (8 * max(1, values_each)))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
 
-def is_one_panel(n_values: int) -> bool:
-    """Whether this many float64 values fit one panel, so that they may be kept whole."""
-    return 8 * n_values <= PANEL_BYTES
+def is_kept_whole(n_values: int) -> bool:
+    """Whether so many float64 values are few enough to be kept."""
+    return 8 * n_values <= WHOLE_BYTES
 
 
 def all_rows(features: Rows) -> Float[Tensor, "rows p"]:
@@ -96,7 +96,7 @@ def gram(
 ) -> Float[Tensor, "p p"]:
     """C = Φᵀ diag(weight) Φ, accumulated in panels of rows, which a tree adds up in float64."""
     n, size = features.shape
-    parts = list(panels(n, size))
+    parts = list(panels(n, size, size))  # no more sums than rows
     shared = (features, products, weight, device)
     total = engine.sum(_panel_products, shared, parts, lambda p: progress(step, p.stop, n))
     below = total.triu(1).T

@@ -181,8 +181,10 @@ class TrainingRun:
     def moved(self) -> Float[Tensor, "n b c"]:
         """f(X) − f₀(X) after the run on all samples, output unit."""
         trained, (n, b, size) = self.trained(), self.basis.rows.shape
-        parts = panels(n, b * size)
-        return torch.cat([(self.basis.rows[p] * self.basis.metric) @ trained for p in parts])
+        moved = torch.empty(n, b, trained.shape[1], dtype=torch.float64)
+        for p in panels(n, b * size):
+            moved[p] = (self.basis.rows[p] * self.basis.metric) @ trained
+        return moved
 
 
 def training_run(

@@ -18,21 +18,21 @@ PROBES = 8
 RECALL_QUERIES = 500
 
 
-def nearest_approximate(x: Float[Tensor, "n d"], k: int) -> Nearest:
+def nearest_approximate(x: Float[Tensor, "n d"], k: int, probes: int = PROBES) -> Nearest:
     """The k nearest among the rows of the nearest cells, ranked by differences in float64."""
     # Source: Jégou, Douze and Schmid (2011), the inverted file without product quantisation; about
-    # 2 √n cells, 8 of them searched.
+    # 2 √n cells, `probes` of them searched.
     faiss = _faiss()
     n, d = x.shape
     rows = (x - x.mean(0)).float()
-    rows = (rows / rows.abs().max()).numpy()
+    rows = rows.div_(rows.abs().max()).numpy()
     cells = max(1, min(int(2 * math.sqrt(n)), n // 39))
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
     index.cp.niter, index.cp.seed = 5, 0
     index.cp.max_points_per_centroid = 64
     index.train(rows)
     index.add(rows)
-    index.nprobe = min(PROBES, cells)
+    index.nprobe = min(probes, cells)
     nearest = torch.from_numpy(index.search(rows, min(n, k + 2))[1])
     return ranked(x, torch.arange(n), _completed(nearest, n), k)
 
@@ -78,6 +78,7 @@ TREE_ROWS = 100
 SPARE = 6
 # Values of one block of products; fewest rows that share one minimum; minima held.
 BLOCK_VALUES = 2**25
+RANKED_VALUES = 2**20  # of differences, which a cache holds
 GROUP = 32
 MINIMA_VALUES = 2**27
 # Rows whose products with as many others fit a core's cache.
@@ -141,7 +142,7 @@ def ranked(
     """The k nearest of each query's candidates, by differences in float64, ties by index."""
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)
-    step = max(1, BLOCK_VALUES // (4 * candidates.shape[1] * x.shape[1]))
+    step = max(1, RANKED_VALUES // (candidates.shape[1] * x.shape[1]))
     for start in range(0, len(queries), step):
         part = slice(start, start + step)
         ordered = candidates[part].sort(1).values

@@ -15,6 +15,7 @@ from datassay.errors import DataError, SettingError
 from datassay.results import result
 from datassay.score.neighbors.exact import (
     BLOCK_VALUES,
+    PROBES,
     TREE_COLUMNS,
     Nearest,
     measured_recall,
@@ -51,7 +52,12 @@ class Neighbors:
 
 
 def nearest_neighbors(
-    features: Shaped[np.ndarray, "n ..."], n_neighbors: int, *, search: str = "auto"
+    features: Shaped[np.ndarray, "n ..."],
+    n_neighbors: int,
+    *,
+    search: str = "auto",
+    measured: bool = True,
+    probes: int = PROBES,
 ) -> Neighbors:
     """The nearest neighbours of each sample, itself first.
 
@@ -64,6 +70,8 @@ def nearest_neighbors(
         n_neighbors: k, the sample itself among them: 2 ≤ k < n.
         search: "exact", "approximate" (needs `datassay[neighbors]`), or "auto": exact below 200 000
             samples of more than 8 columns or without faiss, else approximate.
+        measured: whether the recall of approximate ones is measured; else it is nan.
+        probes: cells that approximate ones search.
 
     Returns:
         The neighbours. Equal samples are at distance 0 in the order of their positions.
@@ -79,12 +87,12 @@ def nearest_neighbors(
     check_n_neighbors(n_neighbors, len(x))
     check_search(search)
     first, inverse = _different_rows(x)
-    rows = torch.from_numpy(x[first])
+    rows = torch.from_numpy(x if len(first) == len(x) else x[first])
     k = min(n_neighbors, len(rows))
     is_large = len(rows) >= APPROXIMATE_FROM and rows.shape[1] > TREE_COLUMNS
     if search == "approximate" or (search == "auto" and is_large and find_spec("faiss")):
-        search, nearest = "approximate", nearest_approximate(rows, k)
-        recall = measured_recall(rows, nearest, k) if k > 1 else 1.0
+        search, nearest = "approximate", nearest_approximate(rows, k, probes)
+        recall = measured_recall(rows, nearest, k) if measured and k > 1 else float("nan")
     else:
         search, nearest = "exact", nearest_exact(rows, torch.arange(len(rows)), k)
         recall = 1.0
@@ -102,8 +110,9 @@ def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray,
             "features must be numbers, [n, ...] with at least one column; got "
             f"{features.dtype} of shape {list(features.shape)}."
         )
-    x = features.reshape(len(features), -1).astype(np.float64) + 0.0
-    bad = ~(np.abs(x) < LARGEST).all(1)
+    x = features.reshape(len(features), -1).astype(np.float64)
+    x += 0.0
+    bad = ~((x.max(1) < LARGEST) & (x.min(1) > -LARGEST))
     if bad.any():
         raise DataError(
             f"features must be finite and below {LARGEST:g}; {bad.sum()} of {len(x)} samples are "
@@ -132,10 +141,12 @@ def check_search(search: str) -> None:
 def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " n"]]:
     """Positions of the first of each different row, ascending, and each row's index among them."""
     odd = np.random.default_rng(0).integers(2**63, size=x.shape[1], dtype=np.uint64) * 2 + 1
-    with np.errstate(over="ignore"):
-        keys = (_mixed(x.view(np.uint64)) * odd).sum(1, dtype=np.uint64)
+    keys = np.zeros(len(x), np.uint64)
+    for column, factor in zip(x.T, odd, strict=True):  # one by one, in little memory
+        keys += _mixed(np.ascontiguousarray(column).view(np.uint64)) * factor
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    if not np.array_equal(x[first][inverse], x):  # two rows share a key
+    (again,) = np.nonzero(first[inverse] != np.arange(len(x)))
+    if not np.array_equal(x[first[inverse[again]]], x[again]):  # two rows share a key
         _, first, inverse = np.unique(x, axis=0, return_index=True, return_inverse=True)
     order = first.argsort()
     position = np.empty_like(order)
