@@ -187,7 +187,7 @@ def test_a_row_against_its_group_is_certain_and_a_group_against_others_worth_a_l
         label_issues(lin, groups=groups),
         label_issues(samples, model=LogisticRegression(C=100)),
     ):
-        assert issues.is_issue[rows].mean() >= 0.6 and issues.worth_a_look[rows].all()
+        assert issues.to_try[rows].mean() >= 0.6 and issues.worth_a_look[rows].all()
         right = np.ones(480, bool)
         right[np.concatenate([rows, whole])] = False
         assert issues.worth_a_look[whole].all() and not issues.is_issue[right].any()

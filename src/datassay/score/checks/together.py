@@ -140,9 +140,13 @@ def _cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
     """What held-out predictions lose without the whole group; None: little, or chance."""
-    fit = ridge_fit(lin, silent, candidate[2], PENALTIES * issues.ridge)
-    alone, together = scores(train, issues.held_out), scores(train, fit.held_out.numpy())
-    return _surely(train, candidate, alone, together)
+    alone, found = scores(train, issues.held_out), None
+    for penalties in (PENALTIES[:1], PENALTIES):  # what costs little by the first costs no more
+        fit = ridge_fit(lin, silent, candidate[2], penalties * issues.ridge)
+        found = _surely(train, candidate, alone, scores(train, fit.held_out.numpy()))
+        if found is None:
+            break
+    return found
 
 
 def _work(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
