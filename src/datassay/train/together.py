@@ -27,7 +27,7 @@ from datassay.progress import OutOfTime, Progress, check_time, silent
 from datassay.results import result
 from datassay.train.batches import ragged_batches, stream
 from datassay.train.dense_training import dense_stack
-from datassay.train.learner import CHUNK, Learner, Networks
+from datassay.train.learner import Learner, Networks
 from datassay.train.recipe import Recipe, network_recipe
 from datassay.train.training import TrainedNetworks, descended, train_networks, with_loss
 
@@ -109,7 +109,8 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
     ]
     for members, networks in done:
         for s, (i, _) in enumerate(members):
-            reported.setdefault(i, []).append(_outputs(networks, s, fittings[i].held_out))
+            outputs_of = networks.some(slice(s, s + 1)).outputs_in_parts
+            reported.setdefault(i, []).append(outputs_of(fittings[i].held_out.x)[0].numpy())
     for i, each in reported.items():
         outputs[i] = np.stack(each) if len(each) == len(fittings[i].seeds) else None
     if not may_end and any(out is None for out in outputs):
@@ -267,12 +268,3 @@ def _joined(sets: list[SampleSet]) -> SampleSet:
     x, y = (np.concatenate([getattr(s, name) for s in sets]) for name in ("x", "y"))
     nothing = dict.fromkeys({*OF_EACH, "rows", "preparation"} - {"x", "y", "ids"})
     return replace(sets[0], x=x, y=y, ids=np.arange(len(x)), **nothing)
-
-
-def _outputs(networks: TrainedNetworks, number: int, samples: SampleSet) -> np.ndarray:
-    one = TrainedNetworks(
-        networks.template, {name: t[number : number + 1] for name, t in networks.state.items()}
-    )
-    precision = next(t.dtype for t in one.state.values() if t.is_floating_point())
-    x = torch.as_tensor(samples.x).to(precision)
-    return torch.cat([one.outputs(part)[0].double() for part in x.split(CHUNK)]).numpy()

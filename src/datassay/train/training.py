@@ -30,6 +30,7 @@ from datassay.train.dense_training import DenseGradients, DenseStack, FunctionSp
 from datassay.train.recipe import Recipe
 
 AT_ONCE = "run for many networks at once"
+CHUNK = 4096  # samples that networks are run on at a time
 ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "fused": True}
 ADAM |= {"amsgrad": False, "maximize": False}
 
@@ -52,6 +53,15 @@ class TrainedNetworks:
         x = network_inputs(x, self.template, precision)
         with torch.no_grad(), vectorized(AT_ONCE):
             return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
+
+    def outputs_in_parts(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
+        """The outputs in float64, of any number of inputs."""
+        parts = torch.as_tensor(x).split(CHUNK)
+        return torch.cat([self.outputs(part).double() for part in parts], 1)
+
+    def some(self, which: slice) -> TrainedNetworks:
+        """Some of the networks."""
+        return TrainedNetworks(self.template, {n: t[which] for n, t in self.state.items()})
 
 
 @checks_arguments

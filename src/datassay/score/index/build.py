@@ -241,7 +241,7 @@ def _fill(
     progress: Progress,
 ) -> None:
     """The rows of the first samples."""
-    of = digest_of_values(run)
+    of, free = digest_of_values(run), {}
     own = {
         "of": of,
         "number": 0,
@@ -250,30 +250,20 @@ def _fill(
         "width": result.width,
         "keep": keep,
     }
-    there = segment_manifest(location, 0)
-    free = there["free"] if there else _noted(run, of, network, result, keep, classes)
+    if (there := segment_manifest(location, 0)) is not None:
+        free = there["free"]
+    else:  # what the first rows say of the whole index
+        measure = measure_of(Queries.measure, network.loss, several=network.several)
+        free = {
+            "index": {**run, "version": FORMAT, "of": of, "keep": keep},
+            "class names": list(classes),
+            "chosen": {name: position.tolist() for name, position in result.kept.items()},
+            "share": result.share,
+            "rank correlation": rank_correlation(network, result, keep, measure, run["seed"]),
+        }
     store = segment_store(location, 0, own, network.n, result.width, keep, ids, free)
     work = RowWork(replace(network, progress=silent), network.train, result, keep, ids)
     fill(store, work.arrays, by, progress, "keep gradients")
-
-
-def _noted(
-    run: Mapping[str, Any],
-    of: str,
-    network: TrainedNetwork,
-    result: GradientEncoding,
-    keep: str,
-    classes: tuple[str, ...],
-) -> dict[str, object]:
-    """What the first rows say of the whole index."""
-    measure = measure_of(Queries.measure, network.loss, several=network.several)
-    return {
-        "index": {**run, "version": FORMAT, "of": of, "keep": keep},
-        "class names": list(classes),
-        "chosen": {name: position.tolist() for name, position in result.kept.items()},
-        "share": result.share,
-        "rank correlation": rank_correlation(network, result, keep, measure, run["seed"]),
-    }
 
 
 def check_settings(curvature: str, share: float, width: int, keep: str, precision: str) -> None:
