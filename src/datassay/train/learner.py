@@ -52,38 +52,15 @@ class _Learner(ABC):
         *,
         first: int = 0,
     ) -> Iterator[Any]:
-        """The fits: networks trained together, or estimators one by one.
-
-        Args:
-            train: N samples.
-            subsets: positions that each fit learns from.
-            weights: of each sample of train in the loss, of any scale; None: all alike.
-            first: number of the first fit among all, which decides the seeds.
-
-        Yields:
-            What answers for some of the fits, in order.
-
-        Raises:
-            ModelError: the model cannot be fitted to a subset, or takes no weights.
-        """
+        """The fits: networks trained together, or estimators one by one, in order."""
+        # weights: of each sample of train in the loss, of any scale; None: all alike. first: number
+        # of the first fit among all, which decides the seeds.
 
     @abstractmethod
     def predictions(
         self, some: Any, val: SampleSet, n_classes: int
     ) -> Float[Tensor | np.ndarray, "fits m k"]:
-        """What some of the fits say of other samples.
-
-        Args:
-            some: one of what `fits` yields.
-            val: m samples; only their inputs are read.
-            n_classes: of the targets; 0: they are numbers.
-
-        Returns:
-            As `outputs`, of these fits.
-
-        Raises:
-            ModelError: the model cannot predict.
-        """
+        """What some of the fits say of other samples, as `outputs`; of 0 classes: targets."""
 
     def outputs(
         self,
@@ -95,22 +72,7 @@ class _Learner(ABC):
         *,
         first: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
-        """Predictions of each fit on the validation samples.
-
-        Args:
-            train: N samples.
-            val: m samples; only their inputs are read.
-            subsets: positions that each fit learns from.
-            weights: of each sample of train in the loss, of any scale; None: all alike.
-            progress: called with (step, fits done, fits in all).
-            first: number of the first fit among all, which decides the seeds.
-
-        Returns:
-            One column per class or target.
-
-        Raises:
-            ModelError: the model cannot be fitted to a subset, or takes no weights.
-        """
+        """Predictions of each fit on the validation samples, one column per class or target."""
         if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
             one = self.outputs(train, val, subsets[:1], weights, progress, first=first)
             return np.repeat(one, len(subsets), 0)

@@ -70,21 +70,9 @@ def predictions_of(fittings: Sequence[Fitting]) -> list[Any]: ...
 @overload
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool) -> list[Any | None]: ...
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> list[Any | None]:
-    """What each fit says of its held-out samples.
-
-    Args:
-        fittings: in any order.
-        may_end: whether None stands for what the time of `progress.until` did not last for.
-
-    Returns:
-        Class probabilities or targets, [fits, m, k] for each fitting, or None.
-
-    Raises:
-        ModelError: a model cannot be fitted to its samples.
-        OutOfTime: the time is over.
-
-    Cost: that of the fits; networks of plain dense layers share stacks, one thread a stack.
-    """
+    """What each fit says of its held-out samples: class probabilities or targets, [fits, m, k]."""
+    # may_end: whether None stands for what the time of `progress.until` did not last for; else that
+    # raises OutOfTime. Networks of plain dense layers share stacks, one thread a stack.
     outputs: list[Any] = [None] * len(fittings)
     groups: dict[Any, list[tuple[int, int]]] = {}
     for i, one in enumerate(fittings):

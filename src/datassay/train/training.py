@@ -129,22 +129,10 @@ def descended(
     progress: Progress = silent,
     prepared: Tensor | None = None,
 ) -> TrainedNetworks:
-    """Train networks on the batches that are drawn from inputs [n] and targets [n · labels].
-
-    Args:
-        models: of one architecture, at their starting weights.
-        train: n samples.
-        labels: versions of their targets, each [n] or [n, k].
-        recipe: with its loss decided.
-        draw_from: gives batches from all inputs and the targets of all versions.
-        observe: as in `train_networks`.
-        progress: as in `train_networks`.
-        prepared: inputs to which the fixed layers of each network's own samples were applied, of
-            plain dense stacks; None: the networks share those layers.
-
-    Returns:
-        The trained networks.
-    """
+    """Train networks on the batches that are drawn from inputs [n] and targets [n · labels]."""
+    # labels: versions of the targets, each [n] or [n, k]. prepared: inputs to which the fixed
+    # layers of each network's own samples were applied, of plain dense stacks; None: the networks
+    # share those layers.
     dtype = getattr(torch, recipe.precision)
     frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
     copies = [frozen[id(m)] for m in models]

@@ -65,21 +65,9 @@ MOST_VALUES = 2**27
 def rank_correlation(
     network: TrainedNetwork, encoding: GradientEncoding, precision: str, measure: Measure, seed: int
 ) -> dict[str, float] | None:
-    """Spearman correlation over samples of an index's effects with those of all coordinates.
-
-    Args:
-        network: with all its training samples.
-        encoding: whose rows.
-        precision: that they are kept in.
-        measure: of the queries.
-        seed: of the draw of samples.
-
-    Returns:
-        "mean" over queries, "low" and "high" of its 95 % interval, and "queries" and "samples";
-        None of fewer than 40 samples.
-
-    Cost: gradients of up to 320 samples, all coordinates of the queries held at once.
-    """
+    """Spearman correlation over samples of an index's effects with those of all coordinates."""
+    # The mean over queries and its 95 % interval; None of fewer than 40 samples.
+    # Cost: gradients of up to 320 samples, all coordinates of the queries held at once.
     if network.n < 2 * FEWEST:
         return None
     assert network.train.subset is not None

@@ -216,18 +216,7 @@ def removal_effects(
     scale: float,
     step: str = "remove samples",
 ) -> Iterator[Effects]:
-    """Effects of each training sample on each query.
-
-    Args:
-        network: with its training samples.
-        bases: of its blocks.
-        towards: from `directions`, of the same bases.
-        scale: 1/n; of a gradient step, its size.
-        step: for progress.
-
-    Yields:
-        Chunks in sample order.
-    """
+    """Effects of each training sample on each query, in chunks; scale: 1/n, or a step's size."""
     start, m = 0, len(towards.values)
     samples = network.train if network.removed is None else network.removed
     for size, gradients, alone in network.both_gradients():
