@@ -54,7 +54,7 @@ class Judging:
         n_networks, n_parts = len(next(iter(networks.state.values()))), len(self.queries)
         score = np.empty(n_networks)
         for s, queries in enumerate(self.queries):
-            some = networks.some(slice(s, None, n_parts))
+            some = networks.subset(slice(s, None, n_parts))
             score[s::n_parts] = validation_score(some, queries)
         return score
 

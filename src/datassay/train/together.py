@@ -97,7 +97,7 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
     ]
     for members, networks in done:
         for s, (i, _) in enumerate(members):
-            outputs_of = networks.some(slice(s, s + 1)).outputs_in_parts
+            outputs_of = networks.subset(slice(s, s + 1)).outputs_in_parts
             reported.setdefault(i, []).append(outputs_of(fittings[i].held_out.x)[0].numpy())
     for i, each in reported.items():
         outputs[i] = np.stack(each) if len(each) == len(fittings[i].seeds) else None

@@ -59,7 +59,7 @@ class TrainedNetworks:
         parts = torch.as_tensor(x).split(CHUNK)
         return torch.cat([self.outputs(part).double() for part in parts], 1)
 
-    def some(self, which: slice) -> TrainedNetworks:
+    def subset(self, which: slice) -> TrainedNetworks:
         """Some of the networks."""
         return TrainedNetworks(self.template, {n: t[which] for n, t in self.state.items()})
 

@@ -112,7 +112,8 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
     here = {**model_fingerprint(model), **frozen_fingerprint(model)}
     there = {name: manifest.get(name) for name in {*here, "frozen tensors"} if name in manifest}
     changed = differences(dict(there.get(CODE) or {}), dict(here.get(CODE) or {}))  # pyright: ignore[reportArgumentType, reportCallIssue]
-    versions, code = [], []
+    versions: list[str] = []
+    code: list[str] = []
     for text in changed:
         of = manifest[CODE].get(text.partition(" (")[0])
         (versions if _is_version(of) else code).append(text)

@@ -136,7 +136,7 @@ class Index(Tabular):
         Cost: a gradient per query, and 2 n m width operations; every sample is looked at.
         """
         check_top(top)
-        network, parts, result = self._asked(new, measure)
+        network, parts, result = self._measured_queries(new, measure)
         wanted, values = query_rows(network, self._encoding_of(network), result, parts, progress)
         n, m = len(self), len(wanted)
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
@@ -178,7 +178,7 @@ class Index(Tabular):
             ModelError: as in `query`.
             DataError: as in `query`.
         """
-        network, _, result = self._asked(new, measure)
+        network, _, result = self._measured_queries(new, measure)
         return Prepared(network, self._encoding_of(network).restricted(), result, 1 / len(self))
 
     def groups(
@@ -209,7 +209,7 @@ class Index(Tabular):
         Cost: the rows are read once.
         """
         positions = positions_of(groups, self.ids)
-        network, parts, result = self._asked(new, measure)
+        network, parts, result = self._measured_queries(new, measure)
         wanted, values = query_rows(network, self._encoding_of(network), result, parts, progress)
         sums = torch.zeros(len(groups), self.width, dtype=torch.float64)
         for start, rows in blocks(self.segments, progress, "add up groups"):
@@ -347,7 +347,7 @@ class Index(Tabular):
             )
         return tuple(reported)
 
-    def _asked(self, new: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
+    def _measured_queries(self, new: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
         """The network, the queries in batches, and what is measured of them."""
         network, parts = self._network_of(new, "new", queries=True)
         return network, parts, measure_of(measure, self.loss, several=network.several)
