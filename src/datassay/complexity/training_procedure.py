@@ -70,7 +70,9 @@ def student_losses(
         x = torch.stack([t.x for t in part])
         y = torch.stack([t.y for t in part])
         trained = train_students(start, x, y, recipe)
-        loss[rows, columns] = _test_error(trained, part) / variance[rows]
+        outputs = network_outputs(torch.stack([t.x_test for t in part]), trained).double()
+        y = torch.stack([t.y_test for t in part]).double()[:, None]  # [C, 1, n_test]
+        loss[rows, columns] = (outputs - y).square().mean(2).numpy() / variance[rows]
     loss[~np.isfinite(loss)] = np.inf
     return loss
 
@@ -111,11 +113,3 @@ def _chunks(n_teachers: int, n_students: int, values: int) -> Iterator[tuple[sli
     for i in range(0, n_teachers, rows):
         for j in range(0, n_students, students):
             yield slice(i, i + rows), slice(j, j + students)
-
-
-def _test_error(
-    trained: Float[Tensor, "C T d m"], trials: Sequence[_Trial]
-) -> Float[np.ndarray, "C T"]:
-    x = torch.stack([t.x_test for t in trials])
-    y = torch.stack([t.y_test for t in trials]).double()[:, None]  # [C, 1, n_test]
-    return (network_outputs(x, trained).double() - y).square().mean(2).numpy()

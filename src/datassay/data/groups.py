@@ -23,17 +23,9 @@ def group_folds(
     n_folds: int,
     seed: int,
 ) -> Int[np.ndarray, " n"]:
-    """The fold of each sample: whole groups, of about as many samples and strata in proportion.
-
-    Args:
-        groups: of each sample.
-        strata: its class; None: of a regression, only the sizes count.
-        n_folds: at most; no more than there are groups.
-        seed: of the division.
-
-    Returns:
-        Numbers from 0 on; 0 of all where there is one group alone.
-    """
+    """The fold of each sample: whole groups, of about as many samples and strata in proportion."""
+    # strata: classes; None: of a regression, only the sizes count. There are no more folds than
+    # groups.
     from sklearn.model_selection import StratifiedGroupKFold  # slow to import
 
     names, group = np.unique(groups, return_inverse=True)

@@ -218,17 +218,7 @@ class RowFormat:
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> RowFormat:
-        """Of what `to_json` gave.
-
-        Args:
-            stored: JSON values.
-
-        Returns:
-            The same format.
-
-        Raises:
-            ValueError: the parts contradict each other.
-        """
+        """Of what `to_json` gave; ValueError where its parts contradict each other."""
         shape, dtype = tuple(map(int, stored["shape"])), np.dtype(stored["dtype"])
         if dtype.kind != "f":
             raise ValueError(f"x of {dtype}")

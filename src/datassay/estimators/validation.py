@@ -12,18 +12,8 @@ from datassay.errors import DataError
 
 
 def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **rules: Any) -> Any:
-    """Numbers in two dimensions, finite, as many columns as at the fit.
-
-    Args:
-        estimator: notes the columns' number and names.
-        X: inputs, [n, d].
-        y: labels or targets, [n]; not looked at where reset is False; None for a transformer.
-        reset: True in fit, False in predict.
-        rules: further ones of scikit-learn's `check_X_y`.
-
-    Returns:
-        X and y, or X alone where reset is False or y is None.
-    """
+    """Numbers in two dimensions, finite, as many columns as at the fit; X alone without y."""
+    # y is not looked at where reset is False. rules: further ones of scikit-learn's `check_X_y`.
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:  # scikit-learn below 1.6
@@ -41,20 +31,7 @@ def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **ru
 def validated_classes(
     estimator: Any, X: Any, y: Any, **rules: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Validate labelled samples as `validated` does.
-
-    Args:
-        estimator: notes the columns' number and names.
-        X: inputs, [n, d].
-        y: labels, [n].
-        rules: as for `validated`.
-
-    Returns:
-        X, the classes, and the class index of each sample.
-
-    Raises:
-        DataError: one class only.
-    """
+    """Labelled samples, as `validated`: X, the classes, and the class index of each sample."""
     X, y = validated(estimator, X, y, **rules)
     check_classification_targets(y)
     classes, label = np.unique(y, return_inverse=True)
@@ -64,18 +41,7 @@ def validated_classes(
 
 
 def validated_part(estimator: Any, X: Any, y: Any, *, first: bool, **rules: Any) -> Any:
-    """Validate a further part of the samples as `validated` does.
-
-    Args:
-        estimator: notes the columns' number and names in the first part.
-        X: inputs, [n, d].
-        y: labels or targets, [n].
-        first: whether this is the first part.
-        rules: further ones of scikit-learn's `check_X_y`, for the first part.
-
-    Returns:
-        X and y.
-    """
+    """A further part of the samples, as `validated`; the rules are those of the first part."""
     if first:
         return validated(estimator, X, y, **rules)
     X, y = validated(estimator, X, reset=False), column_or_1d(y, warn=True)

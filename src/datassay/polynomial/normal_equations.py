@@ -109,8 +109,19 @@ def normal_equations(
     live = live_features(x, monomials, dtype)
     _check_room(len(live), dtype)
     sums, probes = _Sums(live, targets.shape[1], dtype), _Probes(monomials, live, seed)
-    kept = _opened(store, x, targets, monomials, precision)
-    done = 0 if kept is None else _resumed(kept, sums, probes)
+    kept, done = None, 0
+    if store is not None:
+        from datassay.store.manifest import digest  # both import torch
+        from datassay.store.results import ResultStore
+
+        manifest = {
+            "inputs": digest({"x": x}),
+            "targets": digest({"targets": targets}),
+            "monomials": digest({"terms": monomials.terms, "scale": monomials.scale}),
+            "precision": precision,
+        }
+        kept = ResultStore(store, manifest)
+        done = _resumed(kept, sums, probes)
     add = _add_bfloat16 if precision == "bfloat16" else _add
     for start in range(done, len(x), chunk):
         part, y = x[start : start + chunk], targets[start : start + chunk]
@@ -297,28 +308,6 @@ class _Probes:
         products = gram[np.ix_(self.places, self.places)]
         difference = np.triu(products - self.sums) / np.outer(norm, norm)
         return float(np.abs(difference).max())
-
-
-def _opened(
-    store: str | Path | None,
-    x: np.ndarray,
-    targets: np.ndarray,
-    monomials: Monomials,
-    precision: str,
-):
-    """What the store keeps of these sums; None where there is none."""
-    if store is None:
-        return None
-    from datassay.store.manifest import digest  # both import torch
-    from datassay.store.results import ResultStore
-
-    manifest = {
-        "inputs": digest({"x": x}),
-        "targets": digest({"targets": targets}),
-        "monomials": digest({"terms": monomials.terms, "scale": monomials.scale}),
-        "precision": precision,
-    }
-    return ResultStore(store, manifest)
 
 
 def _resumed(kept, sums: _Sums, probes: _Probes) -> int:

@@ -75,22 +75,10 @@ def ragged_batches(
     weights: Float[Tensor, "S n"] | None,
     dtype: torch.dtype,
 ) -> Iterator[Batch]:
-    """Minibatches of networks whose subsets differ in size, each as `batches` draws them alone.
-
-    Args:
-        x: n inputs.
-        y: targets of n samples, for each version of the labels in turn.
-        subsets: of each network.
-        steps: updates.
-        size: of a batch, at most the smallest subset.
-        streams: seed of each network's order.
-        versions: of the labels, that each network learns from.
-        weights: of each sample in each network's loss, mean 1 over its subset; None: all alike.
-        dtype: of the weights.
-
-    Yields:
-        The batches.
-    """
+    """Minibatches of networks whose subsets differ in size, each as `batches` draws them alone."""
+    # y: targets of n samples, for each version of the labels in turn; `versions` says which one
+    # each network learns from. size: at most the smallest subset. streams: seed of each network's
+    # order. weights: mean 1 over each network's subset; None: all alike.
     even = torch.full((len(subsets), size), 1 / size, dtype=dtype)
     shift = torch.as_tensor(versions)[:, None] * len(x)
     own = [

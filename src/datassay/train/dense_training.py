@@ -41,17 +41,9 @@ class DenseStack:
 def dense_stack(
     models: Sequence[nn.Module], x: Num[Tensor, "n ..."], *, is_shared: bool = True
 ) -> DenseStack | None:
-    """Recognise networks that are nothing but a stack of dense layers, ReLU and tanh.
-
-    Args:
-        models: of one architecture.
-        x: an input or more of the first.
-        is_shared: whether all must share the fixed layers on the inputs; else those of the first
-            are given, and it is for the caller to apply each network's own.
-
-    Returns:
-        The stack; None where it is something else.
-    """
+    """The stack of dense layers, ReLU and tanh that networks of one architecture are, or None."""
+    # is_shared: whether all must share the fixed layers on the inputs; else those of the first are
+    # given, and it is for the caller to apply each network's own.
     modules = list(_flat("", models[0]))
     dense = [i for i, (_, m) in enumerate(modules) if type(m) is nn.Linear]
     own = [p for i in dense for p in modules[i][1].parameters()]

@@ -73,17 +73,14 @@ class ConvexFitter:
         """Fit to the samples at `keep`, starting from an earlier fit."""
         weight = self.geometry.outputs.new_zeros(1, len(self.geometry))
         weight[0, keep] = 1.0
-        start = (
-            None if last is None or last.geometry.weights is None else last.geometry.weights[None]
-        )
-        geometry = self.geometry
+        geometry, start = self.geometry, None if last is None else last.geometry.weights
         weights = fit_convex(
             geometry.features,
             geometry.targets,
             geometry.loss,
             self.ridge,
             sample_weight=weight,
-            start=start,
+            start=start if start is None else start[None],
         ).weights[0]
         fitted = replace(geometry, outputs=geometry.features.outputs(weights), weights=weights)
         return Fitted(fitted, tuple(features.outputs(weights) for features in self.others))

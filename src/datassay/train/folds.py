@@ -54,8 +54,8 @@ class Judging:
         n_networks, n_parts = len(next(iter(networks.state.values()))), len(self.queries)
         score = np.empty(n_networks)
         for s, queries in enumerate(self.queries):
-            some = {name: weights[s::n_parts] for name, weights in networks.state.items()}
-            score[s::n_parts] = validation_score(TrainedNetworks(networks.template, some), queries)
+            some = networks.subset(slice(s, None, n_parts))
+            score[s::n_parts] = validation_score(some, queries)
         return score
 
 

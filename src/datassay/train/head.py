@@ -6,7 +6,6 @@ Algorithm 1 of S0 calls the network without that layer M*; its outputs are the f
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -155,7 +154,7 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
     inner, scale, shift = _before_fixed_scale(outputs, calls)
     matching = [
         name
-        for name, module, given, made in calls()
+        for name, module, given, made in calls
         if isinstance(module, nn.Linear) and given.ndim == 2 and _same(made, inner)
     ]
     name = _chosen(matching, layer, frozen)
@@ -167,8 +166,8 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
 Call = tuple[str, nn.Module, Tensor, Tensor]
 
 
-def _linear_calls(model: nn.Module) -> Callable[[], list[Call]]:
-    """Hooks on dense layers and fixed scales; gives (name, module, input, output) of every call."""
+def _linear_calls(model: nn.Module) -> list[Call]:
+    """Filled by hooks on dense layers and fixed scales: name, module, input, output of a call."""
     calls: list[Call] = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | Affine):
@@ -177,22 +176,19 @@ def _linear_calls(model: nn.Module) -> Callable[[], list[Call]]:
                 calls.append((name, module, given[0].clone(), made.clone()))
 
             module.register_forward_hook(note)
-    return lambda: calls
+    return calls
 
 
 def _before_fixed_scale(
-    outputs: Float[Tensor, "n k"], calls: Callable[[], list[Call]]
+    outputs: Float[Tensor, "n k"], calls: list[Call]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What a last `Affine`, where there is one, was given, and its scale and shift."""
     k = outputs.shape[1]
-    scale, shift = torch.ones(k, dtype=torch.float64), torch.zeros(k, dtype=torch.float64)
-    last = calls()[-1:]
-    if last and isinstance(last[0][1], Affine) and _same(last[0][3], outputs):
-        _, fixed, inner, _ = last[0]
-        assert isinstance(fixed, Affine)
-        factor, offset = fixed.scale.cpu().double(), fixed.shift.cpu().double()
-        return inner, factor.expand(k).clone(), offset.expand(k).clone()
-    return outputs, scale, shift
+    for _, fixed, inner, made in calls[-1:]:
+        if isinstance(fixed, Affine) and _same(made, outputs):
+            factor, offset = fixed.scale.cpu().double(), fixed.shift.cpu().double()
+            return inner, factor.expand(k).clone(), offset.expand(k).clone()
+    return outputs, torch.ones(k, dtype=torch.float64), torch.zeros(k, dtype=torch.float64)
 
 
 def _chosen(matching: list[str], layer: str | None, model: nn.Module) -> str:

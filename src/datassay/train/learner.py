@@ -35,7 +35,6 @@ from datassay.train.training import TrainedNetworks, train_networks
 
 # Most memory for weights, gradients and Adam's moments of networks that train together.
 NETWORK_BYTES = 2**28
-CHUNK = 4096
 
 
 class _Learner(ABC):
@@ -53,22 +52,16 @@ class _Learner(ABC):
         *,
         first: int = 0,
     ) -> Iterator[Any]:
-        """The fits: networks trained together, or estimators one by one.
-
-        Args:
-            train: N samples.
-            subsets: positions that each fit learns from.
-            weights: of each sample of train in the loss, of any scale; None: all alike.
-            first: number of the first fit among all, which decides the seeds.
-
-        Yields:
-            What answers for some of the fits, in order.
-
-        Raises:
-            ModelError: the model cannot be fitted to a subset, or takes no weights.
-        """
+        """The fits: networks trained together, or estimators one by one, in order."""
+        # weights: of each sample of train in the loss, of any scale; None: all alike. first: number
+        # of the first fit among all, which decides the seeds.
 
     @abstractmethod
+    def predictions(
+        self, some: Any, val: SampleSet, n_classes: int
+    ) -> Float[Tensor | np.ndarray, "fits m k"]:
+        """What some of the fits say of other samples, as `outputs`; of 0 classes: targets."""
+
     def outputs(
         self,
         train: SampleSet,
@@ -79,22 +72,15 @@ class _Learner(ABC):
         *,
         first: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
-        """Predictions of each fit on the validation samples.
-
-        Args:
-            train: N samples.
-            val: m samples; only their inputs are read.
-            subsets: positions that each fit learns from.
-            weights: of each sample of train in the loss, of any scale; None: all alike.
-            progress: called with (step, fits done, fits in all).
-            first: number of the first fit among all, which decides the seeds.
-
-        Returns:
-            One column per class or target.
-
-        Raises:
-            ModelError: the model cannot be fitted to a subset, or takes no weights.
-        """
+        """Predictions of each fit on the validation samples, one column per class or target."""
+        if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
+            one = self.outputs(train, val, subsets[:1], weights, progress, first=first)
+            return np.repeat(one, len(subsets), 0)
+        n_classes, outputs = train.n_classes if train.is_classification else 0, []
+        for some in self.fits(train, subsets, weights, first=first):
+            outputs.append(np.asarray(self.predictions(some, val, n_classes)))
+            progress("fit", sum(map(len, outputs)), len(subsets))
+        return np.concatenate(outputs)
 
     def answers(
         self,
@@ -188,23 +174,11 @@ class Networks(_Learner):
                 seed=self.seed + numbers[0], sample_weight=weight,
             )  # fmt: skip
 
-    def outputs(
-        self,
-        train: SampleSet,
-        val: SampleSet,
-        subsets: Int[np.ndarray, "R n"],
-        weights: Float[np.ndarray, " N"] | None = None,
-        progress: Progress = silent,
-        *,
-        first: int = 0,
-    ) -> Float[np.ndarray, "R m k"]:
+    def predictions(
+        self, some: TrainedNetworks, val: SampleSet, n_classes: int
+    ) -> Float[Tensor, "fits m k"]:
         """Logits where there are classes, one of two with one output; or targets."""
-        recipe, outputs = self.recipe or network_recipe(subsets.shape[1]), []
-        x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
-        for networks in self.fits(train, subsets, weights, first=first):
-            outputs += [torch.cat([networks.outputs(c).double() for c in x.split(CHUNK)], 1)]
-            progress("fit", sum(map(len, outputs)), len(subsets))
-        return torch.cat(outputs).numpy()
+        return some.outputs_in_parts(val.x)
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
         """Of logits: one of two classes, or one per class."""
@@ -283,35 +257,15 @@ class Estimators(_Learner):
             weight = None if weights is None else weights[chosen] / weights[chosen].mean()
             yield fitted(self.estimator, rows[chosen], train.y[chosen], self.seed + number, weight)
 
-    def outputs(
-        self,
-        train: SampleSet,
-        val: SampleSet,
-        subsets: Int[np.ndarray, "R n"],
-        weights: Float[np.ndarray, " N"] | None = None,
-        progress: Progress = silent,
-        *,
-        first: int = 0,
-    ) -> Float[np.ndarray, "R m k"]:
-        """1 for the class that a fit names and 0 for others, or targets."""
-        if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
-            one = self.outputs(train, val, subsets[:1], weights, progress, first=first)
-            return np.repeat(one, len(subsets), 0)
-        outputs = []
-        for one in self.fits(train, subsets, weights, first=first):
-            outputs.append(self.named(one, val, train.n_classes if train.is_classification else 0))
-            progress("fit", len(outputs), len(subsets))
-        return np.stack(outputs)
-
-    def named(self, one: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "m k"]:
-        """What one of its fits predicts: 1 for the class that it names, or targets (0 classes)."""
+    def predictions(self, some: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "1 m k"]:
+        """1 for the class that the fit names and 0 for others, or targets."""
         with user_code(
-            lambda error: f"the estimator must predict; {type(one).__name__} raised {error}"
+            lambda error: f"the estimator must predict; {type(some).__name__} raised {error}"
         ):
-            predicted = one.predict(rows_of(val, self.dtype))
+            predicted = some.predict(rows_of(val, self.dtype))
         if n_classes:
-            return np.eye(n_classes)[predicted]
-        return np.asarray(predicted, np.float64).reshape(len(val), -1)
+            return np.eye(n_classes)[predicted][None]
+        return np.asarray(predicted, np.float64).reshape(1, len(val), -1)
 
 
 Learner = Networks | Estimators

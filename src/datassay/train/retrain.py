@@ -133,10 +133,12 @@ def retrain(
     total = steps * (len(missing) + ("all" not in kept))
     if "all" not in kept:
         networks = _train(model, train, [None], full, part_of(progress, STEP, 0, total))
-        kept.put("all", _of_all(networks, train if val is None else val))
+        outputs = _outputs(networks, (train if val is None else val).x)[0]
+        kept.put("all", {"outputs": outputs, "weights": _flat(networks)[0].numpy()})
     reference = kept.get("all")
     done = total - steps * len(missing)
-    for part in _parts(missing, networks_at_a_time(model, train)):
+    size = networks_at_a_time(model, train)
+    for part in (missing[start : start + size] for start in range(0, len(missing), size)):
         report = _many(part_of(progress, STEP, done, total), len(part))
         networks = _train(model, train, part, without, report)
         results = _without(networks, part, train, train if val is None else val, reference)
@@ -197,10 +199,6 @@ def _train(
     return train_networks([model] * len(left_out), train, subsets, recipe, progress=progress)
 
 
-def _of_all(networks: TrainedNetworks, queries: SampleSet) -> dict[str, np.ndarray]:
-    return {"outputs": _outputs(networks, queries.x)[0], "weights": _flat(networks)[0].numpy()}
-
-
 def _without(
     networks: TrainedNetworks,
     left_out: list[int],
@@ -249,10 +247,6 @@ def networks_at_a_time(model: nn.Module, train: SampleSet) -> int:
     with torch.no_grad():
         one_output(frozen, x)
     return max(1, BATCH_BYTES // (4 * max(1, sum(sizes)) * len(train)))
-
-
-def _parts(items: list[int], size: int) -> list[list[int]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def _many(progress: Progress, networks: int) -> Progress:

@@ -27,7 +27,7 @@ from datassay.progress import OutOfTime, Progress, check_time, silent
 from datassay.results import result
 from datassay.train.batches import ragged_batches, stream
 from datassay.train.dense_training import dense_stack
-from datassay.train.learner import CHUNK, Learner, Networks
+from datassay.train.learner import Learner, Networks
 from datassay.train.recipe import Recipe, network_recipe
 from datassay.train.training import TrainedNetworks, descended, train_networks, with_loss
 
@@ -70,21 +70,9 @@ def predictions_of(fittings: Sequence[Fitting]) -> list[Any]: ...
 @overload
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool) -> list[Any | None]: ...
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> list[Any | None]:
-    """What each fit says of its held-out samples.
-
-    Args:
-        fittings: in any order.
-        may_end: whether None stands for what the time of `progress.until` did not last for.
-
-    Returns:
-        Class probabilities or targets, [fits, m, k] for each fitting, or None.
-
-    Raises:
-        ModelError: a model cannot be fitted to its samples.
-        OutOfTime: the time is over.
-
-    Cost: that of the fits; networks of plain dense layers share stacks, one thread a stack.
-    """
+    """What each fit says of its held-out samples: class probabilities or targets, [fits, m, k]."""
+    # may_end: whether None stands for what the time of `progress.until` did not last for; else that
+    # raises OutOfTime. Networks of plain dense layers share stacks, one thread a stack.
     outputs: list[Any] = [None] * len(fittings)
     groups: dict[Any, list[tuple[int, int]]] = {}
     for i, one in enumerate(fittings):
@@ -109,7 +97,8 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
     ]
     for members, networks in done:
         for s, (i, _) in enumerate(members):
-            reported.setdefault(i, []).append(_outputs(networks, s, fittings[i].held_out))
+            outputs_of = networks.subset(slice(s, s + 1)).outputs_in_parts
+            reported.setdefault(i, []).append(outputs_of(fittings[i].held_out.x)[0].numpy())
     for i, each in reported.items():
         outputs[i] = np.stack(each) if len(each) == len(fittings[i].seeds) else None
     if not may_end and any(out is None for out in outputs):
@@ -267,12 +256,3 @@ def _joined(sets: list[SampleSet]) -> SampleSet:
     x, y = (np.concatenate([getattr(s, name) for s in sets]) for name in ("x", "y"))
     nothing = dict.fromkeys({*OF_EACH, "rows", "preparation"} - {"x", "y", "ids"})
     return replace(sets[0], x=x, y=y, ids=np.arange(len(x)), **nothing)
-
-
-def _outputs(networks: TrainedNetworks, number: int, samples: SampleSet) -> np.ndarray:
-    one = TrainedNetworks(
-        networks.template, {name: t[number : number + 1] for name, t in networks.state.items()}
-    )
-    precision = next(t.dtype for t in one.state.values() if t.is_floating_point())
-    x = torch.as_tensor(samples.x).to(precision)
-    return torch.cat([one.outputs(part)[0].double() for part in x.split(CHUNK)]).numpy()

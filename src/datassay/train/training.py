@@ -30,6 +30,7 @@ from datassay.train.dense_training import DenseGradients, DenseStack, FunctionSp
 from datassay.train.recipe import Recipe
 
 AT_ONCE = "run for many networks at once"
+CHUNK = 4096  # samples that networks are run on at a time
 ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "fused": True}
 ADAM |= {"amsgrad": False, "maximize": False}
 
@@ -52,6 +53,15 @@ class TrainedNetworks:
         x = network_inputs(x, self.template, precision)
         with torch.no_grad(), vectorized(AT_ONCE):
             return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
+
+    def outputs_in_parts(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
+        """The outputs in float64, of any number of inputs."""
+        parts = torch.as_tensor(x).split(CHUNK)
+        return torch.cat([self.outputs(part).double() for part in parts], 1)
+
+    def subset(self, which: slice) -> TrainedNetworks:
+        """Some of the networks."""
+        return TrainedNetworks(self.template, {n: t[which] for n, t in self.state.items()})
 
 
 @checks_arguments
@@ -119,22 +129,10 @@ def descended(
     progress: Progress = silent,
     prepared: Tensor | None = None,
 ) -> TrainedNetworks:
-    """Train networks on the batches that are drawn from inputs [n] and targets [n · labels].
-
-    Args:
-        models: of one architecture, at their starting weights.
-        train: n samples.
-        labels: versions of their targets, each [n] or [n, k].
-        recipe: with its loss decided.
-        draw_from: gives batches from all inputs and the targets of all versions.
-        observe: as in `train_networks`.
-        progress: as in `train_networks`.
-        prepared: inputs to which the fixed layers of each network's own samples were applied, of
-            plain dense stacks; None: the networks share those layers.
-
-    Returns:
-        The trained networks.
-    """
+    """Train networks on the batches that are drawn from inputs [n] and targets [n · labels]."""
+    # labels: versions of the targets, each [n] or [n, k]. prepared: inputs to which the fixed
+    # layers of each network's own samples were applied, of plain dense stacks; None: the networks
+    # share those layers.
     dtype = getattr(torch, recipe.precision)
     frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
     copies = [frozen[id(m)] for m in models]

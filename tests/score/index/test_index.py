@@ -14,7 +14,6 @@ from torch import nn
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
 from datassay.score.index import curvature, opened, opening, search, segment
-from datassay.score.index.identity import OWN_TEMPERATURE
 from helpers.by_block import gauss_newton, losses, slopes
 
 WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
@@ -214,16 +213,6 @@ def own_effects(model, names, train, samples, temperature, own):
     return total.detach().numpy()
 
 
-def test_an_index_of_one_temperature_keeps_it(tmp_path):
-    """As those of the first format were made."""
-    model, train, new = trained()
-    ix = da.index(model, train, tmp_path / "ix", temperature=2.0)
-    old = {name: value for name, value in ix.manifest.items() if name != OWN_TEMPERATURE}
-    given = replace(ix, manifest=old, model=model)
-    np.testing.assert_array_equal(given.self_influence(new), ix.self_influence(new))
-    assert given.query(new).method.endswith(", temperature 2")
-
-
 class Halved(nn.Module):
     def __init__(self, inner, by=2.0):
         super().__init__()
@@ -328,7 +317,7 @@ def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatc
     with pytest.raises(DataError, match="lacks 3 of 4 chunks"):
         da.open_index(tmp_path / "ix")
     monkeypatch.setattr(opening, "FORMAT", 0)
-    with pytest.raises(DataError, match="of a newer datassay"):
+    with pytest.raises(DataError, match="has version 3, of another"):
         da.open_index(tmp_path / "ix")
 
 

@@ -248,18 +248,9 @@ def block_model_of(
 
 
 def router_check(train: SampleSet, val: SampleSet, model: BlockModel) -> dict[str, float]:
-    """Whether the inputs tell the blocks apart, and what models behind a router score.
-
-    Args:
-        train: the samples that were divided.
-        val: the samples that scores are measured on.
-        model: of the blocks.
-
-    Returns:
-        The router's `gain` and its error; `is_informative`: whether it is used; accuracy or R² of
-        a `single` linear model and of one a block, `routed`; NaN where there is one block or
-        several targets.
-    """
+    """Whether the inputs tell the blocks apart, and what models behind a router score."""
+    # The router's `gain` and its error; `is_informative`: whether it is used; accuracy or R² of a
+    # `single` linear model and of one a block, `routed`; NaN of one block or several targets.
     single = routed = math.nan
     if len(model.block) > 1 and train.y.ndim == 1:
         one = scaled_linear(is_classification=train.is_classification)

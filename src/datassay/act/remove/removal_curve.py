@@ -188,8 +188,9 @@ def _refitted(
         for r, rows in enumerate(subsets):
             for s, one in enumerate(models.fits(train, rows)):
                 queries = parts.queries[s]
-                outputs = models.named(one, queries, train.n_classes * train.is_classification)
-                score[r, s] = output_score(torch.as_tensor(outputs), queries)
+                n_classes = train.n_classes * train.is_classification
+                outputs = torch.as_tensor(models.predictions(one, queries, n_classes)[0])
+                score[r, s] = output_score(outputs, queries)
                 done += 1
                 progress(STEP, done, total)
         yield score

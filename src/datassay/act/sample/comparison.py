@@ -17,8 +17,6 @@ from datassay.train.recipe import Recipe
 from datassay.train.training import TrainedNetworks, train_networks
 
 Design = tuple[Float[np.ndarray, "_ d"], Float[np.ndarray, "_ q"]]
-# Networks answer on so many points at once.
-ASKED_AT_ONCE = 4096
 
 
 @result
@@ -47,7 +45,7 @@ class SamplingComparison:
 
     def outputs(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "D S m q"]:
         """Outputs of every network at some points, in units of f."""
-        predicted = _outputs(self.networks, x) * self.scale + self.shift
+        predicted = self.networks.outputs_in_parts(x).numpy() * self.scale + self.shift
         return predicted.reshape(len(self.names), -1, *predicted.shape[1:])
 
 
@@ -99,7 +97,8 @@ def compare_designs(
     subsets = torch.arange(len(x)).reshape(len(drawn), n_points)
     models = list(networks) * len(designs)
     trained = train_networks(models, pool, subsets, recipe, seed=seed, progress=progress)
-    apart = np.abs(_outputs(trained, test[0]) * scale + shift - y_test)  # [D S, m, q]
+    outputs = trained.outputs_in_parts(test[0]).numpy()
+    apart = np.abs(outputs * scale + shift - y_test)  # [D S, m, q]
     shape = (len(designs), len(networks))
     return SamplingComparison(
         names=tuple(designs),
@@ -111,9 +110,3 @@ def compare_designs(
         shift=shift,
         scale=scale,
     )
-
-
-def _outputs(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "S m q"]:
-    dtype = next(iter(networks.state.values())).dtype
-    parts = torch.as_tensor(x).to(dtype).split(ASKED_AT_ONCE)
-    return torch.cat([networks.outputs(part) for part in parts], 1).double().numpy()

@@ -25,7 +25,6 @@ DENSITY_CLIP = 10.0
 BETA = 0.999
 # Self-paced, as one cut: the samples of highest loss weigh nothing, weights fall linearly to it.
 EASY = 0.9
-CHUNK = 1024
 # Class-balanced weights less uneven than this are as good as none.
 EVEN = 1.1
 
@@ -83,9 +82,7 @@ def baseline_of(method: str, train: SampleSet) -> str | None:
 
 def _losses(model: nn.Module, train: SampleSet) -> np.ndarray:
     network = TrainedNetworks(model, {n: p.detach()[None] for n, p in model.state_dict().items()})
-    parts = [train.x[start : start + CHUNK] for start in range(0, len(train), CHUNK)]
-    outputs = torch.cat([network.outputs(part) for part in parts], 1)
-    return sample_losses(outputs.double(), train, Recipe())[0].numpy()
+    return sample_losses(network.outputs_in_parts(train.x), train, Recipe())[0].numpy()
 
 
 def recorder(history: PredictionHistory, train: SampleSet):

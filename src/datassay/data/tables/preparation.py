@@ -107,15 +107,7 @@ class FittedColumns:
         return x if x.dtype.kind == "f" else x.astype(np.float32)
 
     def column_like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
-        """Read a column of new rows as one that was fitted.
-
-        Args:
-            values: of the new rows.
-            column: as it was read.
-
-        Returns:
-            The column, or what is wrong with it.
-        """
+        """Read a column of new rows as one that was fitted, or say what is wrong with it."""
         name = column.name
         categorical = (name,) if column.read_as == "category" else ()
         chosen = Choices(keep=(name,), categorical=categorical, forms={name: column.form})

@@ -139,12 +139,9 @@ def _source(
 ) -> Source:
     """What was read as a source; `read` is emptied, so that columns and x are not both held."""
     pa.default_memory_pool().release_unused()
-    y = plain(read[chosen.target])  # pyright: ignore[reportArgumentType]
-    ids = positions if chosen.ids is None else plain(read[chosen.ids])
-    origins = None if chosen.source is None else plain(read[chosen.source])
-    trusted = None if chosen.trusted is None else plain(read[chosen.trusted])
-    groups = None if chosen.groups is None else plain(read[chosen.groups])
-    time = None if chosen.time is None else plain(read[chosen.time])
+    columns = {role: getattr(chosen, role) for role in ROLES}
+    given = {str(role): plain(read[c]) for role, c in columns.items() if c is not None}
+    y = given.pop("target")
     used = [c for n, c in read.items() if n not in chosen.roles and c.column.read_as != "left out"]
     columns = {n: c.column for n, c in read.items()}
     if not used:
@@ -173,7 +170,11 @@ def _source(
     return Source(
         Path(name).stem,
         SourcePart(
-            x, y, ids, Texts(words[0]) if words else None, origins, trusted, groups, time, rows=rows
+            x=x,
+            y=y,
+            texts=Texts(words[0]) if words else None,
+            rows=rows,
+            **{"ids": positions} | given,
         ),
         feature_names=() if fitted is None else fitted.feature_names,
         columns=tuple(columns.values()),

@@ -128,18 +128,7 @@ def baselines(
     *,
     is_classification: bool,
 ) -> Baselines:
-    """Loss and margin of each training sample under networks trained on it.
-
-    Args:
-        outputs: of s trained networks on their n training samples.
-        losses: of the same networks and samples.
-        y: the given labels (class indices) or targets.
-        ids: [n].
-        is_classification: whether y holds class indices.
-
-    Returns:
-        Both, averaged over the s networks, which favours these baselines.
-    """
+    """Loss and margin of each sample under s networks trained on it, whose mean favours them."""
     values = torch.as_tensor(outputs)
     if is_classification:
         labels = torch.as_tensor(y)

@@ -65,12 +65,15 @@ class Robustness(Tabular):
     @property
     def drop_half_width(self) -> Float[np.ndarray, "m l"]:
         """[m, l], half the 95 % interval over samples and their corruptions."""
-        return _half_width(np.stack([self._drop_influence(i) for i in range(len(self.names))]))
+        # Each sample's part in the drop, to first order: the delta method for a ratio.
+        clean = self.hits[:, :1]
+        parts = (1 - self.drop[..., None]) * clean - self.hits
+        return _half_width(parts / clean.mean(2, keepdims=True))
 
     def to_table(self) -> pa.Table:
         """One row per model and level."""
         m, n_levels = self.accuracy.shape
-        columns = {
+        return pa.table({
             "model": np.repeat(np.array(self.names), n_levels),
             "corruption": np.repeat(np.array([self.corruption]), m * n_levels),
             "level": np.tile(self.levels, m),
@@ -78,14 +81,7 @@ class Robustness(Tabular):
             "accuracy_half_width": self.accuracy_half_width.ravel(),
             "drop": self.drop.ravel(),
             "drop_half_width": self.drop_half_width.ravel(),
-        }
-        return pa.table(columns)
-
-    def _drop_influence(self, model: int) -> Float[np.ndarray, "l n"]:
-        """Each sample's part in the drop, to first order: the delta method for a ratio."""
-        hits, drop = self.hits[model], self.drop[model]
-        clean = hits[:1]
-        return ((1 - drop[:, None]) * clean - hits) / clean.mean()
+        })
 
 
 def robustness(

@@ -76,20 +76,9 @@ def brittleness(
     retrain: Retrain | None,
     progress: Progress,
 ) -> Brittleness:
-    """The smallest sets by added-up effects, or as retraining confirms them.
-
-    Args:
-        effect: of each sample on each output of each query, [n, m k]: with the sample minus
-            without.
-        outputs: with all samples.
-        queries: m of them.
-        most: share of the samples that may be removed.
-        retrain: to confirm sizes; None: they are what effects add up to.
-        progress: called with (step, queries done, queries in all).
-
-    Returns:
-        For each query the other output that needs the fewest samples.
-    """
+    """The smallest sets by added-up effects, or as retraining confirms them."""
+    # effect: of each sample on each output of each query, [n, m k]: with the sample minus without.
+    # Of each query it is the other output that needs the fewest samples.
     effects, predicted = effect.reshape(len(effect), *outputs.shape), _classes(outputs)
     if outputs.shape[1] == 1:
         effects, outputs = (np.concatenate([0 * one, one], -1) for one in (effects, outputs))

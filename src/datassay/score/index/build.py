@@ -65,21 +65,9 @@ MOST_VALUES = 2**27
 def rank_correlation(
     network: TrainedNetwork, encoding: GradientEncoding, precision: str, measure: Measure, seed: int
 ) -> dict[str, float] | None:
-    """Spearman correlation over samples of an index's effects with those of all coordinates.
-
-    Args:
-        network: with all its training samples.
-        encoding: whose rows.
-        precision: that they are kept in.
-        measure: of the queries.
-        seed: of the draw of samples.
-
-    Returns:
-        "mean" over queries, "low" and "high" of its 95 % interval, and "queries" and "samples";
-        None of fewer than 40 samples.
-
-    Cost: gradients of up to 320 samples, all coordinates of the queries held at once.
-    """
+    """Spearman correlation over samples of an index's effects with those of all coordinates."""
+    # The mean over queries and its 95 % interval; None of fewer than 40 samples.
+    # Cost: gradients of up to 320 samples, all coordinates of the queries held at once.
     if network.n < 2 * FEWEST:
         return None
     assert network.train.subset is not None
@@ -241,7 +229,7 @@ def _fill(
     progress: Progress,
 ) -> None:
     """The rows of the first samples."""
-    of = digest_of_values(run)
+    of, free = digest_of_values(run), {}
     own = {
         "of": of,
         "number": 0,
@@ -250,30 +238,20 @@ def _fill(
         "width": result.width,
         "keep": keep,
     }
-    there = segment_manifest(location, 0)
-    free = there["free"] if there else _noted(run, of, network, result, keep, classes)
+    if (there := segment_manifest(location, 0)) is not None:
+        free = there["free"]
+    else:  # what the first rows say of the whole index
+        measure = measure_of(Queries.measure, network.loss, several=network.several)
+        free = {
+            "index": {**run, "version": FORMAT, "of": of, "keep": keep},
+            "class names": list(classes),
+            "chosen": {name: position.tolist() for name, position in result.kept.items()},
+            "share": result.share,
+            "rank correlation": rank_correlation(network, result, keep, measure, run["seed"]),
+        }
     store = segment_store(location, 0, own, network.n, result.width, keep, ids, free)
     work = RowWork(replace(network, progress=silent), network.train, result, keep, ids)
     fill(store, work.arrays, by, progress, "keep gradients")
-
-
-def _noted(
-    run: Mapping[str, Any],
-    of: str,
-    network: TrainedNetwork,
-    result: GradientEncoding,
-    keep: str,
-    classes: tuple[str, ...],
-) -> dict[str, object]:
-    """What the first rows say of the whole index."""
-    measure = measure_of(Queries.measure, network.loss, several=network.several)
-    return {
-        "index": {**run, "version": FORMAT, "of": of, "keep": keep},
-        "class names": list(classes),
-        "chosen": {name: position.tolist() for name, position in result.kept.items()},
-        "share": result.share,
-        "rank correlation": rank_correlation(network, result, keep, measure, run["seed"]),
-    }
 
 
 def check_settings(curvature: str, share: float, width: int, keep: str, precision: str) -> None:

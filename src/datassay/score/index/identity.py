@@ -27,7 +27,7 @@ from datassay.store.manifest import CODE, FEW, differences, digest
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 3  # 1: one temperature of effects and of self-influence; 2: no list of its parts
+FORMAT = 3
 LOSS, OWN_TEMPERATURE = "loss", "temperature of self-influence"
 FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")
 PLAIN = Objective("custom")
@@ -112,13 +112,11 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
     here = {**model_fingerprint(model), **frozen_fingerprint(model)}
     there = {name: manifest.get(name) for name in {*here, "frozen tensors"} if name in manifest}
     changed = differences(dict(there.get(CODE) or {}), dict(here.get(CODE) or {}))  # pyright: ignore[reportArgumentType, reportCallIssue]
-    names = [text.partition(" (")[0] for text in changed]
-    versions = [
-        t for t, n in zip(changed, names, strict=True) if _is_version(manifest[CODE].get(n))
-    ]
-    code = [
-        t for t, n in zip(changed, names, strict=True) if not _is_version(manifest[CODE].get(n))
-    ]
+    versions: list[str] = []
+    code: list[str] = []
+    for text in changed:
+        of = manifest[CODE].get(text.partition(" (")[0])
+        (versions if _is_version(of) else code).append(text)
     reported = [one for one in differences(there, here) if one.partition(" (")[0] != CODE]
     if code:
         reported.append(f"code ({', '.join(code[:FEW])}{', ...' if len(code) > FEW else ''})")

@@ -35,7 +35,7 @@ from datassay.score.index.segment import (
     note_parts,
     segment_store,
 )
-from datassay.score.influence.first_order import measure_of
+from datassay.score.influence.first_order import Measure, measure_of
 from datassay.score.influence.given import coding_of, query_set
 from datassay.score.influence.gradient_methods import Prepared, queries_of
 from datassay.score.influence.trained_network import (
@@ -136,12 +136,8 @@ class Index(Tabular):
         Cost: a gradient per query, and 2 n m width operations; every sample is looked at.
         """
         check_top(top)
-        network, parts = self._network_of(new, "new", queries=True)
-        encoding, result = (
-            self._encoding_of(network),
-            measure_of(measure, self.loss, several=network.several),
-        )
-        wanted, values = query_rows(network, encoding, result, parts, progress)
+        network, parts, result = self._measured_queries(new, measure)
+        wanted, values = query_rows(network, self._encoding_of(network), result, parts, progress)
         n, m = len(self), len(wanted)
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
         method = (
@@ -182,11 +178,8 @@ class Index(Tabular):
             ModelError: as in `query`.
             DataError: as in `query`.
         """
-        network, _ = self._network_of(new, "new", queries=True)
-        bases = self._encoding_of(network).restricted()
-        return Prepared(
-            network, bases, measure_of(measure, self.loss, several=network.several), 1 / len(self)
-        )
+        network, _, result = self._measured_queries(new, measure)
+        return Prepared(network, self._encoding_of(network).restricted(), result, 1 / len(self))
 
     def groups(
         self,
@@ -216,12 +209,8 @@ class Index(Tabular):
         Cost: the rows are read once.
         """
         positions = positions_of(groups, self.ids)
-        network, parts = self._network_of(new, "new", queries=True)
-        encoding, result = (
-            self._encoding_of(network),
-            measure_of(measure, self.loss, several=network.several),
-        )
-        wanted, values = query_rows(network, encoding, result, parts, progress)
+        network, parts, result = self._measured_queries(new, measure)
+        wanted, values = query_rows(network, self._encoding_of(network), result, parts, progress)
         sums = torch.zeros(len(groups), self.width, dtype=torch.float64)
         for start, rows in blocks(self.segments, progress, "add up groups"):
             for row, index in enumerate(positions):
@@ -358,6 +347,11 @@ class Index(Tabular):
             )
         return tuple(reported)
 
+    def _measured_queries(self, new: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
+        """The network, the queries in batches, and what is measured of them."""
+        network, parts = self._network_of(new, "new", queries=True)
+        return network, parts, measure_of(measure, self.loss, several=network.several)
+
     def _network_of(
         self, samples: Any, name: str, *, queries: bool = False
     ) -> tuple[TrainedNetwork, Batches]:
@@ -379,7 +373,7 @@ class Index(Tabular):
                 device=self.device,
                 progress=silent,
             )
-            own = self.manifest.get(OWN_TEMPERATURE, self.loss.temperature)
+            own = self.manifest[OWN_TEMPERATURE]
             if own != self.loss.temperature:
                 self._network.own_loss = replace(self.loss, temperature=own)
         network = self._network

@@ -129,7 +129,7 @@ def open_index(
         The index. Nothing of it is unpickled.
 
     Raises:
-        DataError: there is none, it is unfinished or damaged, or a newer version made it.
+        DataError: there is none, it is unfinished or damaged, or another version made it.
         ModelError: another network, other weights or other code; each is named.
         SettingError: another loss.
     """
@@ -141,10 +141,10 @@ def open_index(
             f"location must hold an index; {shown(place)} has none. Make it: index(), or datassay "
             "index."
         )
-    if kept["version"] > FORMAT:
+    if kept["version"] != FORMAT:
         raise DataError(
-            f"the index must be of version {FORMAT} or older; {shown(place)} has version "
-            f"{kept['version']}, of a newer datassay. Update datassay."
+            f"the index must be of version {FORMAT}; {shown(place)} has version "
+            f"{kept['version']}, of another datassay. Make it anew, or update datassay."
         )
     model = kept_network(place) if model is None else model
     if model is not None:
@@ -168,21 +168,21 @@ def open_index(
 
 
 def _segments(place: str, kept: Mapping[str, Any]) -> Iterator[Segment]:
-    noted = noted_parts(place)
-    number = 0
+    noted, number = noted_parts(place), 0
     while (manifest := segment_manifest(place, number)) is not None:
         if manifest["run"].get("of") != kept["of"]:
             raise DataError(
                 f"the rows of an index must be its own; {shown(place)}/rows-{number} is of another "
                 "one. Put its own back."
             )
-        if noted is not None and number >= len(noted):
-            return  # an appending that was interrupted
-        if noted is not None and noted[number] != digest_of_values(manifest["run"]):
-            raise DataError(
-                f"the parts of an index must be in their order; {shown(place)}/rows-{number} is "
-                "another one of them. Put it back."
-            )
+        if noted is not None:
+            if number >= len(noted):
+                return  # an appending that was interrupted
+            if noted[number] != digest_of_values(manifest["run"]):
+                raise DataError(
+                    f"the parts of an index must be in their order; {shown(place)}/rows-{number} "
+                    "is another one of them. Put it back."
+                )
         store = stored_segment(place, number, manifest)
         again = "the appending" if number else "index(...)"
         if n := len(store.unfinished()):
@@ -190,7 +190,7 @@ def _segments(place: str, kept: Mapping[str, Any]) -> Iterator[Segment]:
                 f"an index must be finished; {shown(place)}/rows-{number} lacks {n:,} of "
                 f"{len(store.chunks):,} chunks. Run {again} again: it goes on."
             )
-        if noted is None and kept["version"] > 2:
+        if noted is None:
             raise DataError(
                 f"an index must be finished; {shown(place)} does not say which parts it has. Run "
                 "index(...) again: it goes on."

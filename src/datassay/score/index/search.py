@@ -41,22 +41,11 @@ def largest(
     top: int,
     progress: Progress,
 ) -> tuple[TopEffects, Float[np.ndarray, " n"]]:
-    """The samples that raise and lower each query most, every sample looked at.
-
-    Args:
-        segments: of the index, n samples.
-        asked: rows of the queries.
-        scale: of an effect −scale cᵢᵀcⱼ.
-        top: samples a query and direction.
-        progress: called with (step, samples done, samples in all).
-
-    Returns:
-        The largest effects, in float32 products, and each sample's sum over all queries.
-
-    Cost: 2 n m width operations, and the rows read once. Where the processor multiplies bfloat16
-        itself, they are compared in that first, and a quarter more samples than are asked for once
-        more in float32.
-    """
+    """The samples that raise and lower each query most, and each sample's sum over all queries."""
+    # asked: rows of the queries. scale: of an effect −scale cᵢᵀcⱼ.
+    # Cost: 2 n m width operations, and the rows read once. Where the processor multiplies bfloat16
+    # itself, they are compared in that first, and a quarter more samples than are asked for once
+    # more in float32.
     n, m = sum(s.n for s in segments), len(asked)
     keep, fast = min(top, n), m >= FEW and has_bfloat16()
     kept = min(n, keep + keep // 4 + 1) if fast else keep

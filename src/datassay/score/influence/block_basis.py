@@ -132,32 +132,15 @@ def block_bases(
     metrics: Mapping[str, Metric] = NO_METRICS,
     left: ShortTraining | None = None,
 ) -> dict[str, BlockBasis]:
-    """Fit each block's basis.
-
-    Args:
-        blocks: of the weights.
-        roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean.
-        n: samples.
-        exact: whether a block is to be exact.
-        damping: of a block, relative to its mean eigenvalue.
-        weight_decay: added to every eigenvalue, absolute.
-        spectral: eigenvectors of exact blocks, instead of a Cholesky factor: ten times slower.
-        dtype: of the gradients, and of the bases.
-        metrics: block name → D and Λ; spectral bases are of √D H √D + Λ then.
-        left: to learn, which adds to the damping of all; None: nothing does.
-
-    Returns:
-        Block name → basis; blocks without any curvature are left out.
-
-    Raises:
-        SettingError: an exact block cannot be inverted.
-
-    Cost: one pass, and another where a block is factored; 2 n size² a vector and size³ for exact
-        blocks; rows³ + columns³ for factored ones. A block's λ twice,
-        and size² or rows² + columns².
-    Source: George et al. (2018), EK-FAC. Damping by block as Grosse et al. (2023). Deviates:
-        blocks that are small enough are exact; scales of norms, biases and embeddings have theirs.
-    """
+    """Each block's basis; blocks without any curvature are left out."""
+    # roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean. damping: relative to
+    # a block's mean eigenvalue; weight_decay: absolute. spectral: eigenvectors of exact blocks,
+    # instead of a Cholesky factor: ten times slower. metrics: D and Λ; bases are of √D H √D + Λ
+    # then. left: to learn, which adds to the damping of all.
+    # Cost: one pass, and another where a block is factored; 2 n size² a vector and size³ for exact
+    # blocks; rows³ + columns³ for factored ones. A block's λ twice, and size² or rows² + columns².
+    # Source: George et al. (2018), EK-FAC. Damping by block as Grosse et al. (2023). Deviates:
+    # blocks that are small enough are exact; scales of norms, biases and embeddings have theirs.
     small = {block.name for block in blocks if exact(block)}
     sums = first_sums(blocks, roots(), small)
     bases = unfitted(blocks, sums, dtype, metrics)

@@ -216,18 +216,7 @@ def removal_effects(
     scale: float,
     step: str = "remove samples",
 ) -> Iterator[Effects]:
-    """Effects of each training sample on each query.
-
-    Args:
-        network: with its training samples.
-        bases: of its blocks.
-        towards: from `directions`, of the same bases.
-        scale: 1/n; of a gradient step, its size.
-        step: for progress.
-
-    Yields:
-        Chunks in sample order.
-    """
+    """Effects of each training sample on each query, in chunks; scale: 1/n, or a step's size."""
     start, m = 0, len(towards.values)
     samples = network.train if network.removed is None else network.removed
     for size, gradients, alone in network.both_gradients():
@@ -259,14 +248,16 @@ def _length(basis: BlockBasis, found: Tensor, rows: Tensor | None) -> Float[Tens
 
 def averaged(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
     """Effects in several networks, in the same chunks, as one weighted sum; `share` of each."""
+    names = ("effect", "prediction", "weight", "own")
     for parts in zip(*streams, strict=True):
-        yield Effects(
-            start=parts[0].start,
-            effect=torch.stack([p.effect for p in parts]).sum(0) * share,
-            prediction=None,
-            weight=None,
-            own=torch.stack([p.own for p in parts if p.own is not None]).sum(0) * share,
-        )
+        if len({(p.start, len(p.effect)) for p in parts}) > 1:
+            raise SettingError("several models must have one architecture; their sizes differ.")
+        values = {name: [getattr(p, name) for p in parts] for name in names}
+        sums: dict[str, Any] = {
+            name: None if any(one is None for one in each) else torch.stack(each).sum(0) * share
+            for name, each in values.items()
+        }
+        yield Effects(parts[0].start, **sums)
 
 
 def _products(

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.curvature.hessian import inputs, loss_at, outputs_at
@@ -19,13 +18,13 @@ from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.effects import (
     Attribution,
-    Effects,
     OutputChanges,
     effects_of,
     gather,
     outcome,
 )
 from datassay.score.influence.checkpoints import with_checkpoints
+from datassay.score.influence.first_order import averaged
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import TAKES_CHECKPOINTS, by_gradients
 from datassay.score.influence.request import METHODS, Request, check_request
@@ -241,26 +240,7 @@ def _on_arrays(
     ids = train.ids if chosen is None else train.ids[list(chosen)]
     own = None if val is not None else np.arange(len(train)) if chosen is None else np.array(chosen)
     measure, top = request.measure, request.top
-    result = gather(_averaged(streams), with_all, measure, ids, named, top, own)
+    effects = averaged(streams, 1 / len(streams))
+    result = gather(effects, with_all, measure, ids, named, top, own)
     warnings = dict.fromkeys((*request.notes, *(w for p in problems for w in p.warnings)))
     return replace(result, warnings=tuple(warnings))
-
-
-def _averaged(streams: list[Iterator[Effects]]) -> Iterator[Effects]:
-    """Effects averaged over models of one architecture, whose chunks hold the same samples."""
-    for parts in zip(*streams, strict=True):
-        starts = {(p.start, len(p.effect)) for p in parts}
-        if len(starts) > 1:
-            raise SettingError("several models must have one architecture; their sizes differ.")
-        yield Effects(
-            start=parts[0].start,
-            effect=torch.stack([p.effect for p in parts]).mean(0),
-            prediction=_mean([p.prediction for p in parts]),
-            weight=_mean([p.weight for p in parts]),
-            own=_mean([p.own for p in parts]),
-        )
-
-
-def _mean(values: list[Tensor | None]) -> Tensor | None:
-    results = [v for v in values if v is not None]
-    return torch.stack(results).mean(0) if len(results) == len(values) else None

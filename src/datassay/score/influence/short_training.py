@@ -42,14 +42,8 @@ class ShortTraining:
     damping: float = 0.0
 
     def found(self, parts: Iterable[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]) -> float:
-        """The least λ ≥ 0 by which the decrement is small enough, kept in `damping`.
-
-        Args:
-            parts: of each block the eigenvalues of H + damping, and the squares of ∇L along them.
-
-        Returns:
-            λ.
-        """
+        """The least λ ≥ 0 by which the decrement is small enough, kept in `damping`."""
+        # parts: of each block the eigenvalues of H + damping, and the squares of ∇L along them.
         values, weights = (torch.cat(one) for one in zip(*parts, strict=True))
         values, weights = values[weights > 0], weights[weights > 0]
         bound = LEFT_TO_LEARN * self.unknowing
@@ -74,17 +68,9 @@ def _least(decrement: Callable[[float], float], bound: float) -> float:
 def quadrature(
     matrix: Float[Tensor, "p p"], start: Float[Tensor, " p"]
 ) -> tuple[Float[Tensor, " q"], Float[Tensor, " q"]]:
-    """Nodes v ≥ 0 and weights w with Σ w f(v) ≈ startᵀ f(matrix) start, by Lanczos' method.
-
-    Args:
-        matrix: symmetric, positive semidefinite.
-        start: the vector.
-
-    Returns:
-        v and w; all eigenvalues where there are at most LANCZOS_STEPS.
-
-    Cost: LANCZOS_STEPS of 2 p² operations.
-    """
+    """Nodes v ≥ 0 and weights w with Σ w f(v) ≈ startᵀ f(matrix) start, by Lanczos' method."""
+    # The matrix is positive semidefinite. All its eigenvalues where there are few.
+    # Cost: LANCZOS_STEPS of 2 p² operations.
     length, steps = start.norm(), min(LANCZOS_STEPS, len(start))
     if not length > 0:
         return torch.zeros(1).double(), torch.zeros(1).double()
@@ -106,18 +92,10 @@ def quadrature(
 
 
 def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTraining | None:
-    """What a network's training left to learn, from ∇L.
-
-    Args:
-        network: at its weights, with its training samples and loss.
-        damping: that was asked for, "auto" or a number.
-
-    Returns:
-        It; None where damping follows no length of training: it is a number, or the loss is of
-        values, the user's own, or of next tokens, of which every network leaves most to learn.
-
-    Cost: one pass forth and back.
-    """
+    """What a network's training left to learn, from ∇L."""
+    # None where damping follows no length of training: it is a number, or the loss is of values,
+    # the user's own, or of next tokens, of which every network leaves most to learn. Cost: one pass
+    # forth and back.
     model, loss, blocks = network.model, network.loss, network.per_sample.blocks
     if damping != "auto" or not loss.has_temperature or loss.name == "next_token":
         return None

@@ -144,24 +144,7 @@ def trained_network(
     device: str | None,
     progress: Progress,
 ) -> TrainedNetwork:
-    """Prepare a network for its gradients.
-
-    Args:
-        model: at its trained weights; copied.
-        train: its training samples, as `batches` takes them.
-        loss: as in `objective`.
-        parameters: as in `chosen_parameters`.
-        precision: "float32" or "float64".
-        device: to compute on; None: where the model is.
-        progress: called with (step, samples done, samples in all).
-
-    Returns:
-        The network.
-
-    Raises:
-        ModelError: it cannot be copied or run, or its losses mix samples.
-        SettingError: the loss or the parameters are unknown.
-    """
+    """A copy of the network, ready for its gradients; samples are what `batches` takes."""
     copied = frozen_copy(model, getattr(torch, precision))
     if device is not None:
         copied = copied.to(device)

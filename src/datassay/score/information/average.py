@@ -22,7 +22,6 @@ from datassay.score.sample_information import sample_information
 from datassay.score.settings import RUN
 
 FRACTIONS = (0.25, 0.5, 0.75)
-RUN_SETTINGS = ("lr", "steps", "weight_decay", "reduction", "dynamics")
 
 
 @result
@@ -98,7 +97,7 @@ def average_information(
     _check_draws(shares, sizes, draws, len(lin))
     check_memory(draws, len(lin))
     # One learning rate for all subsets, of the loss as reduced.
-    training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN_SETTINGS})  # pyright: ignore[reportArgumentType]
+    training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN})  # pyright: ignore[reportArgumentType]
     step = training.run.step * (len(lin) if training.reduction == "mean" else 1)
     settings = {**settings, "lr": step}
     g = np.random.default_rng(seed)

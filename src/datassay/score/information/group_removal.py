@@ -83,14 +83,12 @@ def _cheapest(training: TrainingRun, run: Dynamics, size: int):
     n, b, p = basis.rows.shape
     refit = _refit_work(n * b, size * b, p)
     # Removing samples can only lower λ_max, but how far is known only after a decomposition.
-    unstable = run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2
-    if unstable:
+    if run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2:
         return _refit
     if takes_few_steps(run):
         iterated = 4 * run.steps * n * b * p * training.residual.shape[2]
         return _iterate if iterated < refit else _refit
-    pinned = run.kind == "converged"
-    shifts = 1 if pinned else len(resolvents(run, basis.largest).shifts)
+    shifts = 1 if run.kind == "converged" else len(resolvents(run, basis.largest).shifts)
     return _delete if _deletion_work(size * b, p, shifts) < refit else _refit
 
 

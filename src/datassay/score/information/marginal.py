@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -212,13 +211,9 @@ def _values(u: Float[Tensor, "m q k"], half: Float[Tensor, "draws k"]) -> Float[
     total = torch.zeros(len(half), dtype=torch.float64)
     controlled = bool(u.square().sum(2).max() < 1)
     for noise in (half, -half):
-        for part in _chunks(u, len(half)):
+        # Queries at a time, at most 2²³ values of exponents.
+        for part in u.split(max(1, 2**23 // (u.shape[1] * len(half)))):
             exponent = part @ noise.T - 0.5 * part.square().sum(2, keepdim=True)  # [m, q, draws]
             log = torch.logsumexp(exponent, 1) - math.log(u.shape[1])
             total += ((torch.expm1(log) if controlled else 0) - log).sum(0)
     return total / (2 * len(u))
-
-
-def _chunks(u: Float[Tensor, "m q k"], draws: int) -> Iterator[Float[Tensor, "part q k"]]:
-    """Queries at a time, at most 2²³ values of exponents."""
-    return iter(u.split(max(1, 2**23 // (u.shape[1] * draws))))

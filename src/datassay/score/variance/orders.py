@@ -159,24 +159,9 @@ def step(
     removed: Tensor,
     progress: Progress = silent,
 ) -> Float[Tensor, " z"]:
-    """V[Z∖z] at θ₋z = θ + (H + (ridge + damping) I)⁻¹ ∇L(z)/n, everything recomputed.
-
-    Args:
-        geometry: the model and its n ≥ 3 samples.
-        ridge: of the mean loss.
-        damping: added to its Hessian.
-        removed: [z] positions of the samples to remove, one at a time.
-        progress: called with (step, removals done, removals in all).
-
-    Returns:
-        V without each, squared unit of X.
-
-    Raises:
-        SettingError: a Hessian is singular.
-
-    Cost: z (4 n k² d² + 2 n p² + p³) operations for a dense last layer, z times 4 n k p² otherwise.
-    Source: S4 §4's "leave-one-out" as its code has it (REFERENCE.md). Deviates nowhere.
-    """
+    """V[Z∖z] at θ₋z = θ + (H + (ridge + damping) I)⁻¹ ∇L(z)/n, everything recomputed."""
+    # Cost: z (4 n k² d² + 2 n p² + p³) operations for a dense last layer, else z times 4 n k p².
+    # Source: S4 §4's "leave-one-out" as its code has it (REFERENCE.md). Deviates nowhere.
     slope, curvature = geometry.derivatives()
     mean = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean, ridge + damping)
