@@ -36,6 +36,7 @@ from datassay.score.labels.noise import (
     check_noise,
     explain,
     listed,
+    probability,
 )
 from datassay.score.labels.outliers import Outliers, best_scale, outliers
 from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
@@ -245,7 +246,7 @@ def _explained(
     suggested = torch.where(torch.as_tensor(look)[:, None], others, outcome.posterior).argmax(1)
     return LabelIssues(
         score=outcome.log_odds.numpy(),
-        probability=torch.sigmoid(outcome.log_odds).numpy(),
+        probability=probability(outcome.log_odds).numpy(),
         suggested_label=suggested.numpy(),
         is_issue=_flagged(listed(outcome.log_odds)),
         worth_a_look=look,
@@ -311,7 +312,7 @@ def _of_several(
     score = (-torch.expm1(all_right)).log() - all_right
     return LabelIssues(
         score=score.numpy(),
-        probability=(-torch.expm1(all_right)).numpy(),
+        probability=probability(score).numpy(),
         suggested_label=torch.where(log_odds > 0, 1 - labels, labels).numpy(),
         is_issue=_flagged(listed(score)),
         worth_a_look=_flagged(score > 0) | look,

@@ -22,19 +22,20 @@ class LabelIssues(Tabular):
         suggested_label: [n]; class index (int64): the likeliest class, of those worth a look the
             likeliest other. Several labels: [n, k], 0 or 1. Regression: the held-out output, target
             unit ([n, k] for several targets), on the scale on which the target is judged.
-        is_issue: [n] bool: probably wrong: the longest list, the most suspect first, of which 93 %
-            are expected to be wrong; of targets probability > 1/2. None where n is below FEWEST.
+        is_issue: [n] bool: probably wrong: the longest list, the most suspect first, of which 94 %
+            are wrong as the fits have it; of targets probability > 1/2. None below FEWEST samples.
         worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
             noise cannot be told from hard samples; of targets those that deviate almost as far.
         share_wrong: of wrong labels, at least (what noise alone explains) and at most (all that
             held-out predictions contradict); of several labels of samples with one wrong.
         score: [n]; higher: more likely mislabelled. Classification: log odds that the label is
-            wrong, nats. Regression: the held-out residual's modified z-score minus 3.5, unitless;
-            its spread is at least the targets' rounding, so that where most residuals are equal
-            only others stand out.
-        probability: [n], that the label (of several: at least one) is wrong: above 1/2 by the noise
-            that was found; up to 1/2 what held-out predictions contradict counts too, by a weight
-            of 0.4 at most, since outputs alone cannot tell noise from hard samples.
+            wrong as the fits have it, nats. Regression: the held-out residual's modified z-score
+            minus 3.5, unitless; its spread is at least the targets' rounding, so that where most
+            residuals are equal only others stand out.
+        probability: [n], that the label (of several: at least one) is wrong: that of the score,
+            times n / (n + 5), since fits to few samples are surer than right. Above 1/2 it is by
+            the noise that was found; up to 1/2 what held-out predictions contradict counts too, by
+            a weight of 0.4 at most, since outputs alone cannot tell noise from hard samples.
         by_group: [n] bool: only a fit without the whole group contradicts the label. It may then
             be wrong or an effect of the group: tables leave its probability empty. None: no groups.
         posterior: [n, k], probability of each true class; of several labels that each is 1; None
@@ -61,7 +62,8 @@ class LabelIssues(Tabular):
         values=lambda one: one._as_given(one.suggested_label),
     )
     is_issue: Bool[np.ndarray, " n"] = column(
-        "whether the label is probably wrong: of these 93 % at least are expected to be"
+        "whether the label is probably wrong: of the most suspect as many as are to 94 % wrong by "
+        "the fits"
     )
     worth_a_look: Bool[np.ndarray, " n"] = column(
         "whether the label is probably wrong, or may well be: what to review"
