@@ -129,17 +129,17 @@ def _write(path: Path, ids, x, labels, rows, order) -> None:
 
 def _arguments(odd, k, n_weights, measure, damping, top, whole) -> tuple[list[str], list[str]]:
     """Of the index, and of the command."""
-    common = ["--target", "label", "--ids", "key", "--model", "mine:net", "--val-fraction",
-              "0.25" if odd == "split" else "0"]  # fmt: skip
+    common = ["--target", "label", "--ids", "key", "--model", "mine:net"]
+    held_out = ["--val-fraction", "0.25" if odd == "split" else "0"]
     common += ["--task", "regression"] if k == 1 else []
     line = ["explain", "data.csv", *common, "--measure", measure, "--top", str(top), "--out", "out"]
     for number in range(n_weights):
         line += ["--weights", f"w{number}.pt"]
     line += ["--index", "ix"] if odd.startswith("index") else ["--damping", str(damping)]
     line += ["--curvature", "whole"] if whole else []
-    line += [] if odd in {"own", "split"} else ["--queries", "new.csv"]
+    line += held_out if odd in {"own", "split"} else ["--queries", "new.csv"]
     made = "other0.pt" if odd == "index weights" else "w0.pt"
-    return [*common, "--weights", made, "--damping", str(damping)], line
+    return [*common, *held_out, "--weights", made, "--damping", str(damping)], line
 
 
 def _judged(out: Path, ids, base, odd, asked, top, of: Callable) -> str | None:
