@@ -303,7 +303,8 @@ def _eigh(
     """Eigenvalues and vectors computed on a device, returned in main memory."""
     progress("eigendecomposition", 0, 1)
     if device == "cpu":  # in three fifths of torch's time
-        found = eigh(symmetric.numpy(), driver="evd", check_finite=False)
+        driver = "evd" if len(symmetric) > 1 else "ev"  # of one row evd of SciPy 1.11 has no room
+        found = eigh(symmetric.numpy(), driver=driver, check_finite=False)
         eigenvalues, vectors = map(torch.from_numpy, found)
     else:
         eigenvalues, vectors = (t.cpu() for t in torch.linalg.eigh(symmetric.to(device)))
