@@ -115,7 +115,7 @@ def label_issues(
     operations to find the noise. Of an estimator: 5 fits.
     Source: METHODS §2 and §2b, beyond confident learning (Northcutt et al. 2021), whose count is
     one end of what is worth a look: no k-fold retraining. Deviates: calibration by intercepts, rows
-    of T shrunk to one rate, two readings averaged instead of the gate.
+    of T shrunk to one rate or few pairs beside it, two readings averaged instead of the gate.
     f₀ is subtracted from the labels only where that lowers the leave-one-out error, since the
     outputs of an untrained head are noise. Penalties go from 1e-8 λ_max (1e-6 λ_max where products
     over all rows are not float64) to λ_max.

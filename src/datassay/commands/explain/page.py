@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
@@ -16,9 +14,6 @@ from datassay.report.page import Card, Gallery, Page, Row, Table, View
 from datassay.report.predictions import effect_words, picker
 from datassay.report.tables import column, effect_table, standard_json
 from datassay.report.wording import label_text, number
-
-if TYPE_CHECKING:
-    pass
 
 N_ROWS, N_CARDS = 20, 60
 INTERNALS = ("Data SHA-256", "Seed")

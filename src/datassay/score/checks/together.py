@@ -20,6 +20,7 @@ from datassay.results import result
 from datassay.score.checks.issue import DataIssue
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
+from datassay.score.neighbors.exact import nearest_exact
 from datassay.stats import by_groups, mean_interval
 from datassay.train.folds import FOLDS, held_out_outputs
 
@@ -34,8 +35,7 @@ SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
 # Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
 # where errors grow by half; of fewer rows none is. At most so many columns are.
 COST, ORDER_COST, GROWS, FEWEST_ROWS, MOST_NAMED = 0.05, 0.03, 1.5, 100, 3
-# Above, neighbours are among so many rows, and of so many, some at a time.
-MOST_ROWS, ASKED, ASKED_TOGETHER = 20_000, 2000, 256
+MOST_ROWS, ASKED = 20_000, 2000  # above, neighbours are among so many rows, and of so many
 MOST_WORK = 6e10  # operations of leaving out groups, above which trees alone are asked
 Candidate = tuple[str, str, Shaped[np.ndarray, " n"], float]  # name, role, groups, share alike
 PENALTIES = torch.tensor([1.0, 1e2, 1e4], dtype=torch.float64)  # tried, times that of the rows
@@ -237,13 +237,8 @@ def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Ca
 def _nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
     """Rows, of many only some, each with its nearest other."""
     asked = np.unique(np.linspace(0, len(x) - 1, min(len(x), ASKED)).astype(np.int64))
-    rows, nearest = torch.from_numpy(x).float(), []
-    squares = rows.square().sum(1)
-    for some in torch.from_numpy(asked).split(ASKED_TOGETHER):
-        far = torch.addmm(squares, rows[some], rows.T, alpha=-2)  # but for their own squares
-        far[torch.arange(len(some)), some] = torch.inf
-        nearest.append(far.argmin(1))
-    return np.stack([asked, torch.cat(nearest).numpy()], 1)
+    two = nearest_exact(torch.from_numpy(x), torch.from_numpy(asked), 2).index.numpy()
+    return np.stack([asked, np.where(two[:, 0] == asked, two[:, 1], two[:, 0])], 1)
 
 
 def _alike(codes: Int[np.ndarray, " n"], near: Int[np.ndarray, "a 2"]) -> float:

@@ -154,15 +154,16 @@ def _unwarned() -> Iterator[None]:
 
 
 def _judged(train: SampleSet, seed: int, progress: Progress) -> dict[str, Float[np.ndarray, "n k"]]:
-    judged = {}
+    is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
+    judged, drawn = {}, f" ({MOST_ROWS:,} rows a fit)" * is_large
     for name, model in _models(train).items():
-        splits = 1 if LOGISTIC in name else _splits(train)
+        splits = _splits(train) if name == TREES else 1
         each = (
             held_out_outputs(model, train, seed + split, progress, MOST_ROWS)
             for split in range(splits)
         )
         with few_threads(len(train)):
-            judged[name] = sum(each) / splits
+            judged[name + drawn] = sum(each) / splits
     return judged
 
 
@@ -184,12 +185,10 @@ def _models(train: SampleSet) -> dict[str, Any]:
         return {}
     if not 0 < train.n_classes <= MOST_CLASSES:
         return {}
-    is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
-    drawn = f" ({MOST_ROWS:,} rows a fit)" * is_large
     linear = LogisticRegression() if is_words else TableClassifier(LOGISTIC)
     is_slow = is_words or _tree_seconds(train) > MOST_SECONDS
-    trees = {} if is_slow else {TREES + drawn: TableClassifier(parts=column_parts(train))}
-    return trees | {LOGISTIC + drawn: linear}
+    trees = {} if is_slow else {TREES: TableClassifier(parts=column_parts(train))}
+    return trees | {LOGISTIC: linear}
 
 
 @checks_arguments

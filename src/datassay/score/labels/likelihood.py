@@ -67,6 +67,11 @@ def evenly(k: int, rate: float) -> Float[Tensor, "k k"]:
     return spread.fill_diagonal_(1 - rate)
 
 
+def cost_by_class(k: int) -> float:
+    """Half a nat for each free parameter of T but the one rate."""
+    return (k * (k - 1) - 1) / 2
+
+
 def by_class(outputs: Float[Tensor, "n outputs"]) -> Float[Tensor, "n k"]:
     """One column per class: a single output f becomes (1 − f, f)."""
     return torch.cat([1 - outputs, outputs], 1) if outputs.shape[1] == 1 else outputs
@@ -159,7 +164,7 @@ def _transition(
         return common, 0.0
     right = torch.diag(RIGHT_COUNT * counts.sum(1) / n)
     rows = counts + COMMON_COUNT * common + right  # each row is shrunk to the one rate
-    return rows / rows.sum(1, keepdim=True), (k * (k - 1) - 1) / 2
+    return rows / rows.sum(1, keepdim=True), cost_by_class(k)
 
 
 def _of_pairs(counts: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:

@@ -17,7 +17,13 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.labels.likelihood import MOST_INTERCEPTS, Fitted, Form, fitted
+from datassay.score.labels.likelihood import (
+    MOST_INTERCEPTS,
+    Fitted,
+    Form,
+    cost_by_class,
+    fitted,
+)
 from datassay.score.settings import NOISES
 
 Judges = Sequence[Float[Tensor, "n k"]]
@@ -57,9 +63,9 @@ class LabelNoise:
     Attributes:
         kind: "uniform" (any other label as often as any) or "class" (depends on the class).
         transition: T[c, l] = P(given l | true c), [k, k].
-        gain: nats per sample by which noise that depends on the class explains the labels better
-            than one rate, less half a nat in all for each of its k (k − 1) parameters but one; −inf
-            where it was not tried.
+        gain: nats per sample by which noise that depends on the class, or on some pairs of classes,
+            explains the labels better than one rate, less what its parameters cost; −inf where it
+            was not tried.
     """
 
     kind: str
@@ -124,7 +130,7 @@ def explain(
         Probabilities up to 1/2 count, besides the noise, that all may be wrong which held-out
         predictions contradict, the less the better noise explains the labels.
 
-    Cost: 4 fits, and one `again`; of two classes now and then two.
+    Cost: 5 fits (of two classes 4), and one `again`; of two classes now and then two.
     """
     n, k = judges[0].shape
     trusted = torch.zeros(n, dtype=torch.bool) if trusted is None else trusted
@@ -140,9 +146,12 @@ def explain(
         first = hard.log_p if one.form != "one rate" else one.log_posterior
         return torch.log_softmax((first + second.log_posterior) / 2, 1)
 
-    by_class = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
+    least_by_class = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
     best = -torch.inf if noise == "class" else 0.0
-    forms: tuple[tuple[Form, float], ...] = (("by class", by_class), ("pairs", LEAST_OF_PAIRS))
+    forms: tuple[tuple[Form, float], ...] = (
+        ("by class", least_by_class),
+        ("pairs", LEAST_OF_PAIRS),
+    )
     start = None
     for form, least in forms:
         if not _can_pay(form, noise, k, -even.log_likelihood - least):
@@ -182,7 +191,7 @@ def _can_pay(form: Form, noise: str, k: int, most: float) -> bool:
     """Whether a form of noise can explain labels better than one rate, of which most is left."""
     if form == "pairs":
         return noise != "uniform" and 2 < k <= MOST_INTERCEPTS  # two classes have two pairs
-    return noise == "class" or (noise == "auto" and k > 1 and most > (k * (k - 1) - 1) / 2)
+    return noise == "class" or (noise == "auto" and k > 1 and most > cost_by_class(k))
 
 
 def _told(
