@@ -87,6 +87,22 @@ def test_each_sample_is_judged_by_the_fit_without_its_group():
     assert np.array_equal(each[1].probability, each[0].probability)
 
 
+def test_groups_larger_than_the_features_are_left_out_as_exactly():
+    train, _ = da.load(panel(), target="label", groups="country", drop="when")
+    lin = collect(build_model("linear", train, seed=0), train)
+    groups = np.repeat([0, 1, 2, 3], [2, 3, 5, 230])  # fewer and more than the modes
+    fit = ridge_fit(lin, silent, groups)
+    features = lin.features[:].double()
+    assert lin.kernel is None and 3 < features.shape[1] < 230
+    target = (fit.lin.targets - fit.offset).double()
+    for one in range(4):
+        own, rest = groups == one, features[groups != one]
+        system = rest.T @ rest + fit.penalty * torch.eye(rest.shape[1], dtype=torch.float64)
+        weights = torch.linalg.solve(system, rest.T @ target[groups != one])
+        expected = features[own] @ weights + fit.offset[own]
+        np.testing.assert_allclose(fit.held_out[own], expected, atol=1e-9)
+
+
 def test_no_more_labels_are_listed_than_may_be_wrong():
     train, _ = da.load(panel(seed=4), target="label", groups="country", drop="when")
     lin = collect(build_model("mlp", train, seed=0), train)

@@ -35,7 +35,7 @@ SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
 # Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
 # where errors grow by half; of fewer rows none is. At most so many columns are.
 COST, ORDER_COST, GROWS, FEWEST_ROWS, MOST_NAMED = 0.05, 0.03, 1.5, 100, 3
-MOST_ROWS, ASKED = 20_000, 2000  # above, neighbours are among so many rows, and of so many
+MOST_ROWS, ASKED = 20_000, 1000  # above, neighbours are among so many rows, and of so many
 MOST_WORK = 6e10  # operations of leaving out groups, above which trees alone are asked
 Candidate = tuple[str, str, Shaped[np.ndarray, " n"], float]  # name, role, groups, share alike
 PENALTIES = torch.tensor([1.0, 1e2, 1e4], dtype=torch.float64)  # tried, times that of the rows
@@ -151,8 +151,8 @@ def _cost(
 
 def _work(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
     """Operations of leaving each group out."""
-    sizes = np.unique(groups, return_counts=True)[1].astype(float)
-    return 4 * len(PENALTIES) * float((sizes**2).sum()) * lin.form.eigenproblem
+    sizes, p = np.unique(groups, return_counts=True)[1].astype(float), lin.form.eigenproblem
+    return 4 * len(PENALTIES) * float((sizes * np.minimum(sizes, p)).sum()) * p
 
 
 def _cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:

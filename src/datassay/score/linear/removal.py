@@ -221,7 +221,12 @@ def held_out_residuals(
     if fits is None:
         fits = _penalised(basis, blocks.projected, shifts)
     right = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
-    size = blocks.residual.shape[1]
+    size, n_modes = blocks.residual.shape[1], len(basis.eigenvalues)
+    if size > n_modes and not basis.complete and not shifts.is_complex():
+        # The same by the smaller system: v = r + Z (C + s − ZᵀZ)⁻¹ Zᵀ r (Woodbury).
+        rows = blocks.rows * basis.metric.sqrt()  # [g, b, p]
+        others = torch.diag_embed(shifts[:, None] + basis.eigenvalues)[:, None] - rows.mT @ rows
+        return right + rows @ solved(others, rows.mT @ right)
     left = blocks.weighted(fits.remain) + fits.base * torch.eye(size)
     return right / left if size == 1 else solved(left, right)
 
