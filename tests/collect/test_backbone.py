@@ -1,5 +1,7 @@
 """Embeddings by frozen encoders: what they are made of, kept and said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -126,6 +128,24 @@ def test_texts_keep_their_columns_and_tell_what_was_cut(caplog):
     assert train.encoding.note in caplog.text
     again, _ = Backbone("words")(*da.load(table, target="y"))  # word weights go, columns stay
     assert np.allclose(again.x, train.x)
+
+
+def test_a_text_is_embedded_once(monkeypatch):
+    seen, make = [], choice.NAMED["words"]
+
+    def encoder():
+        one = make()
+        return replace(
+            one, embed=lambda texts, device: seen.extend(texts) or one.embed(texts, device)
+        )
+
+    monkeypatch.setitem(choice.NAMED, "words", encoder)
+    notes = [f"word {i % 7} again" for i in range(30)]
+    table = pa.table({"note": notes, "y": ["yes", "no"] * 15})
+    train, _ = da.load(table, target="y", encode=Backbone("words"))
+    assert sorted(seen) == sorted(set(notes))
+    assert all(np.array_equal(train.x[i], train.x[i % 7]) for i in range(30))
+    assert len(np.unique(train.x, axis=0)) == 7
 
 
 def test_numbers_that_only_rounding_moves(monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ STEP = "embed"
 CHUNK, FIRST = 256, 16
 TEXTS, ON_DEVICE = 16, 64  # a batch
 LONG_SECONDS = 60.0
+MOST_KNOWN = 50_000  # texts whose embeddings are kept for their repeats
 STILL = 1e-6  # of the median standard deviation of an embedding's numbers
 
 
@@ -60,6 +61,7 @@ class EmbeddingPass:
         here = TEXTS if encoder.reads == "text" else torch.get_num_threads()
         self.batch, self.done = here if device.type == "cpu" else ON_DEVICE, 0
         self.started = 0.0  # of the first chunk that is not kept
+        self.known: dict[str | int, tuple[np.ndarray, bool]] = {}
 
     def sets(self) -> dict[str, SampleSet]:
         """The sets with embeddings as x, beside the columns of numbers that texts have."""
@@ -131,12 +133,14 @@ class EmbeddingPass:
         complete = set() if store is None else store.complete()
         for chunk in chunks_of(self.sizes, CHUNK):
             if store is not None and chunk.number in complete:
-                yield chunk, store.get(chunk.number, "embedding"), store.get(chunk.number, "cut")
+                values, cut = (store.get(chunk.number, name) for name in ("embedding", "cut"))
             else:
                 values, cut = self._embed_chunk(chunk)
                 if store is not None:
                     store.put(chunk.number, {"embedding": values, "cut": cut})
-                yield chunk, values, cut
+            if self.encoder.reads == "text" and len(self.known) < MOST_KNOWN:
+                self.known |= zip(self._names(chunk), zip(values, cut, strict=True), strict=True)
+            yield chunk, values, cut
             before = self.sizes["train"] if chunk.part == "val" else 0
             self.progress(STEP, before + chunk.stop, self.total)
 
@@ -158,18 +162,21 @@ class EmbeddingPass:
         layout = Layout(self.sizes, arrays, CHUNK)
         return FeatureStore(inside(self.place, EMBEDDINGS), run, layout, {})
 
+    def _names(self, chunk: Chunk) -> list[str | int]:
+        """What each sample of a chunk is known by: a text by itself, an image by its position."""
+        rows, samples = range(chunk.start, chunk.stop), self.samples[chunk.part]
+        return [samples[row] for row in rows] if self.encoder.reads == "text" else list(rows)
+
     def _embed_chunk(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-        """Texts of a length go together: a batch is as long as its longest."""
-        rows = np.arange(chunk.start, chunk.stop)
-        if self.encoder.reads == "text":
-            lengths = [len(self.samples[chunk.part][int(row)]) for row in rows]
-            rows = rows[np.argsort(lengths, kind="stable")]
+        """Each text once; those of a length go together: a batch is as long as its longest."""
+        names, known = self._names(chunk), self.known
+        new = {n: chunk.start + i for i, n in enumerate(names) if n not in known}
+        order = sorted(new, key=len) if self.encoder.reads == "text" else list(new)
         self.started = self.started or time.perf_counter()
-        values = np.empty((len(chunk), self.encoder.width), np.float32)
-        cut = np.empty(len(chunk), bool)
-        for start in range(0, len(rows), self.batch):
-            some = rows[start : start + self.batch]
-            values[some - chunk.start], cut[some - chunk.start] = self._embed(chunk.part, some)
+        for start in range(0, len(order), self.batch):
+            some = order[start : start + self.batch]
+            values, cut = self._embed(chunk.part, [new[name] for name in some])
+            known = known | dict(zip(some, zip(values, cut, strict=True), strict=True))
             self.done += len(some)
             if self.done - len(some) < FIRST <= self.done:
                 seconds = (time.perf_counter() - self.started) / self.done * self.total
@@ -177,9 +184,12 @@ class EmbeddingPass:
                 what = f"{self.total:,} samples with {self.encoder.name}"
                 if seconds > LONG_SECONDS:
                     logger.warning("embedding %s takes about %.0f s%s.", what, seconds, keep)
-        return values, cut
+        values, cut = zip(*(known[name] for name in names), strict=True)
+        return np.stack(values), np.array(cut, bool)
 
-    def _embed(self, part: str, rows: Any) -> tuple[Float[np.ndarray, "b width"], np.ndarray]:
+    def _embed(
+        self, part: str, rows: Iterable[Any]
+    ) -> tuple[Float[np.ndarray, "b width"], np.ndarray]:
         prepared = [self.encoder.prepare(self.samples[part][int(row)]) for row in rows]
         with torch.no_grad():
             batch = self.encoder.embed(prepared, self.device)
