@@ -140,9 +140,8 @@ def test_a_text_is_embedded_once(monkeypatch):
         )
 
     monkeypatch.setitem(choice.NAMED, "words", encoder)
-    notes = [f"word {i % 7} again" for i in range(30)]
-    table = pa.table({"note": notes, "y": ["yes", "no"] * 15})
-    train, _ = da.load(table, target="y", encode=Backbone("words"))
+    notes = np.array([f"word {i % 7} again" for i in range(30)])
+    train, _ = da.load((notes, ["yes", "no"] * 15), encode=Backbone("words"))
     assert sorted(seen) == sorted(set(notes))
     assert all(np.array_equal(train.x[i], train.x[i % 7]) for i in range(30))
     assert len(np.unique(train.x, axis=0)) == 7
