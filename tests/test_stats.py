@@ -85,6 +85,7 @@ def test_what_is_expected_to_gain_a_point_is_worth_doing_though_chance_may_be_it
     assert [advice(*row) for row in rows] == [DO, DO, TRY, LEAVE]
     sure = [(0.002, 0.001, 0.003), (0.002, -0.001, 0.005)]
     assert [advice(*row) for row in sure] == [TRY, LEAVE]
+    assert advice(0.025, -0.045, 0.04) == TRY  # lopsided: the middle is no gain
     few_groups = [(0.024, -0.394, 0.208), (0.036, -0.66, 0.34), (0.3, -np.inf, np.inf)]
     assert [advice(*row) for row in few_groups] == [TRY, LEAVE, LEAVE]
 

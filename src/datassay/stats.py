@@ -269,12 +269,13 @@ def advice(gain: float, low: float, high: float) -> str:
         high: upper end.
 
     Returns:
-        DO: a point or more is expected; TRY: half a point, or surely something; else LEAVE.
+        DO: a point or more is expected, and the middle of the interval is a gain; TRY: half a
+        point, or surely something; else LEAVE.
 
     Source: the posterior mean of a normal gain, true gains being normal around 0.
     """
     expected = gain / (1 + ((high - low) / (2 * 1.96 * USUAL)) ** 2)
-    if expected >= WORTH:
+    if expected >= WORTH and low + high > 0:
         return DO
     return TRY if expected >= TOLERATED or (gain > 0 and low > 0) else LEAVE
 

@@ -1,7 +1,10 @@
 """How a row of a table looks on a card."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from datassay.data.samples import Column, SampleSet
 from datassay.report.drawing import draw
@@ -22,3 +25,20 @@ def test_a_missing_value_is_said_to_be_missing():
     samples = SampleSet(y[:, None], y, np.arange(4), rows=rows)
     (card,) = draw(samples, np.array([1]))
     assert card.values == (("a", "missing"),)
+
+
+@pytest.mark.parametrize("length", [20, 2000])
+def test_a_short_text_stands_among_the_columns_and_a_long_one_alone(length):
+    rows = pa.table({
+        "note": [f"{i} " + "a" * length for i in range(4)],
+        "age": [1.0, 2.0, 3.0, 9.0],
+    })
+    columns = (Column("note", "text"), Column("age", "number"))
+    x, y, texts = np.asarray(rows["age"])[:, None], np.array([0, 1, 0, 1]), np.array(rows["note"])
+    samples = SampleSet(
+        x, y, np.arange(4), ("no", "yes"), "text", texts=texts, rows=rows, columns=columns
+    )
+    (card,) = draw(samples, np.array([3]))
+    assert (("age", "9") in card.values) == (length == 20) == (not card.text)
+    (alone,) = draw(replace(samples, columns=columns[:1]), np.array([3]))
+    assert alone.text.startswith("3 a") and not alone.values

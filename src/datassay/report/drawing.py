@@ -20,6 +20,8 @@ MAX_SIDE = 96
 CHANNELS = {1, 2, 3, 4}
 MAX_TEXT = 200
 N_FEATURES = 6
+READ = {"number", "boolean", "date", "category"}
+SHORT, LOOKED_AT = 100, 1000  # characters of a short text; of so many texts
 # Blue and orange are distinguished with every kind of colour blindness; lightness is the same on
 # both sides, so that a grey print shows sizes.
 BELOW = ((255, 255, 255), (79, 159, 204), (0, 74, 119))
@@ -74,7 +76,8 @@ def drawer(samples: SampleSet) -> Draw:
         return lambda positions, side: tuple(
             _picture((_last_channel(images[int(i)]) - low) * scale, side) for i in positions
         )
-    if samples.kind == "text" and (texts := samples.texts) is not None:
+    texts = samples.texts
+    if samples.kind == "text" and texts is not None and not has_columns(samples):
         return lambda positions, _: tuple(_text(str(texts[i])) for i in positions)
     rows = samples.used_rows
     if rows is not None and rows.num_columns:
@@ -87,6 +90,14 @@ def drawer(samples: SampleSet) -> Draw:
         return names[j] if j < len(names) else f"x{j}", f"{x[i, j]:.4g}"
 
     return lambda index, _: _most_unusual(np.abs(x[index] - middle) / unit, index, value)
+
+
+def has_columns(samples: SampleSet) -> bool:
+    """Whether a sample is shown by its columns: it is a row, or has others than a short text."""
+    if samples.rows is None or samples.kind != "text" or samples.texts is None:
+        return samples.rows is not None and samples.kind == "row"
+    others = {one.read_as for one in samples.columns} & READ
+    return bool(others) and max(map(len, samples.texts[:LOOKED_AT])) <= SHORT
 
 
 def _most_unusual(

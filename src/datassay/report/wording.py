@@ -62,11 +62,11 @@ def rough_percent(share: float) -> str:
     return f"about {100 * share:.0f} %"
 
 
-def value_text(value: object) -> str:
+def value_text(value: object, limit: int = 40) -> str:
     """A value of the user's table, short; empty where it is missing."""
     if value is None or value != value:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else shortened(str(value), 40)
+    return f"{value:.6g}" if isinstance(value, float) else shortened(str(value), limit)
 
 
 def shortened(text: str, limit: int = 28) -> str:

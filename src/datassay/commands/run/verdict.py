@@ -168,10 +168,10 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
         if (gain := before.gain) is None:
             return f"{what}: what that gained was not measured, {before.why_none}."
         return f"{_stated(what, gain.rows[0], gain.metric, THEN)}."
-    # What is worth doing, else the correction, else what is worth trying.
+    # What is worth doing, else the correction, else what is worth trying and surely gains.
     led = [action for action in tried if action.advice == DO]
     led += [action for action in tried if action.kind == RELABEL and labels.n_flagged]
-    led += [action for action in tried if action.advice == TRY]
+    led += [action for action in tried if action.advice == TRY and action.low > 0]
     more = ""
     if led and findings.acts is not None:
         more = f"; {clause(led[0], findings.acts.metric, labels.n_flagged)}"
