@@ -87,6 +87,12 @@ def test_classes_that_are_not_learned_are_said_first():
     unlearned = replace(result, issues=replace(result.issues, share_wrong=(0.0, 0.47)))
     assert run_page(unlearned).verdict.startswith("The classes are hardly predicted: little is")
     assert run_page(result).verdict.startswith("5 of 200 labels are probably wrong")
+    many = of_classes(8, np.full(400, -3.0))  # better than by the commonest, and mostly missed
+    for share, is_first in ((0.69, True), (0.4, False)):
+        said = run_page(
+            replace(many, issues=replace(many.issues, share_wrong=(0.0, share)))
+        ).verdict
+        assert said.startswith("The classes are hardly predicted") == is_first
 
 
 def test_noise_reads_as_a_sentence():

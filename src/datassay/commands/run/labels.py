@@ -42,12 +42,17 @@ def to_check(findings: Findings) -> np.ndarray:
 
 
 def is_learned(findings: Findings) -> bool:
-    """Whether the classes are predicted better than by naming the commonest one."""
+    """Whether the classes are predicted better than by naming the commonest one.
+
+    Where most labels are contradicted and none is listed, they are said not to be: either they are
+    hardly predicted, or the noise is such that no list can be trusted.
+    """
     samples = findings.samples
     if not samples.is_classification or len(samples) < FEWEST:
         return True
     others = 1 - np.bincount(samples.y).max() / len(samples)
-    return others < LEAST_OTHERS or findings.issues.share_wrong[1] < MOST_MISSED * others
+    missed, listed = findings.issues.share_wrong[1], findings.issues.is_issue.any()
+    return others < LEAST_OTHERS or (missed < MOST_MISSED * others and (missed < 0.5 or listed))
 
 
 def confusions(findings: Findings) -> list[Confusion]:
