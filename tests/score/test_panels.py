@@ -17,14 +17,16 @@ from datassay.score.linear import panels as panels_module
 from datassay.score.linear import removal as removal_modes
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import (
+    ONE_BY_ONE,
     SquaredLength,
     gram,
+    inverted,
     operand,
     panels,
     product,
+    solved,
     transposed_product,
 )
-from datassay.score.linear.removal import ONE_BY_ONE, inverted, solved
 from helpers.linearizations import close, linearization, random_jacobians
 
 N, P, M = 90, 24, 40

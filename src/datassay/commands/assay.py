@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -217,7 +218,7 @@ class Review:
 def assay(
     data: Any,
     *,
-    target: str | None = Loading.target,
+    target: str | Sequence[str] | None = Loading.target,
     ids: Any = Loading.ids,
     model: Any = MODEL,
     val: Any = None,
@@ -231,7 +232,7 @@ def assay(
     Args:
         data: what `load` takes: a built-in name, a path, a data frame of any library, (x, y)
             arrays, a torch Dataset. Or (train, val) as `load` gives them; val may be None.
-        target: the column of a table to predict; None: the last.
+        target: the column of a table to predict; None: the last. A list of several: numbers.
         ids: the column of a table that names its rows; for arrays and Datasets [n] of them.
         model: a name as for `build_model`; a network, or a function without arguments that makes
             one; or a scikit-learn estimator: it scores the labels and is retrained, while scores

@@ -20,8 +20,8 @@ from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
-from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, names_of
-from datassay.data.tables.sources import SEVERAL, check_names, table_source, with_roles
+from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, joined, names_of
+from datassay.data.tables.sources import check_names, table_source, with_roles
 from datassay.errors import DataError
 
 SMALL = 10_000_000  # bytes of a table that is read before all else, only for its columns' names
@@ -68,8 +68,9 @@ def load(
             (one split), or that datassay apply made; a data frame of pandas, polars or Arrow, or a
             Dataset of Hugging Face's datasets; (x, y) or (x, y, x_val, y_val) arrays, where x of a
             pair may be a frame; a torch Dataset of (x, y), or (train, val) Datasets.
-        target: the column of a table to predict; None: the last. Several targets are given as
-            arrays, y [n, k] of numbers, or of 0 and 1 for several labels.
+        target: the column of a table to predict; None: the last. Of several, all of numbers, or of
+            0 and 1 for several labels, a list, or their names with commas between; of arrays y
+            is [n, k] then.
         ids: the column of a table that names its rows. For arrays and Datasets [n] strings or
             integers. None: the index of a pandas frame that does more than count the rows, row
             numbers, or the paths of image files.
@@ -143,8 +144,6 @@ def _chosen(
     val_fraction: float | None, seed: int, roles: dict[str, Any], **columns: Any,
 ) -> Choices:  # fmt: skip
     """What the user says of the columns, refused where the values themselves are wrong."""
-    if target is not None and not isinstance(target, str):
-        raise DataError(f"target must be a string, one column, or None; got {target!r}. {SEVERAL}")
     if task is not None:
         tasks = ("classification", "regression")
         rules.one_of("task", task, tasks, remedy="Leave it out.", error=DataError)
@@ -159,7 +158,7 @@ def _chosen(
         raise DataError(
             "groups and time are two ways to hold samples out together; got both. Leave one out."
         )
-    return Choices(target, ids, source, task=cast("Task | None", task), **roles, **named)
+    return Choices(joined(target), ids, source, task=cast("Task | None", task), **roles, **named)
 
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> None:
@@ -168,7 +167,10 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
     chosen = _chosen(roles=roles, **options)
     path, known = _named_format(data, chosen)
     if isinstance(known, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
-        if known.names is not None and (names := known.names(path)):
+        names = known.names(path) if known.names is not None else []
+        if chosen.targets(names):
+            return  # loading is as quick
+        if names:
             check_names(names, str(path), chosen)
         with_roles(known.table(path, chosen), str(path), chosen)
 

@@ -17,7 +17,7 @@ class Loading:
     """How a source becomes two sample sets.
 
     Attributes:
-        target: the column of a table to predict; None: the last.
+        target: the column of a table to predict, or several of numbers as a,b; None: the last.
         ids: the column of a table that names its rows; None: row numbers.
         source: the column of a table that says where each row came from; None: unknown.
         trusted: the column of a table that says whose labels are known to be right; None: unknown.

@@ -49,6 +49,18 @@ def test_the_same_file_with_other_labels(here):
     assert train.y.tolist() == [1, 1, 0, 1]
 
 
+def test_rows_of_several_targets_are_removed_and_none_is_given_another(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = ["u,w,v\n", *(f"{i}.5,w{i % 2},{i * i}\n" for i in range(30))]
+    (tmp_path / "two.csv").write_text("".join(lines))
+    decided("two.csv", "d.parquet", [("3", "remove", "", "")], target="u,v")
+    succeed("apply", "two.csv", "d.parquet", "--out", "clean")
+    assert (tmp_path / "clean/two.csv").read_text() == "".join(lines[:4] + lines[5:])
+    assert load("clean", target="u,v")[0].y[3].tolist() == [4.5, 16]
+    decided("two.csv", "e.parquet", [("3", "relabel", "", "1.0")], target="u,v")
+    assert_one_error_line(invoke("apply", "two.csv", "e.parquet", "--out", "o"), "these have 2")
+
+
 @pytest.mark.parametrize("file", ["a.csv", "a.jsonl", "a.parquet", "a.npz", "f.parquet", "f.npz"])
 def test_new_targets_keep_their_digits(tmp_path, file):
     old, new = (2**53 + 1 + 2 * np.arange(30)).tolist(), 2**53 + 3

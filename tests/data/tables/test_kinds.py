@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 from scipy import sparse
 
 import datassay as da
@@ -195,15 +196,43 @@ def test_sparse_matrices_are_made_full():
     assert np.array_equal(train.x, x.toarray()[train.ids])
 
 
-def test_several_targets_and_weights_are_said_to_be_no_columns_here():
-    table = pa.table({
-        "u": U[:40],
-        "v": U[20:60],
-        "sample_weight": [0.5, 2.0, 1.0, 1.0] * 10,
-    })
-    for target in (["u", "v"], "u,v"):
-        with pytest.raises(DataError, match="Several targets are given as arrays"):
-            da.load(table, target=target)
+def two_targets():
+    return pa.table({
+        "u": U[:40], "w": ["a", "b"] * 20, "v": U[20:60], "c": U[10:50], "part": ["x", "y"] * 20
+    })  # fmt: skip
+
+
+def test_several_targets_of_a_table_are_its_columns(tmp_path):
+    table, path = two_targets(), tmp_path / "two.csv"
+    csv.write_csv(table, path)
+    for data, target in ((table, ["u", "v"]), (table, ("u", "v")), (table, "u,v"), (path, "u,v")):
+        train, val = da.load(data, target=target, source="part", val_fraction=0.25)
+        both = np.stack([table["u"], table["v"]], 1)
+        assert np.allclose(train.y, both[train.ids]) and np.allclose(val.y, both[val.ids])
+        assert len(train) == 30 and set(train.source) == {"x", "y"} and not train.class_names
+        assert {*train.feature_names} == {"c", "w=a", "w=b"}
+        kinds = {one.name: one.read_as for one in train.columns}
+        assert [kinds[n] for n in table.column_names] == [
+            "target", "category", "target", "number", "source"
+        ]  # fmt: skip
+    assert da.load(table, target=["u"])[0].y.shape == (40,)
+    labels = pa.table({"p": [0, 1] * 20, "q": [0, 0, 1, 1] * 10, "c": U[:40]})
+    assert da.load(labels, target=["p", "q"])[0].has_several_labels
+
+
+@pytest.mark.parametrize(("target", "message"), [
+    (["u", "x"], "must name a column of data; got 'x'"), (["u", "w"], "'w' holds words"),
+    ([], "must name columns, each once"), (["u", "u"], "each once"), (["u", 1], "as strings"),
+    (["v", "gap"], "all known; column 'gap' misses row 3, counted from 0"),
+])  # fmt: skip
+def test_several_targets_are_refused_in_one_line(target, message):
+    table = two_targets().append_column("gap", pa.array([1.5, 2, 3, None, *U[:36]]))
+    with pytest.raises(DataError, match=message):
+        da.load(table, target=target)
+
+
+def test_weights_are_said_to_be_no_column_here():
+    table = pa.table({"u": U[:40], "v": U[20:60], "sample_weight": [0.5, 2.0, 1.0, 1.0] * 10})
     for function in (da.load, da.assay):
         with pytest.raises(SettingError, match="sample_weight must be left out: samples all count"):
             function(table, target="v", sample_weight="sample_weight")

@@ -42,11 +42,8 @@ def to_check(findings: Findings) -> np.ndarray:
 
 
 def is_learned(findings: Findings) -> bool:
-    """Whether the classes are predicted better than by naming the commonest one.
-
-    Where most labels are contradicted and none is listed, they are said not to be: either they are
-    hardly predicted, or the noise is such that no list can be trusted.
-    """
+    """Whether the classes are predicted better than by naming the commonest one."""
+    # Where most labels are contradicted and none is listed little is certain, too.
     samples = findings.samples
     if not samples.is_classification or len(samples) < FEWEST:
         return True

@@ -17,7 +17,7 @@ from datassay.data.memory.convert import frame_with_targets, read_in_memory
 from datassay.data.memory.frames import frame_table, row_ids, row_labels
 from datassay.data.source import Source, reading
 from datassay.data.synthetic.builtin import BUILTINS
-from datassay.data.tables.read import Choices
+from datassay.data.tables.read import Choices, joined
 from datassay.errors import DataError
 
 
@@ -54,11 +54,11 @@ TABLE, ARRAYS = "data.parquet", "data.npz"
 
 def keep(
     data: Any, folder: Path, *,
-    target: str | None = None, ids: Any = None, source: Any = None, **asides: Any,
+    target: Any = None, ids: Any = None, source: Any = None, **asides: Any,
 ) -> tuple[Path, dict[str, Any]]:  # fmt: skip
     """Write what `load` was given to a file; that, and its roles' columns to load it."""
     if (table := frame_table(data)) is not None:
-        return _table(table, folder / TABLE, Choices(target, ids, source, **asides))
+        return _table(table, folder / TABLE, Choices(joined(target), ids, source, **asides))
     is_pair = isinstance(data, tuple | list) and len(data) == 2
     if is_pair and isinstance(result := frame_with_targets(data[0], data[1], ids, source), tuple):
         return _table(result[0], folder / TABLE, result[2])

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,8 @@ def original_table(
     give_back: Callable[[Path, Path, Change], None],
 ) -> Original:
     """A table as it is stored: ids and labels of its rows that have a label; the others stay."""
+    if targets := chosen.targets(table.column_names):
+        chosen = replace(chosen, target=targets[0], task="regression")
     table, chosen = with_roles(table, str(path), chosen)
     name, n_rows = chosen.target, table.num_rows
     assert name is not None
@@ -94,6 +97,8 @@ def original_table(
         ids = plain(column(chosen.ids))[rows]
     y, _, classes = encode_targets(plain(target), None, (), chosen.task)
     y = exact(plain(target), y)
+    if targets:
+        y = np.stack([plain(column(one)) for one in targets], 1).astype(np.float64)
     is_numbered, index = chosen.ids is None, table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 
@@ -101,7 +106,7 @@ def original_table(
         # Rows without a label are no samples and stay; of what goes no label is written.
         stays = np.ones(n_rows, dtype=bool)
         stays[rows[~keep]] = False
-        new = np.where(keep, new, y)
+        new = y if y.ndim > 1 else np.where(keep, new, y)  # several targets stay as they are
         donor: dict[int, int] = {}
         number: dict[int, float | str] = {}
         if classes:

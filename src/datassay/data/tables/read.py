@@ -60,7 +60,7 @@ def rows_of(mask: np.ndarray) -> str:
 class Choices:
     """What a table's columns are for, and how the user wants them read."""
 
-    target: str | None = None  # None: the last column that is neither `ids` nor `source`
+    target: str | None = None  # or several, joined; None: the last neither `ids` nor `source`
     ids: Any = None  # None: row labels of pandas, else numbers; of arrays [n] names
     source: Any = None  # where each row came from, which is no feature; of arrays [n] names
     trusted: Any = None  # whose labels are known to be right; of arrays [n] bool
@@ -85,6 +85,11 @@ class Choices:
         """The columns that are neither target, ids nor features."""
         return {c for c, role in self.roles.items() if role not in {"target", "ids"}}
 
+    def targets(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Several targets of a table with these columns; none where one is meant."""
+        is_one = self.target is None or self.target in names or "," not in self.target
+        return () if is_one else tuple(self.target.split(","))
+
     @property
     def any(self) -> bool:
         """Whether a column is named."""
@@ -93,6 +98,18 @@ class Choices:
 
 
 _OPTIONS = ("drop", "keep", "categorical", "text")
+
+
+def joined(target: Any) -> str | None:
+    """One name, or the names of several targets with commas between, as a command has them."""
+    if target is None or isinstance(target, str):
+        return target
+    names = names_of("target", target)
+    if not names or len({*names}) < len(names) or (len(names) > 1 and "," in "".join(names)):
+        raise DataError(
+            f"target must name columns, each once, several without a comma; got {target!r}."
+        )
+    return ",".join(names)
 
 
 def names_of(option: str, value: Any) -> tuple[str, ...]:

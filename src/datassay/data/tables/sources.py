@@ -29,13 +29,14 @@ from datassay.data.tables.read import (
 from datassay.errors import UNWEIGHTED, DataError
 
 WEIGHTS = {"sample_weight", "sample_weights", "weights", "case_weight", "survey_weight"}
-SEVERAL = "Several targets are given as arrays, load((x, y)) with y [n, k], or in an .npz file."
 NOTE, DECIMAL = b"note", b"decimal"  # of a table's metadata: what its reader has to say
 WORDS = "its words: an embedding, or tf-idf weights"
 
 
 def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     """A source from a table in memory."""
+    if targets := chosen.targets(table.column_names):
+        return _with_targets(table, name, chosen, targets)
     # Rows whose target is missing are left out; the others keep their row numbers.
     # table: one row per sample; the row labels of pandas are its ids, unless others are named.
     note = (table.schema.metadata or {}).get(NOTE, b"").decode()
@@ -80,6 +81,31 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
         columns=tuple(known[n] for n in names),
         warnings=(note,) * bool(note) + warnings + source.warnings,
     )
+
+
+def _with_targets(table: pa.Table, name: str, chosen: Choices, targets: tuple[str, ...]) -> Source:
+    """The same of several targets that are numbers: y is [n, k]."""
+    names, numbers = _names(table, name), replace(chosen, task="regression")
+    for one in targets:
+        check_names(names, name, replace(chosen, target=one))
+    read = [read_column(table[n], n, replace(numbers, target=n)) for n in targets]
+    refuse(read, name)
+    for one in read:
+        rule = "several targets must be numbers, all known"
+        if one.is_missing is not None:
+            raise DataError(
+                f"{rule}; column {one.column.name!r} misses {rows_of(one.is_missing)}, counted "
+                "from 0. Leave those rows out."
+            )
+        if one.values is None:
+            raise DataError(f"{rule}; column {one.column.name!r} holds words. Name one target.")
+    source = table_source(
+        table.drop_columns(list(targets[1:])), name, replace(numbers, target=targets[0])
+    )
+    y = np.stack([plain(one) for one in read], 1)
+    known = {c.name: c for c in (*source.columns, *(one.column for one in read[1:]))}
+    columns = tuple(known[n] for n in names if n in known)
+    return replace(source, train=replace(source.train, y=y), columns=columns)
 
 
 def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, Choices]:
@@ -212,11 +238,10 @@ def check_names(names: list[str], name: str, chosen: Choices) -> None:
         column = getattr(chosen, role)
         is_name = isinstance(column, str)
         if column is not None and (not is_name or column not in names):
-            several = is_name and "," in column and {*column.split(",")} <= {*names}
             raise DataError(
                 f"{role} must name a column of {name}; got "
                 f"{repr(column) if is_name else type(column).__name__}. Its columns are "
-                f"{some(names)}.{f' {SEVERAL}' if several and role == 'target' else ''}"
+                f"{some(names)}."
             )
     check_choices(chosen, names, name)
 

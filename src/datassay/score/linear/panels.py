@@ -6,12 +6,12 @@ computed: results are bit-identical.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Inexact
 from torch import Tensor
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
@@ -167,3 +167,26 @@ class SquaredLength:
             along = product(flat[:, start:], self._matrix[part, start:].T, self._products)
             total += along.mul_(flat[:, part]).sum(1)
         return total.cpu().reshape(w.shape[1:]).sum(1).double().clamp_min(0)
+
+
+# Rows of a system that is solved alone, its own threads busy; MKL's trouble begins above.
+ONE_BY_ONE = 64
+
+
+def solved(
+    left: Inexact[Tensor, "*n b b"], right: Inexact[Tensor, "*n b c"]
+) -> Inexact[Tensor, "*n b c"]:
+    """left⁻¹ right of each system, as `torch.linalg.solve`; b³ operations each."""
+    return _each(torch.linalg.solve, left, right)
+
+
+def inverted(matrices: Inexact[Tensor, "*n b b"]) -> Inexact[Tensor, "*n b b"]:
+    """Inverse of each matrix, as `torch.linalg.inv`; b³ operations each."""
+    return _each(torch.linalg.inv, matrices)
+
+
+def _each(call: Callable[..., Tensor], *given: Tensor) -> Tensor:
+    if given[0].shape[-1] < ONE_BY_ONE or given[0].ndim == 2:
+        return call(*given)
+    flat = zip(*(one.flatten(0, -3) for one in given), strict=True)
+    return torch.stack([call(*one) for one in flat]).reshape(given[-1].shape)

@@ -7,15 +7,22 @@ T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] and v_q = (I − H_ii)⁻¹ (r_i −
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
-from jaxtyping import Complex, Float, Inexact, Int
+from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from datassay.results import result
 from datassay.score.linear.eigenbasis import Eigenbasis, FeatureRows
-from datassay.score.linear.panels import SYMMETRIC_ROWS, Products, doubled_upper, operand, product
+from datassay.score.linear.panels import (
+    SYMMETRIC_ROWS,
+    Products,
+    doubled_upper,
+    operand,
+    product,
+    solved,
+)
 from datassay.score.linear.training_run import (
     FEWEST_CONTOUR_STEPS,
     Dynamics,
@@ -23,29 +30,6 @@ from datassay.score.linear.training_run import (
     filter_values,
     resolvents,
 )
-
-# Rows of a system that is solved alone, its own threads busy; MKL's trouble begins above.
-ONE_BY_ONE = 64
-
-
-def solved(
-    left: Inexact[Tensor, "*n b b"], right: Inexact[Tensor, "*n b c"]
-) -> Inexact[Tensor, "*n b c"]:
-    """left⁻¹ right of each system, as `torch.linalg.solve`; b³ operations each."""
-    return _each(torch.linalg.solve, left, right)
-
-
-def inverted(matrices: Inexact[Tensor, "*n b b"]) -> Inexact[Tensor, "*n b b"]:
-    """Inverse of each matrix, as `torch.linalg.inv`; b³ operations each."""
-    return _each(torch.linalg.inv, matrices)
-
-
-def _each(call: Callable[..., Tensor], *given: Tensor) -> Tensor:
-    if given[0].shape[-1] < ONE_BY_ONE or given[0].ndim == 2:
-        return call(*given)
-    flat = zip(*(one.flatten(0, -3) for one in given), strict=True)
-    return torch.stack([call(*one) for one in flat]).reshape(given[-1].shape)
-
 
 # A leverage within this of 1 means that no other sample spans that direction.
 SPANNED_ALONE = 1e-8
@@ -221,12 +205,11 @@ def held_out_residuals(
     if fits is None:
         fits = _penalised(basis, blocks.projected, shifts)
     right = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
-    size, n_modes = blocks.residual.shape[1], len(basis.eigenvalues)
-    if size > n_modes and not basis.complete and not shifts.is_complex():
-        # The same by the smaller system: v = r + Z (C + s − ZᵀZ)⁻¹ Zᵀ r (Woodbury).
-        rows = blocks.rows * basis.metric.sqrt()  # [g, b, p]
-        others = torch.diag_embed(shifts[:, None] + basis.eigenvalues)[:, None] - rows.mT @ rows
-        return right + rows @ solved(others, rows.mT @ right)
+    size, poles = blocks.residual.shape[1], shifts[:, None] + basis.eigenvalues
+    if size > poles.shape[1] and not basis.complete and not shifts.is_complex():
+        # The smaller system, of features (metric 1): v = r + Z (C + s − ZᵀZ)⁻¹ Zᵀ r (Woodbury).
+        others = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
+        return right + blocks.rows @ solved(others, blocks.rows.mT @ right)
     left = blocks.weighted(fits.remain) + fits.base * torch.eye(size)
     return right / left if size == 1 else solved(left, right)
 

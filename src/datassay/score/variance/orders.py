@@ -20,7 +20,7 @@ from datassay.collect.curvature.output_loss import curvature_root, loss_derivati
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.influence_moments import first_moments
-from datassay.score.linear.removal import inverted
+from datassay.score.linear.panels import inverted
 from datassay.score.variance.pair_influence import hessian_factor, singular_hessian, whiten
 from datassay.train.convex import fit_convex
 

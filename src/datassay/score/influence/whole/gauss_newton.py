@@ -22,8 +22,7 @@ from datassay.score.effects import CHUNK_VALUES, OutputChanges
 from datassay.score.influence.request import TRUSTED
 from datassay.score.influence.whole.solvers import Problem
 from datassay.score.linear.eigenbasis import eigenbasis
-from datassay.score.linear.panels import all_rows, gram
-from datassay.score.linear.removal import solved
+from datassay.score.linear.panels import all_rows, gram, solved
 from datassay.score.settings import TrainedWeights
 
 
