@@ -76,7 +76,7 @@ def checks_arguments(function: F) -> F:
                     check_kind(argument, value, *members)
         return function(*bound.args, **bound.kwargs)
 
-    return checked  # pyright: ignore[reportReturnType]
+    return checked  # pyrefly: ignore[bad-return] (of the same signature)
 
 
 def _members(hint: Any) -> tuple[type, ...]:

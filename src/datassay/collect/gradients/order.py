@@ -58,7 +58,7 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
         size = size if isinstance(size, int) else None
     outcome = _known(sampler, name, queries=queries)
     if outcome is None:
-        indices, is_fixed = _asked(sampler, len(loader.dataset), name)  # pyright: ignore[reportArgumentType]
+        indices, is_fixed = _asked(sampler, len(loader.dataset), name)  # pyrefly: ignore[bad-argument-type] (one with indices has a length)
         left = len(indices) % size if drop and is_fixed and size else 0
         message = (
             f"{name} leaves out its last {left} sample{'s' * (left > 1)}: drop_last without "
