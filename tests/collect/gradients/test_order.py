@@ -248,3 +248,8 @@ def test_what_a_dataset_raises_is_one_line():
 
     with pytest.raises(DataError, match=r"collate function raised RuntimeError: of one's own"):
         samples_or_batches(DataLoader(Numbers(), 2, collate_fn=collate), "train")
+
+
+def test_a_dataset_without_a_length_is_refused():
+    with pytest.raises(DataError, match=r"train must be a SampleSet.*got a Dataset"):
+        samples_or_batches(Dataset(), "train")
