@@ -36,7 +36,7 @@ lint: .venv-dev/installed
 	.venv-dev/bin/ruff check
 
 types: .venv-dev/installed
-	$(call silent,.venv-dev/bin/pyright --pythonpath .venv-dev/bin/python)
+	$(call silent,.venv-dev/bin/pyrefly check --python-interpreter-path .venv-dev/bin/python)
 
 # Not --quiet: with it mkdocs sees no warning, and --strict nothing to fail at.
 docs: .venv-dev/installed

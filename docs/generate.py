@@ -300,9 +300,9 @@ def _functions(scope: griffe.Object) -> Iterator[griffe.Function]:
         if member.is_alias:
             continue
         if member.is_function:
-            yield member  # pyright: ignore[reportReturnType]
+            yield member
         elif member.is_module or member.is_class:
-            yield from _functions(member)  # pyright: ignore[reportArgumentType]
+            yield from _functions(member)
 
 
 def _put_values(function: griffe.Function) -> None:

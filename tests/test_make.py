@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-TOOLS = ("ruff", "pyright", "mkdocs", "python")
+TOOLS = ("ruff", "pyrefly", "mkdocs", "python")
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -28,5 +28,5 @@ def test_check_fails_with_any_of_its_parts(failing, tmp_path):
         ["make", "check"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
     assert (ended.returncode == 0) is (failing is None), ended.stdout + ended.stderr
-    for name in ("pyright", "mkdocs"):
+    for name in ("pyrefly", "mkdocs"):
         assert (f"{name} says" in ended.stdout + ended.stderr) is (name == failing)

@@ -10,9 +10,11 @@ SCRIPT = """
 import datassay as da
 from datassay import *
 from datassay.act import removal_curve, reweight
+from datassay.score import group_information
 from datassay.train import retrain
 from sklearn.linear_model import LogisticRegression
 from torch import nn
+from torch.utils.data import Dataset
 
 train, val = da.load("iris")
 estimator, net = LogisticRegression(), nn.Sequential(nn.Linear(4, 3))
@@ -35,7 +37,8 @@ CALLS = {
     "retrain(estimator, train, lr=0.1)": NO_MODULE, "reweight(estimator, train, val)": NO_MODULE,
     "collect(net, train.x)": NO_SET, "influence(net, train.x)": NO_SET,
     "partition(net, train.x)": NO_SET, "purify(net, train.x)": NO_SET,
-    "removal_effects(net, train.x)": NO_SET, "removal_curve(net, train, val, {})": NO_LIST,
+    "removal_effects(net, train.x)": NO_SET, "index(net, Dataset())": NO_SET,
+    "removal_curve(net, train, val, {})": NO_LIST,
     "removal_curve([net], train, val, [0])": "SettingError rankings must be a dictionary",
     "Backbone(3)(train, val)": "SettingError name must be a string; got 3.",
     "Backbone('lite0')(train.x, val)": NO_SET,
@@ -43,6 +46,7 @@ CALLS = {
     "leave_one_out(lin, lr=None)": "SettingError lr must be a number or a string; got None.",
     "leave_one_out(lin, steps='many')": "SettingError steps must be a whole number; got 'many'.",
     "leave_one_out(lin, steps=2.5)": "SettingError steps must be a whole number of at least 1",
+    "group_information(lin, [[0]], lr=[1])": "SettingError lr must be a number or a string; got a",
     "sample_information(lin, loo=lin)": "SettingError loo must be a LeaveOneOut or None; got a Lin",
     "sample_information(lin, smoothing=3)": "SettingError smoothing must be a name, an array or ",
     "label_issues(train)": "SettingError label_issues of samples needs a judge: model=HistGradien",

@@ -243,18 +243,18 @@ def result(cls: type[T]) -> type[T]:
     """
     made = dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
     if "__repr__" not in vars(cls):
-        made.__repr__ = short  # pyright: ignore[reportAttributeAccessIssue]
+        made.__repr__ = short
     return made
 
 
-def field_names(of: object) -> tuple[str, ...]:
+def field_names(of: Any) -> tuple[str, ...]:
     """Names of a result's fields, in order."""
-    return tuple(f.name for f in fields(of))  # pyright: ignore[reportArgumentType]
+    return tuple(f.name for f in fields(of))
 
 
-def short(self: object) -> str:
+def short(self: Any) -> str:
     """One-line repr: plain values as they are, arrays as dtype and shape."""
-    shown = [f"{f.name}={_value(getattr(self, f.name))}" for f in fields(self) if f.repr]  # pyright: ignore[reportArgumentType]
+    shown = [f"{f.name}={_value(getattr(self, f.name))}" for f in fields(self) if f.repr]
     return f"{type(self).__name__}({', '.join(shown)})"
 
 

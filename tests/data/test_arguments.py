@@ -74,16 +74,6 @@ def test_what_is_not_is_one_line(values, error, message):
     assert str(reported.value) == message
 
 
-def test_each_further_keyword_is_checked_by_its_own_name():
-    @checks_arguments
-    def run(**settings: float | str):
-        return settings
-
-    assert run(lr=0.1, dynamics="flow") == {"lr": 0.1, "dynamics": "flow"}
-    with pytest.raises(SettingError, match="steps must be a number or a string; got a list"):
-        run(lr=0.1, steps=[])
-
-
 def test_every_annotation_of_a_checked_function_is_known_at_run_time():
     """Names that only the type checker imports would fail in the user's first call."""
     root, checked = Path(datassay.__file__).parent, []

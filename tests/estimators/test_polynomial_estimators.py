@@ -73,6 +73,7 @@ def test_features_are_those_of_scikit_learn_with_their_weights():
         ({"window": 3}, "window needs image_shape"),
         ({"window": 3, "image_shape": (3, 5)}, "one pixel per column of X, 4"),
         ({"window": 3, "image_shape": (2, 2)}, "window must fit into the image"),
+        ({"image_shape": (1, 2, 2)}, "image_shape must be rows, columns"),
         ({"degree": 0}, "degree must be at least 1"),
         ({"solver": "quick"}, "solver must be 'exact' or 'batched'; got 'quick'"),
         ({"solver": "batched"}, "batch_size must be between 2 and the 20 samples"),

@@ -200,7 +200,7 @@ def test_drift_names_the_column_and_the_source():
     from scipy.stats import ks_2samp
 
     inside, outside = shifted[source == "two"], shifted[source != "two"]
-    size, p_value = (float(v) for v in ks_2samp(inside, outside, method="asymp"))  # pyright: ignore
+    size, p_value = (float(v) for v in ks_2samp(inside, outside, method="asymp"))
     assert first.size == pytest.approx(size)
     assert first.p_value == pytest.approx(p_value * 3 * 9 * 2)
     issues = data_issues(samples(rows, source=source))
@@ -228,7 +228,7 @@ def test_few_or_odd_rows():
     issues = data_issues(replace(samples(table(20)), rows=nothing))
     assert (issues.duplicate_group == 0).all()
     with pytest.raises(DataError, match="train must be a SampleSet"):
-        data_issues(np.zeros((3, 2)))  # pyright: ignore[reportArgumentType]
+        data_issues(np.zeros((3, 2)))
 
 
 def grouped(result):

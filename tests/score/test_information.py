@@ -51,6 +51,13 @@ def test_a_sample_that_moves_nothing_or_stands_twice_gives_nothing():
     assert information.information[1] == pytest.approx(information.information[2], abs=1e-18)
 
 
+@pytest.mark.parametrize("smoothing", ["functional", "fisher"])
+def test_progress_is_called_until_all_is_done(smoothing):
+    lin, calls = lin_of()[0], []
+    sample_information(lin, smoothing=smoothing, progress=lambda *call: calls.append(call))
+    assert calls[-1][1] == calls[-1][2] == len(lin)
+
+
 SGD = {"smoothing": "sgd", "batch_size": 4}
 
 

@@ -177,6 +177,7 @@ def _candidates(
     joint = MOST_SECONDS if auto or outputs == "auto" else _ANY
     if outputs == "landmarks" and not auto:
         return [_Candidate("averaged", None, _ANY, "landmarks were set", projection or 0)]
+    seen = "n is large, so the kernel is seen from some of the samples"
     candidates = []
     if outputs in {"auto", "joint"} and exact:
         candidates.append(_Candidate("joint", None, joint, "n·k or the model is small"))
@@ -184,7 +185,6 @@ def _candidates(
         shared = "n·k is large, so the k outputs share one kernel"
         candidates.append(_Candidate("averaged", None, budget, shared))
     if outputs in {"auto", "averaged", "landmarks"} and auto:
-        seen = "n is large, so the kernel is seen from some of the samples"
         candidates += [_Candidate("averaged", None, budget, seen, m) for m in landmarks]
     if outputs == "landmarks":
         return [*candidates, _Candidate("averaged", None, _ANY, seen, landmarks[-1])]

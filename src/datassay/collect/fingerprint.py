@@ -217,7 +217,7 @@ class _Walk:
         written = self._changed(cls)
         reached = _reached(cls) if issubclass(cls, nn.Module) else None
         special = re.compile("__|_abc_impl$").match
-        parts = []
+        parts: list[list[object]] = []
         for member, value in vars(cls).items():
             functions = _functions(value)
             if functions and (home == "package" or (reached is not None and member not in reached)):

@@ -82,7 +82,7 @@ class CommandGroup(TyperGroup):
         try:
             added = [c for c in added_commands() if c.name == cmd_name]
         except SettingError as error:
-            ctx.fail(str(error).rstrip("."))
+            return ctx.fail(str(error).rstrip("."))
         if not added:
             names = [*self.commands, *(c.name for c in added_commands()), *ELSEWHERE]
             near = get_close_matches(cmd_name, names, 1, 0.5)

@@ -175,14 +175,12 @@ class Given:
 
 def _origin(data: Any, val: Any, reading: dict[str, Any]) -> Origin:
     """As the command line would read it; held-out samples of their own are not read again."""
-    columns = {}
+    columns: dict[str, Any] = {} if val is None else {"val_fraction": 0.0}
     for name in COLUMNS:  # names between commas, quoted where they hold one
         if (names := reading.get(name)) is not None:
             line = io.StringIO()
-            csv.writer(line, lineterminator="").writerow(
-                [names] if isinstance(names, str) else names
-            )
+            row = [names] if isinstance(names, str) else names
+            csv.writer(line, lineterminator="").writerow(row)
             columns[name] = line.getvalue()
-    alone = {} if val is None else {"val_fraction": 0.0}
-    inputs = DataInputs(data=str(data), **{**reading, **columns, **alone})
+    inputs = DataInputs(data=str(data), **{**reading, **columns})
     return origin_of(inputs, NoiseInputs())

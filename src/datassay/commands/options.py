@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from types import NoneType, UnionType
+from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
@@ -110,7 +110,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
             command.start(given, Path(out))
 
     function.__name__ = command.name
-    function.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    function.__signature__ = inspect.Signature(parameters)  # pyrefly: ignore[missing-attribute] (which inspect reads)
     function.__annotations__ = {p.name: p.annotation for p in parameters}
     cls = type("_Command", (_Shown,), {"about": command, "declared": declared})
     panel = panel_of(command.name, GROUPS, "More")
@@ -221,5 +221,5 @@ def _typed(hint: Any, spec: Setting) -> Any:
     if spec.read is not None:
         return str | None
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-    kinds = [list[get_args(m)[0]] if get_origin(m) is tuple else m for m in members]
-    return Union[tuple(kinds)]  # noqa: UP007  (built at run time)
+    kinds = [GenericAlias(list, get_args(m)[:1]) if get_origin(m) is tuple else m for m in members]
+    return functools.reduce(lambda one, other: one | other, kinds)

@@ -73,7 +73,7 @@ class _PlainConsole(Console):
 out_stream, err_stream = _Stream("stdout"), _Stream("stderr")
 # What a user named (a file, a class) prints as it is: no markup, no :emoji:, no coloured numbers.
 out_console, err_console = (
-    _PlainConsole(file=stream, markup=False, emoji=False, highlight=False)  # pyright: ignore[reportArgumentType]
+    _PlainConsole(file=stream, markup=False, emoji=False, highlight=False)  # pyrefly: ignore[bad-argument-type] (passes everything on)
     for stream in (out_stream, err_stream)
 )
 

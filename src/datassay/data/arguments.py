@@ -43,7 +43,6 @@ def checks_arguments(function: F) -> F:
     # the classes of the first. Numbers, names, True or False, None, paths, our own classes and
     # unions of them are checked; the rest is left to the function, which knows its rules.
     signature = inspect.signature(function)
-    rest = next((n for n, p in signature.parameters.items() if p.kind is p.VAR_KEYWORD), "")
 
     @functools.cache
     def kinds() -> dict[str, tuple[type, ...]]:
@@ -71,12 +70,10 @@ def checks_arguments(function: F) -> F:
                     given[name] = as_samples(value, name, like) or value
                 first = given[name] if first is None else first
             if name in given:
-                each = given[name] if name == rest else {name: given[name]}
-                for argument, value in each.items():
-                    check_kind(argument, value, *members)
+                check_kind(name, given[name], *members)
         return function(*bound.args, **bound.kwargs)
 
-    return checked  # pyright: ignore[reportReturnType]
+    return checked  # pyrefly: ignore[bad-return] (of the same signature)
 
 
 def _members(hint: Any) -> tuple[type, ...]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from datassay.data import formats as built_in
 from datassay.data.back.original import Change, Original, given_back_file, original_table
-from datassay.data.source import Source, reading
+from datassay.data.source import Source, Task, reading
 from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
 from datassay.errors import DataError
@@ -68,7 +68,7 @@ class Format(_Known):
     """
 
     read: Callable[[Path], Source]
-    give_back: Callable[[Path, str | None, bool], Original] | None = None
+    give_back: Callable[[Path, Task | None, bool], Original] | None = None
 
     def source(self, path: Path, chosen: Choices) -> Source:
         """The samples in a file or folder."""

@@ -13,11 +13,11 @@ from datassay.data.assemble import Encode, plain, sample_sets
 from datassay.data.back.original import Original
 from datassay.data.format import Format, TableFormat, known_format, suffixes
 from datassay.data.formats.npz import original_builtin
-from datassay.data.memory.convert import read_in_memory
+from datassay.data.memory.convert import read_in_memory, with_given
 from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
-from datassay.data.source import Source, Task, to_numpy
+from datassay.data.source import Source, Task
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
 from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, joined, names_of
@@ -237,8 +237,7 @@ def _read(data: Any, chosen: Choices) -> Source:
             "and a DataLoader as its .dataset."
         )
     given = {name: getattr(chosen, name) for name in OF_SAMPLES}
-    known = {n: to_numpy(values, n) for n, values in given.items() if values is not None}
-    return replace(read, train=replace(read.train, **known)) if known else read
+    return replace(read, train=with_given(read.train, **given))
 
 
 def _read_named(data: str | Path, chosen: Choices) -> Source:

@@ -17,7 +17,7 @@ from datassay.data.formats.npz import inputs_of
 from datassay.data.load import existing_format
 from datassay.data.memory.frames import frame_table, row_ids
 from datassay.data.pictures import Pictures
-from datassay.data.samples import Column, Encoding, SampleSet
+from datassay.data.samples import OF_EACH, Column, Encoding, SampleSet
 from datassay.data.source import SourcePart, to_numpy
 from datassay.data.strings import Texts
 from datassay.data.synthetic.builtin import BUILTINS
@@ -135,7 +135,7 @@ class RowFormat:
                  for c in read]  # fmt: skip
         if len(words) > 1:
             line_break = pa.scalar("\n", pa.large_string())
-            words = [pc.binary_join_element_wise(*words, line_break)]  # type: ignore[attr-defined]
+            words = [pc.binary_join_element_wise(*words, line_break)]
         return Texts(words[0]) if words else None
 
     def _of_part(self, part: SourcePart) -> SampleSet:
@@ -228,7 +228,7 @@ class RowFormat:
         if known is not None:
             weights = known["word_weights"]
             weights = None if weights is None else np.array(weights, np.float64)
-            encoding = Encoding(**{**known, "word_weights": weights})
+            encoding = Encoding(**known | {"word_weights": weights})
         fitted = stored["preparation"]
         return RowFormat(
             SampleSet(
@@ -253,7 +253,7 @@ def row_format(train: SampleSet) -> RowFormat:
     x[1] = 1
     y = np.zeros((2, *train.y.shape[1:]), train.y.dtype)
     y[1] = 1
-    nothing = dict.fromkeys(("texts", "images", "true_y", "source", "trusted", "groups", "rows"))
+    nothing: dict[str, Any] = dict.fromkeys({*OF_EACH, "rows"} - {"x", "y", "ids"})
     return RowFormat(replace(train, x=x, y=y, ids=np.arange(2), warnings=(), **nothing))
 
 

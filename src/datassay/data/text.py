@@ -39,7 +39,7 @@ def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
     n = len(train) + (0 if val is None else len(val))
     check_fits(4.0 * n * len(names), f"weights of {len(words):,} words")
     encoding = Encoding("", len(words), word_weights=idf)
-    made = {"kind": "text", "feature_names": names, "encoding": encoding}
+    made: dict[str, Any] = {"kind": "text", "feature_names": names, "encoding": encoding}
     first = replace(train, x=weighed_words(train, words, idf), **made)
     return first, val and replace(val, x=weighed_words(val, words, idf), **made)
 

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter  # pyrefly: ignore[missing-module-attribute] (old stubs)
 
 from datassay.act.settings import Weighting
 from datassay.act.weigh.weights import local_variance_weights

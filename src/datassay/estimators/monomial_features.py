@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted  # pyrefly: ignore[missing-module-attribute] (old stubs)
 
 from datassay.estimators.validation import as_floats, validated
 from datassay.polynomial.monomials import chosen_monomials

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing, check_random_state  # pyrefly: ignore[missing-module-attribute] (old stubs)
 from sklearn.utils.multiclass import type_of_target
 from torch import nn
 
@@ -107,7 +107,7 @@ class Purifier(BaseEstimator):
         return _safe_indexing(X, keep), _safe_indexing(y, keep)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # pyrefly: ignore[missing-attribute] (old stubs)
         tags.target_tags.required = True
         return tags
 

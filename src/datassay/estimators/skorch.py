@@ -37,7 +37,7 @@ class SampleWeightMixin:
         """
         weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
         carried = {"X": X, "sample_weight": weight.astype(np.float32)}
-        return super().fit(carried, y, **fit_params)  # type: ignore[misc]
+        return super().fit(carried, y, **fit_params)  # pyrefly: ignore[missing-attribute] (of the net)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
         """The module's outputs.
@@ -50,7 +50,7 @@ class SampleWeightMixin:
             As the net's own.
         """
         inputs = x["X"] if isinstance(x, dict) and "sample_weight" in x else x
-        return super().infer(inputs, **fit_params)  # type: ignore[misc]
+        return super().infer(inputs, **fit_params)  # pyrefly: ignore[missing-attribute] (of the net)
 
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, **kwargs: Any) -> Any:
         """Mean of weight times loss over a batch.
@@ -67,7 +67,7 @@ class SampleWeightMixin:
         Raises:
             SettingError: the criterion gives one number per batch.
         """
-        each = super().get_loss(y_pred, y_true, X=X, **kwargs)  # type: ignore[misc]
+        each = super().get_loss(y_pred, y_true, X=X, **kwargs)  # pyrefly: ignore[missing-attribute] (of the net)
         if each.ndim == 0:
             raise SettingError(
                 'criterion__reduction must be "none" so that each sample\'s loss can be weighted; '

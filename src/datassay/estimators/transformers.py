@@ -77,7 +77,7 @@ class SampleWeightTrainerMixin:
 
     def _losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
         if not labels.is_floating_point():
-            smoothing = self.args.label_smoothing_factor  # type: ignore[attr-defined]
+            smoothing = self.args.label_smoothing_factor  # pyrefly: ignore[missing-attribute] (of the Trainer)
             return functional.cross_entropy(
                 logits, labels, reduction="none", label_smoothing=smoothing
             )
@@ -91,7 +91,7 @@ class SampleWeightTrainerMixin:
         return square.flatten(1).mean(1)
 
     def _check_arguments(self) -> None:
-        if self.args.remove_unused_columns:  # type: ignore[attr-defined]
+        if self.args.remove_unused_columns:  # pyrefly: ignore[missing-attribute] (of the Trainer)
             raise SettingError(
                 f"remove_unused_columns must be False so that {COLUMN} reaches the loss; got True. "
                 "Set it in TrainingArguments."

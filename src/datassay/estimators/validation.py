@@ -15,7 +15,7 @@ def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **ru
     """Numbers in two dimensions, finite, as many columns as at the fit; X alone without y."""
     # y is not looked at where reset is False. rules: further ones of scikit-learn's `check_X_y`.
     try:
-        from sklearn.utils.validation import validate_data
+        from sklearn.utils.validation import validate_data  # pyrefly: ignore[missing-module-attribute] (old stubs)
     except ImportError:  # scikit-learn below 1.6
         checked = estimator._validate_data(
             X, y if reset else "no_validation", reset=reset, dtype="numeric", **rules

@@ -61,13 +61,13 @@ class TokenSamples(Dataset):
     def __len__(self) -> int:
         return len(self.spans)
 
-    def __getitem__(self, place: int) -> dict[str, Any]:
-        begin, first, end = self.spans[place].tolist()
-        text = int(self.text[place])
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        begin, first, end = self.spans[index].tolist()
+        text = int(self.text[index])
         tokens = self.tokens[begin:end].astype(np.int64)
         labels = tokens.copy()
         labels[: max(first - begin, 1)] = IGNORED
-        results = {"input_ids": tokens, "labels": labels, "id": self._id(place)}
+        results = {"input_ids": tokens, "labels": labels, "id": self._id(index)}
         if self.reduction == "mean":
             results[LOSS_WEIGHT] = np.float64(1 / max(1, int(self.counted[text])))
         return results

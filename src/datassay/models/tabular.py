@@ -74,8 +74,8 @@ class TableRegressor(BaseEstimator):
         if self.kind == TREES and sample_weight is not None:
             # scikit-learn sorts a column anew for each of 254 weighted percentiles.
             columns = self._columns(X)[np.asarray(sample_weight) != 0].T
-            percent = {"q": BIN_EDGES, "method": "averaged_inverted_cdf"}
-            self.edges_ = [np.unique(np.percentile(one, **percent)) for one in columns]
+            method = "averaged_inverted_cdf"
+            self.edges_ = [np.unique(np.percentile(c, BIN_EDGES, method=method)) for c in columns]
         with few_threads(len(X)):
             self.model_ = self._model(y).fit(self._columns(X), y, sample_weight=sample_weight)
         return self

@@ -168,7 +168,7 @@ def chosen_monomials(
             f"image_shape needs one pixel per column of X, {n_inputs}; got {tuple(image_shape)}."
         )
     if window is None:
-        return replace(all_monomials(n_inputs, degree), image_shape=tuple(image_shape))
+        return replace(all_monomials(n_inputs, degree), image_shape=_checked_image(image_shape))
     return local_monomials(tuple(image_shape), degree, window)
 
 
@@ -233,7 +233,7 @@ def _checked_image(image_shape: tuple[int, ...]) -> tuple[int, int]:
     if len(image_shape) != 2 or min(image_shape) < 1:
         raise SettingError(
             f"image_shape must be rows, columns of grey pixels, each at least 1; got "
-            f"{tuple(image_shape)}. Make colour images grey, or leave the window out."
+            f"{tuple(image_shape)}. Make colour images grey, or leave window and image_shape out."
         )
     height, width = image_shape
     return int(height), int(width)

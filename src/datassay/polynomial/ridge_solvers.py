@@ -84,9 +84,10 @@ class Spectrum:
         """Decompose. Cost: about 9 p'³ operations, 2 p'² values."""
         self._system = system
         driver = "evd" if system.n_features > 1 else "ev"  # SciPy 1.11: too small a workspace
-        self._values, self._vectors = eigh(
+        spectrum = eigh(
             system.gram(), lower=False, overwrite_a=True, check_finite=False, driver=driver
         )
+        self._values, self._vectors = map(np.asarray, spectrum)
         self._right = self._vectors.T @ system.right  # [p, q]
         self._rows = system.rows @ self._vectors  # [s, p]
         largest = max(float(self._values[-1]), 0.0) if len(self._values) else 0.0
@@ -254,7 +255,7 @@ def _solve(
     upper, failed = factor(full, lower=0, clean=0, overwrite_a=1)
     if not failed and _smallest(lambda right: solve(upper, right, lower=0)[0], n) > cut:
         return solve(upper, targets, lower=0)[0], n - 1
-    values, vectors = eigh(kernel, driver="evd", check_finite=False)
+    values, vectors = map(np.asarray, eigh(kernel, driver="evd", check_finite=False))
     above = values > cut
     basis = vectors[:, above]
     return basis @ ((basis.T @ targets) / values[above, None]), int(above.sum())

@@ -107,7 +107,7 @@ def _environment(folder: Path) -> Any:
     )
     functions = {name: getattr(wording, name) for name in FUNCTIONS} | {"sentence": sentence}
     own = {"log": math.log, "max": max, "min": min, "round": round}
-    environment.globals |= functions | own
+    environment.globals |= functions | own  # pyrefly: ignore[bad-assignment] (any value)
     environment.filters |= functions | {"line": lambda text: " ".join(text.split())}
     return environment
 
@@ -187,7 +187,7 @@ class _Reader:
     def _advise(self, group: list[str]) -> None:
         severity, kind, headline = self._parts(group[0][2:])
         sentence = self._shown(" ".join(line.strip() for line in group[1:])).strip()
-        one = Advice(kind, severity, headline, sentence, self._ids.get(kind, ()))  # pyright: ignore[reportArgumentType]
+        one = Advice(kind, severity, headline, sentence, self._ids.get(kind, ()))  # pyrefly: ignore[bad-argument-type] (templates name one)
         self._fields["advice"] += (one,)
         self._advises = True
 
@@ -205,7 +205,7 @@ class _Reader:
         if not self._in_method:
             anchor, short, *title = names
             self._blocks = []
-            one = Section(anchor, short, title[0] if title else short, self._blocks)  # pyright: ignore[reportArgumentType]
+            one = Section(anchor, short, title[0] if title else short, self._blocks)  # pyrefly: ignore[bad-argument-type] (a tuple once it is read)
             self._fields["opening" if line.startswith("##!") else "sections"] += (one,)
 
     def _body(self, group: list[str]) -> None:

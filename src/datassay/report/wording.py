@@ -87,10 +87,10 @@ def score_change(difference: float, metric: str) -> str:
     return f"{abs(difference):.3f} of {metric}"
 
 
-def label_text(class_names: tuple[str, ...], label: object) -> str:
+def label_text(class_names: tuple[str, ...], label: Any) -> str:
     """A label as the reader knows it: class name, or target; of a vector its first three values."""
     if class_names:
-        return class_names[int(label)]  # pyright: ignore[reportArgumentType]
+        return class_names[int(label)]
     values = np.atleast_1d(np.asarray(label, float)).ravel()
     more = ", …" if len(values) > 3 else ""
     return ", ".join(f"{v:.4g}" for v in values[:3]) + more

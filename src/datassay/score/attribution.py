@@ -154,7 +154,7 @@ def _measure(options: Mapping[str, Any]) -> str:
 
 def _removals(context: Context) -> RemovalScores:
     """Leave-one-outs and, where asked for, effects on each query at the start."""
-    run = {**context.chosen(*RUN), "progress": context.progress}
+    run: dict[str, Any] = {**context.chosen(*RUN), "progress": context.progress}
     if (measure := _measure(context.options)) == "none":
         return RemovalScores(leave_one_out(context.lin, **run), None, None)
     return removal_scores(context.lin, measure=measure, **context.chosen("top"), **run)
@@ -184,11 +184,11 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     leverages = {"thin" if b == 1 else "small": 2.0 * n * b * p * N_NODES * (b + seen)}
     contour = {"thin": 4.0 * n * taken * p * N_NODES * b}
     work = added({fast: reading}, {"float64": rotated}, contour, leverages)
-    if attributes:  # which holds the changed outputs too, and takes fewer removals at once
-        more = removal_bytes(form, CHUNK_VALUES) - removal_bytes(form)
+    # Effects hold the changed outputs too, and take fewer removals at once.
+    more = removal_bytes(form, CHUNK_VALUES) - removal_bytes(form) if attributes else 0.0
     leave = PlanStep(
         "leave one out", f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
-        held["leave one out"] + (more if attributes else 0.0),
+        held["leave one out"] + more,
         work if attributes else added(work, outputs),
     )  # fmt: skip
     if not attributes:

@@ -141,7 +141,7 @@ class Score:
     @property
     def columns(self) -> str:
         """In a sentence, its columns of scores.parquet with their units; empty if not declared."""
-        about = {} if self.result is None else columns_of(self.result, joint=True)
+        about = columns_of(self.result, joint=True)
         about.pop("id", None)
         units = {name: f", {one.unit}" * bool(one.unit) for name, one in about.items()}
         each = [f"{name} ({one.meaning}{units[name]})" for name, one in about.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.panels import all_rows
 from datassay.score.linear.training_run import TrainingRun, training_run
 from datassay.score.registry import Score, Sizes
-from datassay.score.settings import GIVEN, Smoothing, check_noise
+from datassay.score.settings import GIVEN, Run, Smoothing, check_noise
 
 
 @result
@@ -73,7 +73,8 @@ def sample_information(
     sigma: float = Smoothing.sigma,
     batch_size: int | None = Smoothing.batch_size,
     loo: LeaveOneOut | None = None,
-    **run: float | int | str,
+    progress: Progress = silent,
+    **run: Unpack[Run],
 ) -> SampleInformation:
     """Information that each sample gives to the weights or to the predictions.
 
@@ -100,8 +101,8 @@ def sample_information(
             "kl" the shift) is proportional to b / η, η the run's step as a sum loss (lr / n under
             reduction="mean"). lr="auto" chooses its own step: give the lr of your training.
         loo: leave-one-out results to reuse; None computes them.
-        run: lr, steps, weight_decay, reduction, dynamics and progress of `leave_one_out`; only
-            without loo.
+        progress: called with (step, samples done, samples in all).
+        run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`; only without loo.
 
     Returns:
         Nats, one value per sample. With averaged outputs the weights are those of k independent
@@ -126,24 +127,23 @@ def sample_information(
     if loo is not None and run:
         raise SettingError(f"run settings belong to loo; got {', '.join(run)} with it.")
     if isinstance(smoothing, str) and smoothing in {"functional", "isotropic"}:
-        loo = leave_one_out(lin, **run) if loo is None else loo  # pyright: ignore[reportArgumentType]
+        loo = leave_one_out(lin, **run, progress=progress) if loo is None else loo
         if smoothing == "functional":
             information = loo.prediction_change / (2 * sigma**2 * loo.n_queries)
         else:
             information = loo.weight_change / (2 * sigma**2)
         return SampleInformation(information, lin.ids, smoothing, float(sigma))
     features = None if isinstance(smoothing, str) else _features(lin)
-    progress = cast(Progress, run.pop("progress", silent))
     training = (
-        training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+        training_run(lin, **run)
         if loo is None
         else TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
     )
-    if features is not None:
-        assert not isinstance(smoothing, str)
-        information = given_information(training, features, smoothing, progress)
-        return SampleInformation(information, lin.ids, GIVEN, 1.0)
-    return _by_run(training, lin.ids, cast(str, smoothing), sigma, batch_size, progress)
+    if isinstance(smoothing, str):
+        return _by_run(training, lin.ids, smoothing, sigma, batch_size, progress)
+    assert features is not None
+    information = given_information(training, features, smoothing, progress)
+    return SampleInformation(information, lin.ids, GIVEN, 1.0)
 
 
 def _by_run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import TypedDict
 
 from datassay.errors import SettingError
 from datassay.rules import one_of, require, whole
@@ -97,6 +98,16 @@ class Training(Descent):
     lr: float | str = "auto"
     reduction: str = "sum"
     dynamics: str = "flow"
+
+
+class Run(TypedDict, total=False):
+    """`Training` as arguments by name."""
+
+    lr: float | str
+    steps: int
+    weight_decay: float
+    reduction: str
+    dynamics: str
 
 
 RUN = tuple(one.name for one in fields(Training))

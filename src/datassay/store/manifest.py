@@ -149,7 +149,7 @@ def _check_empty(
         if files.isfile(root):
             raise SettingError(f"store must be a folder; {shown(root)} is a file. Name another.")
         # A first attempt to write the manifest that was killed leaves only these.
-        others = [f for f in files.find(root) if not UNFINISHED.fullmatch(f.rpartition("/")[2])]
+        others = [f for f in map(str, files.find(root)) if not UNFINISHED.fullmatch(Path(f).name)]
         files.invalidate_cache()
         made = files.exists(f"{root}/{file}")  # by another process, meanwhile
     if others and not made:

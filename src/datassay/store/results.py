@@ -93,7 +93,7 @@ class ResultStore:
         return self.get(name)
 
     def _write(self, name: str, to: BinaryIO) -> None:
-        np.savez(to, **self._held[name])  # pyright: ignore[reportArgumentType]
+        np.savez(to, **self._held[name])  # pyrefly: ignore[bad-argument-type] (no array is named allow_pickle)
         with zipfile.ZipFile(to, "a") as archive:
             archive.comment = b" " * COMMENT  # its length is part of what the digest covers
         comment = self._comment(name, to)

@@ -18,7 +18,7 @@ from datassay.models.networks import Affine
 from datassay.results import result
 from datassay.train.batches import Batch
 
-ACTIVATIONS = {nn.ReLU: "relu", nn.Tanh: "tanh"}
+ACTIVATIONS: dict[type[nn.Module], str] = {nn.ReLU: "relu", nn.Tanh: "tanh"}
 IDLE = (nn.Identity, nn.Dropout)  # in evaluation mode
 LINKS = {"softmax": lambda z: z.softmax(1), "sigmoid": torch.sigmoid, "identity": lambda z: z}
 

@@ -227,7 +227,7 @@ class Estimators(_Learner):
         return self._repeats
 
     @property
-    def takes_weights(self) -> bool:
+    def takes_weights(self) -> bool:  # pyrefly: ignore[bad-override] (read only)
         """Whether its fit has an argument sample_weight."""
         return has_fit_parameter(self.estimator, "sample_weight")
 

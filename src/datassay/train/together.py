@@ -85,7 +85,7 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
     stacks = [
         (recipe, size, members[start : start + most])
         for (recipe, size), members in groups.items()
-        for most in [min(STACK, fittings[members[0][0]].learner.at_once)]  # pyright: ignore
+        for most in [min(STACK, fittings[members[0][0]].learner.at_once)]  # pyrefly: ignore[missing-attribute] (networks alone are stacked)
         for start in range(0, len(members), most)
     ]
     trained = list(_side_by_side(lambda one: _in_time(_trained, fittings, *one), stacks))
@@ -254,5 +254,5 @@ def _version(
 def _joined(sets: list[SampleSet]) -> SampleSet:
     """Inputs and targets of all sets as one; what samples are shown by is left out."""
     x, y = (np.concatenate([getattr(s, name) for s in sets]) for name in ("x", "y"))
-    nothing = dict.fromkeys({*OF_EACH, "rows", "preparation"} - {"x", "y", "ids"})
+    nothing: dict[str, Any] = dict.fromkeys({*OF_EACH, "rows", "preparation"} - {"x", "y", "ids"})
     return replace(sets[0], x=x, y=y, ids=np.arange(len(x)), **nothing)

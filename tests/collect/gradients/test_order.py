@@ -134,7 +134,7 @@ def test_weights_are_how_often_a_sample_is_drawn():
         (Own(lambda s: range(s.passes % 3)), "same samples in each pass"),
         (Own(lambda s: itertools.count()), "must end; its sampler gave more than"),
         (Own(lambda s: []), "at least 1 sample; got none"),
-        (Own(lambda s: 1 / 0), "its sampler raised ZeroDivisionError"),
+        (Own(lambda s: 1 / 0), "its sampler or Dataset raised ZeroDivisionError"),
         (WeightedRandomSampler(WEIGHTS, 4, False), "WeightedRandomSampler draws them anew"),
     ],
 )
@@ -248,3 +248,15 @@ def test_what_a_dataset_raises_is_one_line():
 
     with pytest.raises(DataError, match=r"collate function raised RuntimeError: of one's own"):
         samples_or_batches(DataLoader(Numbers(), 2, collate_fn=collate), "train")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (Dataset(), r"train must be a SampleSet.*got a Dataset"),
+        (DataLoader(Dataset(), 2, sampler=ALL), r"Dataset raised TypeError.*has no len\(\)"),
+    ],
+)
+def test_a_dataset_without_a_length_is_refused(data, message):
+    with pytest.raises(DataError, match=message):
+        samples_or_batches(data, "train")

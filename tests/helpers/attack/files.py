@@ -106,7 +106,7 @@ def _archive(draw: random.Random, folder: Path) -> tuple[str, str]:
         "nested": {"x": np.zeros((40, 1, 1, 1, 5)) + arrays["x"][:, None, None, None]},
     }  # fmt: skip
     name = draw.choice([*odd, *["damaged"] * 12, "claim", "bomb", "renamed"])
-    np.savez(path, **(arrays | (odd.get(name) or {})))  # pyright: ignore[reportArgumentType]
+    np.savez(path, **(arrays | (odd.get(name) or {})))
     if name == "damaged":
         name = _damaged(draw, path)
     if name in {"claim", "bomb"}:

@@ -38,7 +38,7 @@ def case(draw: random.Random, folder: Path) -> Case:
     def work() -> str | None:
         model, settings = network(), {}
         if how == "weights":
-            model.weight.data += 1e-3  # pyright: ignore[reportOperatorIssue, reportArgumentType]
+            model.weight.data += 1e-3
         if how == "class":
             model = nn.Linear(4, 3)
         if how == "loss":

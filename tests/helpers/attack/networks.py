@@ -210,7 +210,7 @@ def _weights(draw: random.Random, folder: Path, planted: Path) -> tuple[str, lis
     values = odd.get(name, state)
     if path.suffix == ".safetensors":
         try:
-            save_file({k: v.contiguous() for k, v in values.items()}, path)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+            save_file({k: v.contiguous() for k, v in values.items()}, path)
         except (TypeError, AttributeError, ValueError, RuntimeError, NotImplementedError):
             path = folder / "weights.pt"
             torch.save(values, path)

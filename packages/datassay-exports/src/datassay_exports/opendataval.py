@@ -21,7 +21,7 @@ except ImportError:  # making one says what is missing
     BASES = (object,)
 
 
-class Values(*BASES):
+class Values(*BASES):  # pyrefly: ignore[invalid-inheritance] (known at run time)
     """`values` of the training samples; "out_of_bag" finds faulty samples, "beta" what teaches.
 
     Args:
@@ -42,7 +42,7 @@ class Values(*BASES):
             raise SettingError(f"an evaluator of OpenDataVal needs it: {install('opendataval')}.")
         super().__init__(random_state)
         seed = int(self.random_state.randint(2**31 - 1))
-        self.settings = {"semivalue": semivalue, "seed": seed, **settings}
+        self.settings: dict[str, Any] = {"semivalue": semivalue, "seed": seed, **settings}
         self.embedding_model = embedding_model
 
     def train_data_values(self, *_: Any, **__: Any) -> Values:

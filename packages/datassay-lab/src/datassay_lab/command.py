@@ -48,7 +48,7 @@ class Lab(Command):
             out_console.print(_catalog_table(), "", hint, sep="\n", highlight=False)
 
     def show(
-        self, findings: Any, settings: Any, page: "Page", path: Path, *, verbose: bool = False
+        self, results: Any, settings: Any, page: "Page", path: Path, *, verbose: bool = False
     ) -> None:
         """Print a short table and the page in short, or the records as JSON."""
         from datassay.commands import rows_table
@@ -56,12 +56,12 @@ class Lab(Command):
         from datassay_lab.page import terminal_rows
         from datassay_lab.record import summary
 
-        records = findings.records
+        records = results.records
         if settings.as_json:
             out_console.print(standard_json([summary(r) for r in records]).rstrip(), soft_wrap=True)
         else:
             out_console.print(rows_table(*terminal_rows(records)))
-            super().show(findings, settings, page, path, verbose=verbose)
+            super().show(results, settings, page, path, verbose=verbose)
         if not all(r.holds or r.problem for r in records):
             raise typer.Exit(1)
 

@@ -113,7 +113,7 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
             seconds=written["seconds"],
             digest=written["digest"],
             values=written["result"],
-            plots=tuple(KeptPlot(**{**d, "figure": json.dumps(d["figure"])}) for d in drawn),
+            plots=tuple(KeptPlot(**d | {"figure": json.dumps(d["figure"])}) for d in drawn),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None  # missing or unreadable: run again

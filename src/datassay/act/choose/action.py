@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -43,14 +44,14 @@ class Blocks:
 
     members: tuple[Int[np.ndarray, " _"], ...]
     share: Float[np.ndarray, " K"]
-    router: object = None
+    router: Any = None
 
     def weights(self, held_out: SampleSet) -> Float[np.ndarray, "m K"]:
         """How much each model counts for each sample."""
         if self.router is None:
             return np.tile(self.share, (len(held_out), 1))
         rows = np.asarray(held_out.x, np.float64).reshape(len(held_out), -1)
-        return self.router.predict_proba(rows)  # pyright: ignore[reportAttributeAccessIssue]
+        return self.router.predict_proba(rows)
 
 
 @result

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import SampleInformation, sample_information
-from datassay.score.settings import Smoothing
+from datassay.score.settings import Run, Smoothing
 
 # Each class keeps at least this part of its proportional share. Information alone, and more so the
 # suspects, can empty a rare class: its samples are the hard ones.
@@ -118,7 +119,7 @@ def summarize(
     issues: LabelIssues | None = None,
     seed: int = Keeping.seed,
     progress: Progress = silent,
-    **run: float | int | str,
+    **run: Unpack[Run],
 ) -> KeepSet:
     """Choose which samples of a training set to keep.
 
@@ -187,7 +188,7 @@ def summarize(
     results: dict[str, float] = {}
     if iterative or rule == INFORMATION:
         rule = INFORMATION
-        scored = partial(sample_information, smoothing=smoothing, **run)  # pyright: ignore[reportCallIssue]
+        scored = partial(sample_information, smoothing=smoothing, **run)
         size = step if iterative else 1.0
         order = _by_information(lin, classes, target, dropped, size, scored, progress)
     else:

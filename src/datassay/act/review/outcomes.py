@@ -142,7 +142,7 @@ def _maximum(
         if np.abs(step).max(initial=0.0) < STILL:
             break
     likelihood, residual, _ = _decided(start + f, wrong, slips)
-    return f, inner, root, likelihood, residual
+    return f, inner, root, likelihood, residual  # pyrefly: ignore[unbound-name] (NEWTON_STEPS > 0)
 
 
 def _decided(

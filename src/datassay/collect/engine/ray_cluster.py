@@ -19,8 +19,8 @@ from datassay.collect.engine.parcel import Parcel, compute, pack, parcel, unpack
 from datassay.errors import SettingError, install
 
 try:
-    import ray  # pyright: ignore[reportMissingImports]
-    from ray.exceptions import RayError, RayTaskError  # pyright: ignore[reportMissingImports]
+    import ray
+    from ray.exceptions import RayError, RayTaskError
 except ImportError as error:
     raise SettingError(
         f"engine 'ray' needs Ray, which is not installed; run {install('ray')}."
@@ -94,7 +94,7 @@ def _connect(workers: int | None, address: str | None, threads: int) -> None:
         )
     if there:
         return
-    quiet = {"log_to_driver": False, "logging_level": "WARNING"}
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         if address:

@@ -70,7 +70,7 @@ def grouped(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]
     yield group, np.arange(start, start + count)
 
 
-def mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def mapped(batch: Any, change: Callable[[Tensor], Any]) -> Any:
     """A batch of the same form, tensors changed; a dictionary of any kind becomes a plain one."""
     if isinstance(batch, Tensor):
         return change(batch)
@@ -170,7 +170,7 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
     if isinstance(batch, Mapping):
         left_out = {*TARGETS, LOSS_WEIGHT}
         given = {key: value for key, value in batch.items() if key not in left_out}
-        shifted = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+        shifted: Any = getattr(model, "prepare_decoder_input_ids_from_labels", None)
         if shifted is not None and "decoder_input_ids" not in given:  # an encoder and a decoder
             given["decoder_input_ids"] = shifted(labels=targets_of(batch))
         outcome = model(**given)

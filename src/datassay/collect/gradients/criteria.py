@@ -231,8 +231,8 @@ def _check_soft(targets: Tensor, n_outputs: int) -> None:
 
 def _by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> str:
     targets = targets_of(batch)
-    base = getattr(model, "get_base_model", lambda: model)()  # of peft's adapters
-    if any(word in type(base).__name__ for word in CAUSAL):
+    base: Any = getattr(model, "get_base_model", lambda: model)  # of peft's adapters
+    if any(word in type(base()).__name__ for word in CAUSAL):
         return "next_token"
     told = getattr(getattr(model, "config", None), "problem_type", None)
     if told in PROBLEMS:

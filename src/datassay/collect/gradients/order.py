@@ -58,7 +58,7 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
         size = size if isinstance(size, int) else None
     outcome = _known(sampler, name, queries=queries)
     if outcome is None:
-        indices, is_fixed = _asked(sampler, len(loader.dataset), name)  # pyright: ignore[reportArgumentType]
+        indices, is_fixed = _asked(sampler, loader.dataset, name)
         left = len(indices) % size if drop and is_fixed and size else 0
         message = (
             f"{name} leaves out its last {left} sample{'s' * (left > 1)}: drop_last without "
@@ -114,14 +114,14 @@ def _drawn_anew(sampler: Any, name: str) -> DataError:
     )
 
 
-def _asked(sampler: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
+def _asked(sampler: Any, data: Any, name: str) -> tuple[np.ndarray, bool]:
     """Indices of two passes compared: fixed, or one set in random order."""
 
     def refused(error: str) -> str:
-        return f"{name}: its sampler raised {error} Correct it, or give the Dataset itself."
+        return f"{name}: its sampler or Dataset raised {error} Correct it, or give the Dataset."
 
     with user_code(refused, DataError), _untouched(sampler):
-        first, second = _one_pass(sampler, n, name), _one_pass(sampler, n, name)
+        first, second = (_one_pass(sampler, len(data), name) for _ in range(2))
     if len(first) == len(second) and (first == second).all():
         return first, True
     if len(first) == len(second) and (np.sort(first) == np.sort(second)).all():

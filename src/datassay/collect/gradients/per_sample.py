@@ -290,7 +290,7 @@ def _many(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tens
         return t.ndim > 0 and len(t) == size
 
     split = mapped(batch, lambda t: t[:, None] if is_row(t) else t)
-    axes = mapped(batch, lambda t: 0 if is_row(t) else None)  # pyright: ignore[reportArgumentType]
+    axes = mapped(batch, lambda t: 0 if is_row(t) else None)
     slope = grad(lambda given, part, one: functional_call(whole, given, (part, one)))
     with plain_attention():
         return vmap(slope, in_dims=(None, axes, 0))(tensors, split, weight[:, None])

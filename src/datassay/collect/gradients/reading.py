@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
@@ -212,8 +212,8 @@ def samples_or_batches(
     if queries and (outcome := unlabelled(data, name, like)) is not None:
         return Unlabelled(outcome)
     messages: tuple[str, ...] = ()
-    if isinstance(data, Dataset) and len(data):  # pyright: ignore[reportArgumentType]
-        data, messages = settled(data, range(len(data)), name)  # pyright: ignore[reportArgumentType]
+    if isinstance(data, Dataset) and isinstance(data, Sized) and len(data):
+        data, messages = settled(data, range(len(data)), name)
     samples = as_samples(data, name, like, coding)
     if samples is None:
         check_kind(name, data, SampleSet)
@@ -223,7 +223,7 @@ def samples_or_batches(
 
 def _is_batchlike(data: Any, name: str) -> bool:
     """Whether samples are such that no array holds: fields by name, or other than x and y."""
-    if not len(data):
+    if not hasattr(data, "__len__") or not len(data):
         return False
     with user_code(lambda error: f"{name}: its Dataset raised {error} Correct it.", DataError):
         sample = data[0]

@@ -116,7 +116,7 @@ def run(
     kept = None if settings.index is None else opened(settings, models[0], train, val)
     train = train if kept is None else kept.samples
     # Labels as the network's outputs have them.
-    train, val = given_sets(models[0], train, val, settings.loss)  # pyright: ignore[reportAssignmentType]
+    train, val = given_sets(models[0], train, val, settings.loss)  # pyrefly: ignore[bad-assignment] (samples stay samples)
     loss = loss_of(settings.loss, train) if kept is None else kept.index.loss.name
     measure = measure_of(settings.measure, train)
     fitted = None if loss == "next_token" else predictions(models, train, loss)

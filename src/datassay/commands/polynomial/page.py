@@ -176,11 +176,10 @@ def _summary(findings: PolynomialFindings) -> dict[str, object]:
     monomials, fit, scores = findings.surrogate.polynomial.monomials, findings.fit, findings.scores
     rows = zip(scores.names, scores.n_features, scores.each, scores.train, strict=True)
     spreads = zip(findings.surrogate.output_names, findings.degree_spread.T, strict=True)
-    fitted = None
+    fitted: dict[str, object] | None = None
     if fit is not None:
         fitted = {"solver": fit.solver, "ridge": fit.ridge, "notes": fit.notes}
-        fitted["path"] = None if fit.path is None else asdict(fit.path)
-        fitted["curve"] = None if fit.curve is None else asdict(fit.curve)
+        fitted |= {n: one and asdict(one) for n, one in (("path", fit.path), ("curve", fit.curve))}
     return {
         "counts": {
             "train": len(findings.samples),

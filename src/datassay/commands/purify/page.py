@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ def page(findings: PurifyFindings) -> Page:
     samples, ours, truth = findings.samples, findings.purification, foreign(findings)
     start, stop, *_ = before_and_after(findings)
     edges, error = ours.trace.removed, _standard_error(findings, start["validation"])
-    numbers = {
+    numbers: dict[str, Any] = {
         "truth": truth,
         "start": start,
         "stop": stop,
@@ -70,7 +70,7 @@ def page(findings: PurifyFindings) -> Page:
         lines.append((ours, ours.trace.test, name, SKY))
     score = chart(X_TITLE, f"validation {findings.metric}")
     _draw_curves(score, findings, lines, "%{y:.3f}")
-    blocks = {
+    blocks: dict[str, Any] = {
         "before": _compared(findings),
         "variance": variance,
         "score": score,

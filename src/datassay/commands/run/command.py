@@ -74,7 +74,7 @@ class _Run(Command):
         if share := given["adversarial"]:
             # The network that these inputs fool learns the labels as they were.
             with ProgressDisplay(err_console) as progress:
-                fooled = with_adversarial(train, settings, share, given["epsilon"], progress)
+                fooled = with_adversarial(train, settings, share, given["epsilon"], progress)  # pyrefly: ignore[unbound-name] (not with before)
             arguments["train"] = replace(arguments["train"], x=fooled.samples.x)
             arguments["adversarial"] = fooled
         return arguments

@@ -50,6 +50,7 @@ def _summary(findings: Findings, page: Page) -> str:
     near = [] if result is None else [asdict(pair) for pair in result.pairs[:MOST_PAIRS]]
     if pairs is not None:  # the largest interactions either way
         order = np.argsort(-np.abs(pairs.interaction), kind="stable")[:MOST_PAIRS]
+        pairs = pairs.to_table().take(order).to_pylist()
     return standard_json({
         **page.head,
         "origin": f.origin and f.origin.to_dict(),
@@ -62,7 +63,7 @@ def _summary(findings: Findings, page: Page) -> str:
         and {"issues": [asdict(one) for one in result.issues], "near_duplicates": near},
         "groups": {by: totals.to_table().to_pylist() for by, totals in f.groups.items()},
         "whole_groups": {by: g.to_table().to_pylist() for by, g in f.whole_groups.items()},
-        "pairs": [] if pairs is None else pairs.to_table().take(order).to_pylist(),
+        "pairs": pairs or [],
         "group_p_values": {by: totals.p_value for by, totals in f.groups.items()},
         "removal_curve": _removal_curve(f.removal_curve),
         "check": f.check and {name: getattr(f.check, name) for name in CHECKED},

@@ -185,6 +185,7 @@ def run(
     if at_trained and networks.networks is not None:
         effects = trained_effects(model, networks.networks, context)
     checked = check_of(model, context)
+    before = None if earlier is None else before_after(earlier, train, val, issues, given, progress)
     return replace(
         findings,
         attribution=effects[0],
@@ -193,7 +194,7 @@ def run(
         baselines=networks.baselines,
         removal_curve=networks.curve,
         acts=acts,
-        before=earlier and before_after(earlier, train, val, issues, given, progress),
+        before=before,
         facts=facts
         | networks.facts
         | (_ended(networks, acts, given) if is_timed else {})

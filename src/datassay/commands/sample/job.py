@@ -130,7 +130,7 @@ def _compared(
 ) -> SamplingComparison:
     """Both designs have the same initial points, run by run."""
     taylor, uniform = [], []
-    how = {**_design(settings), "derivatives": sample.derivatives}
+    how: dict[str, Any] = {**_design(settings), "derivatives": sample.derivatives}
     for s in range(settings.compare):
         seed = settings.seed + s
         again = taylor_sample(f.function, sample.domain, seed=seed, **how) if s else sample

@@ -97,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "datassay", ""
     timeout = 10  # seconds without a request
-    server: ReviewServer  # pyright: ignore[reportIncompatibleVariableOverride]
+    server: ReviewServer  # pyrefly: ignore[bad-override-mutable-attribute] (serves no other)
 
     def do_GET(self) -> None:
         """The page, samples, or what is left."""

@@ -233,7 +233,7 @@ def with_rows(table: pa.Table, change: Change) -> pa.Table:
         for row, value in number.items():
             new[row] = value
         try:
-            values = pc.if_else(pa.array(is_new), pa.array(new).cast(values.type), values)  # type: ignore[attr-defined]
+            values = pc.if_else(pa.array(is_new), pa.array(new).cast(values.type), values)
         except (pa.ArrowException, ValueError) as error:
             raise DataError(
                 f"column {change.column!r} must hold its new targets as {values.type}; "

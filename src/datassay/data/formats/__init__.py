@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import pkgutil
 from collections.abc import Iterator
+from typing import Any
 
 from datassay.plugins import plugins
 
@@ -18,12 +19,11 @@ def in_words() -> str:
     return f"{', '.join(files)}, or a folder of {', '.join(folders)}"
 
 
-def _declared() -> Iterator[dict[str, object]]:
+def _declared() -> Iterator[dict[str, Any]]:
     """What our own formats declare, by their syntax: to import them would take seconds."""
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
-        spec = module.module_finder.find_spec(module.name, None)
-        assert spec is not None and spec.loader is not None
-        source = spec.loader.get_source(module.name)  # pyright: ignore[reportAttributeAccessIssue]
+        spec: Any = module.module_finder.find_spec(module.name, None)
+        source = spec.loader.get_source(module.name)
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "").endswith("Format"):
                 words = [k for k in node.keywords if k.arg in {"suffixes", "holds"}]

@@ -141,8 +141,8 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     _check_quotes(path, text, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
     if table.column_names.count(ids) == 1:
-        is_whole = pc.match_substring_regex(table[ids].drop_null(), _INTEGER)  # type: ignore[attr-defined]
-        if pc.all(is_whole, min_count=0).as_py():  # type: ignore[attr-defined]
+        is_whole = pc.match_substring_regex(table[ids].drop_null(), _INTEGER)
+        if pc.all(is_whole, min_count=0).as_py():
             index = table.column_names.index(ids)
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
     about = {NOTE: text.note} | ({DECIMAL: ","} if text.decimal == "," else {})
@@ -173,9 +173,9 @@ def _typed(text: _Text, ids: str | None) -> pa.Table:
 
 def _stay_words(words: pa.ChunkedArray) -> bool:
     """Whether digits are codes, or may have thousands behind a point, which the table decides."""
-    is_code, is_grouped = (pc.match_substring_regex(words, p) for p in (CODE, GROUPED))  # type: ignore[attr-defined]
-    has_point = pc.any(pc.match_substring(words, ".")).as_py()  # type: ignore[attr-defined]
-    return pc.any(is_code).as_py() or bool(has_point and pc.all(is_grouped).as_py())  # type: ignore[attr-defined]
+    is_code, is_grouped = (pc.match_substring_regex(words, p) for p in (CODE, GROUPED))
+    has_point = pc.any(pc.match_substring(words, ".")).as_py()
+    return pc.any(is_code).as_py() or bool(has_point and pc.all(is_grouped).as_py())
 
 
 def _may_be_thousands(values: pa.ChunkedArray) -> bool:
@@ -209,7 +209,7 @@ def _header_is_data(table: pa.Table) -> bool:
     if len(numbers) > 1 and numbers == [str(i) for i in range(len(numbers))]:
         return False
     last = table.column(table.num_columns - 1).cast(pa.string())
-    occurs = pc.any(pc.equal(last, names[-1]), min_count=0).as_py()  # type: ignore[attr-defined]
+    occurs = pc.any(pc.equal(last, names[-1]), min_count=0).as_py()
     if len(numbers) == len(names):
         return True
     named = zip(names[:-1], table.itercolumns(), strict=False)
@@ -224,11 +224,11 @@ def _names(name: str, column: pa.ChunkedArray) -> bool:
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return pa.array([name]).cast(column.type) is None
         return True
-    n = pc.value_counts(column.drop_null()).field("counts").to_numpy()  # type: ignore[attr-defined]
-    occurs = pc.any(pc.equal(column, name), min_count=0).as_py()  # type: ignore[attr-defined]
+    n = pc.value_counts(column.drop_null()).field("counts").to_numpy()
+    occurs = pc.any(pc.equal(column, name), min_count=0).as_py()
     if occurs or not len(n):
         return False
-    spaces = pc.mean(pc.count_substring(column, " ")).as_py()  # type: ignore[attr-defined]
+    spaces = pc.mean(pc.count_substring(column, " ")).as_py()
     return bool(n.min() > 1 or (spaces >= 2 and name.count(" ") < spaces / 2))
 
 
@@ -243,8 +243,8 @@ def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
     for name, column in zip(table.column_names, table.itercolumns(), strict=True):
         if not pa.types.is_string(column.type):
             continue
-        lines = pc.match_substring(column, "\n")  # type: ignore[attr-defined]
-        row = pc.index(lines, True).as_py()  # type: ignore[attr-defined]
+        lines = pc.match_substring(column, "\n")
+        row = pc.index(lines, True).as_py()
         if row >= 0:
             raise DataError(
                 f"{path} must close every quote; it holds an odd number of them, and column "
@@ -272,12 +272,12 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         )
 
     def cell(row: int) -> tuple[int, int]:
-        position = rows[row][0]
+        begin = end = rows[row][0]
         for column in range(change.index + 1):
-            match = field.match(text, position + len(separator) * (column > 0))
+            match = field.match(text, end + len(separator) * (column > 0))
             assert match is not None
-            position = match.end()
-        return match.span()
+            begin, end = match.span()
+        return begin, end
 
     def number(word: bytes, value: float | str) -> bytes:
         is_word = isinstance(value, str)

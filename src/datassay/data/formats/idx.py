@@ -12,7 +12,7 @@ import numpy as np
 
 from datassay.data.back.original import Original, donors, files_in, hand_on, ids_after
 from datassay.data.format import Format
-from datassay.data.source import Source, SourcePart, check_fits, listed, reading
+from datassay.data.source import Source, SourcePart, Task, check_fits, listed, reading
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
@@ -132,7 +132,7 @@ def read_idx(path: Path) -> np.ndarray:
     return values.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _give_back(folder: Path, task: str | None, link: bool) -> Original:
+def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
     """The training part as it is stored; the test part is handed on."""
     pair = _pair(_idx_files(folder), "train")
     if pair is None:

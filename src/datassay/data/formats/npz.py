@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 from datassay.data.back.original import Original, exact, ids_after
 from datassay.data.format import Format
-from datassay.data.source import Source, SourcePart, check_fits, reading, to_numpy
+from datassay.data.source import Source, SourcePart, Task, check_fits, reading, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
@@ -101,13 +101,13 @@ def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     return read(member)
 
 
-def _give_back(path: Path, task: str | None, link: bool) -> Original:
+def _give_back(path: Path, task: Task | None, link: bool) -> Original:
     """X and y as they are stored, x_val and y_val handed on."""
     # Arrays that the archive holds beside those that are read lose the same rows where they have as
     # many as x, and are handed on otherwise.
     source = _read(path)
     val_y = None if source.val is None else source.val.y
-    y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)  # pyright: ignore[reportArgumentType]
+    y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)
     y = exact(source.train.y, y)
     ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
     is_numbered, others = source.train.ids is None, set()  # others have a row per sample
@@ -145,7 +145,7 @@ def original_builtin(name: str) -> Original:
     def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
         parts = {"x": source.train.x, "y": _as_stored(source, y, new, names), "ids": ids}
         parts |= {} if source.train.source is None else {"source": source.train.source.astype(str)}
-        arrays = {part: values[keep] for part, values in parts.items()}
+        arrays: dict[str, Any] = {part: values[keep] for part, values in parts.items()}
         if names:
             arrays["class_names"] = np.array(names)
         np.savez(folder / f"{name}.npz", **arrays)

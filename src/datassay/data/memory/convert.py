@@ -45,8 +45,8 @@ def frame_with_targets(
         return None
     if ids is None:
         check_index(table)
-    theirs = [getattr(part, "index", None) for part in (x, y)]
-    if all(hasattr(index, "nlevels") for index in theirs) and not theirs[0].equals(theirs[1]):  # pyright: ignore[reportOptionalMemberAccess]
+    theirs: list[Any] = [getattr(part, "index", None) for part in (x, y)]
+    if all(hasattr(index, "nlevels") for index in theirs) and not theirs[0].equals(theirs[1]):
         raise DataError(
             "x and y must have the same index, since it says which row is which; theirs differ. "
             "Pass y.loc[x.index], or y.to_numpy() where the order is the same."
@@ -158,14 +158,14 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
     values = [to_numpy(value, name) for value, name in zip(arrays, names, strict=False)]
     train, *val = (SourcePart(*pair) for pair in zip(values[::2], values[1::2], strict=True))
     columns = tuple(str(column) for column in getattr(arrays[0], "columns", ()))
-    train = _with_names(train, ids, source)
+    train = with_given(train, ids=ids, source=source)
     return Source("data", train, val[0] if val else None, feature_names=columns)
 
 
-def _with_names(part: SourcePart, ids: object, source: object) -> SourcePart:
-    """Samples with the ids and the sources that the user gives beside them."""
-    named = {"ids": ids, "source": source}
-    return replace(part, **{n: to_numpy(v, n) for n, v in named.items() if v is not None})
+def with_given(part: SourcePart, **given: object) -> SourcePart:
+    """Samples with what the user gives of each, such as ids; None: left as it is."""
+    known: dict[str, Any] = {n: to_numpy(v, n) for n, v in given.items() if v is not None}
+    return replace(part, **known)
 
 
 def is_dataset(value: object) -> bool:
@@ -178,7 +178,7 @@ def is_dataset(value: object) -> bool:
 
 def read_datasets(train: Any, val: Any = None, ids: object = None, source: object = None) -> Source:
     """A source from one Dataset, or from two; every item is read once, in order."""
-    part = _with_names(_part(train), ids, source)
+    part = with_given(_part(train), ids=ids, source=source)
     return Source("data", part, None if val is None else _part(val))
 
 

@@ -63,8 +63,8 @@ def _read(data: Any) -> pa.Table | None:
 def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArray:
     """Labels that are codes by their names; −1, none, is missing."""
     codes = codes.cast(pa.int64())
-    known = pc.if_else(pc.less(codes, 0), None, codes)  # type: ignore[attr-defined]
-    if (pc.max(known).as_py() or 0) >= len(names):  # type: ignore[attr-defined]
+    known = pc.if_else(pc.less(codes, 0), None, codes)
+    if (pc.max(known).as_py() or 0) >= len(names):
         raise ValueError(f"there are labels beyond their {len(names)} names")
     words = pa.array([str(name) for name in names], pa.large_string())
     return words.take(known.combine_chunks())
@@ -125,14 +125,14 @@ def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
     if len(names) != 1 or not any(is_kind(table[names[0]].type) for is_kind in kinds):
         return table, None
     labels = table[names[0]]
-    is_unique = not labels.null_count and len(pc.unique(labels)) == len(labels)  # type: ignore[attr-defined]
+    is_unique = not labels.null_count and len(pc.unique(labels)) == len(labels)
     return table, names[0] if is_unique else None
 
 
 def check_index(table: pa.Table) -> None:
     """Refuse the labels of a frame that repeat: results would join the wrong rows by them."""
     for name in row_labels(table):
-        counts = pc.value_counts(table[name]).to_pylist()  # type: ignore[attr-defined]
+        counts = pc.value_counts(table[name]).to_pylist()
         most = max(counts, key=lambda each: each["counts"], default={"counts": 0})
         if most["counts"] > 1:
             raise DataError(

@@ -144,8 +144,8 @@ def _of_strings(words: pa.LargeStringArray, column: Column, chosen: Choices) -> 
 def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
     """Values as the text that a .csv would have of them; whole numbers without a fraction."""
     if pt.is_floating(values.type):
-        whole = pc.all(pc.equal(values, pc.floor(values))).as_py()  # type: ignore[attr-defined]
-        values = pc.if_else(pc.is_nan(values), None, values)  # type: ignore[attr-defined]
+        whole = pc.all(pc.equal(values, pc.floor(values))).as_py()
+        values = pc.if_else(pc.is_nan(values), None, values)
         values = values.cast(pa.int64(), safe=False) if whole else values
     return as_arrow(values.cast(pa.large_string()), f"column {name!r}")
 
@@ -157,8 +157,8 @@ def decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if not _is_string(values.type.value_type):
         return values.cast(values.type.value_type)
     parts = [(c.dictionary.cast(pa.large_string()), c.indices) for c in values.chunks]
-    lengths = (pc.binary_length(words).take(rows) for words, rows in parts)  # type: ignore[attr-defined]
-    size = sum(pc.sum(each).as_py() or 0 for each in lengths)  # type: ignore[attr-defined]
+    lengths = (pc.binary_length(words).take(rows) for words, rows in parts)
+    size = sum(pc.sum(each).as_py() or 0 for each in lengths)
     check_fits(2.0 * size, f"column {name!r}")
     return pa.chunked_array([words.take(rows) for words, rows in parts], pa.large_string())
 
@@ -219,10 +219,10 @@ def _numbers(words: pa.LargeStringArray, read: NumberWords, column: Column) -> R
         note = f"{', '.join(map(repr, sorted(marks)))} read as missing"
     told = ""
     if read.form:
-        longest = pc.utf8_length(words.filter(pa.array(read.is_number)))  # type: ignore[attr-defined]
+        longest = pc.utf8_length(words.filter(pa.array(read.is_number)))
         row = int(np.flatnonzero(read.is_number)[np.argmax(longest.to_numpy())])
         told = f"{words[row].as_py()!r} is {read.values[row]:,.15g}"
-    told = "; ".join(filter(None, [told, *read.notes, strays]))
+    told = "; ".join(filter(str.strip, [told, *read.notes, strays]))
     note += f", as {read.form}" * bool(read.form)
     column = replace(column, note=note, form=read.form)
     if is_target and not read.is_number.all():
@@ -239,11 +239,11 @@ def _category_or_text(
     # What tells them apart must not depend on the order of the rows, nor hold long texts twice.
     column = replace(column, missing=words.null_count)
     n = len(words) - words.null_count
-    if pc.max(pc.utf8_length(words)).as_py() > LONGEST_CATEGORY:  # type: ignore[attr-defined]
+    if pc.max(pc.utf8_length(words)).as_py() > LONGEST_CATEGORY:
         return as_text(words, column)
-    heads = pc.utf8_slice_codeunits(words, 0, _HEAD)  # type: ignore[attr-defined]
-    k = pc.count_distinct(heads, mode="only_valid").as_py()  # type: ignore[attr-defined]
-    length = pc.mean(pc.count_substring_regex(words, _WORD)).as_py()  # type: ignore[attr-defined]
+    heads = pc.utf8_slice_codeunits(words, 0, _HEAD)
+    k = pc.count_distinct(heads, mode="only_valid").as_py()
+    length = pc.mean(pc.count_substring_regex(words, _WORD)).as_py()
     if length >= SENTENCE and k >= MOSTLY * n and k > 1 and not is_category:
         return as_text(words, column)
     read = as_category(words, column)
@@ -258,7 +258,7 @@ def _category_or_text(
 
 def as_category(words: pa.LargeStringArray, column: Column) -> ReadColumn:
     """A column of categories."""
-    k = pc.count_distinct(words, mode="only_valid").as_py()  # type: ignore[attr-defined]
+    k = pc.count_distinct(words, mode="only_valid").as_py()
     column = replace(column, read_as="category", n_values=k, missing=words.null_count)
     return ReadColumn(column, words=words)
 

@@ -56,7 +56,7 @@ def of_dates(values: pa.ChunkedArray, column: Column) -> ReadColumn:
 
 def times_of_day(words: pa.LargeStringArray) -> pa.ChunkedArray | None:
     """Words such as 09:30 or 9:30:15 as Arrow's times; None where one is something else."""
-    parts = pc.extract_regex(words, _OF_DAY)  # type: ignore[attr-defined]
+    parts = pc.extract_regex(words, _OF_DAY)
     if parts.null_count > words.null_count or words.null_count == len(words):
         return None
     parts = parts.fill_null({"hour": "0", "minute": "0", "second": "0"})
@@ -73,7 +73,7 @@ def of_date_words(
     # form: those of FORMS by which it was read before; empty: those that read most, one after the
     # other, but never both of two that would exchange day and month.
     known = len(words) - words.null_count
-    like = pc.sum(pc.match_substring_regex(words, _ANY)).as_py() or 0  # type: ignore[attr-defined]
+    like = pc.sum(pc.match_substring_regex(words, _ANY)).as_py() or 0
     if (2 * like < known and not form) or not like:
         return column
     coded = words.dictionary_encode()
@@ -102,9 +102,9 @@ def of_date_words(
     strays = stray_words(words, ~np.isnat(full) | are_marks(words), "no date")
     written = OR.join(used)
     note = "; ".join([f"dates as {written}", *also])
-    told = "; ".join(filter(None, [written, *also, strays])) if strays or used[1:] or also else ""
-    result = _checked(full, replace(column, note=note, form=written))
-    return replace(result, told=told)
+    parts = [written, *also, *[strays] * bool(strays)]
+    told = "; ".join(parts) if len(parts) > 1 or used[1:] else ""
+    return replace(_checked(full, replace(column, note=note, form=written)), told=told)
 
 
 def _twin(form: str) -> str:
@@ -124,7 +124,7 @@ def _checked(dates: np.ndarray, column: Column) -> ReadColumn:
 
 def _parsed(words: pa.LargeStringArray, form: str) -> np.ndarray:
     """[n] datetime64[us], NaT where a string is no date of that form."""
-    parts = pc.extract_regex(words, FORMS[form])  # type: ignore[attr-defined]
+    parts = pc.extract_regex(words, FORMS[form])
     result = parts.is_valid().to_numpy(zero_copy_only=False)
     dates = np.full(len(words), np.datetime64("NaT", "us"))
     if not result.any():
@@ -136,9 +136,9 @@ def _parsed(words: pa.LargeStringArray, form: str) -> np.ndarray:
     first = (12 * (year - 1970) + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
     day_of = first.astype("datetime64[D]") + (day - 1)
     hour, minute = _numbers(parts, "hour"), _numbers(parts, "minute")
-    half = pc.utf8_lower(parts.field("half"))  # type: ignore[attr-defined]
-    is_late = pc.equal(half, "pm").to_numpy(zero_copy_only=False)  # type: ignore[attr-defined]
-    has_half = pc.not_equal(half, "").to_numpy(zero_copy_only=False)  # type: ignore[attr-defined]
+    half = pc.utf8_lower(parts.field("half"))
+    is_late = pc.equal(half, "pm").to_numpy(zero_copy_only=False)
+    has_half = pc.not_equal(half, "").to_numpy(zero_copy_only=False)
     is_real = (day_of.astype("datetime64[M]") == first) & (day > 0) & (1 <= month) & (month <= 12)
     is_real &= (minute < 60) & (hour < 24) & (~has_half | ((1 <= hour) & (hour <= 12)))
     hour = np.where(has_half, hour % 12 + 12 * is_late, hour)
@@ -153,17 +153,17 @@ def _parsed(words: pa.LargeStringArray, form: str) -> np.ndarray:
 def _numbers(parts: pa.StructArray, name: str, kind: type = int) -> np.ndarray:
     """What stands there as numbers; 0 where nothing does."""
     words = parts.field(name)
-    words = pc.if_else(pc.equal(words, ""), "0", words)  # type: ignore[attr-defined]
+    words = pc.if_else(pc.equal(words, ""), "0", words)
     return words.cast(pa.float64()).to_numpy().astype(kind)
 
 
 def _months(words: pa.Array) -> np.ndarray:
     """1 to 12 of numbers or English names; 0 of what is none."""
-    if pc.all(pc.match_substring_regex(words, r"^\d")).as_py():  # type: ignore[attr-defined]
+    if pc.all(pc.match_substring_regex(words, r"^\d")).as_py():
         return words.cast(pa.int64()).to_numpy()
-    heads = pc.utf8_slice_codeunits(pc.utf8_lower(words), 0, 3)  # type: ignore[attr-defined]
+    heads = pc.utf8_slice_codeunits(pc.utf8_lower(words), 0, 3)
     names = pa.array([*_MONTHS, *_GERMAN], heads.type)
-    position = pc.index_in(heads, names).fill_null(-1).to_numpy()  # type: ignore[attr-defined]
+    position = pc.index_in(heads, names).fill_null(-1).to_numpy()
     return np.array([0, *range(1, 13), *_GERMAN.values()])[position + 1]
 
 

@@ -96,14 +96,14 @@ def are_marks(words: pa.LargeStringArray) -> np.ndarray:
 
 def matches(words: pa.LargeStringArray, pattern: str) -> np.ndarray:
     """Which words hold what a regular expression says, [n] bool; a null does not."""
-    outcome = pc.match_substring_regex(words, pattern)  # type: ignore[attr-defined]
+    outcome = pc.match_substring_regex(words, pattern)
     return outcome.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def _parsed(words: pa.LargeStringArray) -> np.ndarray:
-    trimmed = pc.utf8_trim_whitespace(words)  # type: ignore[attr-defined]
+    trimmed = pc.utf8_trim_whitespace(words)
     if matches(words, _WHOLE).all():
-        trimmed = pc.utf8_ltrim(trimmed, characters="+")  # type: ignore[attr-defined]
+        trimmed = pc.utf8_ltrim(trimmed, characters="+")
         return trimmed.cast(pa.int64()).to_numpy()
     return trimmed.cast(pa.float64()).to_numpy()
 
@@ -175,7 +175,7 @@ def _by_dialect(
     """By the dialect and unit that read most of the words; None where they are no quantities."""
     text = words
     for old, new in _SAME if matches(words, r"[^\x00-\x7F]|\pL[23]\s*$").any() else ():
-        text = pc.replace_substring_regex(text, old, new)  # type: ignore[attr-defined]
+        text = pc.replace_substring_regex(text, old, new)
     is_shaped, known = (
         matches(text, _SHAPE) & ~is_mark,
         len(words) - words.null_count - int(is_mark.sum()),
@@ -183,8 +183,8 @@ def _by_dialect(
     if not known or 2 * is_shaped.sum() < known:
         return None
     text, rows = text.filter(pa.array(is_shaped)), np.flatnonzero(is_shaped)
-    drawn = pc.replace_substring_regex(text, r"^(\D*)0", r"\1_")  # type: ignore[attr-defined]
-    drawn = pc.replace_substring_regex(drawn, r"\d", "9").dictionary_encode()  # type: ignore[attr-defined]
+    drawn = pc.replace_substring_regex(text, r"^(\D*)0", r"\1_")
+    drawn = pc.replace_substring_regex(drawn, r"\d", "9").dictionary_encode()
     of = drawn.indices.to_numpy()
     if len(drawn.dictionary) > _MOST_TEMPLATES:
         return None
@@ -199,12 +199,12 @@ def _by_dialect(
     numbers = words.take(pa.array(rows[is_read]))
     if not form and _are_names(used, unit, numbers):
         return None
-    parts = pc.extract_regex(text.filter(pa.array(is_read)), _SHAPE)  # type: ignore[attr-defined]
-    body = pc.replace_substring(parts.field("body"), group, "")  # type: ignore[attr-defined]
-    body = pc.replace_substring(body, point, ".")  # type: ignore[attr-defined]
+    parts = pc.extract_regex(text.filter(pa.array(is_read)), _SHAPE)
+    body = pc.replace_substring(parts.field("body"), group, "")
+    body = pc.replace_substring(body, point, ".")
     tens = pa.array([f"e{t.ten}" if t and t.ten else "" for t in templates], body.type)
     tens = tens.take(pa.array(of[is_read]))
-    body = pc.binary_join_element_wise(body, parts.field("power"), tens, pa.scalar("", body.type))  # type: ignore[attr-defined]
+    body = pc.binary_join_element_wise(body, parts.field("power"), tens, pa.scalar("", body.type))
     signs = np.array([t.sign if t else 0 for t in templates])[of[is_read]]
     values = np.full(len(words), np.nan)
     values[rows[is_read]] = body.cast(pa.float64()).to_numpy() * signs

@@ -29,7 +29,7 @@ def of_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     if pt.is_time(values.type) or pt.is_duration(values.type):
         unit = _SECONDS[values.type.unit]
         whole = values.cast(pa.int32() if pt.is_time32(values.type) else pa.int64())
-        values = pc.multiply(whole.cast(pa.float64()), unit)  # type: ignore[attr-defined]
+        values = pc.multiply(whole.cast(pa.float64()), unit)
         column = replace(column, note="seconds")
     if pt.is_decimal(values.type):
         values = values.cast(pa.float64())
@@ -101,14 +101,14 @@ def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     is_missing = values.is_null().to_numpy()
     if is_missing.any():
         return without_values(column, is_missing)
-    lengths = np.unique(pc.list_value_length(values).to_numpy())  # type: ignore[attr-defined]
+    lengths = np.unique(pc.list_value_length(values).to_numpy())
     if len(lengths) != 1 or lengths[0] == 0:
         problem = (
             f"column {column.name!r} must hold lists of one length, 1 or more; got "
             f"{lengths.min()} to {lengths.max()} numbers"
         )
         return ReadColumn(column, problem=problem, remedy="Pad or cut them, or drop those rows")
-    flat = pc.list_flatten(values).to_numpy()  # type: ignore[attr-defined]
+    flat = pc.list_flatten(values).to_numpy()
     vectors = flat.reshape(len(values), -1)
     bad = ~np.isfinite(vectors).all(axis=1)  # a missing number is read as NaN
     if bad.any():

@@ -29,7 +29,7 @@ class Grid:
     def __init__(self, columns: Sequence[ReadColumn]):
         self.columns = columns
         first = columns[0].words if columns[0].values is None else columns[0].values
-        self.shape = (len(first), len(columns))  # pyright: ignore[reportArgumentType]
+        self.shape = (len(first), len(columns))  # pyrefly: ignore[bad-argument-type] (one of both)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -45,7 +45,7 @@ class Grid:
             names = [np.array([*c.dictionary.to_pylist(), None], dtype=object) for c in coded]
             positions = [c.indices.fill_null(len(c.dictionary)).to_numpy() for c in coded]
             return np.stack([n[i] for n, i in zip(names, positions, strict=True)], axis=1)
-        blocks = [c.values.reshape(len(self), -1) for c in chosen]  # pyright: ignore[reportOptionalMemberAccess]
+        blocks = [c.values.reshape(len(self), -1) for c in chosen if c.values is not None]
         if blocks[0].dtype.kind == "M" or len(blocks) == 1:
             block = np.hstack(blocks)
             return block if block.dtype.kind in "Mf" else block.astype(np.float64)
@@ -171,8 +171,8 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
 
 
 def _category_name(name: str, category: object) -> str:
-    shown = {None: "missing", _RARE: "infrequent"}.get(category, category)  # type: ignore[arg-type]
-    return f"{name}={shown}"
+    shown: dict[object, object] = {None: "missing", _RARE: "infrequent"}
+    return f"{name}={shown.get(category, category)}"
 
 
 _NUMBERS = {"number", "boolean"}
@@ -203,8 +203,8 @@ def _maker(kind: str) -> Any:
         max_categories=MAX_CATEGORIES,
         handle_unknown="infrequent_if_exist",
         sparse_output=False,
-        dtype=np.uint8,  # pyright: ignore[reportArgumentType]
-        feature_name_combiner=_category_name,  # pyright: ignore[reportArgumentType]
+        dtype=np.uint8,
+        feature_name_combiner=_category_name,  # pyrefly: ignore[unexpected-keyword] (old stubs)
     )
 
 
@@ -226,7 +226,7 @@ def _most_columns(read: ReadColumn) -> int:
 def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
     names = [read.column.name for read in columns]
     if kind == "vectors":
-        widths = [read.values.shape[1] for read in columns]  # pyright: ignore[reportOptionalMemberAccess]
+        widths = [read.values.shape[1] for read in columns if read.values is not None]
         return [f"{name} {i}" for name, m in zip(names, widths, strict=True) for i in range(m)]
     if kind.endswith("with missing"):
         return names + [f"{names[j]} missing" for j in fitted.indicator_.features_]
@@ -236,7 +236,7 @@ def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
 def _treatment(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
     column = read.column
     if kind == "vectors":
-        return f"{read.values.shape[1]:,} columns"  # pyright: ignore[reportOptionalMemberAccess]
+        return f"{read.values.shape[1]:,} columns"  # pyrefly: ignore[missing-attribute] (vectors have values)
     if kind == "numbers":
         return "as it is" if column.read_as == "number" else "0 or 1"
     if kind.endswith("with missing"):

@@ -189,7 +189,7 @@ def _source(
     words = [c.words for c in texts if c.words is not None]
     if len(words) > 1:
         line_break = pa.scalar("\n", pa.large_string())
-        words = [pc.binary_join_element_wise(*words, line_break)]  # type: ignore[attr-defined]
+        words = [pc.binary_join_element_wise(*words, line_break)]
     columns |= {c.column.name: replace(c.column, treatment=WORDS) for c in texts}
     pa.default_memory_pool().release_unused()
     x = np.zeros((len(y), 0)) if x is None else x

@@ -105,10 +105,10 @@ def unseen(fitted: FittedColumns, table: pa.Table) -> list[str]:
     for place, column in enumerate(chosen):
         words = fitted.column_like(table[column.name], column).words
         known = pa.array(makers["categories"].categories_[place].tolist(), pa.large_string())
-        counts = pc.value_counts(words.drop_null()).flatten()  # type: ignore[union-attr]
-        values, times = (each.filter(pc.invert(pc.is_in(counts[0], known))) for each in counts)  # type: ignore[attr-defined]
+        counts = pc.value_counts(pc.drop_null(words)).flatten()
+        values, times = (each.filter(pc.invert(pc.is_in(counts[0], known))) for each in counts)
         if len(values):
-            rows, some = pc.sum(times).as_py(), "category" if len(values) == 1 else "categories"  # type: ignore[attr-defined]
+            rows, some = pc.sum(times).as_py(), "category" if len(values) == 1 else "categories"
             lines.append(
                 f"column {column.name!r} holds {len(values):,} {some} that training did not have, "
                 f"in {rows:,} row{'s' * (rows > 1)}, the first {values[0].as_py()[:40]!r}"

@@ -25,7 +25,7 @@ def image_model(name: str) -> Encoder:
             "Check the name (timm.list_pretrained()) or the network."
         )
     ):
-        import timm  # pyright: ignore[reportMissingImports]
+        import timm
 
         _check_no_pickle(name, timm.models.load_state_dict)
         network: Any = timm.create_model(name.removeprefix(PREFIX), pretrained=True, num_classes=0)

@@ -44,7 +44,7 @@ def lite0() -> Encoder:
     """
     check_installed(NAME, CODE)
     content = WEIGHTS.read(NAME)
-    from efficientnet_lite_pytorch import EfficientNet  # pyright: ignore[reportMissingImports]
+    from efficientnet_lite_pytorch import EfficientNet
 
     with seeded(0):  # its weights are drawn before they are read
         network: Any = EfficientNet.from_name("efficientnet-lite0")

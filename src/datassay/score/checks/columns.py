@@ -124,7 +124,7 @@ def _tests(rows: RowCodes, column: int, mask: np.ndarray) -> list[tuple[float, f
     ours, others = values[known & mask], values[known & ~mask]
     if min(len(ours), len(others)) >= FEWEST:
         test = ks_2samp(ours, others, method="asymp")
-        tests.append((float(test.statistic), float(test.pvalue)))  # pyright: ignore[reportAttributeAccessIssue]
+        tests.append((float(test.statistic), float(test.pvalue)))
     return tests
 
 
@@ -139,7 +139,7 @@ def _words(code: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
     if table.shape[1] < 2:
         return 0.0, 1.0
     test = chi2_contingency(table, correction=False)
-    return float(np.sqrt(test.statistic / len(mask))), float(test.pvalue)  # pyright: ignore
+    return float(np.sqrt(test.statistic / len(mask))), float(test.pvalue)
 
 
 def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:

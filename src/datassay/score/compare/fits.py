@@ -87,7 +87,7 @@ def fits_of(model: Any, train: SampleSet, val: SampleSet, recipe: Recipe | None,
 
 def _of_estimator(model: Any, train: SampleSet, val: SampleSet, seed: int) -> Fits:
     estimator = checked_estimator(model, is_classification=train.is_classification)
-    identity = {
+    identity: dict[str, object] = {
         "model": repr(model),
         CODE: code_fingerprint(model),
         "training samples": digest({"x": train.x, "y": train.y}),

@@ -279,7 +279,7 @@ def _rows(
     """One row per score, in the order of TrustCheck's fields."""
     plain = [name for name in draws if name in trivial]
     best = max(plain, key=lambda name: draws[name][0], default=None)
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for name, values in draws.items():
         one, ahead = _estimate(values), (np.nan, np.nan, np.nan)
         if best is not None and name not in trivial:

@@ -195,14 +195,14 @@ def index(
         "seed": seed,
     }
     blocks = network.per_sample.blocks
-    exact = exact_rule(run["curvature"], min(network.n, MOST_FITTED), blocks, MOST_OPERATIONS)
+    exact = exact_rule(curvature, min(network.n, MOST_FITTED), blocks, MOST_OPERATIONS)
     check_curvature_memory(blocks, exact)
     small = frozenset(b.name for b in blocks if exact(b))
-    shift = penalties(blocks, network.n, exact, run["damping"], run["weight decay"])
+    shift = penalties(blocks, network.n, exact, damping, weight_decay)
     with ExitStack() as if_it_fails:
         if location is None:
             if_it_fails.callback(shutil.rmtree, path, ignore_errors=True)
-        bases = kept_bases(path, run, network, small, shift, run["seed"], by, progress)
+        bases = kept_bases(path, run, network, small, shift, seed, by, progress)
         result = encoding(bases, share, width)
         classes = given.class_names if isinstance(given, SampleSet) else ()
         _fill(path, run, network, result, keep, as_kept(ids), classes, by, progress)

@@ -109,9 +109,9 @@ def objective_of(manifest: Mapping[str, Any], given: Any, location: str) -> Obje
 
 def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) -> None:
     """Refuse another network than the index's: each difference is named; versions are logged."""
-    here = {**model_fingerprint(model), **frozen_fingerprint(model)}
+    here: dict[str, Any] = {**model_fingerprint(model), **frozen_fingerprint(model)}
     there = {name: manifest.get(name) for name in {*here, "frozen tensors"} if name in manifest}
-    changed = differences(dict(there.get(CODE) or {}), dict(here.get(CODE) or {}))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    changed = differences(dict(there.get(CODE) or {}), dict(here.get(CODE) or {}))
     versions: list[str] = []
     code: list[str] = []
     for text in changed:

@@ -44,7 +44,7 @@ def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> 
     layout = Layout({"train": 1}, {n: (a.shape, a.dtype) for n, a in arrays.items()}, 1)
     free = {
         "class": type(model).__name__,
-        "config": json.loads(model.config.to_json_string(use_diff=False)),  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
+        "config": json.loads(model.config.to_json_string(use_diff=False)),
         "types": {name: str(t.dtype).removeprefix("torch.") for name, t in state.items()},
         "arrays": {name: [list(a.shape), a.dtype.str] for name, a in arrays.items()},
     }

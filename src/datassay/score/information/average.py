@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -62,7 +63,7 @@ def average_information(
     draws: int = 10,
     seed: int = 0,
     progress: Progress = silent,
-    **settings: float | int | str | None,
+    **settings: Any,
 ) -> AverageInformation:
     """Mean information of each sample given random subsets of the others.
 
@@ -97,15 +98,14 @@ def average_information(
     _check_draws(shares, sizes, draws, len(lin))
     check_memory(draws, len(lin))
     # One learning rate for all subsets, of the loss as reduced.
-    training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN})  # pyright: ignore[reportArgumentType]
-    step = training.run.step * (len(lin) if training.reduction == "mean" else 1)
-    settings = {**settings, "lr": step}
+    training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN})
+    settings["lr"] = training.run.step * (len(lin) if training.reduction == "mean" else 1)
     g = np.random.default_rng(seed)
     means, errors, counts = [], [], []
     for f, size in enumerate(sizes):
         information = np.full((draws, len(lin)), np.nan)
         for d, subset in enumerate(_balanced_subsets(g, len(lin), size, draws)):
-            part = sample_information(lin.subset(subset), **settings)  # pyright: ignore[reportArgumentType]
+            part = sample_information(lin.subset(subset), **settings)
             information[d, subset] = part.information
             progress("information in random subsets", f * draws + d + 1, draws * len(sizes))
         count = np.isfinite(information).sum(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from datassay.score.information.group_removal import group_removals
 from datassay.score.information.groups import named_groups
 from datassay.score.information.pairs import cosines
 from datassay.score.linear.training_run import training_run
-from datassay.score.settings import Smoothing
+from datassay.score.settings import Run, Smoothing
 
 MOST_PARTS = 8  # all 2^s − 1 unions of s parts are left out
 
@@ -99,7 +100,7 @@ def common_information(
     *,
     sigma: float = Smoothing.sigma,
     progress: Progress = silent,
-    **run: float | int | str,
+    **run: Unpack[Run],
 ) -> CommonInformation:
     """How much several samples or groups repeat each other, or tell only together.
 
@@ -131,7 +132,7 @@ def common_information(
     require(np.isfinite(sigma) and sigma > 0, "sigma", "be finite and positive", sigma)
     require(len(sets) > 0, "sets", "hold at least one set", "none")
     members = [_parts(parts, len(lin)) for parts in sets]
-    training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+    training = training_run(lin, **run)
     rows, m = training.basis.query_rows(), training.basis.n_queries
     unions = [
         (q, u)

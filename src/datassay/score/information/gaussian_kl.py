@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -19,7 +21,7 @@ from datassay.score.information.weights import (
 )
 from datassay.score.linear.eigenbasis import check_not_null, null_to_zero
 from datassay.score.linear.training_run import Dynamics, TrainingRun, filter_values, training_run
-from datassay.score.settings import check_batch_size
+from datassay.score.settings import Run, check_batch_size
 
 
 def gaussian_kl(
@@ -94,7 +96,7 @@ def kl_information(
     *,
     batch_size: int,
     progress: Progress = silent,
-    **run: float | int | str,
+    **run: Unpack[Run],
 ) -> KlInformation:
     """KL(p(w | S) ‖ p(w | S₋ᵢ)) of SGD's steady states, each with its own covariance.
 
@@ -119,8 +121,7 @@ def kl_information(
     Source: S1 Prop. 5.1 and eq. 21, before its assumption that Σ₋ᵢ = Σ. The limit of small steps.
     """
     check_batch_size(batch_size)
-    training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
-    return divergences(training, lin.ids, batch_size, progress)
+    return divergences(training_run(lin, **run), lin.ids, batch_size, progress)
 
 
 def divergences(

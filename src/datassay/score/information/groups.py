@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from datassay.score.information.group_removal import group_removals
 from datassay.score.linear.many_outputs import is_mixed, mixed
 from datassay.score.linear.training_run import TrainingRun, training_run
 from datassay.score.registry import few_threads
-from datassay.score.settings import Smoothing
+from datassay.score.settings import Run, Smoothing
 
 SMOOTHINGS = ("functional", "isotropic")
 
@@ -57,7 +58,7 @@ def group_information(
     smoothing: str = Smoothing.smoothing,
     sigma: float = Smoothing.sigma,
     progress: Progress = silent,
-    **run: float | int | str,
+    **run: Unpack[Run],
 ) -> GroupInformation:
     """Information that the weights or the predictions lose when a whole group is left out.
 
@@ -86,7 +87,7 @@ def group_information(
     """
     check_smoothing(smoothing, sigma)
     names, members = named_groups(groups, len(lin))
-    training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+    training = training_run(lin, **run)
     if is_mixed(training):
         training = replace(training, residual=mixed(training.residual))
     return GroupInformation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from datassay.score.information.groups import check_smoothing
 from datassay.score.information.weights import weight_axes, weight_changes
 from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
 from datassay.score.linear.training_run import Dynamics, TrainingRun, training_run
-from datassay.score.settings import Smoothing
+from datassay.score.settings import Run, Smoothing
 
 
 @result
@@ -69,7 +70,7 @@ def marginal_information(
     draws: int = 200,
     seed: int = 0,
     progress: Progress = silent,
-    **run: float | int | str,
+    **run: Unpack[Run],
 ) -> MarginalInformation:
     """Information of a sample, the others known: unique information before its bound.
 
@@ -115,7 +116,7 @@ def marginal_information(
         of_val = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
         of_fresh = rows[torch.from_numpy(chosen)].flatten(0, 1)
         queries = (of_fresh if lin.val_outputs is None else of_val).reshape(-1, b, rows.shape[2])
-    training = training_run(_part(lin, rows, kept), **run)  # pyright: ignore[reportArgumentType]
+    training = training_run(_part(lin, rows, kept), **run)
     without, whole = _retrained(training, rows[torch.from_numpy(kept)])
     shifts = torch.empty(len(kept), len(chosen), *_moved(whole[None], queries, sigma).shape[1:])
     shifts = shifts.double()  # [n, q, m, k]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import pyarrow as pa
 import torch
@@ -17,7 +19,7 @@ from datassay.rules import require
 from datassay.score.information.groups import check_smoothing, informations
 from datassay.score.linear.panels import all_rows
 from datassay.score.linear.training_run import training_run
-from datassay.score.settings import Queries, Smoothing
+from datassay.score.settings import Queries, Run, Smoothing
 
 
 def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
@@ -111,7 +113,7 @@ def pair_information(
     sigma: float = Smoothing.sigma,
     alone: Float[np.ndarray, " n"] | None = None,
     progress: Progress = silent,
-    **run: float | int | str,
+    **run: Unpack[Run],
 ) -> PairInformation:
     """Redundancy (negative) or synergy (positive) of pairs, I(i) + I(j) − I(i, j).
 
@@ -143,7 +145,7 @@ def pair_information(
     n = len(lin)
     pairs, among = _positions("pairs", pairs, (-1, 2)), _positions("among", among, (-1,))
     _check_choice(n, pairs, among, top)
-    training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+    training = training_run(lin, **run)
     single = np.full(n, np.nan)
     chosen = pairs if among is None else among
     members = np.arange(n) if chosen is None else np.unique(chosen)

@@ -243,7 +243,7 @@ def output_information(
         reached = noise > NULL_FRACTION * noise[:, -1:].clamp_min(0)
         inverse = torch.where(reached, noise.clamp_min(0), torch.inf).rsqrt()
         roots.append(inverse[:, :, None] * axes.mT)
-    values = []
+    values: list = []
     for change in weight_changes(training, progress):
         columns = zip(roots, change.unbind(2), strict=True)
         values.append(sum((root @ (rows @ w)).square().sum((0, 1)) for root, w in columns))

@@ -183,7 +183,7 @@ def _of_pairs(counts: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float
         if torch.equal(found, own):
             break
         own = found
-    transition = torch.where(own, counts / rows, rate).fill_diagonal_(0.0)
+    transition = torch.where(own, counts / rows, rate).fill_diagonal_(0.0)  # pyrefly: ignore[unbound-name] (PAIR_ROUNDS > 0)
     transition += torch.diag((1 - transition.sum(1)).clamp_min(NO_RATE))
     return transition / transition.sum(1, keepdim=True), cost * int(own.sum())
 

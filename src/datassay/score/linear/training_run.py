@@ -12,6 +12,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -187,6 +188,7 @@ class TrainingRun:
         return moved
 
 
+@checks_arguments
 def training_run(
     lin: Linearization,
     *,

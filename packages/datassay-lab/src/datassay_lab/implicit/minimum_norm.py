@@ -119,7 +119,7 @@ def _path(
     method: str,
 ) -> Float[np.ndarray, "k n"]:
     x = torch.tensor(first)
-    rates = {"descent": 1 / np.linalg.norm(a, 2) ** 2, "adam": ADAM_RATE}
+    rates = {"descent": float(1 / np.linalg.norm(a, 2) ** 2), "adam": ADAM_RATE}
     kind = torch.optim.SGD if method == "descent" else torch.optim.Adam
     optimizer = kind([x], lr=rates[method])
     matrix, target = torch.from_numpy(a), torch.from_numpy(b)

@@ -103,7 +103,7 @@ def linearized_training(
             for part, inputs in enumerate(parts):
                 squares[part, index] += ((real - linear)[:, inputs] ** 2).mean(axis=1) / repeats
             progress("train networks", index * repeats + repeat + 1, len(widths) * repeats)
-        kept.append((real[:, shown], linear[:, shown]))
+        kept.append((real[:, shown], linear[:, shown]))  # pyrefly: ignore[unbound-name] (repeats > 0)
     first, last = kept[0], kept[-1]
     return LinearizedTraining(
         np.array(widths, float),

@@ -82,7 +82,7 @@ def retrained_networks(
     whole = trained
     if val is None and own is None:
         whole = train_all(models, train, recipe, seed, progress, store, parts.rest)
-    learners, more = models, {"trained": whole, "store": store}
+    learners, more = models, dict[str, Any](trained=whole, store=store)
     if own is not None:
         learners, more = Estimators(own, len(models), seed, dtype=None), {}
     curve = removal_curve(
