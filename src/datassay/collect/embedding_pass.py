@@ -171,7 +171,7 @@ class EmbeddingPass:
         """Each text once; those of a length go together: a batch is as long as its longest."""
         names, known = self._names(chunk), self.known
         new = {n: chunk.start + i for i, n in enumerate(names) if n not in known}
-        order = sorted(new, key=len) if self.encoder.reads == "text" else list(new)
+        order = sorted(new, key=lambda one: len(one) if isinstance(one, str) else 0)
         self.started = self.started or time.perf_counter()
         for start in range(0, len(order), self.batch):
             some = order[start : start + self.batch]

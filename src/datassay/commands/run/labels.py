@@ -48,7 +48,7 @@ def is_learned(findings: Findings) -> bool:
     if not samples.is_classification or len(samples) < FEWEST:
         return True
     others = 1 - np.bincount(samples.y).max() / len(samples)
-    missed, listed = findings.issues.share_wrong[1], findings.issues.is_issue.any()
+    missed, listed = findings.issues.share_wrong[1], bool(findings.issues.is_issue.any())
     return others < LEAST_OTHERS or (missed < MOST_MISSED * others and (missed < 0.5 or listed))
 
 

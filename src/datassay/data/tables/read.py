@@ -87,8 +87,9 @@ class Choices:
 
     def targets(self, names: Sequence[str]) -> tuple[str, ...]:
         """Several targets of a table with these columns; none where one is meant."""
-        is_one = self.target is None or self.target in names or "," not in self.target
-        return () if is_one else tuple(self.target.split(","))
+        if self.target is None or self.target in names or "," not in self.target:
+            return ()
+        return tuple(self.target.split(","))
 
     @property
     def any(self) -> bool:
