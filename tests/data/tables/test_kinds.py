@@ -258,3 +258,16 @@ def test_an_order_of_classes_is_said_to_be_unused_but_where_misses_count_by_dist
     train, _ = da.load(frame, target="rank", task=task)
     said = [one for one in train.warnings if one not in plain.warnings]
     assert len(said) == told and all("order of the classes of 'rank'" in one for one in said)
+
+
+def test_ordered_classes_are_in_their_order(tmp_path):
+    words = np.array(["low", "middle", "high"])[np.arange(60) % 3]
+    kind = pandas.CategoricalDtype(["none", "low", "middle", "high"], ordered=True)
+    frame = pandas.DataFrame({"u": U[:60], "rank": pandas.Series(words).astype(kind)})
+    frame.to_parquet(path := tmp_path / "ranks.parquet")
+    for data in (frame, path):
+        train, val = da.load(data, target="rank", val_fraction=0.2)
+        assert train.class_names == val.class_names == ("low", "middle", "high")
+        assert np.array_equal(np.array(train.class_names)[train.y], words[train.ids])
+    unordered = frame.assign(rank=words)
+    assert da.load(unordered, target="rank")[0].class_names == ("high", "low", "middle")

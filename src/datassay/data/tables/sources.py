@@ -63,11 +63,13 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
         warnings += (
             f"{weights[0]!r} is read as a feature. If it weighs samples, drop it: {UNWEIGHTED}",
         )
-    kind = table[target].type
+    kind, ranks = table[target].type, ()
     if pa.types.is_dictionary(kind) and kind.ordered and chosen.task != "regression":
+        ranks = _ranks(table[target])
         warnings += (
-            f"The order of the classes of {target!r} is not used: each miss counts as much. Where "
-            "their ranks are numbers, task regression counts misses by distance.",
+            f"The order of the classes of {target!r} orders what is shown and no more: each miss "
+            "counts as much. Where their ranks are numbers, task regression counts misses by "
+            "distance.",
         )
     table = table.select([n for n in used if n not in chosen.roles and n not in chosen.drop])
     rows = table if positions is None else table.take(pa.array(positions))
@@ -78,9 +80,17 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     known |= {n: Column(n, "left out", note="row labels of pandas") for n in labels}
     return replace(
         source,
+        class_names=ranks,
         columns=tuple(known[n] for n in names),
         warnings=(note,) * bool(note) + warnings + source.warnings,
     )
+
+
+def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
+    """The classes that an ordered column of strings holds, in its order; of numbers none."""
+    held = {*target.unique().to_pylist()}
+    names = target.unify_dictionaries().chunk(0).dictionary.to_pylist()
+    return tuple(n for n in names if n in held) if isinstance(names[0], str) else ()
 
 
 def _with_targets(table: pa.Table, name: str, chosen: Choices, targets: tuple[str, ...]) -> Source:
