@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import datassay
 from datassay.data.arguments import checks_arguments
@@ -86,3 +87,12 @@ def test_every_annotation_of_a_checked_function_is_known_at_run_time():
     assert len(checked) >= 20
     for function in checked:
         assert get_type_hints(inspect.unwrap(function))
+
+
+def test_a_loader_is_answered_with_its_dataset():
+    loader = DataLoader(TensorDataset(torch.eye(4), torch.arange(4)))
+    with pytest.raises(
+        DataError, match=r"got a DataLoader\. Pass a DataLoader as its \.dataset\.$"
+    ):
+        given(loader)
+    assert isinstance(given(loader.dataset)[0], SampleSet)

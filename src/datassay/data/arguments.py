@@ -94,6 +94,8 @@ def check_kind(name: str, value: object, *members: type) -> None:
         PLAIN[m][1] if m in PLAIN else WORDS.get(m.__name__, f"a {m.__name__}") for m in members
     ]
     remedy = " ".join(MAKERS[m.__name__] for m in members if m.__name__ in MAKERS)
+    if SampleSet in members and hasattr(value, "dataset"):
+        remedy = "Pass a DataLoader as its .dataset."
     is_shown = isinstance(value, str | NoneType | numbers.Number)
     got = repr(value) if is_shown else f"a {type(value).__name__}"
     error = DataError if any(m.__name__ == "SampleSet" for m in members) else SettingError

@@ -58,7 +58,7 @@ class Index(Tabular):
 
     Attributes:
         location: path or URL.
-        kept: what it belongs to: network, code, loss, settings.
+        manifest: what it belongs to: network, code, loss, settings.
         segments: rows of the first samples, and of those that were appended.
         loss: of the training.
         chosen: block → positions of the kept coordinates.
@@ -86,6 +86,10 @@ class Index(Tabular):
 
     def __len__(self) -> int:
         return sum(segment.n for segment in self.segments)
+
+    def __repr__(self) -> str:
+        name = "no network" if self.model is None else type(self.model).__name__
+        return f"Index({self.location!r}, {len(self):,} samples of {self.width:,} numbers, {name})"
 
     @property
     def ids(self) -> np.ndarray:
