@@ -66,9 +66,8 @@ def test_all_coordinates_give_the_effects_of_influence(tmp_path, by):
 def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch):
     _, train, new, ix = made
     plain, effects = ix.query(new), ix.query(new, top=3)
-    assert repr(ix) == (
-        f"Index({ix.location!r}, {len(train)} samples of {ix.width} numbers, {type(ix.model).__name__})"
-    )
+    what = f"{len(train)} samples of {ix.width} numbers, {type(ix.model).__name__}"
+    assert repr(ix) == f"Index({ix.location!r}, {what})"
     assert plain.effect.shape == (len(train), len(new)) and plain.top.raising.shape[1] == 20
     np.testing.assert_array_equal(effects.effect, plain.effect)
     np.testing.assert_array_equal(effects.total, plain.total)
