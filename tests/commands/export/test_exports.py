@@ -105,17 +105,17 @@ def test_label_studio_shows_every_kind_and_its_export_is_read_back(tmp_path, nam
         assert decision.label == ("" if word(new) == given else word(new))
 
 
-def test_tasks_are_the_suspects_unless_told_otherwise(tmp_path):
+def test_tasks_are_the_labels_to_review_unless_told_otherwise(tmp_path):
     export(runs() / "table", "label-studio", tmp_path)
     scores = pq.read_table(runs() / "table" / "scores.parquet").to_pydict()
     tasks = json.loads((tmp_path / "tasks.json").read_text())
+    columns = ("id", "is_issue", "worth_a_look", "label", "suggested_label", "wrong_probability")
     wrong = {
-        one: probability
-        for one, flagged, probability in zip(
-            scores["id"], scores["is_issue"], scores["wrong_probability"], strict=True
-        )
-        if flagged
+        one: p if given != suggested else 1 - p
+        for one, first, second, given, suggested, p in zip(*map(scores.get, columns), strict=True)
+        if first or second
     }
+    assert any(scores["worth_a_look"]) and sum(scores["is_issue"]) < len(wrong)
     assert {t["data"]["sample_id"]: t["predictions"][0]["score"] for t in tasks} == wrong
     config = (tmp_path / "config.xml").read_text()  # a label is a text in it
     assert "<script" not in config
@@ -136,7 +136,7 @@ def test_a_second_export_replaces_the_first_and_nothing_else(tmp_path):
         (("table", "--to", "excel"), "to must be datalab, label-studio.*; got 'excel'"),
         (("none", "--to", "datalab"), "must hold scores.parquet"),
         (("table", "--to", "label-studio", "--top", 999), "top must lie in 1 to .*; got 999"),
-        (("texts", "--to", "label-studio"), "suspects no label"),
+        (("texts", "--to", "label-studio"), "has no label that is worth a look"),
     ],
 )
 def test_one_line_for_bad_input(tmp_path, arguments, words):

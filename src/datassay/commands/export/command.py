@@ -36,7 +36,7 @@ class ExportSettings:
     data: str | None = setting(None, "Where the run's data are now (default: where they were).")
     top: int | None = setting(
         None,
-        "Tasks for Label Studio, the most suspect first (default: the suspects).",
+        "Tasks for Label Studio, the most suspect first (default: those to review).",
         needs="!to=datalab|embedding-atlas|fiftyone|spotlight|croissant",
     )
 

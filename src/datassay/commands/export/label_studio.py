@@ -29,6 +29,7 @@ from datassay.commands.export.material import (
     single_labels,
 )
 from datassay.errors import DataError, SettingError
+from datassay.report.drawing import has_columns
 from datassay.report.tables import labels, standard_json
 
 TASKS, CONFIG = "tasks.json", "config.xml"
@@ -51,6 +52,7 @@ def export(material: Material) -> Exported:
         score = {name: scores[name][row].as_py() for name in ("id", *OF_LABELS)}
         wrong, is_issue = score["wrong_probability"], score["is_issue"]
         label = score["suggested_label"]
+        is_other = label != typed[samples.y[row]] if words else is_issue
         label = words[label] if words else label
         kind = "choices" if samples.is_classification else "number"
         value = {kind: [label] if kind == "choices" else label}
@@ -65,7 +67,7 @@ def export(material: Material) -> Exported:
         }
         prediction = {
             "model_version": material.made_by,
-            "score": wrong if is_issue else 1 - wrong,  # that the suggested label is right
+            "score": wrong if is_other else 1 - wrong,  # that the suggested label is right
             "result": [{"from_name": LABEL, "to_name": SAMPLE, "type": kind, "value": value}],
         }
         tasks.append({"data": {key: sample, **reported}, "predictions": [prediction]})
@@ -75,18 +77,20 @@ def export(material: Material) -> Exported:
 
 def _chosen(material: Material) -> list[int]:
     """Rows of the tasks, the most suspect first."""
-    score = material.scores["label_issue_score"].to_numpy()
-    top = material.top
+    score, top = material.scores["label_issue_score"].to_numpy(), material.top
+    order = np.argsort(-score, kind="stable")
     if top is None:
-        top = int(np.sum(material.scores["is_issue"].to_numpy(zero_copy_only=False)))
-        if not top:
+        lists = (material.scores[name] for name in ("is_issue", "worth_a_look"))
+        first, second = (one.to_numpy(zero_copy_only=False) for one in lists)
+        if not (first | second).any():
             raise DataError(
-                f"{material.run.folder} suspects no label, so that there are no tasks. Give --top, "
-                "how many of the most suspect samples to export."
+                f"{material.run.folder} has no label that is worth a look, so that there are no "
+                "tasks. Give --top, how many of the most suspect samples to export."
             )
+        return order[(first | second)[order]].tolist()
     if not 1 <= top <= len(score):
         raise SettingError(f"top must lie in 1 to {len(score):,}, the samples; got {top}.")
-    return np.argsort(-score, kind="stable")[:top].tolist()
+    return order[:top].tolist()
 
 
 def _shown(material: Material, rows: list[int]) -> tuple[str, list[Any], Parts, Path | None]:
@@ -102,7 +106,7 @@ def _shown(material: Material, rows: list[int]) -> tuple[str, list[Any], Parts, 
         if files:
             root = Path(os.path.abspath(material.out))
             return "image", [_url(root / name, root) for name in names], dict(files), root
-    if samples.kind == "text" and samples.texts is not None:
+    if samples.kind == "text" and samples.texts is not None and not has_columns(samples):
         return "text", [str(samples.texts[row]) for row in rows], {}, None
     if (table := samples.used_rows) is not None:
         taken = table.take(pa.array(rows)).to_pylist()

@@ -16,7 +16,7 @@ from datassay.commands.finished import FinishedRun, check_columns, sets_of, unre
 from datassay.data.pictures import Pictures
 from datassay.errors import DataError
 from datassay.models.names import asked_encoder
-from datassay.report.drawing import draw
+from datassay.report.drawing import draw, has_columns
 
 if TYPE_CHECKING:
     from datassay.data.samples import SampleSet
@@ -63,7 +63,7 @@ class Material:
         run: of the folder that was named.
         out: where the files will go.
         data: where the run's data are now; None: where they were.
-        top: samples, the most suspect first; None: the suspects.
+        top: samples, the most suspect first; None: those to review.
     """
 
     run: FinishedRun
@@ -167,7 +167,7 @@ def own_columns(samples: SampleSet) -> dict[str, Any]:
     """
     if samples.kind == "image" and (made := images(samples, range(len(samples)))):
         return {"image": pa.array([{"bytes": png} for png in made])}
-    if samples.kind == "text" and samples.texts is not None:
+    if samples.kind == "text" and samples.texts is not None and not has_columns(samples):
         return {"text": pa.array([str(text) for text in samples.texts])}
     if (rows := samples.used_rows) is not None:
         return {name: rows[name] for name in rows.column_names}
