@@ -21,9 +21,10 @@ N, ERRORS = 300, 20
 def digits():
     """A ten-class network, its training samples, and those of others that it gets wrong."""
     x, y = load_digits(return_X_y=True)
+    x = x.reshape(-1, 4, 2, 4, 2).mean((2, 4)).reshape(-1, 16)  # 4 x 4 pixels
     x, y = torch.tensor(x / 16).double(), torch.tensor(y)
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10)).double()
+    net = nn.Sequential(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 10)).double()
     optimizer = torch.optim.Adam(net.parameters(), 0.01)
     for _ in range(120):
         optimizer.zero_grad()
