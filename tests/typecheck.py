@@ -63,7 +63,7 @@ def _has_shape(hint, names):
 
 
 def _at_first(checked, plain):
-    """In each test the first calls are checked: loops call with the same shapes hundreds of times."""
+    """The first calls in each test are checked: loops have the same shapes hundreds of times."""
     test = calls = 0
 
     @functools.wraps(plain)

@@ -45,9 +45,12 @@ def test_twenty_errors_that_lack_classes(digits):
     whole = TensorDataset(x, y)
     train, part = Subset(whole, range(N)), Subset(whole, wrong.tolist())
     truth = asked(net, DataLoader(train, 32), DataLoader(part, 7)).effect
-    for queries in (part, (x[wrong].numpy(), y[wrong].numpy()), list(part)):
-        for samples in (train, DataLoader(train, 64, shuffle=True), (x[:N], y[:N])):
-            np.testing.assert_allclose(asked(net, samples, queries).effect, truth, rtol=1e-9)
+    arrays, shuffled = (x[wrong].numpy(), y[wrong].numpy()), DataLoader(train, 64, shuffle=True)
+    for samples, queries in (
+        (train, part), (train, arrays), (shuffled, arrays), (shuffled, list(part)),
+        ((x[:N], y[:N]), list(part)), ((x[:N], y[:N]), part),
+    ):  # fmt: skip
+        np.testing.assert_allclose(asked(net, samples, queries).effect, truth, rtol=1e-9)
 
 
 def test_scores_of_networks_with_more_outputs_than_classes(digits):
