@@ -148,7 +148,7 @@ def test_a_network_is_taken_and_stays_as_it_is():
 def test_actions_train_the_network_that_was_given(monkeypatch, model):
     monkeypatch.setattr(budget, "SECONDS", 1.0)
     monkeypatch.setattr("datassay.train.recipe.FEWEST_UPDATES", 20)
-    x = np.random.default_rng(0).normal(size=(150, 3)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
     assayed = da.assay((x, (x[:, 0] > 0).astype(int)), model=model, val_fraction=0)
     assert assayed.actions.model in {"Wide", "your network"}
     assert "retrained" in {row.how for row in assayed.actions.actions}
