@@ -10,12 +10,7 @@ import torch
 from datassay.act.sample.comparison import compare_designs
 from datassay.act.sample.density import Density, fit_density, truncated_draws
 from datassay.act.sample.interpolation_bound import interpolation_bound
-from datassay.act.sample.taylor import (
-    index_from_draws,
-    taylor_index,
-    taylor_sample,
-    taylor_terms,
-)
+from datassay.act.sample.taylor import index_from_draws, taylor_index, taylor_sample, taylor_terms
 from datassay.collect.curvature.derivatives import derivatives, point_function
 from datassay.data.synthetic.functions import runge
 from datassay.errors import DataError, DatassayError, SettingError

@@ -12,12 +12,7 @@ from torch import Tensor
 
 from datassay.collect.jacobian.blocks import DenseFactors, mapped
 from datassay.collect.jacobian.kernel import kernel
-from datassay.collect.jacobian.per_sample import (
-    factored_jacobian,
-    inspect_layers,
-    jacobian,
-    mixing,
-)
+from datassay.collect.jacobian.per_sample import factored_jacobian, inspect_layers, jacobian, mixing
 from datassay.collect.jacobian.projection import project, projector, tensor_projection
 from datassay.collect.layers import Layers
 from helpers.jacobians import blocks_of, full, made

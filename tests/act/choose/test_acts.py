@@ -37,14 +37,7 @@ from datassay.act.choose.action import (
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain
 from datassay.act.choose.learner import Chosen, best_learner
-from datassay.act.choose.parts import (
-    BALANCED,
-    Part,
-    fifths,
-    unsuspected,
-    with_share,
-    yardstick,
-)
+from datassay.act.choose.parts import BALANCED, Part, fifths, unsuspected, with_share, yardstick
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.corrupt.label_noise import add_label_noise

@@ -65,12 +65,7 @@ def test_information_under_noise_of_the_training(smoothing, words):
 def test_what_was_not_measured_has_no_section():
     samples = replace(digit_samples(), true_y=None)
     bare = make_findings(
-        samples,
-        validation=None,
-        attribution=None,
-        removal_curve=None,
-        warnings=(),
-        facts={},
+        samples, validation=None, attribution=None, removal_curve=None, warnings=(), facts={}
     )
     page = render(run_page(bare))
     absent = ("Before you trust", 'id="removal"', 'id="acts"', 'id="why"')

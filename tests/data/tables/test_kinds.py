@@ -196,11 +196,7 @@ def test_sparse_matrices_are_made_full():
 
 
 def test_several_targets_and_weights_are_said_to_be_no_columns_here():
-    table = pa.table({
-        "u": U[:40],
-        "v": U[20:60],
-        "sample_weight": [0.5, 2.0, 1.0, 1.0] * 10,
-    })
+    table = pa.table({"u": U[:40], "v": U[20:60], "sample_weight": [0.5, 2.0, 1.0, 1.0] * 10})
     for target in (["u", "v"], "u,v"):
         with pytest.raises(DataError, match="Several targets are given as arrays"):
             da.load(table, target=target)
