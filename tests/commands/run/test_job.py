@@ -36,6 +36,7 @@ from datassay.report.html import render
 from datassay.score.information.average import average_information
 from datassay.score.information.groups import group_information
 from datassay.score.information.pairs import nearest_pairs
+from datassay.score.labels import judges
 from datassay.train.fitter import taken_network
 from datassay.train.retrain import retrain
 from helpers.consistent import contradictions
@@ -378,8 +379,9 @@ def test_settings_that_only_the_kernel_can_judge_pass_the_first_check():
     check_settings(replace(SETTINGS, weight_decay=0.5, reduction="mean"), 100)
 
 
-def test_trees_judge_a_table_where_they_see_more():
+def test_trees_judge_a_table_where_they_see_more(monkeypatch):
     """The class is the sign of a product, of which a linear fit sees nothing."""
+    monkeypatch.setattr(judges, "MOST_SPLITS", 1)
     draw = np.random.default_rng(0)
     x = draw.uniform(-1, 1, (1000, 3)).astype(np.float32)
     y = (np.sign(x).prod(1) > 0).astype(np.int64)
