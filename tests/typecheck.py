@@ -13,6 +13,8 @@ from beartype import BeartypeConf, beartype
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 _of_jaxtyping = jaxtyping.jaxtyped
 _seen: set[object] = set()
+MOST = 20  # calls of one function whose shapes are checked in one test
+_test = 0
 
 
 def install(packages):
@@ -27,8 +29,20 @@ def install(packages):
     jaxtyping.install_import_hook(packages, "typecheck.checked")
 
 
+def next_test():
+    """Shapes are checked again, in MOST calls of each function."""
+    global _test
+    _test += 1
+
+
 def _jaxtyped(*, typechecker):
     def decorate(made):
+        if inspect.isclass(made):
+            plain = made.__init__
+            made = _of_jaxtyping(typechecker=typechecker)(made)
+            if made.__init__ is not plain:  # of a dataclass
+                made.__init__ = _at_first(made.__init__, plain)
+            return made
         if not inspect.isfunction(made) or inspect.isgeneratorfunction(made):
             return _of_jaxtyping(typechecker=typechecker)(made)
         if "<locals>" in made.__qualname__:
@@ -36,7 +50,7 @@ def _jaxtyped(*, typechecker):
                 return made
             _seen.add(made.__code__)
         if any(_has_shape(hint, made.__globals__) for hint in made.__annotations__.values()):
-            return _with_shapes(_checked(made))
+            return _at_first(_with_shapes(_checked(made)), made)
         return _checked(made)
 
     return decorate
@@ -46,6 +60,19 @@ def _has_shape(hint, names):
     """Whether a word of an annotation is a type of jaxtyping or stands for one."""
     words = re.findall(r"[A-Za-z_]\w*", str(hint))
     return any("jaxtyping" in str(names.get(word)) for word in words)
+
+
+def _at_first(checked, plain):
+    """The first calls in each test are checked: loops have the same shapes hundreds of times."""
+    test = calls = 0
+
+    @functools.wraps(plain)
+    def called(*args, **given):
+        nonlocal test, calls
+        test, calls = _test, calls + 1 if test == _test else 1
+        return (checked if calls <= MOST else plain)(*args, **given)
+
+    return called
 
 
 def _with_shapes(made):

@@ -38,7 +38,7 @@ def mixed():
 
 @pytest.fixture(scope="module")
 def found(mixed):
-    return da.partition(linear(mixed), mixed, max_blocks=3, restarts=3, gate="off")
+    return da.partition(linear(mixed), mixed, max_blocks=3, restarts=2, gate="off")
 
 
 def test_two_functions_of_the_same_inputs_are_told_apart(mixed, found):

@@ -11,12 +11,7 @@ from torch import nn
 import datassay as da
 from datassay.act.settings import METHODS
 from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
-from datassay.act.weigh.gain import (
-    WeightGain,
-    head_gain,
-    head_recipe,
-    network_gain,
-)
+from datassay.act.weigh.gain import WeightGain, head_gain, head_recipe, network_gain
 from datassay.act.weigh.methods import Watched, baseline_of, recorder, weigh
 from datassay.act.weigh.reweight import head_problem, reweight
 from datassay.act.weigh.search import search_weights

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from itertools import product
 
 import pytest
 import torch
@@ -11,12 +12,7 @@ from torch import Tensor
 
 from datassay.collect.jacobian.blocks import DenseFactors, mapped
 from datassay.collect.jacobian.kernel import kernel
-from datassay.collect.jacobian.per_sample import (
-    factored_jacobian,
-    inspect_layers,
-    jacobian,
-    mixing,
-)
+from datassay.collect.jacobian.per_sample import factored_jacobian, inspect_layers, jacobian, mixing
 from datassay.collect.jacobian.projection import project, projector, tensor_projection
 from datassay.collect.layers import Layers
 from helpers.jacobians import blocks_of, full, made
@@ -68,6 +64,10 @@ def test_units(u, v):
     torch.testing.assert_close(kernel({"": after}, {"": after}, "joint"), expected)
 
 
+# Features a tensor, and how they are drawn; of whole tensors nothing is.
+DRAWN = [*product([1, 9], ["coordinates", "sparse_sign"]), (None, "coordinates")]
+
+
 def explicit(to, size):
     """P as a matrix, [p, d]."""
     matrix = torch.zeros(to.n_features, size, dtype=torch.float64)
@@ -80,9 +80,8 @@ def explicit(to, size):
     return matrix
 
 
-@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+@pytest.mark.parametrize(("p", "kind"), DRAWN)
 @pytest.mark.parametrize("case", ["mlp", "lenet5", "used twice", "no bias"])
-@pytest.mark.parametrize("p", [1, 9, None])
 def test_projection_equals_its_matrix(case, p, kind):
     layers, blocks, _ = blocks_of(case)
     to = projector(layers, p, kind, seed=3)
@@ -100,9 +99,8 @@ def test_projection_equals_its_matrix(case, p, kind):
     assert torch.equal(first, ours[:2])
 
 
-@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+@pytest.mark.parametrize(("p", "kind"), DRAWN)
 @pytest.mark.parametrize("case", ["lenet5", "strided", "convolution without bias"])
-@pytest.mark.parametrize("p", [1, 9, 30, None])
 def test_convolutions_are_projected_from_factors(case, p, kind):
     model, x = made(case)
     layers = inspect_layers(model, x[:1])

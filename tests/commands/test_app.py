@@ -247,7 +247,7 @@ def test_several_targets_are_attributed_by_their_loss(here):
 
 
 def test_the_smoothing_decides_the_information(here):
-    options = ["score", "iris", *SMALL, "--weight-decay", 0.1, "--out"]
+    options = ["score", "iris", *SMALL, "--weight-decay", 0.1, "--attribution", "none", "--out"]
     succeed(*options, "plain")
     plain = columns("plain/scores.parquet")
     for smoothing, more in {"isotropic": ["--sigma", 0.5], "fisher": [], "sgd": ["--batch-size", 8],

@@ -51,6 +51,11 @@ def table():
 
 
 @pytest.fixture(scope="module")
+def plain():
+    return da.assay((X, Y), model="linear", budget=0)
+
+
+@pytest.fixture(scope="module")
 def wine():
     return da.assay("wine", model="linear", budget=0, seed=3)
 
@@ -96,14 +101,13 @@ def test_data_from_memory_are_kept_beside_the_results(data, options, tmp_path):
     assert {task["data"]["sample_id"] for task in tasks} <= set(train.ids.tolist())
 
 
-def test_a_saved_folder_may_move(tmp_path):
-    assayed = da.assay((X, Y), model="linear", budget=0)
-    assayed.save(tmp_path / "first")
+def test_a_saved_folder_may_move(plain, tmp_path):
+    plain.save(tmp_path / "first")
     (tmp_path / "first").rename(tmp_path / "second")
     with pytest.raises(DataError, match=r"is not there\. Name it with --data"):
         sets_of(finished_run(tmp_path / "second"))
     train, _ = sets_of(finished_run(tmp_path / "second"), str(tmp_path / "second" / "data.npz"))
-    same_samples(train, assayed.findings.samples)
+    same_samples(train, plain.findings.samples)
 
 
 def test_samples_that_load_gave_are_taken_as_they_are(tmp_path):
@@ -114,6 +118,8 @@ def test_samples_that_load_gave_are_taken_as_they_are(tmp_path):
     assert not [name for name in listed(tmp_path) if name.startswith("data.")]
     with pytest.raises(DataError, match="came from memory as SampleSets"):
         sets_of(finished_run(tmp_path))
+    with pytest.raises(DataError, match="Give assay what load was given"):
+        assayed.view(tmp_path)  # decisions are about data that can be found again
     alone = da.assay((train, None), model="linear", budget=0)
     assert alone.findings.validation is None
 
@@ -141,8 +147,8 @@ def test_a_network_is_taken_and_stays_as_it_is():
 @pytest.mark.parametrize("model", [Wide, Wide()], ids=["function", "network"])
 def test_actions_train_the_network_that_was_given(monkeypatch, model):
     monkeypatch.setattr(budget, "SECONDS", 1.0)
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(150, 3)).astype(np.float32)
+    monkeypatch.setattr("datassay.train.recipe.FEWEST_UPDATES", 20)
+    x = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
     assayed = da.assay((x, (x[:, 0] > 0).astype(int)), model=model, val_fraction=0)
     assert assayed.actions.model in {"Wide", "your network"}
     assert "retrained" in {row.how for row in assayed.actions.actions}
@@ -188,8 +194,8 @@ def test_frames_join_the_users_own():
     assert suspects["given"].tolist() == frame()["kind"][suspects.index].tolist()
 
 
-def test_a_notebook_shows_texts_as_texts():
-    shown = da.assay((X, Y), model="linear", budget=0)._repr_html_()
+def test_a_notebook_shows_texts_as_texts(plain):
+    shown = plain._repr_html_()
     assert "<script" not in shown
     assert "1 of 48 labels is probably wrong" in shown
 
@@ -214,9 +220,8 @@ def test_bad_input_is_told_in_one_line(data, model, error, words):
     assert "\n" not in str(reported.value)
 
 
-def test_a_review_is_served_until_it_is_stopped(tmp_path):
-    assayed = da.assay((X, Y), model="linear", budget=0)
-    review = assayed.view(tmp_path)
+def test_a_review_is_served_until_it_is_stopped(plain, tmp_path):
+    review = plain.view(tmp_path)
     page = review.url.partition("#")[0]
     with urlopen(page) as answer:
         assert b"datassay" in answer.read()
@@ -229,12 +234,6 @@ def test_a_review_is_served_until_it_is_stopped(tmp_path):
     review.stop()
     with pytest.raises(URLError):
         urlopen(page)
-
-
-def test_a_review_needs_data_that_can_be_found_again(tmp_path):
-    assayed = da.assay(da.load((X, Y)), model="linear", budget=0)
-    with pytest.raises(DataError, match="Give assay what load was given"):
-        assayed.view(tmp_path)
 
 
 def test_the_answer_is_the_table_of_acts(monkeypatch):

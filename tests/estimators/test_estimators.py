@@ -85,8 +85,8 @@ def test_columns_of_own_models_and_routers_are_read_by_classes_():
 
 
 def test_routed_blocks_beat_one_model():
-    train, test = (routable_mixture((250, 250), n_classes=3, n_features=6, seed=s) for s in (0, 1))
-    ours = da.PartitionedClassifier(n_blocks=2, restarts=4, random_state=0)
+    train, test = (routable_mixture((120, 120), n_classes=3, n_features=6, seed=s) for s in (0, 1))
+    ours = da.PartitionedClassifier(n_blocks=2, restarts=2, random_state=0)
     ours.fit(train.x, train.y)
     one = LogisticRegression(max_iter=1000).fit(train.x, train.y)
     assert ours.router_is_informative_
@@ -97,8 +97,8 @@ def test_routed_blocks_beat_one_model():
 
 
 def test_where_no_router_can_work_the_shares_take_its_place():
-    train = sd_mixture((200, 200), seed=0)
-    ours = da.PartitionedClassifier(n_blocks=2, restarts=2, random_state=0).fit(train.x, train.y)
+    train = sd_mixture((120, 120), seed=0)
+    ours = da.PartitionedClassifier(n_blocks=2, restarts=1, random_state=0).fit(train.x, train.y)
     assert ours.n_blocks_ == 2
     assert not ours.router_is_informative_ and ours.router_ is None
     share = np.bincount(ours.block_) / len(train)
@@ -124,7 +124,7 @@ def test_a_block_may_miss_classes():
     y = np.where(x[:, 1] > 0, "b", "a")
     y[150:] = np.where(x[150:, 1] > 1.5, "b", "c")
     tree = DecisionTreeClassifier(random_state=0)
-    ours = da.PartitionedClassifier(tree, n_blocks=2, restarts=4, random_state=0).fit(x, y)
+    ours = da.PartitionedClassifier(tree, n_blocks=2, restarts=2, random_state=0).fit(x, y)
     assert any(len(e.classes_) < 3 for e in ours.estimators_)
     assert ours.predict_proba(x).shape == (300, 3)
     assert ours.score(x, y) > 0.95
@@ -133,7 +133,7 @@ def test_a_block_may_miss_classes():
 def test_a_forest_a_block():
     """An unfitted ensemble has a length that fails, so its truth must not be asked."""
     samples = routable_mixture((80, 80))
-    forest = RandomForestClassifier(5, random_state=0)
+    forest = RandomForestClassifier(5, max_depth=8, random_state=0)
     model = da.PartitionedClassifier(forest, forest, n_blocks=2, restarts=1, random_state=0)
     assert model.fit(samples.x, samples.y).score(samples.x, samples.y) > 0.8
 

@@ -1,5 +1,6 @@
 """Models in files predict what Python's own objects do; what does not fit is refused."""
 
+import functools
 import json
 from dataclasses import replace
 
@@ -28,15 +29,15 @@ from datassay.polynomial.surrogate import empty_surrogate, save_surrogate
 HOW = {"n_blocks": 2, "restarts": 2, "gate": "on"}
 
 
+@functools.cache
 def divided(task="classification", seed=0, n_classes=3):
     samples = routable_mixture((90, 70), n_classes=n_classes, n_features=5, task=task, seed=seed)
     return samples, da.partition(linear_or_named("logistic", samples, 0), samples, **HOW)
 
 
-@pytest.mark.parametrize("routing", ["soft", "hard"])
 @pytest.mark.parametrize(("task", "k"), [("classification", 3), ("classification", 2),
                                          ("regression", 0)])  # fmt: skip
-def test_blocks_of_a_file_predict_what_scikit_learn_fits(tmp_path, task, k, routing):
+def test_blocks_of_a_file_predict_what_scikit_learn_fits(tmp_path, task, k):
     """Oracle: the pipelines behind the blocks, mixed by the router's own probabilities."""
     samples, parts = divided(task, n_classes=k or 3)
     block_model(samples, parts, may_route=True).save(tmp_path / "b.safetensors")
@@ -49,16 +50,17 @@ def test_blocks_of_a_file_predict_what_scikit_learn_fits(tmp_path, task, k, rout
     new = new.astype(samples.x.dtype).astype(np.float64)
     each = [class_probabilities(e, new, k) if k else e.predict(new)[:, None]
             for e in routed.experts]  # fmt: skip
-    expected = np.einsum("mk,kmw->mw", routed.weights(new, routing), np.stack(each))
     model = load_model(tmp_path / "b.safetensors")
-    outputs = model.outputs(new, routing=routing)
-    np.testing.assert_allclose(outputs, expected, rtol=1e-10, atol=1e-12)
-    predicted = model.predict(new, routing=routing)
-    if k:
-        names = np.array(samples.class_names)[expected.argmax(1)]
-        assert predicted.astype(str).tolist() == names.tolist()
-    else:
-        np.testing.assert_allclose(predicted, expected[:, 0], rtol=1e-10, atol=1e-12)
+    for routing in ("soft", "hard"):
+        expected = np.einsum("mk,kmw->mw", routed.weights(new, routing), np.stack(each))
+        outputs = model.outputs(new, routing=routing)
+        np.testing.assert_allclose(outputs, expected, rtol=1e-10, atol=1e-12)
+        predicted = model.predict(new, routing=routing)
+        if k:
+            names = np.array(samples.class_names)[expected.argmax(1)]
+            assert predicted.astype(str).tolist() == names.tolist()
+        else:
+            np.testing.assert_allclose(predicted, expected[:, 0], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("labels", ["string", "integer", "target"])

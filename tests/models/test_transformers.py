@@ -268,8 +268,7 @@ def test_a_step_of_the_trainer_by_hand(bert, samples, trainer):
         torch.testing.assert_close(model.classifier.weight.detach(), expected)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_weights_of_one_change_nothing(bert, samples, trainer, transformers, smoothing):
+def test_weights_of_one_change_nothing(bert, samples, trainer, transformers):
     some = samples(16, 0)
     models, losses = (bert(), bert()), []
     for model, weights, kind in (
@@ -277,7 +276,7 @@ def test_weights_of_one_change_nothing(bert, samples, trainer, transformers, smo
         (models[1], None, {"kind": transformers.Trainer}),
     ):
         rows = rows_of(some, some.y.tolist(), weights)
-        run = trainer(model, rows, label_smoothing_factor=smoothing, **kind)
+        run = trainer(model, rows, label_smoothing_factor=0.1, **kind)
         losses.append(run.train().training_loss)
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     for a, b in zip(*(m.state_dict().values() for m in models), strict=True):

@@ -215,28 +215,28 @@ def test_hostile_names_in_an_explanation_show_as_text(browser, tmp_path, make):
     assert severe(browser) == []
 
 
-def silent_and_narrow(browser, path):
-    """Every figure drawn and nothing wider than the screen, on a desk and on a phone."""
-    for width in (1280, 390):
+def silent_and_narrow(browser, folder, page):
+    """Every figure drawn and nothing wider than the screen, on a phone and then on a desk."""
+    path = folder / "index.html"
+    path.write_text(render(page), encoding="utf-8")
+    for width in (390, 1280):
         opened(browser, path, width)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         assert severe(browser) == []
-    grey = screenshot(browser, path.with_suffix(".png"), 390)
-    assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
+        if width == 390:
+            grey = screenshot(browser, path.with_suffix(".png"), 390)
+            assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
 
 
 @pytest.mark.parametrize("make", [digit_samples, text_samples, row_samples])
 def test_the_page_of_a_run(browser, tmp_path, make):
     samples = replace(with_sources(make()), name="a_very_long_name_without_any_space_" * 4)
-    (tmp_path / "index.html").write_text(render(run_page(make_findings(samples))), encoding="utf-8")
-    silent_and_narrow(browser, tmp_path / "index.html")
+    silent_and_narrow(browser, tmp_path, run_page(make_findings(samples)))
 
 
 def test_the_page_of_a_purification(browser, tmp_path):
-    path, findings = tmp_path / "index.html", evil_images(purified())
-    path.write_text(render(purify_page(findings)), encoding="utf-8")
-    silent_and_narrow(browser, path)
-    opened(browser, path)
+    findings = evil_images(purified())
+    silent_and_narrow(browser, tmp_path, purify_page(findings))
     removed = findings.purification.removed
     assert visible(browser, "id") == [str(i) for i in findings.samples.ids[removed]][:48]
     choose(browser, view="wrong")
@@ -252,10 +252,8 @@ def test_the_page_of_a_purification(browser, tmp_path):
 
 @pytest.mark.parametrize("kind", ["images", "rows", "texts"])
 def test_the_page_of_an_explanation(browser, tmp_path, kind):
-    path, result = tmp_path / "index.html", explained_findings(kind)
-    path.write_text(render(explain_page(result)), encoding="utf-8")
-    silent_and_narrow(browser, path)
-    opened(browser, path)
+    result = explained_findings(kind)
+    silent_and_narrow(browser, tmp_path, explain_page(result))
     assert visible(browser, "id") == [str(i) for i in result.samples.ids[result.first[:48]]]
     link = browser.find_element("css selector", "[data-show=harm]")
     browser.execute_script("arguments[0].click()", link)
@@ -265,10 +263,7 @@ def test_the_page_of_an_explanation(browser, tmp_path, kind):
 
 def test_the_page_of_compared_runs(browser, tmp_path):
     folders = [write_run(tmp_path / f"run{k}{'_long' * 9}", seed=k) for k in range(4)]
-    path = tmp_path / "index.html"
-    path.write_text(render(report_page(compared(folders))), encoding="utf-8")
-    silent_and_narrow(browser, path)
-    opened(browser, path)
+    silent_and_narrow(browser, tmp_path, report_page(compared(folders)))
     cells = browser.find_elements("css selector", "[data-figure=information] .heatmap-label")
     assert len(cells) == 16
     assert cells[0].text == "1.00"
@@ -276,10 +271,7 @@ def test_the_page_of_compared_runs(browser, tmp_path):
 
 
 def test_the_page_of_a_partition(browser, tmp_path):
-    path = tmp_path / "index.html"
-    path.write_text(render(partition_page(divided())), encoding="utf-8")
-    silent_and_narrow(browser, path)
-    opened(browser, path)
+    silent_and_narrow(browser, tmp_path, partition_page(divided()))
     assert len(visible(browser, "id")) == 24
     choose(browser, view="1")
     assert set(visible(browser, "views")) == {"1"}
@@ -288,10 +280,8 @@ def test_the_page_of_a_partition(browser, tmp_path):
 
 
 def test_the_page_of_a_weighting(browser, tmp_path):
-    path, result = tmp_path / "index.html", weighed()
-    path.write_text(render(weigh_page(result)), encoding="utf-8")
-    silent_and_narrow(browser, path)
-    opened(browser, path)
+    result = weighed()
+    silent_and_narrow(browser, tmp_path, weigh_page(result))
     assert visible(browser, "id") == [str(i) for i in result.samples.ids[result.order[:48]]]
     link = browser.find_element("css selector", "[data-show=doubtful]")
     browser.execute_script("arguments[0].click()", link)
@@ -305,18 +295,14 @@ def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
     monkeypatch.setattr("datassay.commands.sample.job.RECIPE", Recipe(steps=20, loss="mse"))
     settings = SampleSettings(function="runge", n_initial=16, n_new=20, compare=2)
     findings = replace(run_sample(settings), name="<b>mine")
-    path = tmp_path / "index.html"
-    path.write_text(render(sample_page(findings)), encoding="utf-8")
-    silent_and_narrow(browser, path)
+    silent_and_narrow(browser, tmp_path, sample_page(findings))
     assert browser.find_element("css selector", "h1").text == "<b>mine"
     assert browser.find_elements("css selector", ".figure svg.main-svg")
 
 
 @pytest.mark.parametrize("kind", ["image", "row", "numbers"])
 def test_the_page_of_a_polynomial(browser, tmp_path, kind):
-    path = tmp_path / "index.html"
-    path.write_text(render(polynomial_page(surrogate_findings(kind))), encoding="utf-8")
-    silent_and_narrow(browser, path)
+    silent_and_narrow(browser, tmp_path, polynomial_page(surrogate_findings(kind)))
     assert browser.find_element("css selector", "h1").text == "mixed & <friends>"
     pictures = browser.find_elements("css selector", ".maps img")
     assert len(pictures) == (4 if kind == "image" else 0)

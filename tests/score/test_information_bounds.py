@@ -7,11 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from datassay.errors import SettingError
-from datassay.score.information.bounds import (
-    membership,
-    membership_sigma,
-    overfitting_bound,
-)
+from datassay.score.information.bounds import membership, membership_sigma, overfitting_bound
 from datassay.score.information.weights import SteadyState
 from datassay.score.sample_information import SampleInformation, sample_information
 from helpers.linearizations import linearization, random_jacobians, random_linearization, trainings

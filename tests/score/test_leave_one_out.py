@@ -37,8 +37,8 @@ SHAPES = {"binary": (30, 1, 1), "joint": (12, 3, 1), "wide": (8, 10, 1), "averag
 KERNELS = [(True, 70), (True, 20), (False, 20)]
 SEEDS = {"flow": 1, "descent": 2, "converged": 3}
 CASES = [  # kind, ηT or η λ_max, steps, weight decay, dual and features
-    *product(["flow"], [1e-3, 0.1, 2.0, 1e3], [50], [0.0, 0.7], KERNELS),
-    *product(["descent"], [0.4, 1.6], [1, 5, 12, 33, 2000], [0.0, 0.7], KERNELS),
+    *product(["flow"], [1e-3, 2.0, 1e3], [50], [0.0, 0.7], KERNELS),
+    *product(["descent"], [0.4, 1.6], [1, 11, 12, 2000], [0.0, 0.7], KERNELS),
     *product(["converged"], [1.0], [1], [0.0, 1e-3, 2.0], product([True, False], [20, 140])),
 ]
 
@@ -69,44 +69,34 @@ def test_mean_reduction_is_the_papers_convention(kind, dual):
     assert_matches(lin, oracle, **run)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=90, deadline=None, derandomize=True)
 @given(
     n=st.integers(2, 9),
     b=st.integers(1, 11),
     p=st.integers(1, 40),
     decay=st.floats(0, 1.5),
     tau=st.floats(-3, 3).map(lambda e: 10.0**e),
+    descent=st.tuples(st.floats(0.05, 1.95), st.integers(1, 300)),
     penalty=st.sampled_from([0.0, 0.1]),
-    kind=st.sampled_from(["flow", "converged"]),
+    kind=st.sampled_from(["flow", "converged", "descent"]),
     duplicate=st.booleans(),
     dual=st.booleans(),
     seed=st.integers(0, 10**6),
 )
-def test_random_sizes_and_spectra(n, b, p, decay, tau, penalty, kind, duplicate, dual, seed):
-    """Rank-deficient kernels (p < n·b), duplicated samples, n = 2 and k > n among them."""
+def test_random_sizes_and_spectra(
+    n, b, p, decay, tau, descent, penalty, kind, duplicate, dual, seed
+):
+    """Rank-deficient kernels (p < n·b), duplicated samples, n = 2, k > n, any stable step."""
     phi, r, val = random_jacobians(n, b, 1, p, 5, seed, decay)
     if duplicate:
         phi[-1], r[-1] = phi[0], r[0]
-    oracle = brute_force(phi, r, val, kind, tau, 1, penalty)
+    lr, steps = tau, 1
+    if kind == "descent":
+        fraction, steps = descent
+        lr = fraction / float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2 + penalty)
+    oracle = brute_force(phi, r, val, kind, lr, steps, penalty)
     lin = linearization(phi, r, val, dual=dual)
-    assert_matches(lin, oracle, lr=tau, steps=1, weight_decay=penalty, dynamics=kind)
-
-
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(
-    n=st.integers(2, 12),
-    p=st.integers(1, 30),
-    fraction=st.floats(0.05, 1.95),
-    steps=st.integers(1, 300),
-    dual=st.booleans(),
-    seed=st.integers(0, 10**6),
-)
-def test_descent_at_any_stable_step(n, p, fraction, steps, dual, seed):
-    phi, r, val = random_jacobians(n, 1, 1, p, 5, seed, 0.5)
-    eta = fraction / float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
-    oracle = brute_force(phi, r, val, "descent", eta, steps, 0.0)
-    lin = linearization(phi, r, val, dual=dual)
-    assert_matches(lin, oracle, lr=eta, steps=steps, dynamics="descent")
+    assert_matches(lin, oracle, lr=lr, steps=steps, weight_decay=penalty, dynamics=kind)
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)

@@ -22,12 +22,12 @@ FRESH = np.array([3, 17, 9, 20])
 SHAPES = {"binary": (24, 1, 1), "joint": (24, 2, 1), "averaged": (24, 1, 3)}
 
 
-def brute_force(phi, r, kind, run):
+def brute_force(phi, r, kind="flow"):
     """w of S [p, c], of S₋ᵢ [n, p, c], of S₋ᵢ and z_j [n, q, p, c]."""
     kept = [i for i in range(len(r)) if i not in FRESH]
 
     def trained(at):
-        step, steps, penalty = run["lr"], run["steps"], run["weight_decay"]
+        step, steps, penalty = RUN.values()
         return weights(phi[at].flatten(0, 1), r[at].flatten(0, 1), kind, step, steps, penalty)
 
     others = [[k for k in kept if k != i] for i in kept]
@@ -43,14 +43,14 @@ def quadrature(u):
     return -(weight * np.log(density)).sum(-1) / weight.sum()
 
 
-@pytest.mark.parametrize("form", [(True, 40), (True, 10), (False, 10)], ids=str)
+@pytest.mark.parametrize(("p", "forms"), [(40, [True]), (10, [True, False])])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["flow", "descent", "converged"])
-def test_the_closed_forms_are_retrainings(kind, shape, form):
-    phi, r, val = random_jacobians(*SHAPES[shape], form[1], 6, seed=2)
-    lin = linearization(phi, r, val, dual=form[0])
-    whole, without, replaced = brute_force(phi, r, kind, RUN)
-    for sigma in (0.5, 2.0):
+def test_the_closed_forms_are_retrainings(kind, shape, p, forms):
+    phi, r, val = random_jacobians(*SHAPES[shape], p, 6, seed=2)
+    whole, without, replaced = brute_force(phi, r, kind)
+    for dual, sigma in product(forms, (0.5, 2.0)):
+        lin = linearization(phi, r, val, dual=dual)
         run = {**RUN, "dynamics": kind, "sigma": sigma, "draws": 2}
         functional = marginal_information(lin, FRESH, **run)
         isotropic = marginal_information(lin, FRESH, smoothing="isotropic", **run)
@@ -66,7 +66,7 @@ def test_the_closed_forms_are_retrainings(kind, shape, form):
 @pytest.mark.parametrize(("sigma", "draws"), [(1.0, 200), (0.1, 2000)])
 def test_the_integral_of_predictions_is_quadrature(sigma, draws):
     phi, r, val = random_jacobians(24, 1, 1, 10, 6, seed=2)
-    whole, _, replaced = brute_force(phi, r, "flow", RUN)
+    whole, _, replaced = brute_force(phi, r)
     information = marginal_information(
         linearization(phi, r, val, dual=False), FRESH, sigma=sigma, draws=draws, **RUN
     )
@@ -80,7 +80,7 @@ def test_the_integral_of_predictions_is_quadrature(sigma, draws):
 
 def test_the_integral_of_one_weight_is_quadrature():
     phi, r, val = random_jacobians(24, 1, 1, 1, 6, seed=5)
-    whole, _, replaced = brute_force(phi, r, "flow", RUN)
+    whole, _, replaced = brute_force(phi, r)
     lin, sigma = linearization(phi, r, val, dual=False), float((replaced - whole).std())
     information = marginal_information(
         lin, FRESH, smoothing="isotropic", sigma=sigma, draws=4000, **RUN

@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 COURSE = {
     "linear-convolution": Row(
-        {"n_samples": 6, "size": 16, "steps": 1500}, {"steps": 20}, [{"depth": 1}],
+        {"n_samples": 6, "size": 16, "steps": 800}, {"steps": 20}, [{"depth": 1}],
     ),
     "shift-equivariance": Row(
         {"n_images": 5, "size": 12, "channels": 3, "n_angles": 5}, {}, [{"padding": "zeros"}],
@@ -61,7 +61,7 @@ COURSE = {
         {"n_equations": 5, "n_unknowns": 12, "seed": 2}, {"steps": 50}, [{"steps": 5}],
     ),
     "matrix-completion": Row(
-        {"size": 10, "rank": 1, "observed": (45, 96), "matrices": 2, "steps": 3000, "deepest": 3,
+        {"size": 10, "rank": 1, "observed": (45, 96), "matrices": 2, "steps": 1500, "deepest": 3,
          "seed": 1},
         {"steps": 100}, [{"observed": (35, 45), "deepest": 2}],
     ),
@@ -76,7 +76,7 @@ COURSE = {
         [{"steps": (80, 160, 320), "factor": f} for f in (0.2, 0.5, -0.25)],
     ),
     "learned-features": Row(
-        {"n_inputs": 8, "width": 30, "sizes": (50, 400), "steps": 500, "repeats": 1, "seed": 1},
+        {"n_inputs": 8, "width": 30, "sizes": (50, 400), "steps": 250, "repeats": 1, "seed": 1},
         {"sizes": (20, 40), "steps": 5, "repeats": 1}, [{"sizes": (20, 40), "repeats": 1}],
     ),
     "ntk-width": Row(
@@ -84,11 +84,11 @@ COURSE = {
         {"n_samples": 3, "widths": (4, 8), "repeats": 1}, [{"output_weights": "cauchy"}],
     ),
     "lazy-training": Row(
-        {"n_samples": 16, "widths": (64, 512), "steps": 250, "repeats": 3, "seed": 2},
+        {"n_samples": 16, "widths": (64, 512), "steps": 150, "repeats": 3, "seed": 2},
         {"widths": (8, 16), "steps": 10}, [{"scaling": "mean field"}],
     ),
     "linearized-training": Row(
-        {"widths": (128, 512, 2048), "steps": 100, "repeats": 4, "seed": 2},
+        {"widths": (128, 512, 2048), "steps": 100, "repeats": 2, "seed": 2},
         {"widths": (8, 16), "steps": 10}, [{"scaling": "mean field"}],
     ),
     "eigenmodes": Row(
@@ -100,23 +100,23 @@ COURSE = {
         {"units": (4, 8), "n_points": 100, "repeats": 1}, [{"activation": "square"}],
     ),
     "spectral-bias": Row(
-        {"n_frequencies": 5, "n_samples": 64, "width": 64, "depth": 3, "repeats": 2, "steps": 500,
+        {"n_frequencies": 5, "n_samples": 64, "width": 64, "depth": 3, "repeats": 2, "steps": 250,
          "seed": 2},
         {"steps": 10}, [{"inputs": "waves"}],
     ),
     "class-activation": Row(
-        {"canvas": 14, "n_train": 800, "steps": 150}, {"steps": 3}, [{"steps": 1}],
+        {"canvas": 14, "n_train": 400, "steps": 100}, {"steps": 3}, [{"steps": 1}],
     ),
     "fourier-mask": Row({"steps": 150}, {"steps": 5}, [{"steps": 1}]),
     "first-filters": Row(
-        {"width": 20, "steps": 300}, {"steps": 5}, [{"shuffle_pixels": True}, {"start": 10.0}],
+        {"width": 20, "steps": 150}, {"steps": 5}, [{"shuffle_pixels": True}, {"start": 10.0}],
     ),
     "texture-shape": Row(
         {"n_train": 300, "steps": 100}, {"n_train": 40, "steps": 3}, [{"remedy": "agreeing"}],
     ),
-    "wavelets-trees": Row({"leaves": (10, 20), "draws": 2}, {"draws": 1}, [{"basis": "random"}]),
+    "wavelets-trees": Row({"leaves": (10,), "draws": 2}, {"draws": 1}, [{"basis": "random"}]),
     "out-of-distribution": Row(
-        {"width": 32, "steps": 300, "n_rays": 100, "seed": 1},
+        {"width": 32, "steps": 150, "n_rays": 100, "seed": 1},
         {"steps": 5, "n_rays": 10}, [{"activation": "tanh"}],
     ),
     "weight-decay": Row({"n_features": 8, "n_samples": 40, "seed": 3}, {}, [{"steps": 20}]),
@@ -132,7 +132,7 @@ COURSE = {
         {"spreads": (1.0, 2.0)}, [{"spreads": (1.0, 4.0), "step_scale": 0.5}],
     ),
     "adversarial-training": Row(
-        {"trained": (0.0, 0.1), "attacks": (0.0, 0.05, 0.1), "width": 8, "steps": 150, "seed": 1},
+        {"trained": (0.0, 0.1), "attacks": (0.0, 0.05, 0.1), "width": 8, "steps": 80, "seed": 1},
         {"steps": 5}, [{"attack": "gradient"}],
     ),
     "step-size": Row(

@@ -131,16 +131,16 @@ def reviewed_by(judged, truth, decisions):
 def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_small():
     inside = []
     for seed in range(4):
-        judged, truth = made(n=800, seed=seed)
+        judged, truth = made(n=400, seed=seed)
         wrong = truth != judged.labels
-        known, predicted = reviewed_by(judged, truth, 300)
+        known, predicted = reviewed_by(judged, truth, 160)
         left = [wrong.sum() - outcome.errors_found for outcome in predicted]
         inside += [
             results.interval[0] <= true <= results.interval[1]
             for results, true in zip(predicted, left, strict=True)
         ]
         assert not predicted[0].can_stop and "(90 %)" in predicted[0].sentence
-        assert len(known) == 300
+        assert len(known) == 160 and predicted[-1].can_stop
         for result in predicted:
             next_errors = wrong[result.order[:20]].sum()
             assert not result.can_stop or next_errors <= 3

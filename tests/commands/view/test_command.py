@@ -14,16 +14,11 @@ from helpers.command_line import assert_one_error_line, invoke
 from helpers.reviews import blobs, scored, session_of, viewing
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    path = tmp_path_factory.mktemp("view")
-    return scored(path / "run", blobs(path))
-
-
 @pytest.fixture
-def run(made, tmp_path):
+def run(folder, tmp_path):
     """A copy of the run; its data lie where they were."""
-    shutil.copytree(made, tmp_path / "run")
+    (folder / "decisions.parquet").unlink(missing_ok=True)
+    shutil.copytree(folder, tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -36,17 +31,17 @@ def test_a_folder_that_is_no_run(tmp_path):
     assert_one_error_line(view(tmp_path / "nowhere"), "nowhere must hold")
 
 
-def test_a_run_that_is_not_whole_or_of_another_version(run, made):
+def test_a_run_that_is_not_whole_or_of_another_version(run, folder):
     (run / "index.html").write_text("<p>")
     assert_one_error_line(view(run), r"index\.html must be a page with a review.* Run again\.")
     for name in ("index.html", "review.npz", "summary.json"):
         (run / name).unlink()
         assert_one_error_line(view(run), name)
-        shutil.copy(made / name, run)
+        shutil.copy(folder / name, run)
 
 
-def test_data_that_moved_are_named_anew(run, made, tmp_path):
-    data = made.parent / "points.npz"
+def test_data_that_moved_are_named_anew(run, folder, tmp_path):
+    data = folder.parent / "points.npz"
     moved = tmp_path / "elsewhere.npz"
     shutil.move(data, moved)
     try:
@@ -85,15 +80,17 @@ def test_a_read_only_folder_leaves_decisions_to_the_browser(run, monkeypatch):
     assert "cannot be written (Read-only file system): the browser keeps the decisions" in message
 
 
-def test_scoring_again_into_the_folder_keeps_the_decisions(run, made):
+def test_scoring_again_into_the_folder_keeps_the_decisions(run, folder):
     session_of(run).change([{"row": 1, "decision": "keep", "when": "2026-11-23T09:00:00Z"}])
     before = (run / "decisions.parquet").read_bytes()
-    scored(run, made.parent / "points.npz")
+    scored(run, folder.parent / "points.npz")
     assert (run / "decisions.parquet").read_bytes() == before
     assert len(session_of(run)) == 1
 
 
-def test_a_review_of_the_scores_goes_on_when_the_actions_are_measured(made, tmp_path, monkeypatch):
+def test_a_review_of_the_scores_goes_on_when_the_actions_are_measured(
+    folder, tmp_path, monkeypatch
+):
     out, reviews, seen = tmp_path / "out", [], {"when": "2026-11-23T09:00:00Z"}
 
     def meanwhile(*_):
@@ -103,7 +100,7 @@ def test_a_review_of_the_scores_goes_on_when_the_actions_are_measured(made, tmp_
         reviews[0].change([{"row": 1, "decision": "keep", **seen}])
 
     monkeypatch.setattr(job, "act_table", meanwhile)
-    source, settings = made.parent / "points.npz", ("--curve-seeds", "2")
+    source, settings = folder.parent / "points.npz", ("--curve-seeds", "2")
     result = invoke("run", source, *settings, "--out", out)
     assert result.exit_code == 0 and f"Scores: {out / 'index.html'}" in result.stderr
     assert PENDING not in (out / "index.html").read_text()

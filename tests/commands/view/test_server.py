@@ -11,16 +11,10 @@ import pytest
 from datassay.act.review.decisions import read_decisions
 from datassay.commands.view.server import LARGEST_POST, MOST_OPEN
 from helpers.findings import EVIL
-from helpers.reviews import ask, blobs, scored, served
+from helpers.reviews import ask, served
 
 WHEN = "2026-11-23T09:00:00.000Z"
 KEEP = {"row": 3, "decision": "keep", "when": WHEN, "seen": 0.5}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("served")
-    return scored(path / "run", blobs(path))
 
 
 @pytest.fixture

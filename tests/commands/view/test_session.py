@@ -17,12 +17,6 @@ from helpers.reviews import NAMES, blobs, scored, session_of
 WHEN = "2026-11-23T09:00:00+00:00"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("session")
-    return scored(path / "run", blobs(path))
-
-
 @pytest.fixture
 def session(folder):
     (folder / "decisions.parquet").unlink(missing_ok=True)

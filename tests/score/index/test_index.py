@@ -276,22 +276,18 @@ def test_damage_is_told(tmp_path, folder):
         da.open_index(tmp_path / "ix", model).query(new)
 
 
-@pytest.mark.parametrize("gone", ["rows-1", "rows-2", "rows-1/digests/c", "rows-0", "parts"])
-def test_a_part_that_is_gone_is_missed(tmp_path, gone):
+def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_path):
     model, train, new = trained()
     da.index(model, train, tmp_path / "ix").append(new).append((new.x + 1, new.y))
     assert len(da.open_index(tmp_path / "ix", model)) == 120
-    shutil.rmtree(tmp_path / "ix" / gone)
-    with pytest.raises(DataError, match=r"index must|must hold an index"):
-        da.open_index(tmp_path / "ix", model)
-    if gone == "parts":
-        da.index(model, train, tmp_path / "ix")
-        assert len(da.open_index(tmp_path / "ix", model)) == 120
-
-
-def test_parts_in_another_order_are_refused(tmp_path):
-    model, train, new = trained()
-    da.index(model, train, tmp_path / "ix").append(new).append((new.x + 1, new.y))
+    for gone in ("rows-1", "rows-2", "rows-1/digests/c", "rows-0", "parts"):
+        less = tmp_path / gone.replace("/", "-")
+        shutil.copytree(tmp_path / "ix", less)
+        shutil.rmtree(less / gone)
+        with pytest.raises(DataError, match=r"index must|must hold an index"):
+            da.open_index(less, model)
+    da.index(model, train, tmp_path / "parts")
+    assert len(da.open_index(tmp_path / "parts", model)) == 120
     first, second, aside = (tmp_path / "ix" / name for name in ("rows-1", "rows-2", "aside"))
     first.rename(aside), second.rename(first), aside.rename(second)
     with pytest.raises(DataError, match="rows-1 is another one"):

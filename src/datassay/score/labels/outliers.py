@@ -186,8 +186,8 @@ def _mixture(
     scale, wrong, likelihood = 1.0, torch.zeros_like(z), -torch.inf
     floor = torch.finfo(torch.float64).eps
     for _ in range(EM_ROUNDS):
-        density = torch.distributions.StudentT(nu, 0.0, scale).log_prob(z)
-        joint = torch.stack([density + log(1 - share), anywhere.clone()])
+        t = torch.distributions.StudentT(nu, 0.0, scale, validate_args=False)
+        joint = torch.stack([t.log_prob(z) + log(1 - share), anywhere.clone()])
         joint[1] += log(share) if share else -torch.inf
         each = torch.logsumexp(joint, 0)
         before, likelihood = likelihood, float(each.sum())
