@@ -196,7 +196,6 @@ def test_sparse_matrices_are_made_full():
     assert np.array_equal(train.x, x.toarray()[train.ids])
 
 
-<<<<<<< HEAD
 def two_targets():
     return pa.table({
         "u": U[:40], "w": ["a", "b"] * 20, "v": U[20:60], "c": U[10:50], "part": ["x", "y"] * 20
@@ -234,13 +233,6 @@ def test_several_targets_are_refused_in_one_line(target, message):
 
 def test_weights_are_said_to_be_no_column_here():
     table = pa.table({"u": U[:40], "v": U[20:60], "sample_weight": [0.5, 2.0, 1.0, 1.0] * 10})
-=======
-def test_several_targets_and_weights_are_said_to_be_no_columns_here():
-    table = pa.table({"u": U[:40], "v": U[20:60], "sample_weight": [0.5, 2.0, 1.0, 1.0] * 10})
-    for target in (["u", "v"], "u,v"):
-        with pytest.raises(DataError, match="Several targets are given as arrays"):
-            da.load(table, target=target)
->>>>>>> tests
     for function in (da.load, da.assay):
         with pytest.raises(SettingError, match="sample_weight must be left out: samples all count"):
             function(table, target="v", sample_weight="sample_weight")

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from scipy import stats
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from datassay.score.label_issues import label_issues
-from datassay.score.labels.outliers import outliers
+from datassay.score.labels.outliers import _mixture, outliers
 from helpers.linearizations import linearization
 
 
@@ -77,3 +80,20 @@ def test_targets_thrice_what_is_expected_are_worth_a_look_and_a_wrong_unit_is_wr
     issues = label_issues(lin)
     assert issues.is_issue[wrong].mean() > 0.8 and issues.is_issue[stray].mean() < 0.2
     assert issues.worth_a_look[stray].mean() > 0.5
+
+
+@pytest.mark.parametrize("nu", [2.0, 8.0])
+@pytest.mark.parametrize("share", [0.0, 0.05])
+def test_the_mixture_is_fitted_by_its_greatest_likelihood(nu, share):
+    rng = np.random.default_rng(0)
+    z = np.r_[1.7 * rng.standard_t(4, 400), rng.uniform(-60, 60, 30)]
+    anywhere = torch.full((430,), -np.log(120.0), dtype=torch.float64)
+    likelihood, wrong = _mixture(torch.from_numpy(z), anywhere, nu, share)
+
+    def lost(parameters):
+        scale, lot = np.exp(parameters[0]), expit(parameters[1]) if share else 0.0
+        return -np.log((1 - lot) * stats.t.pdf(z, nu, scale=scale) + lot / 120).sum()
+
+    best = minimize(lost, [0.0, -2.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
+    assert likelihood == pytest.approx(-best.fun, abs=1e-3)
+    assert float(wrong.mean()) == pytest.approx(expit(best.x[1]) if share else 0.0, abs=1e-3)
