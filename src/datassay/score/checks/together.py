@@ -48,7 +48,8 @@ class HeldTogether:
     Attributes:
         column: its name; "" of the order of rows.
         role: "groups" or "time", the setting that would take it; "" of the order.
-        alike: share of the rows whose nearest neighbour is of their group; nan of a time or order.
+        alike: share of the rows whose nearest neighbour is of their group; nan where that was not
+            asked: of a time or order, of a category that the fit can judge.
         by_rows: held-out accuracy, or R² of numbers, where each sample is left out alone.
         by_column: where all of its group, or of its tenth of the time, is left out with it.
         metric: "accuracy" or "R²".
@@ -95,7 +96,7 @@ def held_together(
         return ()
     left = (lin.targets.double().numpy() - issues.held_out).reshape(len(train), -1)
     found = []
-    for candidate in _candidates(train, left):
+    for candidate in _candidates(lin, train, left):
         _, role, groups, alike = candidate
         is_small = _work(lin, groups) <= MOST_WORK
         cost = _cost(lin, train, issues, candidate) if is_small else None
@@ -211,7 +212,9 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
     return 1 - ((held_out - y) ** 2 / np.where(y.var(0) > 0, y.var(0), np.inf)).mean(1)
 
 
-def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Candidate]:
+def _candidates(
+    lin: Linearization, train: SampleSet, left: Float[np.ndarray, "n k"]
+) -> Iterator[Candidate]:
     some = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
     x = np.asarray(train.x[some], np.float64).reshape(len(some), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
@@ -226,11 +229,15 @@ def _candidates(train: SampleSet, left: Float[np.ndarray, "n k"]) -> Iterator[Ca
         codes = _codes(train.rows, name) if is_open else None
         if codes is None or near is None or not others.any():
             continue
+        is_category = column.read_as == "category"
+        if is_category and _work(lin, codes) <= MOST_WORK:  # the fit says more than neighbours
+            yield name, "groups", codes.astype(str), np.nan
+            continue
         alike = _alike(codes[some], near)
         if alike and not others.all():
             alike = _alike(codes[some], _nearest(x[:, others]))
-        is_alike = alike >= min(ALIKE, TIMES * _chance(codes)) or column.read_as == "category"
-        if is_alike or _shared(left, codes) >= SHARED:
+        is_alike = alike >= min(ALIKE, TIMES * _chance(codes))
+        if is_category or is_alike or _shared(left, codes) >= SHARED:
             yield name, "groups", codes.astype(str), alike
 
 
