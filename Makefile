@@ -45,9 +45,9 @@ docs: .venv-dev/installed
 tests: .venv-dev/installed
 	.venv-dev/bin/python $(TEST) -m 'not slow and not typed'
 
-# In order: else the attack, few tests that take longest, would begin last.
+# A process that is done takes tests of the other: a few of them take minutes.
 slow: .venv-dev/installed
-	.venv-dev/bin/python $(TEST) --no-loadscope-reorder -m slow
+	.venv-dev/bin/python -m pytest -n 2 --dist worksteal -m slow
 
 typed: .venv-dev/installed
 	.venv-dev/bin/python $(TEST) -m typed
