@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections import ChainMap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,14 +170,14 @@ class EmbeddingPass:
 
     def _embed_chunk(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Each text once; those of a length go together: a batch is as long as its longest."""
-        names, known = self._names(chunk), self.known
-        new = {n: chunk.start + i for i, n in enumerate(names) if n not in known}
+        names, found = self._names(chunk), {}
+        new = {n: chunk.start + i for i, n in enumerate(names) if n not in self.known}
         order = sorted(new, key=lambda one: len(one) if isinstance(one, str) else 0)
         self.started = self.started or time.perf_counter()
         for start in range(0, len(order), self.batch):
             some = order[start : start + self.batch]
             values, cut = self._embed(chunk.part, [new[name] for name in some])
-            known = known | dict(zip(some, zip(values, cut, strict=True), strict=True))
+            found |= zip(some, zip(values, cut, strict=True), strict=True)
             self.done += len(some)
             if self.done - len(some) < FIRST <= self.done:
                 seconds = (time.perf_counter() - self.started) / self.done * self.total
@@ -184,6 +185,7 @@ class EmbeddingPass:
                 what = f"{self.total:,} samples with {self.encoder.name}"
                 if seconds > LONG_SECONDS:
                     logger.warning("embedding %s takes about %.0f s%s.", what, seconds, keep)
+        known = ChainMap(found, self.known)
         values, cut = zip(*(known[name] for name in names), strict=True)
         return np.stack(values), np.array(cut, bool)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from jaxtyping import Float, Shaped
 
 from datassay.data.samples import SampleSet
+from datassay.data.strings import Texts
 from datassay.report.wording import label_text, value_text
 
 PER_CLASS, MAX_CARDS = 12, 400
@@ -76,8 +77,7 @@ def drawer(samples: SampleSet) -> Draw:
         return lambda positions, side: tuple(
             _picture((_last_channel(images[int(i)]) - low) * scale, side) for i in positions
         )
-    texts = samples.texts
-    if samples.kind == "text" and texts is not None and not has_columns(samples):
+    if (texts := shown_texts(samples)) is not None:
         return lambda positions, _: tuple(_text(str(texts[i])) for i in positions)
     rows = samples.used_rows
     if rows is not None and rows.num_columns:
@@ -92,12 +92,13 @@ def drawer(samples: SampleSet) -> Draw:
     return lambda index, _: _most_unusual(np.abs(x[index] - middle) / unit, index, value)
 
 
-def has_columns(samples: SampleSet) -> bool:
-    """Whether a sample is shown by its columns: it is a row, or has others than a short text."""
-    if samples.rows is None or samples.kind != "text" or samples.texts is None:
-        return samples.rows is not None and samples.kind == "row"
+def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
+    """The texts that samples are shown by; none where they are short and other columns say more."""
+    texts = samples.texts if samples.kind == "text" else None
     others = {one.read_as for one in samples.columns} & READ
-    return bool(others) and max(map(len, samples.texts[:LOOKED_AT])) <= SHORT
+    if texts is None or samples.rows is None or not others:
+        return texts
+    return None if max(map(len, texts[:LOOKED_AT])) <= SHORT else texts
 
 
 def _most_unusual(

@@ -59,6 +59,9 @@ def test_rows_of_several_targets_are_removed_and_none_is_given_another(tmp_path,
     assert load("clean", target="u,v")[0].y[3].tolist() == [4.5, 16]
     decided("two.csv", "e.parquet", [("3", "relabel", "", "1.0")], target="u,v")
     assert_one_error_line(invoke("apply", "two.csv", "e.parquet", "--out", "o"), "these have 2")
+    (tmp_path / "gap.csv").write_text("".join(lines).replace("\n2.5,w0,4\n", "\n2.5,w0,\n"))
+    decided("gap.csv", "g.parquet", [("3", "remove", "", "")], target="u,v")
+    assert_one_error_line(invoke("apply", "gap.csv", "g.parquet", "--out", "o"), "'v' misses row 2")
 
 
 @pytest.mark.parametrize("file", ["a.csv", "a.jsonl", "a.parquet", "a.npz", "f.parquet", "f.npz"])

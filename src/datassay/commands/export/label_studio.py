@@ -29,7 +29,7 @@ from datassay.commands.export.material import (
     single_labels,
 )
 from datassay.errors import DataError, SettingError
-from datassay.report.drawing import has_columns
+from datassay.report.drawing import shown_texts
 from datassay.report.tables import labels, standard_json
 
 TASKS, CONFIG = "tasks.json", "config.xml"
@@ -81,13 +81,13 @@ def _chosen(material: Material) -> list[int]:
     order = np.argsort(-score, kind="stable")
     if top is None:
         lists = (material.scores[name] for name in ("is_issue", "worth_a_look"))
-        first, second = (one.to_numpy(zero_copy_only=False) for one in lists)
-        if not (first | second).any():
+        look = np.logical_or(*(one.to_numpy(zero_copy_only=False) for one in lists))
+        if not look.any():
             raise DataError(
                 f"{material.run.folder} has no label that is worth a look, so that there are no "
                 "tasks. Give --top, how many of the most suspect samples to export."
             )
-        return order[(first | second)[order]].tolist()
+        return order[look[order]].tolist()
     if not 1 <= top <= len(score):
         raise SettingError(f"top must lie in 1 to {len(score):,}, the samples; got {top}.")
     return order[:top].tolist()
@@ -106,8 +106,8 @@ def _shown(material: Material, rows: list[int]) -> tuple[str, list[Any], Parts, 
         if files:
             root = Path(os.path.abspath(material.out))
             return "image", [_url(root / name, root) for name in names], dict(files), root
-    if samples.kind == "text" and samples.texts is not None and not has_columns(samples):
-        return "text", [str(samples.texts[row]) for row in rows], {}, None
+    if (texts := shown_texts(samples)) is not None:
+        return "text", [str(texts[row]) for row in rows], {}, None
     if (table := samples.used_rows) is not None:
         taken = table.take(pa.array(rows)).to_pylist()
         words = [{n: "" if v is None else str(v) for n, v in row.items()} for row in taken]

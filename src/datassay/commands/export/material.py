@@ -16,7 +16,7 @@ from datassay.commands.finished import FinishedRun, check_columns, sets_of, unre
 from datassay.data.pictures import Pictures
 from datassay.errors import DataError
 from datassay.models.names import asked_encoder
-from datassay.report.drawing import draw, has_columns
+from datassay.report.drawing import draw, shown_texts
 
 if TYPE_CHECKING:
     from datassay.data.samples import SampleSet
@@ -167,8 +167,8 @@ def own_columns(samples: SampleSet) -> dict[str, Any]:
     """
     if samples.kind == "image" and (made := images(samples, range(len(samples)))):
         return {"image": pa.array([{"bytes": png} for png in made])}
-    if samples.kind == "text" and samples.texts is not None and not has_columns(samples):
-        return {"text": pa.array([str(text) for text in samples.texts])}
+    if (texts := shown_texts(samples)) is not None:
+        return {"text": pa.array([str(text) for text in texts])}
     if (rows := samples.used_rows) is not None:
         return {name: rows[name] for name in rows.column_names}
     return {name: pa.array(values) for name, values in plain_columns(samples).items()}

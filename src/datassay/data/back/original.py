@@ -22,7 +22,7 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.numerals import number_word
 from datassay.data.tables.preparation import refuse
 from datassay.data.tables.read import Choices, ReadColumn
-from datassay.data.tables.sources import plain, with_roles
+from datassay.data.tables.sources import plain, read_targets, with_roles
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 from datassay.results import result
@@ -76,7 +76,9 @@ def original_table(
     give_back: Callable[[Path, Path, Change], None],
 ) -> Original:
     """A table as it is stored: ids and labels of its rows that have a label; the others stay."""
+    several: list[ReadColumn] = []
     if targets := chosen.targets(table.column_names):
+        several = read_targets(table, str(path), chosen, targets)
         chosen = replace(chosen, target=targets[0], task="regression")
     table, chosen = with_roles(table, str(path), chosen)
     name, n_rows = chosen.target, table.num_rows
@@ -97,8 +99,8 @@ def original_table(
         ids = plain(column(chosen.ids))[rows]
     y, _, classes = encode_targets(plain(target), None, (), chosen.task)
     y = exact(plain(target), y)
-    if targets:
-        y = np.stack([plain(column(one)) for one in targets], 1).astype(np.float64)
+    if several:
+        y = np.stack([plain(one) for one in several], 1).astype(np.float64)
     is_numbered, index = chosen.ids is None, table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 

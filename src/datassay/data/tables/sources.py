@@ -95,13 +95,27 @@ def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
 
 def _with_targets(table: pa.Table, name: str, chosen: Choices, targets: tuple[str, ...]) -> Source:
     """The same of several targets that are numbers: y is [n, k]."""
-    names, numbers = _names(table, name), replace(chosen, task="regression")
+    read = read_targets(table, name, chosen, targets)
+    chosen = replace(chosen, target=targets[0], task="regression")
+    source = table_source(table.drop_columns(list(targets[1:])), name, chosen)
+    y = np.stack([plain(one) for one in read], 1)
+    known = {c.name: c for c in (*source.columns, *(one.column for one in read[1:]))}
+    columns = tuple(known[n] for n in table.column_names if n in known)
+    return replace(source, train=replace(source.train, y=y), columns=columns)
+
+
+def read_targets(
+    table: pa.Table, name: str, chosen: Choices, targets: tuple[str, ...]
+) -> list[ReadColumn]:
+    """Columns of several targets, refused where one is none of the table or no known number."""
+    names, read = _names(table, name), []
     for one in targets:
-        check_names(names, name, replace(chosen, target=one))
-    read = [read_column(table[n], n, replace(numbers, target=n)) for n in targets]
+        own = replace(chosen, target=one, task="regression")
+        check_names(names, name, own)
+        read.append(read_column(table[one], one, own))
     refuse(read, name)
+    rule = "several targets must be numbers, all known"
     for one in read:
-        rule = "several targets must be numbers, all known"
         if one.is_missing is not None:
             raise DataError(
                 f"{rule}; column {one.column.name!r} misses {rows_of(one.is_missing)}, counted "
@@ -109,13 +123,7 @@ def _with_targets(table: pa.Table, name: str, chosen: Choices, targets: tuple[st
             )
         if one.values is None:
             raise DataError(f"{rule}; column {one.column.name!r} holds words. Name one target.")
-    source = table_source(
-        table.drop_columns(list(targets[1:])), name, replace(numbers, target=targets[0])
-    )
-    y = np.stack([plain(one) for one in read], 1)
-    known = {c.name: c for c in (*source.columns, *(one.column for one in read[1:]))}
-    columns = tuple(known[n] for n in names if n in known)
-    return replace(source, train=replace(source.train, y=y), columns=columns)
+    return read
 
 
 def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, Choices]:

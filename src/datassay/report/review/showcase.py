@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from datassay.report.drawing import SHORT, drawer, has_columns
+from datassay.report.drawing import SHORT, drawer, shown_texts
 from datassay.report.html import markup, script_json
 from datassay.report.page import Partial
 from datassay.report.review.labels import Reviewed, label_values, listing
@@ -40,14 +40,14 @@ class Showcase:
     def pictures(self, positions: Int[np.ndarray, " m"], side: int) -> list[dict[str, Any]]:
         """Each sample drawn."""
         samples = self._reviewed.samples
-        if self._columns and samples.rows is not None and has_columns(samples):
+        if (texts := shown_texts(samples)) is not None:
+            return [{"text": str(texts[int(i)])[:LONGEST_TEXT]} for i in positions]
+        if self._columns and samples.rows is not None and samples.kind != "image":
             rows = samples.rows.select(self._columns).take(positions).to_pylist()
             return [
                 {"values": [[name, value_text(v, SHORT) or "missing"] for name, v in row.items()]}
                 for row in rows
             ]
-        if samples.kind == "text" and samples.texts is not None:
-            return [{"text": str(samples.texts[int(i)])[:LONGEST_TEXT]} for i in positions]
         drawings = self._draw(positions, side)
         return [{"image": d.image} if d.image else {"values": d.values} for d in drawings]
 
