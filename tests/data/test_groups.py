@@ -101,6 +101,11 @@ def test_groups_larger_than_the_features_are_left_out_as_exactly():
         weights = torch.linalg.solve(system, rest.T @ target[groups != one])
         expected = features[own] @ weights + fit.offset[own]
         np.testing.assert_allclose(fit.held_out[own], expected, atol=1e-9)
+    asked, penalty = np.isin(groups, [1, 3]), torch.tensor([fit.penalty], dtype=torch.float64)
+    whole, some = (ridge_fit(lin, silent, groups, penalty, asked=one) for one in (None, asked))
+    known = ~np.isnan(some.held_out.numpy()[:, 0])
+    assert np.array_equal(known, asked) and whole.offset.equal(some.offset)
+    np.testing.assert_allclose(some.held_out[known], whole.held_out[known], atol=1e-12)
 
 
 def test_no_more_labels_are_listed_than_may_be_wrong():
@@ -148,7 +153,9 @@ def test_a_difference_of_groups_counts_them_and_not_their_rows():
     assert np.concatenate([one[0] for one in uneven]).mean() == pytest.approx(3.0)
 
 
-def test_a_column_that_names_groups_is_told_with_what_a_new_one_would_score():
+@pytest.mark.parametrize("looked", [1000, 60], ids=["whole", "by a look at some groups"])
+def test_a_column_that_names_groups_is_told_with_what_a_new_one_would_score(looked, monkeypatch):
+    monkeypatch.setattr(together, "LOOKED_ROWS", looked)
     frame = panel()
     train, _ = da.load(frame, target="label", drop="when")
     lin = collect(build_model("mlp:width=32", train, seed=0), train)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.collect.linearization import Linearization
 from datassay.data.groups import TIME_BLOCKS, time_blocks
@@ -36,6 +36,7 @@ SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
 # where errors grow by half; of fewer rows none is. At most so many columns are.
 COST, ORDER_COST, GROWS, FEWEST_ROWS, MOST_NAMED = 0.05, 0.03, 1.5, 100, 3
 MOST_ROWS, ASKED = 20_000, 1000  # above, neighbours are among so many rows, and of so many
+LOOKED_ROWS, LOOKED_GROUPS = 1000, 5  # of so many rows and groups it is seen that little is lost
 MOST_WORK = 6e10  # operations of leaving out groups, above which trees alone are asked
 Candidate = tuple[str, str, Shaped[np.ndarray, " n"], float]  # name, role, groups, share alike
 PENALTIES = torch.tensor([1.0, 1e2, 1e4], dtype=torch.float64)  # tried, times that of the rows
@@ -141,13 +142,29 @@ def _cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
     """What held-out predictions lose without the whole group; None: little, or chance."""
-    alone, found = scores(train, issues.held_out), None
-    for penalties in (PENALTIES[:1], PENALTIES):  # what costs little by the first costs no more
-        fit = ridge_fit(lin, silent, candidate[2], penalties * issues.ridge)
+    groups, every = candidate[2], PENALTIES * issues.ridge
+    first = every[:1]
+    alone = scores(train, issues.held_out)
+    for penalties in (first, every) if (few := _few(groups)) is not None else ():
+        fit = ridge_fit(lin, silent, groups, penalties, asked=few)
+        loss = (alone - scores(train, fit.held_out.numpy()))[None, few]
+        if mean_interval(by_groups([loss], [groups[few]])[0][0]).high < ORDER_COST:
+            return None
+    for penalties in (first, every):  # what costs little by the first costs no more by others
+        fit = ridge_fit(lin, silent, groups, penalties)
         found = _surely(train, candidate, alone, scores(train, fit.held_out.numpy()))
         if found is None:
-            break
+            return None
     return found
+
+
+def _few(groups: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"] | None:
+    """Rows of some groups, drawn, that tell most columns which cost little; None: of all."""
+    group, sizes = np.unique(groups, return_inverse=True, return_counts=True)[1:]
+    drawn = np.random.default_rng(0).permutation(len(sizes))
+    number = 1 + max(int((sizes[drawn].cumsum() < LOOKED_ROWS).sum()), LOOKED_GROUPS)
+    few = np.isin(group, drawn[:number])
+    return few if few.sum() <= len(few) / 2 else None
 
 
 def _work(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from datassay.collect.form import LARGEST_EIGENPROBLEM, N_RIDGES, step_bytes
@@ -78,12 +78,14 @@ def ridge_fit(
     groups: Shaped[np.ndarray, " n"] | None = None,
     penalties: Float[Tensor, " q"] | None = None,
     targets: Float[Tensor, "n k"] | None = None,
+    asked: Bool[np.ndarray, " n"] | None = None,
 ) -> RidgeFit:
     """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
     # One penalty a decade is tried, then those about the best; the error has one valley in all but
     # rare sets. groups: of each sample; those of a group are then left out together, and decades
     # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
-    blocks = None if groups is None else _blocks(groups)
+    # asked: samples of the groups that are left out; the error is theirs, nothing is held out else.
+    blocks = None if groups is None else _blocks(groups, asked)
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     basis, targets = eigenbasis(lin, progress), lin.targets if targets is None else targets
     check_not_null(basis)
@@ -100,7 +102,8 @@ def ridge_fit(
     target = mixed(exact, SEARCHED)
     both = _left(basis, target.flatten(2), shifts, progress, STEP, blocks)
     both = both.unflatten(3, (2, -1))
-    error = torch.stack([r.square().mean((0, 1, 3)) for r in both])  # [q, 2]
+    own = slice(None) if asked is None else torch.from_numpy(asked)
+    error = torch.stack([r[own].square().mean((0, 1, 3)) for r in both])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)
     penalty, left = float(shifts[q]), both[q, :, :, o]
     if blocks is None and penalties is None and not is_read:
@@ -127,17 +130,15 @@ def _left(
     """Target minus held-out output under every penalty, a panel of samples at a time."""
     n, b, c = target.shape
     projected = basis.project(target)
-    left = torch.empty(len(shifts), n, b, c, dtype=torch.float64)
+    left = torch.full((len(shifts), n, b, c), torch.nan, dtype=torch.float64)
     if blocks is not None:
         for members in blocks:
-            each = members.shape[1] * b * basis.rows.shape[2]
+            each = members.shape[1] * b * basis.rows.shape[2] * len(shifts)
             for group in members.split(max(1, PANEL_VALUES // each)):
                 rows = basis.rows_of(group.flatten()).unflatten(0, group.shape)
-                both = rows.flatten(1, 2), target[group].flatten(1, 2)
-                for q in range(len(shifts)):
-                    part = RemovalBlocks(*both, projected)
-                    alone = held_out_residuals(basis, part, shifts[q : q + 1])[0]
-                    left[q, group] = alone.unflatten(1, (-1, b))
+                part = RemovalBlocks(rows.flatten(1, 2), target[group].flatten(1, 2), projected)
+                alone = held_out_residuals(basis, part, shifts)
+                left[:, group] = alone.unflatten(2, (-1, b))
             progress(step, n, n)
         return left
     parts = list(panels(n, b * basis.rows.shape[2] + len(shifts) * b * (b + 2 * c)))
@@ -148,10 +149,13 @@ def _left(
     return left
 
 
-def _blocks(groups: Shaped[np.ndarray, " n"]) -> tuple[Int[Tensor, "_ _"], ...]:
+def _blocks(
+    groups: Shaped[np.ndarray, " n"], asked: Bool[np.ndarray, " n"] | None
+) -> tuple[Int[Tensor, "_ _"], ...]:
     """Positions of each group, those of one size together."""
-    _, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    each = np.split(np.argsort(group, kind="stable"), np.cumsum(counts)[:-1])
+    (some,) = np.nonzero(np.ones(len(groups), bool) if asked is None else asked)
+    _, group, counts = np.unique(groups[some], return_inverse=True, return_counts=True)
+    each = np.split(some[np.argsort(group, kind="stable")], np.cumsum(counts)[:-1])
     return tuple(
         torch.from_numpy(np.stack([one for one in each if len(one) == size]))
         for size in np.unique(counts)
