@@ -95,6 +95,24 @@ def test_a_frame_beside_a_loader_is_prepared_by_nobody():
     assert asked(net, train, numbers).effect.shape == (20, 2)
 
 
+def test_classes_are_numbered_for_outputs_of_classes_alone():
+    x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 3
+    torch.manual_seed(0)
+    net, places = nn.Linear(3, 2).double(), nn.Sequential(nn.Linear(3, 8), nn.Unflatten(1, (4, 2)))
+
+    def own(model, batch):
+        return (model(batch[0]).flatten(1)[:, 0] - batch[1]) ** 2
+
+    for model in (net, places.double()):
+        named = da.SampleSet(x, y, np.arange(20), ("1", "2", "3"), label_type="integer")
+        result, numbers = (asked(model, s, s, loss=own) for s in (named, (x, y)))
+        np.testing.assert_array_equal(result.effect, numbers.effect)
+    loader = DataLoader(TensorDataset(torch.tensor(x), torch.tensor(y % 2)), 5)
+    threes = da.SampleSet(x, y % 2, np.arange(20), ("3", "4"), label_type="integer")
+    with pytest.raises(DataError, match="which of the network's 2 outputs a class is"):
+        asked(net, loader, threes)  # whose labels may be 0 and 1
+
+
 def test_asking_the_network_holds_no_stream(digits):
     net, x, y, _ = digits
 
