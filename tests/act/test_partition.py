@@ -95,6 +95,17 @@ def test_a_majority_is_the_first_block_of_the_influence_start():
     assert hard.mixing[0] > 0.6
 
 
+def test_hard_blocks_are_kept_where_models_without_a_fold_predict_it_better():
+    samples = sd_mixture((60, 40, 30), seed=6)
+    division = da.partition(linear(samples), samples, n_blocks=3, restarts=1, gate="off")
+    index = output_geometry(linear(samples), samples)
+    out = fold_numbers(index.targets, index.loss, 5, 0) == 0
+    without = reassigned(index.subset(~out), torch.tensor(division.block)[~out], 1e-4)
+    rest = index.subset(out)
+    likelihood = without.joint(rest.features, rest.targets, index.loss).logsumexp(1).mean()
+    assert division.is_hard and likelihood > division.held_out[3] + 0.05
+
+
 def test_binary_with_one_output():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((240, 4))

@@ -184,7 +184,7 @@ def test_trained_networks_explained_instead_change_no_other_bit_and_scores_show_
     assert (result.attribution_at, result.attribution.measure) == ("trained", "margin")
     np.testing.assert_allclose(result.query_outputs.sum(1), 1)
     # By hand: the same networks again, the effects of each, and their mean.
-    models = [starting_network(train, SETTINGS, index) for index in range(2)]
+    models = [da.build_model("mlp:width=16", train, seed=5 + index) for index in range(2)]
     networks = train_all(models, train, seed=SETTINGS.seed)
     each = [
         da.influence(taken_network(models[0], networks, s), train, val, measure="margin",
