@@ -42,6 +42,10 @@ METADATA = b"datassay.decisions"
 LARGEST = 500_000_000  # bytes of JSON that are read
 ABOUT = ("digest", "name", "class_names", "inputs")  # what the file says of the data
 COLUMNS = ("id", "decision", "label", "given", "when", "seen_score")
+NONE_HERE = (
+    "must hold decisions: Parquet of datassay view, or JSON of a page or Label Studio; it does "
+    "not. Give such a file, or the folder of the run."
+)
 
 
 @result
@@ -156,8 +160,10 @@ def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[d
 
 
 def _of_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
-    with reading(path), pq.ParquetFile(path) as file:
-        table = file.read()
+    with reading(path), path.open("rb") as opened:
+        if opened.read(4) != b"PAR1":
+            raise DataError(f"{path} {NONE_HERE}")
+        table = pq.ParquetFile(opened).read()
         about = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     if missing := [name for name in COLUMNS if name not in table.column_names]:
         raise DataError(
@@ -198,10 +204,7 @@ def _of_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
     except DataError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path} must be a file of decisions, as a page of datassay run downloads it; it is "
-            "another. Give the file that the page or datassay view wrote."
-        ) from error
+        raise DataError(f"{path} {NONE_HERE}") from error
 
 
 def _decision(
