@@ -96,9 +96,8 @@ def held_together(
         return ()
     left = (lin.targets.double().numpy() - issues.held_out).reshape(len(train), -1)
     found = []
-    for candidate in _candidates(lin, train, left):
+    for candidate, is_small in _candidates(lin, train, left):
         _, role, groups, alike = candidate
-        is_small = _work(lin, groups) <= MOST_WORK
         cost = _cost(lin, train, issues, candidate) if is_small else None
         if cost is None and role == "groups":
             asks_trees = (not is_small and alike >= ALIKE) or _shared(left, groups) >= SHARED
@@ -131,7 +130,7 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
     for one in np.unique(strata):
         (own,) = np.nonzero(strata == one)
         stretch[own] = TIME_BLOCKS * np.arange(len(own)) // len(own)
-    if _work(lin, stretch) > MOST_WORK:
+    if not _is_small(lin, stretch):
         return []
     cost = _cost(lin, train, issues, ("", "", stretch, np.nan))
     return [DataIssue("row order", "look", n, "rows", cost.warning)] if cost is not None else []
@@ -150,10 +149,10 @@ def _cost(
     return found
 
 
-def _work(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
-    """Operations of leaving each group out."""
+def _is_small(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> bool:
+    """Whether each group can be left out by few operations."""
     sizes, p = np.unique(groups, return_counts=True)[1].astype(float), lin.form.eigenproblem
-    return 4 * len(PENALTIES) * float((sizes * np.minimum(sizes, p)).sum()) * p
+    return 4 * len(PENALTIES) * float((sizes * np.minimum(sizes, p)).sum()) * p <= MOST_WORK
 
 
 def _cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
@@ -214,7 +213,8 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
 
 def _candidates(
     lin: Linearization, train: SampleSet, left: Float[np.ndarray, "n k"]
-) -> Iterator[Candidate]:
+) -> Iterator[tuple[Candidate, bool]]:
+    """Each with whether its groups can be left out by few operations."""
     some = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
     x = np.asarray(train.x[some], np.float64).reshape(len(some), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
@@ -223,22 +223,23 @@ def _candidates(
         name, others = column.name, _without(train, column.name)
         if column.read_as == "date" and f"{name} days" in train.feature_names:
             days = train.x[:, train.feature_names.index(f"{name} days")]
-            yield name, "time", time_blocks(days), np.nan
+            blocks = time_blocks(days)
+            yield (name, "time", blocks, np.nan), _is_small(lin, blocks)
             continue
         is_open = column.read_as in {"category", "left out", "number"}
         codes = _codes(train.rows, name) if is_open else None
         if codes is None or near is None or not others.any():
             continue
-        is_category = column.read_as == "category"
-        if is_category and _work(lin, codes) <= MOST_WORK:  # the fit says more than neighbours
-            yield name, "groups", codes.astype(str), np.nan
+        is_category, is_small = column.read_as == "category", _is_small(lin, codes)
+        if is_category and is_small:  # the fit says more than neighbours
+            yield (name, "groups", codes.astype(str), np.nan), True
             continue
         alike = _alike(codes[some], near)
         if alike and not others.all():
             alike = _alike(codes[some], _nearest(x[:, others]))
         is_alike = alike >= min(ALIKE, TIMES * _chance(codes))
         if is_category or is_alike or _shared(left, codes) >= SHARED:
-            yield name, "groups", codes.astype(str), alike
+            yield (name, "groups", codes.astype(str), alike), is_small
 
 
 def _nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
