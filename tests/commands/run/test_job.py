@@ -3,6 +3,7 @@
 import json
 import logging
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,8 +24,8 @@ from datassay.commands.run.job import run, starting_network
 from datassay.commands.run.keep import run as keep_set
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import KeepSettings, RunSettings
+from datassay.commands.run.steps import acts
 from datassay.commands.run.steps import scores as groups
-from datassay.commands.run.steps.acts import act_table
 from datassay.commands.run.steps.plan import plan
 from datassay.commands.run.steps.scores import issues_of, score_facts
 from datassay.commands.run.steps.settings import check_settings
@@ -33,6 +34,8 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import silent
 from datassay.report.html import render
+from datassay.score.checks.data_issues import data_issues, telling_columns
+from datassay.score.checks.images import image_properties
 from datassay.score.information.average import average_information
 from datassay.score.information.groups import group_information
 from datassay.score.information.pairs import nearest_pairs
@@ -96,7 +99,7 @@ def test_the_curve_holds_every_ranking_and_seed(findings):
 
 
 def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatch):
-    monkeypatch.setattr(job, "act_table", act_table)
+    monkeypatch.setattr(job, "act_table", acts.act_table)
     train, val = noisy[0].subset(np.arange(100)), replace(noisy[1], split_off=False)
     result = run(train, val, replace(SETTINGS, own=LogisticRegression()))
     kinds = [action.kind for action in result.acts.actions]
@@ -111,6 +114,19 @@ def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatc
     (table,) = [b for b in section.blocks if hasattr(b, "rows")]
     assert [row.name for row in table.rows] == [act.words for act in result.acts.actions]
     assert contradictions(render(page), json.loads(files(result, page)["summary.json"])) == []
+
+
+def test_groups_of_which_more_is_wanted_are_told_by_columns_of_their_samples(monkeypatch):
+    train, told = small_digits(40)[0], []
+    some = train.subset(np.arange(30, 3, -2))  # a part, in another order
+    monkeypatch.setattr(acts, "screen", lambda *_: None)
+    monkeypatch.setattr(acts, "most_wanted", lambda *_: None)
+    monkeypatch.setattr(acts, "told_groups", lambda *given: told.append(given[2]) or ([], 0.0))
+    part = SimpleNamespace(
+        lin=1, train=some, penalty=1, yardstick=1, issues=SimpleNamespace(held_out=0)
+    )
+    assert acts._wanted(part, data_issues(train), SETTINGS) == ""
+    assert told[0].equals(telling_columns(some, image_properties(some)))
 
 
 def test_facts_name_what_was_run(findings):
