@@ -128,5 +128,6 @@ def test_effects_of_short_training_are_damped_more(steps):
     np.testing.assert_allclose(result.effect, expected, rtol=1e-4, atol=1e-9)
     whole = {"share": 1.0, "width": 18, "keep": "float32"}
     index = da.index(net.requires_grad_(True), train, precision="float64", temperature=1.0, **whole)
-    stored = index.query(queries, measure="margin", top=None).effect
-    np.testing.assert_allclose(stored, expected, rtol=1e-3, atol=1e-6)
+    stored = index.query(queries, measure="margin", top=None)
+    np.testing.assert_allclose(stored.effect, expected, rtol=1e-3, atol=1e-6)
+    assert stored.method.partition(", short")[2] == result.method.partition(", short")[2]

@@ -38,7 +38,7 @@ from datassay.score.influence.segments import (
     set_time,
     tracin_settings,
 )
-from datassay.score.influence.short_training import ShortTraining, left_to_learn
+from datassay.score.influence.short_training import ShortTraining, added_damping, left_to_learn
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
     temperatures,
@@ -121,9 +121,7 @@ def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Pr
     each = [with_curvature(n, m, request, position) for position, (n, m) in enumerate(both)]
     kind = "blocks" if request.curvature == "auto" else request.curvature
     share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
-    added = [0.0 if one.left is None else one.left.damping for one in each]
-    if any(added):
-        share = f", short training: {' and '.join(f'{a:.2g}' for a in added)} more damping"
+    share += added_damping([0.0 if one.left is None else one.left.damping for one in each])
     return each, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
 
 
