@@ -18,7 +18,7 @@ from datassay.act.partition.mixture import (
     log_densities,
 )
 from datassay.act.partition.routing import fit_experts
-from datassay.collect.curvature.output_geometry import SharedFeatures, output_geometry
+from datassay.collect.curvature.output_geometry import SharedFeatures, output_geometry, with_weights
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 from datassay.errors import DataError, ModelError, SettingError
@@ -61,9 +61,6 @@ def test_result_is_consistent(mixed, found):
 
 
 def test_variance_is_that_of_a_block_under_its_own_model(mixed, found):
-    from datassay.collect.curvature.output_geometry import with_weights
-    from datassay.train.convex import fit_convex
-
     part = mixed.subset(found.block == 1)
     index = output_geometry(linear(part), part)
     weights = fit_convex(index.features, index.targets, index.loss, 1e-4).weights[0]
@@ -229,12 +226,8 @@ def test_one_block_is_the_plain_fit():
 def test_a_fitted_start_is_not_forgotten():
     features, targets, x, source = arrays(sizes=(250, 250))
     truth = torch.eye(2).double()[np.unique(source, return_inverse=True)[1]]
-    result = fit_mixture(
-        MixtureProblem(features, targets, "cross_entropy", gate_inputs=x),
-        2,
-        restarts=0,
-        starts=[truth],
-    )
+    problem = MixtureProblem(features, targets, "cross_entropy", gate_inputs=x)
+    result = fit_mixture(problem, 2, restarts=0, starts=[truth])
     assert adjusted_rand_score(source, result.responsibility.argmax(1)) > 0.9
 
 

@@ -7,10 +7,9 @@ import torch
 import datassay as da
 from datassay.machine import thread_count, threads_for
 from datassay.progress import OutOfTime
-from datassay.train import together as stacks
 from datassay.train.learner import Networks
 from datassay.train.recipe import Recipe
-from datassay.train.together import STACK, Fitting, predictions_of, train_in_stacks
+from datassay.train.together import STACK, Fitting, _trained, predictions_of, train_in_stacks
 from datassay.train.training import train_networks, with_loss
 
 RECIPE = Recipe(steps=40, batch_size=16)
@@ -52,14 +51,14 @@ def test_a_stack_trains_what_its_networks_are_alone_and_threads_change_no_bit():
 
 
 def test_a_fit_of_which_a_stack_ran_out_of_time_predicts_nothing(monkeypatch):
-    some, trained = fittings()[1:], stacks._trained
+    some = fittings()[1:]
 
     def first_alone(fits, recipe, size, members):
         if members[0] != (0, 0):
             raise OutOfTime
-        return trained(fits, recipe, size, members)
+        return _trained(fits, recipe, size, members)
 
-    monkeypatch.setattr(stacks, "_trained", first_alone)
+    monkeypatch.setattr("datassay.train.together._trained", first_alone)
     done = predictions_of(some, may_end=True)  # one network of the sixth is in the first stack
     assert [one is None for one in done] == [False] * 5 + [True] * 3
     with pytest.raises(OutOfTime):

@@ -3,7 +3,7 @@
 import json
 import logging
 from dataclasses import replace
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ from datassay.commands.run.steps.scores import issues_of, score_facts
 from datassay.commands.run.steps.settings import check_settings
 from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import DataError, SettingError
 from datassay.progress import silent
 from datassay.report.html import render
 from datassay.score.checks.data_issues import data_issues, telling_columns
@@ -81,11 +81,8 @@ def test_findings_are_in_the_order_of_the_samples(noisy, findings):
     assert result.validation is val
     for ids in (result.information.ids, result.issues.ids, result.baselines.ids):
         assert np.array_equal(ids, train.ids)
-    for values in (
-        result.leave_one_out.prediction_change,
-        result.leave_one_out.weight_change,
-        result.baselines.loss,
-    ):
+    loo = result.leave_one_out
+    for values in (loo.prediction_change, loo.weight_change, result.baselines.loss):
         assert values.shape == (160,)
         assert np.isfinite(values).all()
 
@@ -117,16 +114,12 @@ def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatc
 
 
 def test_groups_of_which_more_is_wanted_are_told_by_columns_of_their_samples(monkeypatch):
-    train, told = small_digits(40)[0], []
+    train, told = small_digits(40)[0], Mock(side_effect=DataError)
     some = train.subset(np.arange(30, 3, -2))  # a part, in another order
-    monkeypatch.setattr(acts, "screen", lambda *_: None)
-    monkeypatch.setattr(acts, "most_wanted", lambda *_: None)
-    monkeypatch.setattr(acts, "told_groups", lambda *given: told.append(given[2]) or ([], 0.0))
-    part = SimpleNamespace(
-        lin=1, train=some, penalty=1, yardstick=1, issues=SimpleNamespace(held_out=0)
-    )
-    assert acts._wanted(part, data_issues(train), SETTINGS) == ""
-    assert told[0].equals(telling_columns(some, image_properties(some)))
+    monkeypatch.setattr(acts, "screen", Mock())
+    monkeypatch.setattr(acts, "told_groups", told)
+    acts._wanted(Mock(train=some), data_issues(train), SETTINGS)
+    assert told.call_args.args[2].equals(telling_columns(some, image_properties(some)))
 
 
 def test_facts_name_what_was_run(findings):
@@ -291,13 +284,8 @@ def test_what_is_switched_off_or_takes_minutes_is_left_out_and_changes_no_score(
 def test_progress_ends_every_step(findings):
     _, steps = findings
     last = {step: (done, total) for step, done, total in steps}
-    scoring = [
-        "collect Jacobians",
-        "eigendecomposition",
-        "leave each sample out",
-        "estimate label noise",
-    ]
-    assert list(last)[:4] == scoring
+    scoring = "collect Jacobians, eigendecomposition, leave each sample out, estimate label noise"
+    assert ", ".join(list(last)[:4]) == scoring
     assert all(done == total for done, total in last.values())
 
 

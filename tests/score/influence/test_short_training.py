@@ -27,9 +27,8 @@ def hessian(p=12):
 def trained(steps, rows=600, k=3, width=5):
     """A linear classifier after some full-batch steps, its samples, and others."""
     x = torch.randn(rows, width, generator=torch.Generator().manual_seed(1))
-    y = (x[:, :k] + 0.5 * torch.randn(rows, k, generator=torch.Generator().manual_seed(2))).argmax(
-        1
-    )
+    noise = torch.randn(rows, k, generator=torch.Generator().manual_seed(2))
+    y = (x[:, :k] + 0.5 * noise).argmax(1)
     torch.manual_seed(3)
     net = nn.Linear(width, k)
     optimizer = torch.optim.SGD(net.parameters(), 0.1 if steps == 1 else 0.5)

@@ -170,13 +170,11 @@ def _of_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
             f"{path} must have the columns {', '.join(COLUMNS)}; it lacks {', '.join(missing)}. "
             "Give the file that datassay view wrote."
         )
-    when = table["when"]
-    if pt.is_timestamp(when.type):  # as lists they take long
+    columns: dict[str, Any] = {}
+    if pt.is_timestamp((when := table["when"]).type):  # as lists they take long
         times = when.cast(pa.timestamp("us")).to_numpy().tolist()
         table = table.drop_columns("when")
-        columns = {"when": [one and one.replace(tzinfo=UTC) for one in times]}
-    else:
-        columns = {}
+        columns["when"] = [one and one.replace(tzinfo=UTC) for one in times]
     columns |= table.to_pydict()
     rows = zip(*(columns[name] for name in COLUMNS), strict=True)
     return list(rows), about if isinstance(about, dict) else {}
@@ -217,12 +215,9 @@ def _decision(
             f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; "
             f"for id {name} it has {kind!r} and {label!r}. Correct that row."
         )
-    is_id = type(name) in (str, int) and isinstance(when, datetime)  # not True
-    if not (
-        is_id
-        and isinstance(given, str)
-        and (seen is None or (type(seen) in (int, float) and 0 <= seen <= 1))
-    ):
+    is_share = seen is None or (type(seen) in (int, float) and 0 <= seen <= 1)
+    is_id = type(name) in (str, int)  # not True
+    if not (is_id and isinstance(when, datetime) and isinstance(given, str) and is_share):
         raise DataError(
             f"{path} must say of each decision which id, when, which label was given, and how "
             f"likely wrong; got {name!r}, {when!r}, {given!r} and {seen!r}. Correct that row."

@@ -6,8 +6,6 @@ from dataclasses import replace
 from math import isnan
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from torch import nn
 
 from datassay.act.choose.action import COPIES, RELABEL, REMOVE
@@ -69,8 +67,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], issues, settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].to_try.sum())
-    copies = int(is_copy(issues.copies).sum())
-    known = {RELABEL: suspects, REMOVE: suspects, COPIES: copies}
+    known = {RELABEL: suspects, REMOVE: suspects, COPIES: int(is_copy(issues.copies).sum())}
     actions = tuple(_of_whole(row, of_all, known) for row in (*table.actions, *wanted))
     named = chosen.name or (type(settings.own).__name__ if settings.own else settings.model)
     left_out = (*table.left_out, *[chosen.note] * bool(chosen.note))
@@ -145,7 +142,8 @@ def _wanted(part: Part, issues: DataIssues, settings: RunSettings) -> str:
         return ""
     try:
         closed = screen(part.lin, part.train, part.penalty, part.yardstick, settings.seed)
-        rows = pc.index_in(pa.array(part.train.ids), pa.array(issues.ids))
+        order = np.argsort(issues.ids)
+        rows = order[np.searchsorted(issues.ids, part.train.ids, sorter=order)]
         weak, _ = told_groups(part.train, part.issues.held_out, issues.telling.take(rows))
         wanted = most_wanted(closed, part.train, settings.seed, weak)
     except DataError:
