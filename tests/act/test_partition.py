@@ -18,7 +18,7 @@ from datassay.act.partition.mixture import (
     log_densities,
 )
 from datassay.act.partition.routing import fit_experts
-from datassay.collect.curvature.output_geometry import SharedFeatures, output_geometry
+from datassay.collect.curvature.output_geometry import SharedFeatures, output_geometry, with_weights
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 from datassay.errors import DataError, ModelError, SettingError
@@ -61,9 +61,6 @@ def test_result_is_consistent(mixed, found):
 
 
 def test_variance_is_that_of_a_block_under_its_own_model(mixed, found):
-    from datassay.collect.curvature.output_geometry import with_weights
-    from datassay.train.convex import fit_convex
-
     part = mixed.subset(found.block == 1)
     index = output_geometry(linear(part), part)
     weights = fit_convex(index.features, index.targets, index.loss, 1e-4).weights[0]
@@ -93,6 +90,17 @@ def test_a_majority_is_the_first_block_of_the_influence_start():
     hard = reassigned(index, block, 1e-4)
     assert set(hard.responsibility.unique().tolist()) <= {0.0, 1.0}
     assert hard.mixing[0] > 0.6
+
+
+def test_hard_blocks_are_kept_where_models_without_a_fold_predict_it_better():
+    samples = sd_mixture((60, 40, 30), seed=6)
+    division = da.partition(linear(samples), samples, n_blocks=3, restarts=1, gate="off")
+    index = output_geometry(linear(samples), samples)
+    out = fold_numbers(index.targets, index.loss, 5, 0) == 0
+    without = reassigned(index.subset(~out), torch.tensor(division.block)[~out], 1e-4)
+    rest = index.subset(out)
+    likelihood = without.joint(rest.features, rest.targets, index.loss).logsumexp(1).mean()
+    assert division.is_hard and likelihood > division.held_out[3] + 0.05
 
 
 def test_binary_with_one_output():
@@ -218,12 +226,8 @@ def test_one_block_is_the_plain_fit():
 def test_a_fitted_start_is_not_forgotten():
     features, targets, x, source = arrays(sizes=(250, 250))
     truth = torch.eye(2).double()[np.unique(source, return_inverse=True)[1]]
-    result = fit_mixture(
-        MixtureProblem(features, targets, "cross_entropy", gate_inputs=x),
-        2,
-        restarts=0,
-        starts=[truth],
-    )
+    problem = MixtureProblem(features, targets, "cross_entropy", gate_inputs=x)
+    result = fit_mixture(problem, 2, restarts=0, starts=[truth])
     assert adjusted_rand_score(source, result.responsibility.argmax(1)) > 0.9
 
 

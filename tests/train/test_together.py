@@ -1,13 +1,15 @@
 """Networks of several sample sets, labels and weights in stacks: each learns what it does alone."""
 
 import numpy as np
+import pytest
 import torch
 
 import datassay as da
 from datassay.machine import thread_count, threads_for
+from datassay.progress import OutOfTime
 from datassay.train.learner import Networks
 from datassay.train.recipe import Recipe
-from datassay.train.together import STACK, Fitting, predictions_of, train_in_stacks
+from datassay.train.together import STACK, Fitting, _trained, predictions_of, train_in_stacks
 from datassay.train.training import train_networks, with_loss
 
 RECIPE = Recipe(steps=40, batch_size=16)
@@ -46,6 +48,21 @@ def test_a_stack_trains_what_its_networks_are_alone_and_threads_change_no_bit():
         everyone = np.tile(one.chosen, (3, 1))
         alone = one.learner.answers(one.samples, one.held_out, everyone, one.weights)
         assert np.allclose(predicted, alone[list(one.seeds)], atol=1e-4)
+
+
+def test_a_fit_of_which_a_stack_ran_out_of_time_predicts_nothing(monkeypatch):
+    some = fittings()[1:]
+
+    def first_alone(fits, recipe, size, members):
+        if members[0] != (0, 0):
+            raise OutOfTime
+        return _trained(fits, recipe, size, members)
+
+    monkeypatch.setattr("datassay.train.together._trained", first_alone)
+    done = predictions_of(some, may_end=True)  # one network of the sixth is in the first stack
+    assert [one is None for one in done] == [False] * 5 + [True] * 3
+    with pytest.raises(OutOfTime):
+        predictions_of(some)
 
 
 def test_many_networks_of_one_set_train_in_stacks_as_they_do_together():

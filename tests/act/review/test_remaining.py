@@ -180,6 +180,15 @@ def test_where_nothing_is_found_the_classes_take_turns():
     assert not rest.can_stop
 
 
+def test_one_can_stop_once_sixty_are_decided_few_were_wrong_and_few_are_expected():
+    judged, at = judged_alike(), np.arange(300)
+    for n, wrong, odds in ((60, 1, -7), (59, 1, -7), (60, 2, -7), (60, 1, 2)):
+        log_odds = np.where(at < 250, -7, odds).astype(np.float32)
+        decided = (judged.labels[:n] + (at[:n] >= n - wrong)) % 3
+        rest = remaining(replace(judged, log_odds=log_odds), dict(enumerate(decided.tolist())))
+        assert rest.can_stop == ((n, wrong, odds) == (60, 1, -7))
+
+
 def test_when_all_are_looked_at_one_can_stop():
     judged, truth = made(n=30)
     rest = remaining(judged, {i: int(t) for i, t in enumerate(truth)})
@@ -297,6 +306,15 @@ def test_errors_everywhere_alike_leave_the_order_to_the_run():
     assert result.weights[0] > 0.3
     rest = np.setdiff1d(np.arange(300), reviewed)
     assert np.corrcoef(result.probability[rest], p[rest])[0, 1] > 0.9
+
+
+def test_samples_deviate_alike_by_given_class_suggested_one_both_and_position():
+    judged, suggested = judged_alike(40), np.arange(40) % 3
+    bare, classes, places = (covariance(h, np.arange(40)) for h in _hypotheses(judged, suggested))
+    given, other = (c[:, None] == c for c in (judged.labels, suggested))
+    assert_allclose(classes - bare, 1.5**2 * (1.0 * given + other + (given & other)))
+    nearness = judged.coordinates @ judged.coordinates.T
+    assert_allclose(places - classes, nearness * (1 + given), atol=1e-12)
 
 
 def test_products_are_those_of_the_covariance_written_out():

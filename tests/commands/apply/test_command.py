@@ -207,6 +207,7 @@ def test_damaged_decisions_and_those_about_other_data_are_refused(here):
     (here / "d.parquet").write_bytes((here / "d.parquet").read_bytes()[:-30])
     assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), r"d\.parquet cannot be read")
     assert_one_error_line(invoke("apply", "a.csv", "none.parquet"), "must be a file of decisions")
+    assert_one_error_line(invoke("apply", "a.csv", "a.csv"), r"a\.csv must hold decisions: Parquet")
     (here / "d.json").write_text(" [1]")
     assert_one_error_line(invoke("apply", "a.csv", "d.json"), "Label Studio")
     assert not (here / "clean").exists()

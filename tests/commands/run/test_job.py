@@ -3,6 +3,7 @@
 import json
 import logging
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,16 +24,18 @@ from datassay.commands.run.job import run, starting_network
 from datassay.commands.run.keep import run as keep_set
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import KeepSettings, RunSettings
+from datassay.commands.run.steps import acts
 from datassay.commands.run.steps import scores as groups
-from datassay.commands.run.steps.acts import act_table
 from datassay.commands.run.steps.plan import plan
 from datassay.commands.run.steps.scores import issues_of, score_facts
 from datassay.commands.run.steps.settings import check_settings
 from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import DataError, SettingError
 from datassay.progress import silent
 from datassay.report.html import render
+from datassay.score.checks.data_issues import data_issues, telling_columns
+from datassay.score.checks.images import image_properties
 from datassay.score.information.average import average_information
 from datassay.score.information.groups import group_information
 from datassay.score.information.pairs import nearest_pairs
@@ -78,11 +81,8 @@ def test_findings_are_in_the_order_of_the_samples(noisy, findings):
     assert result.validation is val
     for ids in (result.information.ids, result.issues.ids, result.baselines.ids):
         assert np.array_equal(ids, train.ids)
-    for values in (
-        result.leave_one_out.prediction_change,
-        result.leave_one_out.weight_change,
-        result.baselines.loss,
-    ):
+    loo = result.leave_one_out
+    for values in (loo.prediction_change, loo.weight_change, result.baselines.loss):
         assert values.shape == (160,)
         assert np.isfinite(values).all()
 
@@ -96,7 +96,7 @@ def test_the_curve_holds_every_ranking_and_seed(findings):
 
 
 def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatch):
-    monkeypatch.setattr(job, "act_table", act_table)
+    monkeypatch.setattr(job, "act_table", acts.act_table)
     train, val = noisy[0].subset(np.arange(100)), replace(noisy[1], split_off=False)
     result = run(train, val, replace(SETTINGS, own=LogisticRegression()))
     kinds = [action.kind for action in result.acts.actions]
@@ -111,6 +111,15 @@ def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatc
     (table,) = [b for b in section.blocks if hasattr(b, "rows")]
     assert [row.name for row in table.rows] == [act.words for act in result.acts.actions]
     assert contradictions(render(page), json.loads(files(result, page)["summary.json"])) == []
+
+
+def test_groups_of_which_more_is_wanted_are_told_by_columns_of_their_samples(monkeypatch):
+    train, told = small_digits(40)[0], Mock(side_effect=DataError)
+    some = train.subset(np.arange(30, 3, -2))  # a part, in another order
+    monkeypatch.setattr(acts, "screen", Mock())
+    monkeypatch.setattr(acts, "told_groups", told)
+    acts._wanted(Mock(train=some), data_issues(train), SETTINGS)
+    assert told.call_args.args[2].equals(telling_columns(some, image_properties(some)))
 
 
 def test_facts_name_what_was_run(findings):
@@ -184,7 +193,7 @@ def test_trained_networks_explained_instead_change_no_other_bit_and_scores_show_
     assert (result.attribution_at, result.attribution.measure) == ("trained", "margin")
     np.testing.assert_allclose(result.query_outputs.sum(1), 1)
     # By hand: the same networks again, the effects of each, and their mean.
-    models = [starting_network(train, SETTINGS, index) for index in range(2)]
+    models = [da.build_model("mlp:width=16", train, seed=5 + index) for index in range(2)]
     networks = train_all(models, train, seed=SETTINGS.seed)
     each = [
         da.influence(taken_network(models[0], networks, s), train, val, measure="margin",
@@ -275,13 +284,8 @@ def test_what_is_switched_off_or_takes_minutes_is_left_out_and_changes_no_score(
 def test_progress_ends_every_step(findings):
     _, steps = findings
     last = {step: (done, total) for step, done, total in steps}
-    scoring = [
-        "collect Jacobians",
-        "eigendecomposition",
-        "leave each sample out",
-        "estimate label noise",
-    ]
-    assert list(last)[:4] == scoring
+    scoring = "collect Jacobians, eigendecomposition, leave each sample out, estimate label noise"
+    assert ", ".join(list(last)[:4]) == scoring
     assert all(done == total for done, total in last.values())
 
 

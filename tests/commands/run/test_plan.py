@@ -57,8 +57,9 @@ def test_what_is_not_asked_for_is_no_step_and_what_is_has_its_place():
     bare = [name for name in whole if name not in {"retrain", "compare actions"}]
     assert list(steps(curve_seeds=0)) == bare
     assert list(steps(data=iris, curve_seeds=0, store="kept"))[1] == "store"
-    of_ray = steps(data=iris, engine="ray")
-    assert of_ray.keys() - steps(data=iris).keys() == {"engine"} and of_ray["engine"].seconds > 1
+    of_ray, others = (steps(data=iris, engine=name) for name in ("ray", "processes"))
+    assert of_ray.keys() - steps(data=iris).keys() == {"engine"}
+    assert 0 < of_ray["engine"].seconds == pytest.approx(4 * others["engine"].seconds)
     assert "attribution" not in steps(attribution="none")
     joint = {"outputs": "joint", "projection": None}
     assert "groups and pairs" not in steps(**joint)  # which would take long

@@ -40,9 +40,10 @@ def in_our_order(hessian, block):
 
 def test_exact_blocks_are_the_definition():
     model, x, result = network()
-    given = {"exact": lambda b: True, "damping": lambda _: DAMPING, "dtype": torch.float64}
+    given = {"exact": lambda b: True, "dtype": torch.float64}
     roots = lambda: result.roots(0, "fit")  # noqa: E731
-    bases = block_bases(result.per_sample.blocks, roots, N, weight_decay=DECAY, **given)
+    shift = dict.fromkeys(NAMES, (DAMPING, DECAY))
+    bases = block_bases(result.per_sample.blocks, roots, N, shift, **given)
     assert list(bases) == list(NAMES)
     (_, gradients), *_ = result.loss_gradients()
     for name, basis in bases.items():
@@ -58,11 +59,11 @@ def test_exact_blocks_are_the_definition():
         assert (ours - truth).abs().max() < 1e-10 * truth.abs().max()
 
 
-def bases_of(block, parts, n, exact=False, **changes):
+def bases_of(block, parts, n, exact=False, shift=(DAMPING, 0.0)):
     """Bases of one block, from its gradients in batches."""
-    given = {"damping": lambda _: DAMPING, "dtype": torch.float64, **changes}
     roots = lambda: [{block.name: uses} for uses in parts]  # noqa: E731
-    return block_bases([block], roots, n, exact=lambda b: exact, **given)
+    given = {"exact": lambda b: exact, "dtype": torch.float64}
+    return block_bases([block], roots, n, {block.name: shift}, **given)
 
 
 BLOCK = Block("layer", (3, 4), ("layer.weight",), ("layer",))
@@ -79,7 +80,7 @@ def test_factored_blocks_are_exact_where_the_factors_are_independent():
     uses = [Factors(*pairs)]
     rows = matrix(uses, 3).flatten(1)
     hessian = rows.T @ rows / 42
-    basis = bases_of(BLOCK, [uses], 42, weight_decay=DECAY)["layer"]
+    basis = bases_of(BLOCK, [uses], 42, shift=(DAMPING, DECAY))["layer"]
     penalty = DAMPING * hessian.diagonal().mean() + DECAY
     truth = torch.linalg.inv(hessian + penalty * torch.eye(12).double())
     coordinates, _ = basis.coordinates(uses)
@@ -120,6 +121,6 @@ def test_rows_that_are_looked_up_keep_their_own():
 def test_a_singular_block_names_damping_and_one_without_curvature_is_left_out():
     uses = [Factors(vectors(2, 3, 0)[:, None], vectors(2, 4, 1)[:, None])]
     with pytest.raises(SettingError, match=r"damping must make every block's .* 'layer' is singul"):
-        bases_of(BLOCK, [uses], 2, exact=True, damping=lambda _: 0.0)
+        bases_of(BLOCK, [uses], 2, exact=True, shift=(0.0, 0.0))
     flat = [Factors(uses[0].left * 0, uses[0].right)]
     assert bases_of(BLOCK, [flat], 2, exact=True) == bases_of(BLOCK, [flat], 2) == {}

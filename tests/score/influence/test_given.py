@@ -84,15 +84,29 @@ def test_a_network_that_does_not_know_its_labels_is_told(digits):
     assert any("by chance" in w for w in asked(net, loader, queries).warnings)
 
 
-def test_a_frame_beside_a_loader_is_prepared_by_nobody():
+def test_what_stands_beside_a_loader_is_prepared_and_numbered_by_nobody():
     torch.manual_seed(0)
     net = nn.Linear(3, 2).double()
     train = DataLoader(TensorDataset(torch.randn(20, 3).double(), torch.arange(20) % 2), 5)
     frame = pd.DataFrame({"colour": ["red", "blue"] * 4, "size": range(8), "y": [0, 1] * 4})
     with pytest.raises(DataError, match="must be prepared as the training samples were"):
         asked(net, train, frame)
+    threes, _ = da.load((np.eye(2, 3), np.array([3, 4])), val_fraction=0)
+    with pytest.raises(DataError, match="which of the network's 2 outputs a class is"):
+        asked(net, train, threes)
     numbers = pd.DataFrame({"a": [1.0, 2], "b": [0.5, 1], "c": [2.0, 1], "y": [0, 1]})
     assert asked(net, train, numbers).effect.shape == (20, 2)
+
+
+def test_classes_are_numbered_for_outputs_of_classes_alone():
+    x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 3
+    torch.manual_seed(0)
+    net, places = nn.Linear(3, 2).double(), nn.Sequential(nn.Linear(3, 8), nn.Unflatten(1, (4, 2)))
+    own = lambda model, batch: (model(batch[0]).flatten(1)[:, 0] - batch[1]) ** 2  # noqa: E731
+    for model in (net, places.double()):
+        named = da.SampleSet(x, y, np.arange(20), ("1", "2", "3"), label_type="integer")
+        result, numbers = (asked(model, s, s, loss=own) for s in (named, (x, y)))
+        np.testing.assert_array_equal(result.effect, numbers.effect)
 
 
 def test_asking_the_network_holds_no_stream(digits):

@@ -27,9 +27,8 @@ def hessian(p=12):
 def trained(steps, rows=600, k=3, width=5):
     """A linear classifier after some full-batch steps, its samples, and others."""
     x = torch.randn(rows, width, generator=torch.Generator().manual_seed(1))
-    y = (x[:, :k] + 0.5 * torch.randn(rows, k, generator=torch.Generator().manual_seed(2))).argmax(
-        1
-    )
+    noise = torch.randn(rows, k, generator=torch.Generator().manual_seed(2))
+    y = (x[:, :k] + 0.5 * noise).argmax(1)
     torch.manual_seed(3)
     net = nn.Linear(width, k)
     optimizer = torch.optim.SGD(net.parameters(), 0.1 if steps == 1 else 0.5)
@@ -128,5 +127,6 @@ def test_effects_of_short_training_are_damped_more(steps):
     np.testing.assert_allclose(result.effect, expected, rtol=1e-4, atol=1e-9)
     whole = {"share": 1.0, "width": 18, "keep": "float32"}
     index = da.index(net.requires_grad_(True), train, precision="float64", temperature=1.0, **whole)
-    stored = index.query(queries, measure="margin", top=None).effect
-    np.testing.assert_allclose(stored, expected, rtol=1e-3, atol=1e-6)
+    stored = index.query(queries, measure="margin", top=None)
+    np.testing.assert_allclose(stored.effect, expected, rtol=1e-3, atol=1e-6)
+    assert stored.method.partition(", short")[2] == result.method.partition(", short")[2]

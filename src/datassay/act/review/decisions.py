@@ -42,6 +42,10 @@ METADATA = b"datassay.decisions"
 LARGEST = 500_000_000  # bytes of JSON that are read
 ABOUT = ("digest", "name", "class_names", "inputs")  # what the file says of the data
 COLUMNS = ("id", "decision", "label", "given", "when", "seen_score")
+NONE_HERE = (
+    "must hold decisions: Parquet of datassay view, or JSON of a page or Label Studio; it does "
+    "not. Give such a file, or the folder of the run."
+)
 
 
 @result
@@ -156,21 +160,21 @@ def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[d
 
 
 def _of_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
-    with reading(path), pq.ParquetFile(path) as file:
-        table = file.read()
+    with reading(path), path.open("rb") as opened:
+        if opened.read(4) != b"PAR1":
+            raise DataError(f"{path} {NONE_HERE}")
+        table = pq.ParquetFile(opened).read()
         about = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     if missing := [name for name in COLUMNS if name not in table.column_names]:
         raise DataError(
             f"{path} must have the columns {', '.join(COLUMNS)}; it lacks {', '.join(missing)}. "
             "Give the file that datassay view wrote."
         )
-    when = table["when"]
-    if pt.is_timestamp(when.type):  # as lists they take long
+    columns: dict[str, Any] = {}
+    if pt.is_timestamp((when := table["when"]).type):  # as lists they take long
         times = when.cast(pa.timestamp("us")).to_numpy().tolist()
         table = table.drop_columns("when")
-        columns = {"when": [one and one.replace(tzinfo=UTC) for one in times]}
-    else:
-        columns = {}
+        columns["when"] = [one and one.replace(tzinfo=UTC) for one in times]
     columns |= table.to_pydict()
     rows = zip(*(columns[name] for name in COLUMNS), strict=True)
     return list(rows), about if isinstance(about, dict) else {}
@@ -198,10 +202,7 @@ def _of_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
     except DataError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path} must be a file of decisions, as a page of datassay run downloads it; it is "
-            "another. Give the file that the page or datassay view wrote."
-        ) from error
+        raise DataError(f"{path} {NONE_HERE}") from error
 
 
 def _decision(
@@ -214,12 +215,9 @@ def _decision(
             f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; "
             f"for id {name} it has {kind!r} and {label!r}. Correct that row."
         )
-    is_id = type(name) in (str, int) and isinstance(when, datetime)  # not True
-    if not (
-        is_id
-        and isinstance(given, str)
-        and (seen is None or (type(seen) in (int, float) and 0 <= seen <= 1))
-    ):
+    is_share = seen is None or (type(seen) in (int, float) and 0 <= seen <= 1)
+    is_id = type(name) in (str, int)  # not True
+    if not (is_id and isinstance(when, datetime) and isinstance(given, str) and is_share):
         raise DataError(
             f"{path} must say of each decision which id, when, which label was given, and how "
             f"likely wrong; got {name!r}, {when!r}, {given!r} and {seen!r}. Correct that row."

@@ -66,6 +66,7 @@ class DataIssues(Tabular):
         is_outlier: [n], which samples lie far from all others.
         copies: [n], equal samples and near duplicates share a number, but not those that are equal
             by chance where columns have few values.
+        telling: columns that may tell groups, a row per sample, as `telling_columns` gives them.
         ids: [n], the samples' ids.
     """
 
@@ -104,6 +105,7 @@ class DataIssues(Tabular):
         name="is_copy",
         values=lambda one: is_copy(one.copies),
     )
+    telling: pa.Table
     ids: np.ndarray = sample_ids()
 
 
@@ -153,6 +155,7 @@ def data_issues(
     lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
     pairs = _pairs(train, val, rows, outcome)
     properties = image_properties(train)
+    telling = telling_columns(train, properties)
     issues = (
         *empty_rows(train),
         *_equal(train, val, outcome),
@@ -162,7 +165,7 @@ def data_issues(
         *_columns(train),
         *drift_issues(train, val, rows),
         *image_issues(train, properties),
-        *weak_group_issues(train, held_out, telling_columns(train, properties)),
+        *weak_group_issues(train, held_out, telling),
         *further,
     )
     m, near = len(outcome.near), outcome.near[:n]  # m: more than there are groups
@@ -178,6 +181,7 @@ def data_issues(
         outlier_score=lonely,
         is_outlier=lonely > 0,
         copies=np.where(near >= 0, near, np.where(equal >= 0, equal, 2 * m + np.arange(n))),
+        telling=telling,
         ids=train.ids,
     )
 
@@ -272,9 +276,8 @@ def _value(train: SampleSet, val: SampleSet | None, position: int, name: str) ->
     samples, index = (train, position) if position < n or val is None else (val, position - n)
     if samples.rows is not None and name in samples.rows.column_names:
         value = samples.rows[name][index].as_py()
-        return (
-            "missing" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-        )
+        word = f"{value:g}" if isinstance(value, float) else str(value)
+        return "missing" if value is None else word
     names = samples.feature_names or tuple(f"x{j}" for j in range(samples.x[0].size))
     return f"{samples.x[index].ravel()[names.index(name)]:g}" if name in names else ""
 
@@ -308,8 +311,7 @@ def _near(train: SampleSet, outcome: Duplicates, pairs: tuple[NearPair, ...]) ->
 
 
 def _without(outcome: Duplicates, n: int) -> str:
-    is_enough = (~_repeated(outcome, n)).sum() >= LEAST_NEW
-    return " Actions are judged without them." * bool(is_enough)
+    return " Actions are judged without them." * int((~_repeated(outcome, n)).sum() >= LEAST_NEW)
 
 
 def _apart(pairs: list[NearPair]) -> str:
@@ -336,12 +338,10 @@ def _classes(train: SampleSet) -> list[DataIssue]:
         return []
     counts = np.bincount(train.y, minlength=train.n_classes)
     rare = np.flatnonzero(counts < RARE_CLASS * len(train) / train.n_classes)
-    if not len(rare):
-        return []
     rare = rare[np.argsort(counts[rare], kind="stable")]
     named = named_ids([f"{train.class_names[c]} ({counts[c]:,})" for c in rare])
     text = f"Rare: {named}. Accuracy says little of them; judge by balanced accuracy."
-    return [DataIssue("class imbalance", "look", len(rare), "classes", text)]
+    return [DataIssue("class imbalance", "look", len(rare), "classes", text)] * bool(len(rare))
 
 
 def leaking_columns(train: SampleSet) -> list[str]:
@@ -387,7 +387,7 @@ def _of_run(context: Context) -> DataIssues:
     order, ahead = order_issues(context.lin, train, labels), context.options.get("checked")
     if ahead is None:
         return data_issues(train, context.val, held_out=labels.held_out, further=order)
-    weak = weak_group_issues(train, labels.held_out, telling_columns(train, None))
+    weak = weak_group_issues(train, labels.held_out, ahead.telling)
     return replace(ahead, issues=worst_first(*ahead.issues, *weak, *order))
 
 

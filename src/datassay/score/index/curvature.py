@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ MOST_FITTED = 2**14
 # Parts of these at most, samples of one at least, and bytes that their sums take together.
 MOST_PARTS, SMALLEST_PART, SUM_BYTES = 16, 1024, 2**31
 WHOLE, LEFT, RIGHT, EIGENVALUES, DAMPING = "whole", "left", "right", "eigenvalues", "damping"
+ADDED = "short training"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,8 @@ def kept_bases(
     blocks = network.per_sample.blocks
     result = stored_bases(location, blocks, run)
     if result is None:
-        bases = _fitted(location, run, network, small, shift, seed, engine, progress)
-        _store(location, run, blocks, bases)
+        fitting = _fitted(location, run, network, small, shift, seed, engine, progress)
+        _store(location, run, blocks, *fitting)
         # Read back: products of arrays that lie otherwise in memory round otherwise.
         result = stored_bases(location, blocks, run)
         assert result is not None
@@ -104,7 +106,10 @@ def kept_bases(
     return result
 
 
-def _fitted(location, run, network, small, shift, seed, engine, progress) -> dict[str, BlockBasis]:
+def _fitted(
+    location, run, network, small, shift, seed, engine, progress
+) -> tuple[dict[str, BlockBasis], float]:
+    """The bases, and what short training added to their damping."""
     blocks, n = network.per_sample.blocks, min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
     first = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)
@@ -131,7 +136,8 @@ def _fitted(location, run, network, small, shift, seed, engine, progress) -> dic
     if bases:
         sums |= summed("squares", replace(first, bases=bases))
     left = left_to_learn(network, run["damping"])
-    return fitted(blocks, bases, sums, n, shift, left=left, spectral=True, dtype=network.dtype)
+    bases = fitted(blocks, bases, sums, n, shift, left=left, spectral=True, dtype=network.dtype)
+    return bases, 0.0 if left is None else left.damping
 
 
 def n_parts(n: int, size: float) -> int:
@@ -139,9 +145,7 @@ def n_parts(n: int, size: float) -> int:
     return int(max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // size)))
 
 
-def _store(
-    location: str, run: Mapping[str, object], blocks: list[Block], bases: dict[str, BlockBasis]
-) -> None:
+def _store(location, run, blocks: list[Block], bases: dict[str, BlockBasis], added: float) -> None:
     arrays: dict[str, np.ndarray] = {}
     for index, block in enumerate(blocks):
         if block.name in bases:
@@ -151,13 +155,18 @@ def _store(
                     arrays[f"{index}.{kind}"] = getattr(basis, kind).cpu().numpy()[None]
             arrays[f"{index}.{DAMPING}"] = np.array([basis.damping])
     kept = {name: [list(a.shape[1:]), a.dtype.str] for name, a in arrays.items()}
-    store = _opened(location, run, kept)
-    store.put(0, arrays)
+    _opened(location, run, {"arrays": kept, ADDED: added}).put(0, arrays)
 
 
-def _opened(location: str, run: Mapping[str, object], arrays: Mapping[str, list]) -> FeatureStore:
-    layout = Layout({"train": 1}, {n: (tuple(s), np.dtype(d)) for n, (s, d) in arrays.items()}, 1)
-    return FeatureStore(f"{location}/{FOLDER}", run, layout, {"arrays": arrays})
+def _opened(location: str, run: Mapping[str, object], free: Mapping[str, Any]) -> FeatureStore:
+    arrays = {n: (tuple(s), np.dtype(d)) for n, (s, d) in free["arrays"].items()}
+    return FeatureStore(f"{location}/{FOLDER}", run, Layout({"train": 1}, arrays, 1), free)
+
+
+def short_damping(location: str) -> float:
+    """What short training added to the damping; 0 also where an index does not say."""
+    manifest = features_manifest(f"{location}/{FOLDER}")
+    return 0.0 if manifest is None else float(manifest["free"].get(ADDED, 0.0))
 
 
 def stored_bases(
@@ -169,7 +178,7 @@ def stored_bases(
         return None
     kept = manifest["free"]["arrays"]
     run = own_run(manifest) if run is None else run
-    store = _opened(location, run, kept)
+    store = _opened(location, run, manifest["free"])
     if store.unfinished():
         return None
     results: dict[str, BlockBasis] = {}

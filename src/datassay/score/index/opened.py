@@ -22,7 +22,7 @@ from datassay.progress import Progress, silent
 from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
 from datassay.score.index.brittleness import Brittleness, Retrain, all_outputs, brittleness, check
-from datassay.score.index.curvature import stored_bases
+from datassay.score.index.curvature import short_damping, stored_bases
 from datassay.score.index.encoding import GradientEncoding, query_rows
 from datassay.score.index.identity import OWN_TEMPERATURE, new_ids, positions_of, samples_digest
 from datassay.score.index.search import blocks, largest
@@ -38,6 +38,7 @@ from datassay.score.index.segment import (
 from datassay.score.influence.first_order import Measure, measure_of
 from datassay.score.influence.given import coding_of, query_set
 from datassay.score.influence.gradient_methods import Prepared, queries_of
+from datassay.score.influence.short_training import added_damping
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
     temperatures,
@@ -130,7 +131,8 @@ class Index(Tabular):
 
         Returns:
             The effects, to first order, by the kept coordinates; the training loss is the mean over
-            the samples in the index. `self_influence` is by all coordinates.
+            the samples in the index. `self_influence` is by all coordinates; `method` names what
+            short training added to the damping.
 
         Raises:
             SettingError: there is no network, or a setting is out of range.
@@ -146,7 +148,7 @@ class Index(Tabular):
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
         method = (
             f"index, {self.manifest['curvature']} curvature, {self.share:.3g} of the effects"
-            f"{temperatures(network)}"
+            f"{added_damping([short_damping(self.location)])}{temperatures(network)}"
         )
         own = self.self_influence()
         if n * m <= LARGEST_MATRIX:

@@ -123,20 +123,19 @@ def block_bases(
     blocks: list[Block],
     roots: Roots,
     n: int,
+    shift: Mapping[str, tuple[float, float]],
     *,
     exact: Callable[[Block], bool],
-    damping: Callable[[Block], float],
-    weight_decay: float = 0.0,
     spectral: bool = False,
     dtype: torch.dtype = torch.float32,
     metrics: Mapping[str, Metric] = NO_METRICS,
     left: ShortTraining | None = None,
 ) -> dict[str, BlockBasis]:
     """Each block's basis; blocks without any curvature are left out."""
-    # roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean. damping: relative to
-    # a block's mean eigenvalue; weight_decay: absolute. spectral: eigenvectors of exact blocks,
-    # instead of a Cholesky factor: ten times slower. metrics: D and Λ; bases are of √D H √D + Λ
-    # then. left: to learn, which adds to the damping of all.
+    # roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean. shift: of
+    # `penalties`. spectral: eigenvectors of exact blocks, instead of a Cholesky factor: ten times
+    # slower. metrics: D and Λ; bases are of √D H √D + Λ then. left: to learn, which adds to the
+    # damping of all.
     # Cost: one pass, and another where a block is factored; 2 n size² a vector and size³ for exact
     # blocks; rows³ + columns³ for factored ones. A block's λ twice, and size² or rows² + columns².
     # Source: George et al. (2018), EK-FAC. Damping by block as Grosse et al. (2023). Deviates:
@@ -145,7 +144,6 @@ def block_bases(
     sums = first_sums(blocks, roots(), small)
     bases = unfitted(blocks, sums, dtype, metrics)
     sums |= square_sums(bases, roots()) if bases else {}
-    shift = {b.name: (damping(b), weight_decay) for b in blocks}
     return fitted(blocks, bases, sums, n, shift, metrics, left, spectral=spectral, dtype=dtype)
 
 
@@ -171,9 +169,8 @@ def fitted(
         more = left.found(_along(left.gradients, bases, hessians, shift))
         shift = {name: (share, decay + more) for name, (share, decay) in shift.items()}
     for name, basis in bases.items():
-        share, decay = shift[name]
         own = float(metrics[name].decay.mean()) if name in metrics else 0.0
-        basis.damping = share * float(basis.eigenvalues.mean()) + decay + own
+        basis.damping = _damping(basis.eigenvalues, shift[name]) + own
     for block in blocks:
         if block.name in hessians:
             fit = partial(_spectral, metric=metrics.get(block.name)) if spectral else _exact
@@ -190,16 +187,19 @@ def _along(
 ) -> Iterator[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]:
     """Each block's damped eigenvalues, and squares of a gradient along them."""
     for name, basis in bases.items():
-        share, decay = shift[name]
         flat = gradients[name].flatten()[None]
         sides = [side for side in (basis.left, basis.right) if side is not None]
         along = basis.forth(flat.to(sides[0]) if sides else flat)[0].double().square().cpu()
         values = basis.eigenvalues.flatten().double().cpu()
-        yield values + share * float(values.mean()) + decay, along
+        yield values + _damping(values, shift[name]), along
     for name, hessian in hessians.items():
-        share, decay = shift[name]
         values, weights = quadrature(hessian, gradients[name].flatten().to(hessian))
-        yield values + share * float(hessian.diagonal().mean()) + decay, weights
+        yield values + _damping(hessian.diagonal(), shift[name]), weights
+
+
+def _damping(values: Tensor, penalty: tuple[float, float]) -> float:
+    """Of a block, by its eigenvalues, or by its diagonal, which has their mean."""
+    return penalty[0] * float(values.mean()) + penalty[1]
 
 
 def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[str]) -> Sums:
@@ -287,7 +287,7 @@ def _spectral(
     steps = None if metric is None else metric.steps.flatten().to(hessian)
     root = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
     hessian.mul_(root[:, None]).mul_(root)
-    damping = penalty[0] * float(hessian.diagonal().mean()) + penalty[1]
+    damping = _damping(hessian.diagonal(), penalty)
     if metric is not None:
         hessian.diagonal().add_(metric.decay.flatten().to(hessian))
     values, vectors = torch.linalg.eigh(hessian)
@@ -303,7 +303,7 @@ def _exact(
     penalty: tuple[float, float],
 ) -> BlockBasis:
     """L⁻ᵀ of H + damping = L Lᵀ."""
-    damping = penalty[0] * float(hessian.diagonal().mean()) + penalty[1]
+    damping = _damping(hessian.diagonal(), penalty)
     ones = torch.ones(block.size, dtype=torch.float64)
     if not hessian.any() and not damping:
         return BlockBasis(block, None, None, None, torch.zeros(block.shape).double())

@@ -80,10 +80,7 @@ def _check_prepared(samples: SampleSet, like: SampleSet | None, name: str) -> No
 
 
 def _indexed(samples: SampleSet, coding: Coding, *, beside_loader: bool = False) -> SampleSet:
-    if not samples.is_classification:
-        return samples
-    shape = coding.shape(samples.x[:1])
-    if len(shape) != 2:
+    if not samples.is_classification or len(shape := coding.shape(samples.x[:1])) != 2:
         return samples
     return indexed(samples, shape[1], beside_loader=beside_loader, own=coding.is_own)
 

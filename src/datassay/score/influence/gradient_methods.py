@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from datassay.collect.gradients.batches import Batches, grouped, labels_by_name, targets_of
-from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
@@ -19,11 +18,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.score.effects import Attribution, TopEffects, gather
 from datassay.score.influence.block_basis import BlockBasis, block_bases
-from datassay.score.influence.exact_blocks import (
-    auto_damping,
-    check_curvature_memory,
-    exact_rule,
-)
+from datassay.score.influence.exact_blocks import check_curvature_memory, exact_rule, penalties
 from datassay.score.influence.first_order import (
     Directions,
     Measure,
@@ -43,7 +38,7 @@ from datassay.score.influence.segments import (
     set_time,
     tracin_settings,
 )
-from datassay.score.influence.short_training import ShortTraining, left_to_learn
+from datassay.score.influence.short_training import ShortTraining, added_damping, left_to_learn
 from datassay.score.influence.trained_network import (
     TrainedNetwork,
     temperatures,
@@ -126,9 +121,7 @@ def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Pr
     each = [with_curvature(n, m, request, position) for position, (n, m) in enumerate(both)]
     kind = "blocks" if request.curvature == "auto" else request.curvature
     share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
-    added = [0.0 if one.left is None else one.left.damping for one in each]
-    if any(added):
-        share = f", short training: {' and '.join(f'{a:.2g}' for a in added)} more damping"
+    share += added_damping([0.0 if one.left is None else one.left.damping for one in each])
     return each, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
 
 
@@ -198,25 +191,18 @@ def with_curvature(
     part: TrainingSegment | None = None,
 ) -> Prepared:
     """A network with its Hessian by blocks, ready; of a run's part "auto" damping is 0."""
-    exact = exact_rule(request.curvature, network.n, network.per_sample.blocks)
-    check_curvature_memory(network.per_sample.blocks, exact)
-    seed, given = request.seed + index, request.damping
-    blocks, penalty = network.per_sample.blocks, float(request.weight_decay)
-    metrics = {} if part is None else part.metrics(blocks, penalty)
-
-    def damping(block: Block) -> float:
-        if not isinstance(given, str):
-            return float(given)
-        return auto_damping(network.n, is_exact=exact(block)) if part is None else 0.0
-
-    left = left_to_learn(network, given) if part is None else None
+    seed, blocks, decay = request.seed + index, network.per_sample.blocks, request.weight_decay
+    exact = exact_rule(request.curvature, network.n, blocks)
+    check_curvature_memory(blocks, exact)
+    metrics = {} if part is None else part.metrics(blocks, float(decay))
+    damping = 0.0 if part is not None and request.damping == "auto" else request.damping
+    left = left_to_learn(network, damping) if part is None else None
     bases = block_bases(
         blocks,
         lambda: network.roots(seed, "fit the curvature"),
         network.n,
+        penalties(blocks, network.n, exact, damping, 0.0 if metrics else decay),
         exact=exact,
-        damping=damping,
-        weight_decay=0.0 if metrics else penalty,
         spectral=part is not None,
         dtype=network.dtype,
         metrics=metrics,

@@ -8,7 +8,7 @@ w − w₋ᵢ ≈ −(1/n) ∫₀ᵗ exp(−(H + damping) s) ds ∇ℓ_i, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,6 +49,11 @@ class ShortTraining:
         bound = LEFT_TO_LEARN * self.unknowing
         self.damping = _least(lambda more: float((weights / (values + more)).sum()), bound)
         return self.damping
+
+
+def added_damping(added: Sequence[float]) -> str:
+    """How a method's name says what was added for each network; empty where nothing was."""
+    return f", short training: {' and '.join(f'{a:.2g}' for a in added)} more damping" * any(added)
 
 
 def _least(decrement: Callable[[float], float], bound: float) -> float:

@@ -24,8 +24,7 @@ from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import OutOfTime, silent
-from datassay.score.checks.data_issues import LEAST_NEW, is_copy, telling_columns
-from datassay.score.checks.images import image_properties
+from datassay.score.checks.data_issues import LEAST_NEW, DataIssues, is_copy
 from datassay.score.checks.weak_groups import told_groups
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
@@ -64,11 +63,11 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
         more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
     except OutOfTime:
         more = None
-    wanted = () if more is None else (replace(more, note=_wanted(parts[0], settings)),)
+    issues = context.results["data_issues"]
+    wanted = () if more is None else (replace(more, note=_wanted(parts[0], issues, settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].to_try.sum())
-    copies = int(is_copy(context.results["data_issues"].copies).sum())
-    known = {RELABEL: suspects, REMOVE: suspects, COPIES: copies}
+    known = {RELABEL: suspects, REMOVE: suspects, COPIES: int(is_copy(issues.copies).sum())}
     actions = tuple(_of_whole(row, of_all, known) for row in (*table.actions, *wanted))
     named = chosen.name or (type(settings.own).__name__ if settings.own else settings.model)
     left_out = (*table.left_out, *[chosen.note] * bool(chosen.note))
@@ -137,14 +136,15 @@ def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -
     return Networks(models, seed=seed)
 
 
-def _wanted(part: Part, settings: RunSettings) -> str:
+def _wanted(part: Part, issues: DataIssues, settings: RunSettings) -> str:
     """Of which class, source or weak group more samples would help most, and examples."""
     if part.lin is None:
         return ""
     try:
         closed = screen(part.lin, part.train, part.penalty, part.yardstick, settings.seed)
-        columns = telling_columns(part.train, image_properties(part.train))
-        weak, _ = told_groups(part.train, part.issues.held_out, columns)
+        order = np.argsort(issues.ids)
+        rows = order[np.searchsorted(issues.ids, part.train.ids, sorter=order)]
+        weak, _ = told_groups(part.train, part.issues.held_out, issues.telling.take(rows))
         wanted = most_wanted(closed, part.train, settings.seed, weak)
     except DataError:
         return ""
