@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
-from datassay.report.drawing import SHORT, drawer, shown_texts
+from datassay.report.drawing import SHORT, Draw, drawer, shown_texts
 from datassay.report.html import markup, script_json
 from datassay.report.page import Partial
 from datassay.report.review.labels import Reviewed, label_values, listing
@@ -28,8 +29,11 @@ class Showcase:
 
     def __init__(self, reviewed: Reviewed):
         self._reviewed = reviewed
-        self._draw = drawer(reviewed.samples)
         self._columns = columns_first(reviewed.samples)[:MOST_COLUMNS]
+
+    @cached_property
+    def _draw(self) -> Draw:
+        return drawer(self._reviewed.samples)
 
     def beside(self, reviewed: Reviewed) -> Showcase:
         """The same samples where other labels are suggested; nothing is computed again."""

@@ -11,15 +11,18 @@ from datassay.results import result
 from datassay.score.checks.codes import RowCodes, comparable, row_codes
 from datassay.score.checks.issue import DataIssue, named_ids
 
+MOST_ROWS = 20_000  # that order columns
+
 
 def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:
-    """Names of columns, those that tell most of the target first."""
+    """Names of columns, those that tell most of the target first, by 20 000 rows at most."""
     # All names by Cramér's V between ten quantiles (or the commonest words) of the column and the
     # target, less what chance gives (Bergsma 2013).
     if not rows.num_rows or not rows.num_columns:
         return rows.column_names
-    coded = row_codes(rows)
-    first = targets.reshape(len(targets), -1)[:, 0]
+    some = np.arange(len(targets))[:: -(-len(targets) // MOST_ROWS)]
+    coded = row_codes(rows.take(some))
+    first = targets[some].reshape(len(some), -1)[:, 0]
     wanted = _few(first.astype(np.int64) if first.dtype.kind in "iu" else _quantiles(first))
     reported = []
     for code, numbers in zip(coded.codes.T, coded.numbers.T, strict=True):
