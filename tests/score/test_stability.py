@@ -64,7 +64,7 @@ def test_what_is_refused(given_scores, message):
 def test_training_lengths_agree_on_digits():
     """S1 Fig. 5b: neighbouring training lengths correlate strongly, distant ones less."""
     train, val = da.load("digits")
-    few = np.arange(300)
+    few = np.arange(150)
     lin = da.collect(da.build_model("mlp", train), train.subset(few), val)
     agreement = stability({
         str(t): da.sample_information(lin, steps=t).information for t in (100, 200, 10_000)
