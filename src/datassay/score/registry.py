@@ -205,9 +205,9 @@ def computed(scores: Iterable[Score], context: Context) -> dict[str, Any]:
                 f"before it; there are {', '.join(results)}. Update the package that adds it."
             )
         waiting.remove(ready)
+        release_memory()  # of the score before, and of collecting
         with few_threads(context.lin.form.n_rows, context.lin.form.eigenproblem):
             results[ready.name] = ready.compute(replace(context, results=results))
-        release_memory()
         _check_rows(ready.name, results[ready.name], context.train.ids)
     return {name: results[name] for name in names}
 

@@ -59,6 +59,7 @@ from datassay.commands.run.steps.settings import retrained_network, starting_net
 from datassay.data.back.origin import Origin
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
+from datassay.machine import release_memory
 from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import OutOfTime, Progress, in_time, silent, until
 from datassay.report.wording import percent
@@ -116,6 +117,7 @@ def run(
     chosen = chosen_projection(model, train, val, settings, progress)
     settings = chosen.settings
     checked = checked_ahead(train, val)
+    release_memory()
     with nullcontext() if settings.own else judged_ahead(train, settings.seed) as judges:
         lin = collected(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)

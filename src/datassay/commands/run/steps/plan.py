@@ -64,7 +64,7 @@ EMBED = "embed"
 # What a run loads after it was planned (torch.func, Plotly), and what the allocator keeps.
 LOADED_BYTES = 1.5e8
 # Small calls that the page takes, and each sample of it.
-PAGE_CALLS, PAGE_SAMPLE_CALLS = 3e4, 4.0
+PAGE_CALLS, PAGE_SAMPLE_CALLS = 3e4, 1.0
 # Processes that an engine starts; on the same cores the work then takes as long as without.
 ENGINE_STARTS = {"processes": 1.0, "ray": 4.0}
 # Updates of the batch that says how fast networks train, and rows that an own model is fitted to.
