@@ -109,13 +109,11 @@ def test_right_targets_that_nothing_predicts_are_not_called_wrong(shape, seed):
         "ends": 100 * rng.beta(0.4, 0.4, 500),
     }[shape]  # fmt: skip
     output = np.full((500, 1), y.mean()) + 0.02 * y.std() * rng.normal(size=(500, 1))
-    result = outliers(torch.from_numpy(y)[:, None], torch.from_numpy(output))
-    assert not (result.probability > 0).any()
+    assert not outliers(torch.from_numpy(y)[:, None], torch.from_numpy(output)).probability.any()
 
 
 @pytest.mark.parametrize(("end", "is_wrong"), [(0.0, False), (-999.0, True)])
 def test_a_value_that_many_share_is_a_limit_unless_it_lies_apart(end, is_wrong):
-    """No earnings are no error; a code for missing ones is."""
     rng = np.random.default_rng(0)
     output = rng.uniform(100, 900, (400, 1))
     y = np.abs(output + 30 * rng.normal(size=(400, 1)))

@@ -11,8 +11,7 @@ from datassay.score.labels.issues import LabelIssues
 # Smaller ones, as of inches and pounds, cannot be told from targets that are just large.
 FACTORS = (10.0, 100.0, 1000.0, 1e6, 12.0, 24.0, 60.0, 7.0)
 # A factor is named where it is within this of so many suspects and such a share of them, and of
-# more than all samples that are nearer what is expected, in as wide a range: what strays by chance
-# thins out from there on, and what lies just beyond the bound of suspicion is near some factor.
+# more than there are samples in as wide a range nearer 1, where what strays by chance is denser.
 NEAR, FEWEST, SHARE = 0.3, 5, 0.5
 
 
@@ -46,15 +45,12 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     turned = int(((ratio < 0) & (np.abs(size) < 2 * NEAR)).sum())
     if turned >= max(FEWEST, SHARE * n):
         return f"{turned} of {n} suspected targets are about what is expected with the other sign."
-    logs = np.log(FACTORS)
-    logs = np.concatenate([logs, -logs])
+    logs = np.log(FACTORS + tuple(1 / factor for factor in FACTORS))
     near = (ratio > 0) & (np.abs(size - logs[:, None]) < NEAR)  # [factors, n]
     most = near[near.sum(1).argmax()]
-    if (count := int(most.sum())) < max(FEWEST, SHARE * n):
-        return ""
-    at = int(np.abs(logs - np.median(size[most])).argmin())
+    at = int(np.abs(logs - np.median(size[most])).argmin()) if most.any() else 0
     nearer = np.abs(every - logs[at] + 2 * NEAR * np.sign(logs[at])) < NEAR
-    if nearer.sum() >= count:
+    if (count := int(most.sum())) < max(FEWEST, SHARE * n, nearer.sum() + 1):
         return ""
     factor = FACTORS[at % len(FACTORS)]
     words = f"{factor:,g} times" if at < len(FACTORS) else f"1/{factor:,g} of"
