@@ -25,13 +25,13 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 7_691,  # 5 900; classes mistaken; dialects, quantities; trusted labels; groups, time; new rows in files
+    "data": 7_691,  # 5 900; dialects, quantities; trusted labels; groups, time; classes mistaken
     "models": 2_004,  # 1 900; the usual models of tables; trees of weighted samples
     "store": 1_631,  # 1 600; a journal beside a file; files of models; what a run left goes
     "collect": 6_942,  # 6 800; what is refused before torch is imported; mixtures of outputs
     "train": 2_941,  # 2 600; a clock; folds for purify, of groups; stacks of networks
     "stats.py": 301,  # 300
-    "score": 18_307,  # 15 800; limits of targets; groups; values; checks; units; short training; tables; typed runs
+    "score": 18_307,  # 15 800; groups; values; checks; units, limits; short training; tables
     "act": 8_172,  # 7 000; the model of a table; a clock; looks; reviews, slips; files; copies
     "polynomial complexity lm estimators": 7_591,  # 8 000
     "commands": 12_794,  # 10 800; a clock; `example`, pages, refusals; `predict`; plan in words
