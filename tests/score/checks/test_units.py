@@ -43,7 +43,6 @@ def of_suspects(y, expected, suspect):
 
 
 def test_targets_that_stray_by_chance_are_in_no_other_unit():
-    """Those beyond a bound of six are near seven times what is expected, whatever they are."""
     ratio = np.exp(0.9 * np.random.default_rng(0).standard_normal(2000))
     assert of_suspects(30 * ratio, np.full(2000, 30.0), ratio > 6) == ""
     ratio = np.where(np.arange(2000) < 60, 7 * ratio**0.1, ratio**0.3)

@@ -100,9 +100,8 @@ def test_the_mixture_is_fitted_by_its_greatest_likelihood(nu, share):
 
 
 @pytest.mark.parametrize("shape", ["uniform", "two peaks", "ends", "normal"])
-@pytest.mark.parametrize("seed", range(3))
-def test_right_targets_that_nothing_predicts_are_not_called_wrong(shape, seed):
-    rng = np.random.default_rng(seed)
+def test_right_targets_that_nothing_predicts_are_not_called_wrong(shape):
+    rng = np.random.default_rng(0)
     y = {
         "uniform": rng.uniform(0, 100, 500), "normal": rng.normal(size=500),
         "two peaks": rng.choice([20.0, 80.0], 500) + 4 * rng.normal(size=500),
