@@ -99,16 +99,12 @@ def table_of(*results: Any, joint: bool = False) -> pa.Table:
 
 def _declared(of: Any, joint: bool) -> dict[str, Field]:
     """Name of the column → its field; the ids come first."""
-    columns = {}
-    for one in sorted(fields(of) if hasattr(of, "__dataclass_fields__") else (), key=_is_no_id):
+    columns, all_of = {}, fields(of) if hasattr(of, "__dataclass_fields__") else ()
+    for one in sorted(all_of, key=lambda field: field.name != "ids"):
         declared = one.metadata.get("column")
         if declared is not None and not (joint and declared.joint == ""):
             columns[(joint and declared.joint) or declared.name or one.name] = one
     return columns
-
-
-def _is_no_id(one: Field) -> bool:
-    return one.name != "ids"
 
 
 def with_meanings(table: pa.Table, meanings: Mapping[str, Meaning]) -> pa.Table:

@@ -124,6 +124,8 @@ def test_public_functions_take_frames(frame):
     pair = as_samples((frame.drop(columns="y"), frame["y"]), "train")
     assert table.class_names == pair.class_names == ("no", "yes")
     assert table.ids[3] == "row 3"
+    huge, _ = da.load(frame.assign(mark=[10**30, *range(N - 1)]), target="y", val_fraction=0)
+    assert huge.x[:, 0].max() == 1e30 and huge.x[:, 0].min() == 0
     np.testing.assert_array_equal(table.x, pair.x)
     ids = da.partition(da.build_model("linear", table), strings(frame), n_blocks=1, restarts=1).ids
     assert list(ids) == list(strings(frame).index)

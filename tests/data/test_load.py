@@ -143,6 +143,19 @@ def test_the_targets_say_which_task(y, task):
     assert guess_task(y) == task
 
 
+@pytest.mark.parametrize(
+    ("y", "task", "words"),
+    [
+        (np.arange(60) % 4 * 5, None, "The 4 numbers of the target (0, 5, 10, 15) are read"),
+        (np.arange(60) % 4 * 5, "classification", ""), (np.arange(60) % 4 + 1, None, ""),
+        (np.array(["No", "yes ", "no", "Yes"] * 15), None, "alone: 'No', 'no', 'Yes', 'yes '."),
+    ],
+)  # fmt: skip
+def test_targets_that_may_be_meant_otherwise_are_named(y, task, words):
+    told = da.load((np.random.default_rng(0).normal(size=(60, 2)), y), task=task)[0].warnings
+    assert bool(told) == bool(words) and words in " ".join(told)
+
+
 def test_the_task_given_wins():
     assert not da.load((X, Y), task="regression")[0].is_classification
     assert da.load((X, Y + 0.5), task="classification")[0].class_names == ("0.5", "1.5")

@@ -67,9 +67,8 @@ def sample_sets(
     val_y = None if source.val is None else source.val.y
     task = task or source.task
     y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
-    reported = target_warnings(
-        np.asarray(source.train.y), "classification" if names else "regression"
-    )
+    is_guessed = not (task or source.class_names)
+    reported = target_warnings(np.asarray(source.train.y), names, is_guessed=is_guessed)
     columns = tuple(
         replace(c, n_values=len(names) or None) if c.read_as == "target" else c
         for c in source.columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -84,9 +85,19 @@ def encode_like(
     return _indices(y, np.arange(len(class_names)), class_names, "y")
 
 
-def target_warnings(y: np.ndarray, task: Task) -> tuple[str, ...]:
-    """What the user should know of several targets per sample, perhaps meant as labels."""
-    if task != "regression" or y.ndim < 2 or y.shape[1] < 2:
+def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) -> tuple[str, ...]:
+    """What the user should know of targets that may be meant otherwise; names: of the classes."""
+    if is_guessed and len(names) > 2 and y.dtype.kind in "iuf" and not _are_codes(np.unique(y)):
+        return (
+            f"The {len(names)} numbers of the target ({few(names)}) are read as classes, and each "
+            "miss counts alike. If they are amounts or counts, set task to regression.",
+        )
+    alike = Counter(" ".join(name.split()).casefold() for name in names)
+    if len(alike) < len(names):
+        ordered = sorted(names, key=str.casefold)
+        same = [repr(n) for n in ordered if alike[" ".join(n.split()).casefold()] > 1]
+        return (f"Classes differ in case or spaces alone: {few(same)}. Write them alike.",)
+    if names or y.ndim < 2 or y.shape[1] < 2:
         return ()
     if are_several_labels(y):
         return (
@@ -149,9 +160,13 @@ def guess_task(y: np.ndarray) -> Task:
     if not np.all(y == np.floor(y)):
         return "regression"
     distinct = np.unique(y)
-    consecutive = distinct[0] in {0, 1} and distinct[-1] - distinct[0] == len(distinct) - 1
-    many = consecutive and len(y) >= 10 * len(distinct)
+    many = _are_codes(distinct) and len(y) >= 10 * len(distinct)
     return "classification" if many or len(distinct) <= MAX_GUESSED_CLASSES else "regression"
+
+
+def _are_codes(distinct: np.ndarray) -> bool:
+    """Whether they are 0..k−1 or 1..k."""
+    return bool(distinct[0] in {0, 1} and distinct[-1] - distinct[0] == len(distinct) - 1)
 
 
 def check_column(y: np.ndarray, name: str) -> np.ndarray:

@@ -1,13 +1,17 @@
 """Targets in another unit: the factor is named, and none where nothing is off by one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
 from datassay.score.checks.units import unit_warning
 from datassay.score.label_issues import label_issues
+from helpers.linearizations import linearization
 
 
 def told(factor, *, is_log=False, share=0.04):
@@ -30,6 +34,24 @@ def told(factor, *, is_log=False, share=0.04):
 )  # fmt: skip
 def test_the_factor_is_named(factor, is_log, words):
     assert words in told(factor, is_log=is_log)
+
+
+def of_suspects(y, expected, suspect):
+    lin = linearization(torch.ones(len(y), 1, 1), torch.from_numpy(y)[:, None, None], dual=False)
+    issues = replace(label_issues(lin), is_issue=suspect, suggested_label=expected)
+    return unit_warning(lin, issues)
+
+
+def test_targets_that_stray_by_chance_are_in_no_other_unit():
+    ratio = np.exp(0.9 * np.random.default_rng(0).standard_normal(2000))
+    assert of_suspects(30 * ratio, np.full(2000, 30.0), ratio > 6) == ""
+    ratio = np.where(np.arange(2000) < 60, 7 * ratio**0.1, ratio**0.3)
+    assert "about 7 times" in of_suspects(30 * ratio, np.full(2000, 30.0), ratio > 5)
+
+
+def test_one_value_that_most_suspects_have_is_named():
+    y = np.r_[np.full(8, -999.0), np.linspace(5, 90, 92)]
+    assert "8 of 10 suspected targets are -999" in of_suspects(y, 0 * y + 40, np.arange(100) < 10)
 
 
 def test_nothing_is_said_where_no_factor_is_shared():

@@ -88,7 +88,7 @@ def test_the_mixture_is_fitted_by_its_greatest_likelihood(nu, share):
     rng = np.random.default_rng(0)
     z = np.r_[1.7 * rng.standard_t(4, 400), rng.uniform(-60, 60, 30)]
     anywhere = torch.full((430,), -np.log(120.0), dtype=torch.float64)
-    likelihood, wrong = _mixture(torch.from_numpy(z), anywhere, nu, share)
+    likelihood, wrong = _mixture(torch.from_numpy(z), anywhere, nu, share, anywhere < 0)
 
     def lost(parameters):
         scale, lot = np.exp(parameters[0]), expit(parameters[1]) if share else 0.0
@@ -97,3 +97,26 @@ def test_the_mixture_is_fitted_by_its_greatest_likelihood(nu, share):
     best = minimize(lost, [0.0, -2.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
     assert likelihood == pytest.approx(-best.fun, abs=1e-3)
     assert float(wrong.mean()) == pytest.approx(expit(best.x[1]) if share else 0.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("shape", ["uniform", "two peaks", "ends", "normal"])
+def test_right_targets_that_nothing_predicts_are_not_called_wrong(shape):
+    rng = np.random.default_rng(0)
+    y = {
+        "uniform": rng.uniform(0, 100, 500), "normal": rng.normal(size=500),
+        "two peaks": rng.choice([20.0, 80.0], 500) + 4 * rng.normal(size=500),
+        "ends": 100 * rng.beta(0.4, 0.4, 500),
+    }[shape]  # fmt: skip
+    output = np.full((500, 1), y.mean()) + 0.02 * y.std() * rng.normal(size=(500, 1))
+    assert not outliers(torch.from_numpy(y)[:, None], torch.from_numpy(output)).probability.any()
+
+
+@pytest.mark.parametrize(("end", "is_wrong"), [(0.0, False), (-999.0, True)])
+def test_a_value_that_many_share_is_a_limit_unless_it_lies_apart(end, is_wrong):
+    rng = np.random.default_rng(0)
+    output = rng.uniform(100, 900, (400, 1))
+    y = np.abs(output + 30 * rng.normal(size=(400, 1)))
+    y[:8], y[8:60] = end, rng.uniform(5, 900, (52, 1))  # and others of which nothing is known
+    output[:8] = 600.0
+    probability = outliers(torch.from_numpy(y), torch.from_numpy(output)).probability
+    assert ((probability[:8] > 0.5) == is_wrong).all() and (probability[8:60] > 0.5).any()

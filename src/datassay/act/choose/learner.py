@@ -83,12 +83,8 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
     *others, trees = tried
     score = {one.name: np.concatenate(one.scores(), 1)[0] for one in tried}
     gain = {one.name: score[one.name] - score[TREES] for one in others}
-    clear = [one for one in others if _is_clear(gain[one.name])]
+    clear = [one for one in others if (g := gain[one.name]).mean() > g.std() / len(g) ** 0.5]
     return max([trees, *clear], key=lambda one: score[one.name].mean())
-
-
-def _is_clear(gain: Float[np.ndarray, " m"]) -> bool:
-    return bool(gain.mean() > gain.std() / len(gain) ** 0.5)
 
 
 def trial_seconds(train: SampleSet, n_fits: int) -> float:

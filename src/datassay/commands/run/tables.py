@@ -6,7 +6,7 @@ import numpy as np
 
 from datassay.act.choose.action import MORE, action_kinds
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
-from datassay.act.review.gain import BeforeAfter, GainRow
+from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gallery import times_median
 from datassay.commands.run.labels import Confusion
@@ -84,11 +84,6 @@ def acts_details(table: ActionTable) -> Details:
     return Details("Controls, samples and seconds of each action", (shown,))
 
 
-def _interval(row: GainRow, metric: str) -> str:
-    _, low, high = gain_numbers(row.gain, row.low, row.high, metric)
-    return f"{low} to {high}"
-
-
 def before_table(before: BeforeAfter) -> Table:
     """Scores, samples and labels of the run before and of this one."""
     gain, (n, n_now), (suspects, now) = before.gain, before.n, before.suspects
@@ -96,11 +91,11 @@ def before_table(before: BeforeAfter) -> Table:
     rows: list[Row] = []
     is_share = in_points(metric)
     for one in measured:
-        change, *_ = gain_numbers(one.gain, one.low, one.high, metric)
+        change, low, high = gain_numbers(one.gain, one.low, one.high, metric)
         change += " points" * is_share
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (one.before, one.after))
         name = f"{metric}, {one.by}" if len(measured) > 1 else metric
-        rows += [Row(name, (f"{one.n:,}", *scores, change, _interval(one, metric)))]
+        rows += [Row(name, (f"{one.n:,}", *scores, change, f"{low} to {high}"))]
     for name, then, today in (("training samples", n, n_now), ("suspected labels", suspects, now)):
         difference = f"{today - then:+,}".replace("-", "−") if today != then else "0"
         rows += [Row(name, ("", f"{then:,}", f"{today:,}", difference, ""))]

@@ -49,7 +49,7 @@ def _read(data: Any) -> pa.Table | None:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
         return from_dataframe(data) if hasattr(data, "__dataframe__") else None
-    except (pa.ArrowException, ValueError, TypeError, NotImplementedError, RuntimeError) as error:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, RuntimeError) as error:
         if not hasattr(data, "__getitem__"):
             raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
     # Columns of mixed Python objects: each value of those as its text.

@@ -67,7 +67,7 @@ class HeldTogether:
     def warning(self) -> str:
         """A sentence for the reader, and what to type."""
         is_group = self.role == "groups"
-        new = f"a {self.column} that was never seen" if is_group else "a time that was never seen"
+        new = f"a new {self.column}" if is_group else "a time that was never seen"
         said = f"Held-out {self.metric} is {self.by_rows:.2f} by rows and {self.by_column:.2f} for"
         if not self.role:
             said += " stretches of rows that were never seen: the order of rows carries something,"

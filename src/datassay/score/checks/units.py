@@ -10,7 +10,8 @@ from datassay.score.labels.issues import LabelIssues
 # Factors between units that are mixed up: decimal places, months and years, hours, minutes, weeks.
 # Smaller ones, as of inches and pounds, cannot be told from targets that are just large.
 FACTORS = (10.0, 100.0, 1000.0, 1e6, 12.0, 24.0, 60.0, 7.0)
-# A factor is named where it is within this of so many suspects and such a share of them.
+# A factor is named where it is within this of so many suspects and such a share of them, and of
+# more than there are samples in as wide a range nearer 1, where what strays by chance is denser.
 NEAR, FEWEST, SHARE = 0.3, 5, 0.5
 
 
@@ -23,27 +24,34 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
         is_log: whether the targets are logarithms.
 
     Returns:
-        A sentence; empty where they share neither a factor nor the other sign.
+        A sentence; empty where they share neither a value, a factor nor the other sign.
     """
     suspect = issues.is_issue
     n = int(suspect.sum())
     if n < FEWEST or lin.targets.shape[1] > 1 or np.isnan(issues.ridge):
         return ""
-    given, right = lin.targets.double()[suspect, 0].numpy(), issues.suggested_label[suspect]
+    given, right = lin.targets.double()[:, 0].numpy(), issues.suggested_label
     given, right = (np.exp(given), np.exp(right)) if is_log else (given, right)
+    values, counts = np.unique(given[suspect], return_counts=True)
+    if counts.max() >= max(FEWEST, SHARE * n):
+        value = values[counts.argmax()]
+        return (
+            f"{counts.max()} of {n} suspected targets are {value:g}: check whether that is a code."
+        )
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = given / right
         size = np.log(np.abs(ratio))
+    every, ratio, size = size[ratio > 0], ratio[suspect], size[suspect]
     turned = int(((ratio < 0) & (np.abs(size) < 2 * NEAR)).sum())
     if turned >= max(FEWEST, SHARE * n):
         return f"{turned} of {n} suspected targets are about what is expected with the other sign."
-    logs = np.log(FACTORS)
-    logs = np.concatenate([logs, -logs])
+    logs = np.log(FACTORS + tuple(1 / factor for factor in FACTORS))
     near = (ratio > 0) & (np.abs(size - logs[:, None]) < NEAR)  # [factors, n]
     most = near[near.sum(1).argmax()]
-    if (count := int(most.sum())) < max(FEWEST, SHARE * n):
+    at = int(np.abs(logs - np.median(size[most])).argmin()) if most.any() else 0
+    nearer = np.abs(every - logs[at] + 2 * NEAR * np.sign(logs[at])) < NEAR
+    if (count := int(most.sum())) < max(FEWEST, SHARE * n, nearer.sum() + 1):
         return ""
-    at = int(np.abs(logs - np.median(size[most])).argmin())
     factor = FACTORS[at % len(FACTORS)]
     words = f"{factor:,g} times" if at < len(FACTORS) else f"1/{factor:,g} of"
     return f"{count} of {n} suspected targets are about {words} what is expected: check their unit."

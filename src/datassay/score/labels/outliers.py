@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.stats import rankdata
 from torch import Tensor
 
@@ -22,6 +22,10 @@ OUTLIER_SCORE = 3.5
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 30.0)
 EM_ROUNDS = 200
 PARAMETERS = 1  # that wrong targets add: their share
+# A value at an end of the range that so many share, and this part of all, is a limit (a top code)
+# and no error, unless it lies further from the next value than the quartiles of the others are
+# apart: then it is a code, such as -999.
+AT_LIMIT, LIMIT_SHARE = 5, 0.01
 # Of fewer samples it is not asked whether residuals grow with the output, and how.
 FEWEST_SCALES, LARGEST_POWER = 50, 2
 # Part of the median residual below which residuals are not distinguished: their logarithms would
@@ -33,7 +37,9 @@ LEAST = 0.05
 POSITIVE, BENDS, GAIN = 0.9, (1.0, 0.1), 10.0
 # On such a scale natural targets stray far too. Wrong are those beyond this score, or so many times
 # too large or too small, or of the other sign; others are wrong with a probability of 1/2 at most.
-FAR_SCORE, FACTOR = 3.5, 6.0
+# None is where less than this part of what the mixture takes for wrong strays so far: it describes
+# how right ones differ from Student's t then.
+FAR_SCORE, FACTOR, FAR_PART = 3.5, 6.0, 0.2
 ROUNDS = 1  # of fits in which suspects count as what is expected of them
 
 
@@ -79,35 +85,29 @@ def best_scale(
     least = best.log_likelihood + GAIN
     for c in (share * size for share in BENDS):
         bent = torch.asinh(targets.double() / c)
-        found = _settled(bent, refit(bent))
+        found = _settled(bent, refit(bent), is_bent=True)
         likelihood = found.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
         if likelihood > least:
-            best, least = _in_unit(bent, found, c), likelihood
+            expected = c * torch.sinh(found.expected)
+            best, least = replace(found, expected=expected), likelihood
     return best
 
 
-def _in_unit(bent: Float[Tensor, "n 1"], found: Outliers, c: float) -> Outliers:
-    """Outliers of a bent scale in the unit of the targets, of which only far ones are wrong."""
-    expected = c * torch.sinh(found.expected)
-    ratio = (c * torch.sinh(bent) / expected)[:, 0]
-    is_near = (found.score < FAR_SCORE) & (ratio > 1 / FACTOR) & (ratio < FACTOR)
-    probability = torch.where(is_near, found.probability.clamp_max(0.5), found.probability)
-    return replace(found, probability=probability, expected=expected)
-
-
-def _settled(targets: Float[Tensor, "n k"], fit: RidgeFit) -> Outliers:
+def _settled(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = False) -> Outliers:
     """Outliers by fits in which suspects count as what is expected of them: they bend no other."""
-    found = outliers(targets, fit.held_out)
+    found = outliers(targets, fit.held_out, is_bent=is_bent)
     for _ in range(ROUNDS if targets.shape[1] == 1 else 0):
         wrong = found.probability > 0.5
         if not wrong.any():
             break
         mended = torch.where(wrong[:, None], found.expected, targets.double())
-        found = outliers(targets, fit.held_out_of(mended, silent))
+        found = outliers(targets, fit.held_out_of(mended, silent), is_bent=is_bent)
     return found
 
 
-def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> Outliers:
+def outliers(
+    targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], *, is_bent: bool = False
+) -> Outliers:
     """Score the residuals, worst output first.
 
     Residuals that grow with the held-out output, as those of a skewed target, are divided by how
@@ -116,11 +116,14 @@ def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> O
 
     Right targets deviate from the held-out output as Student's t, of a scale and degrees of freedom
     that are fitted; wrong ones lie anywhere in the range of the targets. Their share is 0 unless it
-    raises the log-likelihood by more than 1 (Akaike's criterion).
+    raises the log-likelihood by more than 1 (Akaike's criterion). Above 1/2 are those alone that
+    stray, beyond the modified z-score or as far as a bent scale asks, and are at no limit of the
+    range: nearer, wrong ones cannot be told from right ones that are no t.
 
     Args:
         targets: given.
         held_out: outputs for each sample from the fit without it.
+        is_bent: whether both are asinh(y / c).
 
     Returns:
         Scores and probabilities.
@@ -142,8 +145,13 @@ def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> O
     spread = spread.maximum(least)
     score = (distance / spread).amax(1) - OUTLIER_SCORE
     extent = (targets.amax(0) - targets.amin(0)).double()[:, None]
-    each = zip(residual.T, spread, extent / scales.T, strict=True)
-    found = [_probability(r, float(s), e) for r, s, e in each]
+    stray = score > 0
+    if is_bent:  # where natural targets stray, too
+        ratio = (torch.sinh(targets) / torch.sinh(held_out))[:, 0]
+        stray = (score >= FAR_SCORE) | (ratio <= 1 / FACTOR) | (ratio >= FACTOR)
+    strays = [stray & ~_at_limit(y) for y in targets.T]
+    each = zip(residual.T, spread, extent / scales.T, strays, strict=True)
+    found = [_probability(r, float(s), e, far, is_bent=is_bent) for r, s, e, far in each]
     probability = torch.stack([p for p, _ in found])
     likelihood = sum(one for _, one in found) - len(residual) * float(spread.log().sum())
     return Outliers(score, probability.amax(0), likelihood, held_out)
@@ -165,23 +173,44 @@ def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float
     return torch.from_numpy(np.exp(fitted - fitted.mean()))
 
 
+def _at_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """Targets at an end of the range that many share, near the others."""
+    found = torch.zeros(len(y), dtype=torch.bool)
+    for end in (y.min(), y.max()):
+        shared, others = y == end, y[y != end].double().numpy()
+        if len(others) and shared.sum() >= max(AT_LIMIT, LIMIT_SHARE * len(y)):
+            low, high = np.quantile(others, [0.25, 0.75])
+            found |= shared & bool(np.abs(others - float(end)).min() <= high - low)
+    return found
+
+
 def _probability(
-    residual: Float[Tensor, " n"], spread: float, extent: Float[Tensor, " n"]
-) -> tuple[Float[Tensor, " n"], float]:
+    residual: Float[Tensor, " n"], spread: float, extent: Float[Tensor, " n"],
+    stray: Bool[Tensor, " n"], *, is_bent: bool,
+) -> tuple[Float[Tensor, " n"], float]:  # fmt: skip
     """That each target is wrong, 0 for all where no share of wrong ones is needed; likelihood."""
     z, anywhere = residual / spread, (spread / extent).log()
-    none = max(_mixture(z, anywhere, nu, 0.0)[0] for nu in DEGREES)
+
+    def best(may_be: Bool[Tensor, " n"]) -> tuple[float, Float[Tensor, " n"]]:
+        return max((_mixture(z, anywhere, nu, 0.05, may_be) for nu in DEGREES), key=lambda m: m[0])
+
+    none = max(_mixture(z, anywhere, nu, 0.0, stray)[0] for nu in DEGREES)
     if extent.median() <= spread:  # a wrong target would not stand out
         return torch.zeros_like(residual), none
-    some, probability = max((_mixture(z, anywhere, nu, 0.05) for nu in DEGREES), key=lambda m: m[0])
-    if some - none <= PARAMETERS:
-        return torch.zeros_like(z), none
-    return probability, some
+    # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
+    some, wrong = best(torch.ones_like(stray))
+    likelihood = some if some - none > PARAMETERS else none
+    some, wrong = (some, wrong) if is_bent else best(stray)
+    is_natural = is_bent and bool(wrong[stray].sum() < FAR_PART * wrong.sum())
+    if is_natural or some - none <= PARAMETERS:
+        return torch.zeros_like(z), likelihood
+    return torch.where(stray, wrong, wrong.clamp_max(0.5)), likelihood
 
 
 def _mixture(
-    z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], nu: float, share: float
-) -> tuple[float, Float[Tensor, " n"]]:
+    z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], nu: float, share: float,
+    may_be: Bool[Tensor, " n"],
+) -> tuple[float, Float[Tensor, " n"]]:  # fmt: skip
     """Log-likelihood and P(wrong), by EM for the scale of t and the share of wrong targets."""
     scale, wrong, likelihood = 1.0, torch.zeros_like(z), -torch.inf
     floor = torch.finfo(torch.float64).eps
@@ -190,11 +219,12 @@ def _mixture(
         joint = torch.stack([t.log_prob(z) + log(1 - share), anywhere.clone()])
         joint[1] += log(share) if share else -torch.inf
         each = torch.logsumexp(joint, 0)
-        before, likelihood = likelihood, float(each.sum())
+        before, likelihood = likelihood, float(torch.where(may_be, each, joint[0]).sum())
         wrong = (joint[1] - each).exp()
-        weight = (1 - wrong) * (nu + 1) / (nu + (z / scale) ** 2)
-        scale = max(floor, float((weight * z**2).sum() / (1 - wrong).sum().clamp_min(floor)) ** 0.5)
-        share = min(0.49, float(wrong.mean())) if share else 0.0
+        right = 1 - wrong * may_be
+        weight = right * (nu + 1) / (nu + (z / scale) ** 2)
+        scale = max(floor, float((weight * z**2).sum() / right.sum().clamp_min(floor)) ** 0.5)
+        share = min(0.49, float(1 - right.mean())) if share else 0.0
         if likelihood - before < 1e-9 * abs(likelihood):
             break
     return likelihood, wrong
