@@ -120,3 +120,17 @@ def test_a_value_that_many_share_is_a_limit_unless_it_lies_apart(end, is_wrong):
     output[:8] = 600.0
     probability = outliers(torch.from_numpy(y), torch.from_numpy(output)).probability
     assert ((probability[:8] > 0.5) == is_wrong).all() and (probability[8:60] > 0.5).any()
+
+
+@pytest.mark.parametrize("is_natural", [False, True])
+def test_targets_with_the_other_sign_are_wrong_unless_the_others_reach_across_zero(is_natural):
+    rng = np.random.default_rng(0)
+    output = rng.uniform(1, 3, (600, 1)) + (not is_natural)
+    if is_natural:
+        y = output + 1.1 * (1 - rng.exponential(size=(600, 1)))
+    else:
+        y = np.abs(output + 0.6 * rng.standard_t(3, (600, 1)))
+        y[:18] *= -1
+    turned = outliers(torch.from_numpy(y), torch.from_numpy(output)).probability[y[:, 0] < 0]
+    share = float((turned > 0.5).double().mean())
+    assert len(turned) > 10 and (share < 0.2 if is_natural else share > 0.9)

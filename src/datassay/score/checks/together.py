@@ -142,15 +142,14 @@ def _cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
     """What held-out predictions lose without the whole group; None: little, or chance."""
-    groups, every = candidate[2], PENALTIES * issues.ridge
-    first = every[:1]
+    groups, looks = candidate[2], [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
     alone = scores(train, issues.held_out)
-    for penalties in (first, every) if (few := _few(groups)) is not None else ():
+    for penalties in looks if (few := _few(groups)) is not None else ():
         fit = ridge_fit(lin, silent, groups, penalties, asked=few)
         loss = (alone - scores(train, fit.held_out.numpy()))[None, few]
         if mean_interval(by_groups([loss], [groups[few]])[0][0]).high < ORDER_COST:
             return None
-    for penalties in (first, every):  # what costs little by the first costs no more by others
+    for penalties in looks:  # what costs little by the first costs no more by others
         fit = ridge_fit(lin, silent, groups, penalties)
         found = _surely(train, candidate, alone, scores(train, fit.held_out.numpy()))
         if found is None:

@@ -26,6 +26,7 @@ PARAMETERS = 1  # that wrong targets add: their share
 # and no error, unless it lies further from the next value than the quartiles of the others are
 # apart: then it is a code, such as -999.
 AT_LIMIT, LIMIT_SHARE = 5, 0.01
+ACROSS = 0.25  # part nearer 0 than nine tenths of the others, above which a rare sign is natural
 # Of fewer samples it is not asked whether residuals grow with the output, and how.
 FEWEST_SCALES, LARGEST_POWER = 50, 2
 # Part of the median residual below which residuals are not distinguished: their logarithms would
@@ -115,9 +116,10 @@ def outliers(
     of the output, up to the second power, as far as the Bayesian information criterion asks for it.
 
     Right targets deviate from the held-out output as Student's t, of a scale and degrees of freedom
-    that are fitted; wrong ones lie anywhere in the range of the targets. Their share is 0 unless it
-    raises the log-likelihood by more than 1 (Akaike's criterion). Above 1/2 are those alone that
-    stray, beyond the modified z-score or as far as a bent scale asks, and are at no limit of the
+    that are fitted; wrong ones lie anywhere in the range of the targets, half of those with a sign
+    that few have where they would be right with the other. Their share is 0 unless it raises the
+    log-likelihood by more than 1 (Akaike's criterion). Above 1/2 are those alone that stray, beyond
+    the modified z-score, to such a sign, or as far as a bent scale asks, and are at no limit of the
     range: nearer, wrong ones cannot be told from right ones that are no t.
 
     Args:
@@ -145,13 +147,15 @@ def outliers(
     spread = spread.maximum(least)
     score = (distance / spread).amax(1) - OUTLIER_SCORE
     extent = (targets.amax(0) - targets.amin(0)).double()[:, None]
-    stray = score > 0
+    turned = torch.stack([_turned(y) for y in targets.T], 1) & (targets * held_out < 0)
+    opposite = torch.where(turned, (-targets - held_out) / (scales * spread), torch.inf)
+    stray = (score > 0) | turned.any(1)
     if is_bent:  # where natural targets stray, too
         ratio = (torch.sinh(targets) / torch.sinh(held_out))[:, 0]
         stray = (score >= FAR_SCORE) | (ratio <= 1 / FACTOR) | (ratio >= FACTOR)
     strays = [stray & ~_at_limit(y) for y in targets.T]
-    each = zip(residual.T, spread, extent / scales.T, strays, strict=True)
-    found = [_probability(r, float(s), e, far, is_bent=is_bent) for r, s, e, far in each]
+    each = zip(residual.T, spread, extent / scales.T, opposite.T.double(), strays, strict=True)
+    found = [_probability(r, float(s), e, o, far, is_bent=is_bent) for r, s, e, o, far in each]
     probability = torch.stack([p for p, _ in found])
     likelihood = sum(one for _, one in found) - len(residual) * float(spread.log().sum())
     return Outliers(score, probability.amax(0), likelihood, held_out)
@@ -173,6 +177,15 @@ def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float
     return torch.from_numpy(np.exp(fitted - fitted.mean()))
 
 
+def _turned(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """Targets of a sign that few have, unless those are the tail of the others across 0."""
+    few = y.sign() == -y.sign().sum().sign()
+    if not 0 < few.double().mean() <= 1 - POSITIVE:
+        return torch.zeros_like(few)
+    near = y[few].abs() < y[~few].abs().quantile(1 - POSITIVE)  # a tenth, of turned ones
+    return few & (near.double().mean() <= ACROSS)
+
+
 def _at_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
     """Targets at an end of the range that many share, near the others."""
     found = torch.zeros(len(y), dtype=torch.bool)
@@ -186,10 +199,13 @@ def _at_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
 
 def _probability(
     residual: Float[Tensor, " n"], spread: float, extent: Float[Tensor, " n"],
-    stray: Bool[Tensor, " n"], *, is_bent: bool,
+    opposite: Float[Tensor, " n"], stray: Bool[Tensor, " n"], *, is_bent: bool,
 ) -> tuple[Float[Tensor, " n"], float]:  # fmt: skip
     """That each target is wrong, 0 for all where no share of wrong ones is needed; likelihood."""
     z, anywhere = residual / spread, (spread / extent).log()
+    mirrored = torch.distributions.StudentT(DEGREES[2]).log_prob(opposite)
+    both = torch.logaddexp(anywhere, mirrored) - log(2)
+    anywhere = torch.where(opposite.isfinite(), both, anywhere)
 
     def best(may_be: Bool[Tensor, " n"]) -> tuple[float, Float[Tensor, " n"]]:
         return max((_mixture(z, anywhere, nu, 0.05, may_be) for nu in DEGREES), key=lambda m: m[0])
