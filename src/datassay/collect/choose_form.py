@@ -32,9 +32,8 @@ S1_COORDINATES = 2000
 WORKING_BYTES = 2**28
 # Of the memory, what a form may take.
 SHARE = 0.8
-# Seconds at the nominal rate within which a form is chosen by itself, the best first; of a table
-# an exact one. Kernels of columns have few modes: of 1500 to 3600 rows, 5 tables, suspects rank
-# alike from landmarks (AUROC within 0.0003, of images 0.0035, of texts 0.04), five times as fast.
+# Seconds at the nominal rate within which a form is chosen, the best first; of a table an exact one:
+# landmarks rank suspects alike (5 tables, AUROC within 0.0003; images 0.0035, texts 0.04).
 MOST_SECONDS, TABLE_SECONDS = 20.0, 2.0
 _ANY = float("inf")
 # Landmarks that are tried; of a table one number, of fewer than so many rows or more (influence,

@@ -59,12 +59,15 @@ def test_numbers_and_several_labels_have_no_classes(samples):
     issues = da.label_issues(lin)
     kept = judged(lin, issues)
     assert not kept.is_of_classes and (kept.labels == -1).all()
-    odds = (
-        issues.score
-        if samples.y.ndim > 1
-        else np.log(issues.probability / (1 - issues.probability))
-    )
-    np.testing.assert_allclose(kept.log_odds, odds, atol=1e-4)
+    if samples.y.ndim > 1:
+        np.testing.assert_allclose(kept.log_odds, issues.score, atol=1e-4)
+        return
+    assert not issues.probability.any()  # and those that stray most come first all the same
+    assert (kept.log_odds < -60).all()
+    assert (np.diff(kept.log_odds[np.argsort(issues.score)]) >= 0).all()
+    some = replace(issues, probability=np.linspace(0.01, 0.99, len(samples)))
+    odds = np.log(some.probability / (1 - some.probability))
+    np.testing.assert_allclose(judged(lin, some).log_odds, odds, atol=1e-4)
 
 
 def test_what_is_no_such_file_is_refused_by_name(tmp_path, digits):

@@ -70,9 +70,10 @@ def judged(lin: Linearization, issues: LabelIssues) -> Judged:
     """
     n, labels = len(lin), issues.given_label
     posterior, log_odds = issues.posterior, issues.score
-    if posterior is None:  # of numbers the score is none
+    if posterior is None:  # of numbers the score is none, and orders those that are surely right
         p = issues.probability.clip(SMALLEST, 1 - ROUNDING)
-        log_odds = np.log(p) - np.log1p(-p)
+        order = np.where(p > SMALLEST, 0.0, np.nan_to_num(log_odds / (1 + np.abs(log_odds))))
+        log_odds = np.log(p) - np.log1p(-p) + order
     if lin.labels is None or posterior is None:
         labels, posterior = np.full(n, -1), np.zeros((n, 0))
     return Judged(

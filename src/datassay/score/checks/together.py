@@ -143,7 +143,7 @@ def _cost(
 ) -> HeldTogether | None:
     """What held-out predictions lose without the whole group; None: little, or chance."""
     groups, looks = candidate[2], [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
-    alone = scores(train, issues.held_out)
+    alone, found = scores(train, issues.held_out), None
     for penalties in looks if (few := _few(groups)) is not None else ():
         fit = ridge_fit(lin, silent, groups, penalties, asked=few)
         loss = (alone - scores(train, fit.held_out.numpy()))[None, few]
