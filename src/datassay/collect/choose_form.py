@@ -32,7 +32,7 @@ S1_COORDINATES = 2000
 WORKING_BYTES = 2**28
 # Of the memory, what a form may take.
 SHARE = 0.8
-# Seconds at the nominal rate within which a form is chosen, the best first; of a table an exact one:
+# Seconds at the nominal rate within which a form is chosen, the best first; of a table exact ones:
 # landmarks rank suspects alike (5 tables, AUROC within 0.0003; images 0.0035, texts 0.04).
 MOST_SECONDS, TABLE_SECONDS = 20.0, 2.0
 _ANY = float("inf")
