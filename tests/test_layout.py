@@ -25,20 +25,20 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 7_691,  # 5 900; dialects, quantities; trusted labels; groups, time; classes mistaken
+    "data": 7_690,  # 5 900; dialects, quantities; trusted labels; groups, time; classes mistaken
     "models": 2_004,  # 1 900; the usual models of tables; trees of weighted samples
     "store": 1_631,  # 1 600; a journal beside a file; files of models; what a run left goes
     "collect": 6_943,  # 6 800; what is refused before torch is imported; mixtures of outputs
     "train": 2_941,  # 2 600; a clock; folds for purify, of groups; stacks of networks
     "stats.py": 301,  # 300
-    "score": 18_345,  # 15 800; groups; values; checks; units, limits; short training; tables
+    "score": 18_344,  # 15 800; groups; values; checks; units, limits; short training; tables
     "act": 8_171,  # 7 000; the model of a table; a clock; looks; reviews, slips; files; copies
     "polynomial complexity lm estimators": 7_591,  # 8 000
     "commands": 12_796,  # 10 800; a clock; `example`, pages, refusals; `predict`; plan in words
     # Everything in the folder, templates of any kind counted.
     "report": 5_970,  # 5 200; the first 24 of a review; cross-fitting; templates compiled once
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 72_000,  # 66 000; the above; classes, copies, short training, groups by trees
+    "src/datassay": 71_998,  # 66 000; the above; classes, copies, short training, groups by trees
     "packages/datassay-exports/src": 866,  # tools that few people need; adapters of four peers
     "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 12_466,  # 9 500; S1 by pretrained networks; noisy sets; tables; three peers' exams

@@ -174,7 +174,7 @@ def _candidates(
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
         return [_Candidate("averaged", projection, _ANY, "projection was set", small=True)]
-    exact, budget = auto or projection is None, MOST_SECONDS if auto else _ANY
+    exact, averaged = auto or projection is None, most if auto else _ANY
     joint = most if outputs == "auto" else MOST_SECONDS if auto else _ANY
     if outputs == "landmarks" and not auto:
         return [_Candidate("averaged", None, _ANY, "landmarks were set", projection or 0)]
@@ -184,14 +184,14 @@ def _candidates(
         candidates.append(_Candidate("joint", None, joint, "n·k or the model is small"))
     if outputs in {"auto", "averaged"} and exact:
         shared = "n·k is large, so the k outputs share one kernel"
-        candidates.append(_Candidate("averaged", None, most if auto else _ANY, shared))
+        candidates.append(_Candidate("averaged", None, averaged, shared))
     if outputs in {"auto", "averaged", "landmarks"} and auto:
-        candidates += [_Candidate("averaged", None, budget, seen, m) for m in landmarks]
+        candidates += [_Candidate("averaged", None, MOST_SECONDS, seen, m) for m in landmarks]
     if outputs == "landmarks":
         return [*candidates, _Candidate("averaged", None, _ANY, seen, landmarks[-1])]
     if outputs in {"auto", "averaged"} and auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
-        candidates.append(_Candidate("averaged", S1_COORDINATES, budget, too_big))
+        candidates.append(_Candidate("averaged", S1_COORDINATES, MOST_SECONDS, too_big))
     if auto:
         last: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
         start = few if last == "joint" else coordinates_for(layers, LARGEST_EIGENPROBLEM)

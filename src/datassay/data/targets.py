@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -92,11 +91,11 @@ def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) 
             f"The {len(names)} numbers of the target ({few(names)}) are read as classes, and each "
             "miss counts alike. If they are amounts or counts, set task to regression.",
         )
-    alike = Counter(" ".join(name.split()).casefold() for name in names)
-    if len(alike) < len(names):
-        ordered = sorted(names, key=str.casefold)
-        same = [repr(n) for n in ordered if alike[" ".join(n.split()).casefold()] > 1]
-        return (f"Classes differ in case or spaces alone: {few(same)}. Write them alike.",)
+    plain = [" ".join(name.split()).casefold() for name in names]
+    if len(set(plain)) < len(names):
+        same = [n for n, p in zip(names, plain, strict=True) if plain.count(p) > 1]
+        listed = few([repr(name) for name in sorted(same, key=str.casefold)])
+        return (f"Classes differ in case or spaces alone: {listed}. Write them alike.",)
     if names or y.ndim < 2 or y.shape[1] < 2:
         return ()
     if are_several_labels(y):

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from datassay.score.checks.columns import telling_columns
+from datassay.score.checks.columns import by_association
 
 
 def test_columns_are_ordered_by_what_they_tell():
@@ -16,7 +16,7 @@ def test_columns_are_ordered_by_what_they_tell():
         "key": np.arange(600).astype(str),
         "strong": y + rng.normal(0, 0.3, 600),
     })
-    order = telling_columns(rows, y)
+    order = by_association(rows, y)
     assert order[:3] == ["word", "strong", "weak"]
     assert set(order) == set(rows.column_names)
 
@@ -25,9 +25,9 @@ def test_a_quantity_is_told_by_what_bends_it_too():
     rng = np.random.default_rng(1)
     a = rng.normal(size=400)
     rows = pa.table({"noise": rng.normal(size=400), "a": pa.array(a, mask=rng.random(400) < 0.1)})
-    assert telling_columns(rows, (a**2)[:, None]) == ["a", "noise"]
+    assert by_association(rows, (a**2)[:, None]) == ["a", "noise"]
 
 
 def test_nothing_to_order_is_given_back():
-    assert telling_columns(pa.table({}), np.arange(3)) == []
-    assert telling_columns(pa.table({"a": pa.array([], pa.float64())}), np.arange(0)) == ["a"]
+    assert by_association(pa.table({}), np.arange(3)) == []
+    assert by_association(pa.table({"a": pa.array([], pa.float64())}), np.arange(0)) == ["a"]

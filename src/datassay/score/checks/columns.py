@@ -14,7 +14,7 @@ from datassay.score.checks.issue import DataIssue, named_ids
 MOST_ROWS = 20_000  # that order columns
 
 
-def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:
+def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
     """Names of columns, those that tell most of the target first, by 20 000 rows at most."""
     # All names by Cramér's V between ten quantiles (or the commonest words) of the column and the
     # target, less what chance gives (Bergsma 2013).
@@ -34,7 +34,7 @@ def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:
 def columns_first(samples: SampleSet) -> list[str]:
     """Names of the user's columns, those that tell most of the target first; none left out."""
     rows = samples.used_rows
-    return [] if rows is None else telling_columns(rows, samples.y)
+    return [] if rows is None else by_association(rows, samples.y)
 
 
 def _quantiles(values: np.ndarray) -> Int[np.ndarray, " n"]:

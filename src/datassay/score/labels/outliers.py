@@ -182,7 +182,7 @@ def _turned(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
     few = y.sign() == -y.sign().sum().sign()
     if not 0 < few.double().mean() <= 1 - POSITIVE:
         return torch.zeros_like(few)
-    near = y[few].abs() < y[~few].abs().quantile(1 - POSITIVE)  # a tenth, of turned ones
+    near = y[few].abs() < float(np.quantile(y[~few].abs(), 1 - POSITIVE))  # of turned ones a tenth
     return few & (near.double().mean() <= ACROSS)
 
 
@@ -204,8 +204,7 @@ def _probability(
     """That each target is wrong, 0 for all where no share of wrong ones is needed; likelihood."""
     z, anywhere = residual / spread, (spread / extent).log()
     mirrored = torch.distributions.StudentT(DEGREES[2]).log_prob(opposite)
-    both = torch.logaddexp(anywhere, mirrored) - log(2)
-    anywhere = torch.where(opposite.isfinite(), both, anywhere)
+    anywhere = torch.logaddexp(anywhere, mirrored) - log(2) * opposite.isfinite()
 
     def best(may_be: Bool[Tensor, " n"]) -> tuple[float, Float[Tensor, " n"]]:
         return max((_mixture(z, anywhere, nu, 0.05, may_be) for nu in DEGREES), key=lambda m: m[0])
