@@ -255,6 +255,7 @@ def _explained(
         noise=(outcome.noise,),
         held_out=held_out.numpy(),
         given_label=labels.numpy(),
+        is_predicted=outcome.is_predicted,
         **of,
     )
 
@@ -323,6 +324,7 @@ def _of_several(
         ridge=fit.penalty,
         ids=fit.lin.ids,
         given_label=labels.numpy(),
+        is_predicted=any(outcome.is_predicted for outcome in each),
     )
 
 
