@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,13 @@ def frame_table(data: Any) -> pa.Table | None:
             if isinstance(names := getattr(features[name], "names", None), list):
                 data = data.set_column(position, name, named_labels(data[name], names))
     if isinstance(data, pa.Table):
-        return _without_views(data)
+        return without_views(data)
     if not hasattr(data, "columns"):
         return None
     table = _read(data)
     if table is None:
         return None
-    table, index = _without_views(table), getattr(data, "index", None)
+    table, index = without_views(table), getattr(data, "index", None)
     # Of pandas; one that counts from 0 says nothing.
     is_range = [getattr(index, name, None) for name in ("start", "step")] == [0, 1]
     return _with_index(table, index) if hasattr(index, "nlevels") and not is_range else table
@@ -52,12 +53,20 @@ def _read(data: Any) -> pa.Table | None:
     except (pa.ArrowException, ValueError, TypeError, OverflowError, RuntimeError) as error:
         if not hasattr(data, "__getitem__"):
             raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
-    # Columns of mixed Python objects: each value of those as its text.
-    columns = [plain_column(data[name], str(name)) for name in data.columns]
+    columns = [_column(data[name], str(name)) for name in data.columns]
     try:
         return pa.table(columns, names=[str(name) for name in data.columns])
     except ValueError as error:
         raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
+
+
+def _column(values: Any, name: str) -> Any:
+    """Return one column as Arrow has it; of mixed Python objects each value as its text."""
+    with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
+        if hasattr(values, "__arrow_c_stream__"):
+            return pa.chunked_array(values)
+    is_wide = str(getattr(values, "dtype", "")) in {"Int128", "UInt128"}  # of polars
+    return plain_column(values.to_list() if is_wide else values, name)
 
 
 def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArray:
@@ -70,20 +79,18 @@ def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArra
     return words.take(known.combine_chunks())
 
 
-def _without_views(table: pa.Table) -> pa.Table:
-    """Strings as Arrow can take rows of them; polars hands them on as views."""
-    if "string_view" not in str(table.schema.types):
+def without_views(table: pa.Table) -> pa.Table:
+    """Return the table with views of strings and bytes, which polars writes, as such."""
+    if "_view" not in str(table.schema.types):
         return table
-    large, columns = pa.large_string(), []
-    for column in table.itercolumns():
-        kind = column.type
-        if str(kind) == "string_view":
-            column = column.cast(large)
-        elif pt.is_dictionary(kind) and str(kind.value_type) == "string_view":
+    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    columns = []
+    for kind, column in zip(table.schema.types, table.itercolumns(), strict=True):
+        if pt.is_dictionary(kind) and (large := plain.get(str(kind.value_type))) is not None:
             words = [(c.indices, c.dictionary.cast(large)) for c in column.chunks]
-            words = [pa.DictionaryArray.from_arrays(*each) for each in words]
-            column = pa.chunked_array(words, pa.dictionary(kind.index_type, large))
-        columns.append(column)
+            words = [pa.DictionaryArray.from_arrays(*w, ordered=kind.ordered) for w in words]
+            column = pa.chunked_array(words, pa.dictionary(kind.index_type, large, kind.ordered))
+        columns.append(column.cast(plain.get(str(kind), column.type)))
     return pa.table(columns, names=table.column_names, metadata=table.schema.metadata)
 
 
@@ -106,6 +113,21 @@ def _marked(table: pa.Table, name: str, labels: pa.Array) -> pa.Table:
     """The table with row labels as one more column, marked as pandas marks it."""
     marks = json.dumps({"index_columns": [name]}).encode()
     return table.append_column(name, labels).replace_schema_metadata({b"pandas": marks})
+
+
+def with_named_index(table: pa.Table) -> pa.Table:
+    """Return the table with a nameless column that names its rows as row labels of pandas."""
+    # So `to_csv` writes the labels of rows.
+    names = table.column_names
+    if names.count("") != 1 or INDEX in names or row_labels(table):
+        return table
+    column, place = table[""], names.index("")
+    is_kind = any(kind(column.type) for kind in (pt.is_integer, pt.is_string, pt.is_large_string))
+    if not is_kind or column.null_count or len(pc.unique(column)) < len(column):
+        return table
+    marks = json.dumps({"index_columns": [INDEX]}).encode()
+    table = table.rename_columns([*names[:place], INDEX, *names[place + 1 :]])
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"pandas": marks})
 
 
 def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
@@ -180,10 +202,7 @@ def plain_column(values: Any, name: str) -> pa.Array:
         pass
     plain = bool | int | float | str | np.number | np.bool_
     if kinds := sorted({type(v).__name__ for v in objects if not isinstance(v, plain | None)}):
-        raise DataError(
-            f"column {name!r} must hold numbers, booleans or strings; got {', '.join(kinds)}. "
-            "Convert it or drop it."
-        )
+        return pa.array([{", ".join(kinds): True}] * len(objects))  # no column of values
     try:
         return pa.array([None if value is None else str(value) for value in objects])
     except ValueError as error:

@@ -101,13 +101,9 @@ def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     is_missing = values.is_null().to_numpy()
     if is_missing.any():
         return without_values(column, is_missing)
-    lengths = np.unique(pc.list_value_length(values).to_numpy())
-    if len(lengths) != 1 or lengths[0] == 0:
-        problem = (
-            f"column {column.name!r} must hold lists of one length, 1 or more; got "
-            f"{lengths.min()} to {lengths.max()} numbers"
-        )
-        return ReadColumn(column, problem=problem, remedy="Pad or cut them, or drop those rows")
+    if not pc.list_value_length(values)[0].as_py():
+        problem = f"column {column.name!r} must hold lists of one number or more; they are empty"
+        return ReadColumn(column, problem=problem, remedy="Drop it")
     flat = pc.list_flatten(values).to_numpy()
     vectors = flat.reshape(len(values), -1)
     bad = ~np.isfinite(vectors).all(axis=1)  # a missing number is read as NaN
