@@ -243,7 +243,65 @@ def test_a_quoted_na_is_a_value_and_a_bare_one_is_missing(tmp_path):
     rows = [f'"NA",{3 * i},{i % 2}\n"DE",{3 * i},{i % 2}\n' for i in range(10)]
     path.write_text("country,a,y\n" + "".join(rows))
     assert da.load(path)[0].feature_names == ("a", "country=DE", "country=NA")
-    path.write_text("country,a,y\n" + "".join(rows).replace('"', ""))
-    train, _ = da.load(path)
-    assert train.feature_names == ("a", "country=DE", "country=missing")
+    path.write_text("country,a,y\n" + "".join(rows).replace('"', "").replace("DE", "Peru"))
+    train, _ = da.load(path, target="y")
+    assert train.feature_names == ("a", "country=Peru", "country=missing")
     assert train.columns[0].missing == 10
+    assert train.warnings == (
+        "Read as missing: 'NA' in 10 rows of 'country'. In .csv, quote a text that reads as "
+        'missing: "NA".',
+    )
+
+
+def csv_of(path, words, header="u,region"):
+    path.write_text("\n".join([header, *(f"{i}.5,{word}" for i, word in enumerate(words))]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["NA", "EU"], ("EU", "NA")),
+        (["EU", "NA", "AS", "USA"], ("AS", "EU", "NA", "USA")),
+        (["None", "some", "all"], ("None", "all", "some")),
+        (["none", "N", "Y"], ("N", "Y", "none")),
+    ],
+)
+def test_a_frequent_code_is_a_class_and_no_missing_cell(tmp_path, words, names):
+    train, _ = da.load(csv_of(tmp_path / "a.csv", words * 6), target="region")
+    assert train.class_names == names and len(train) == 6 * len(words) and not train.warnings
+
+
+@pytest.mark.parametrize(
+    "words", [["NA", "red", "blue"], ["null", "mild", "bad"], ["NA", "Y", "N"]]
+)
+def test_other_words_that_read_as_missing_are_named(tmp_path, words):
+    train, _ = da.load(csv_of(tmp_path / "a.csv", words * 6), target="region")
+    assert train.class_names == tuple(sorted(words[1:])) and len(train) == 12
+    assert train.warnings[0].startswith(f"Read as missing: {words[0]!r} in 6 rows of 'region'. In")
+    assert train.warnings[1].startswith("6 of 18 rows have no target ('region') and are left out")
+    rare, _ = da.load(csv_of(tmp_path / "b.csv", [words[0]] + words[1:] * 6), target="region")
+    assert len(rare.warnings) == 1 and "1 of 13 rows has no target" in rare.warnings[0]
+    with pytest.raises(DataError, match=r"one class only, .* Missing: 6\. In \.csv, quote a text"):
+        da.load(csv_of(tmp_path / "c.csv", ["null", "void"] * 6), target="region")
+
+
+def test_a_header_that_comes_again_is_refused_by_its_row(tmp_path):
+    path = csv_of(tmp_path / "a.csv", ["x", "y"] * 6)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:5], lines[0], *lines[5:]]))
+    with pytest.raises(
+        DataError, match="line of column names once; row 4, counted from 0, repeats"
+    ):
+        da.load(path)
+
+
+def test_a_nameless_column_of_row_labels_names_the_rows(tmp_path):
+    rows = [f"{7 * i % 12 + 100},{i}.5,{'xy'[i % 2]}" for i in range(12)]
+    (tmp_path / "a.csv").write_text("\n".join([",u,y", *rows]))  # as to_csv() of pandas writes
+    train, _ = da.load(tmp_path / "a.csv", target="y")
+    assert train.ids.tolist() == [7 * i % 12 + 100 for i in range(12)]
+    assert train.feature_names == ("u",)
+    (tmp_path / "b.csv").write_text("\n".join([",u,y", *(f"5{row[3:]}" for row in rows)]))
+    with pytest.raises(DataError, match="every feature column must have a name; one of"):
+        da.load(tmp_path / "b.csv", target="y")

@@ -310,12 +310,15 @@ def _of_several(
     log_odds = torch.stack([outcome.by_noise for outcome in each], 1)
     all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
     score = (-torch.expm1(all_right)).log() - all_right
+    look = _flagged(score > 0) | look
+    is_worst = log_odds == log_odds.max(1, keepdim=True).values
+    flips = (log_odds > 0) | (is_worst & torch.as_tensor(look)[:, None])
     return LabelIssues(
         score=score.numpy(),
         probability=probability(score).numpy(),
-        suggested_label=torch.where(log_odds > 0, 1 - labels, labels).numpy(),
+        suggested_label=torch.where(flips, 1 - labels, labels).numpy(),
         is_issue=_flagged(listed(score)),
-        worth_a_look=_flagged(score > 0) | look,
+        worth_a_look=look,
         share_wrong=(float(low.max()), min(1.0, float(high.sum()))),
         posterior=torch.stack([results.posterior[:, 1].exp() for results in each], 1).numpy(),
         noise=tuple(computed.noise for computed in each),

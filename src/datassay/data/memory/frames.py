@@ -81,17 +81,14 @@ def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArra
 
 def without_views(table: pa.Table) -> pa.Table:
     """Return the table with views of strings and bytes, which polars writes, as such."""
-    if "_view" not in str(table.schema.types):
-        return table
     plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-    columns = []
-    for kind, column in zip(table.schema.types, table.itercolumns(), strict=True):
-        if pt.is_dictionary(kind) and (large := plain.get(str(kind.value_type))) is not None:
-            words = [(c.indices, c.dictionary.cast(large)) for c in column.chunks]
-            words = [pa.DictionaryArray.from_arrays(*w, ordered=kind.ordered) for w in words]
-            column = pa.chunked_array(words, pa.dictionary(kind.index_type, large, kind.ordered))
-        columns.append(column.cast(plain.get(str(kind), column.type)))
-    return pa.table(columns, names=table.column_names, metadata=table.schema.metadata)
+    schema = table.schema
+    for place, field in enumerate(schema):
+        kind = field.type
+        if pt.is_dictionary(kind) and str(kind.value_type) in plain:
+            kind = pa.dictionary(kind.index_type, plain[str(kind.value_type)], kind.ordered)
+        schema = schema.set(place, field.with_type(plain.get(str(kind), kind)))
+    return table if schema == table.schema else table.cast(schema)
 
 
 def _with_index(table: pa.Table, index: Any) -> pa.Table:

@@ -54,7 +54,10 @@ def read_column(values: pa.ChunkedArray, name: str, chosen: Choices) -> ReadColu
     role = chosen.roles.get(name, "feature")
     column = Column(name, "number" if role == "feature" else role)
     try:
-        if role == "feature":
+        if name in chosen.drop:
+            column = replace(column, missing=values.null_count)
+            read = ReadColumn(column, reason="dropped, as asked")
+        elif role == "feature":
             read = _feature(values, column, chosen)
         else:
             read = _with_role(values, column, chosen)
@@ -107,8 +110,6 @@ def _complete(read: ReadColumn | Column, column: Column) -> ReadColumn:
 def _feature(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadColumn:
     name, is_category = column.name, pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
-    if name in chosen.drop:
-        return ReadColumn(replace(column, missing=values.null_count), reason="dropped, as asked")
     if problem := _unusable(values, kind):
         if name in {*chosen.keep, *chosen.categorical, *chosen.text}:
             raise DataError(

@@ -109,18 +109,17 @@ def _with_targets(table: pa.Table, name: str, chosen: Choices, targets: tuple[st
     known = {c.name: c for c in (*source.columns, *(one.column for one in read[1:]))}
     if are_several_labels(y):
         known |= {n: replace(known[n], n_values=2) for n in targets}
-    columns = tuple(known[n] for n in table.column_names if n in known)
+    in_order = iter(targets)  # of y
+    names = (next(in_order) if n in targets else n for n in table.column_names)
+    columns = tuple(known[n] for n in names if n in known)
     return replace(source, train=replace(source.train, y=y), columns=columns)
 
 
 def read_targets(
     table: pa.Table, name: str, chosen: Choices, targets: tuple[str, ...]
 ) -> tuple[pa.Table, list[ReadColumn]]:
-    """Return several targets in the rows that have all of them, and the table.
-
-    In that the first target is missing, too, where another one is. Refused are targets that are
-    no columns or no numbers.
-    """
+    """Return the table, its first target missing where another is, and all targets elsewhere."""
+    # Refused are targets that are no columns or no numbers.
     names = _names(table, name)
     as_targets = {n: replace(chosen, target=n, task="regression") for n in targets}
     for each in as_targets.values():
