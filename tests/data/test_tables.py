@@ -105,9 +105,7 @@ def test_lists_of_numbers_are_vectors(tmp_path, kind):
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [
-        ([["a"]] * N, r"'size' must hold numbers.*list"),
-        ([[1.0], [1.0, 2.0]] * (N // 2), r"'size' must hold lists of one length.* 1 to 2 numbers"),
-        ([[]] * (N - 1) + [[1.0]], r"'size' must hold lists of one length.* 0 to 1 numbers"),
+        (pa.array([[]] * N, pa.list_(pa.float64())), r"'size' must hold lists of one number"),
         ([[1.0, 2.0]] * (N - 1) + [[None, 1.0]], r"finite numbers alone; 1 of 24 .*row 23"),
         ([[1.0, 2.0]] * (N - 1) + [None], r"'size' must have no missing values; 1 of 24"),
         ([[0.0, 1e9 + i / 10] for i in range(N)], r"'size 1' must keep its differences in float32"),
@@ -126,11 +124,11 @@ def test_lists_that_are_refused(tmp_path, vectors, message):
     [
         ("", "cannot be read"),
         ("a,b,c\n1,2,x\n3,4", r"shop\.csv cannot be read: .*Expected 3 columns"),
-        ("a,a,y\n1,2,0\n1,2,1\n", "a occur more than once"),
+        ("a,a,y\n1,2,0\n1,2,1\n", "more than once: a"),
         ("a,y\n", r"must hold one sample per row; it holds column names alone"),
         ("1,0\n1,0\n2.5,1\n", "line of column names; .* like a sample: 1, 0"),
         ("a film,1\nb film,0\nc film,1\n", "line of column names"),
-        (",a,y\n0,5,1\n1,6,0\n", "every feature column must have a name"),
+        (",a,y\n0,5,1\n0,6,0\n", "every feature column must have a name"),
         ("a,y\n\x81,1\nb,0\n", r"shop\.csv must be text; .* Save it as UTF-8"),
     ],
 )
@@ -191,7 +189,7 @@ ROWS = "key;größe;y\n" + "".join(f"kö{i};{3 * i},25;{'jäin'[i % 2 :]}\n" for
 )
 def test_separators_decimal_commas_and_encodings_are_found_and_said(tmp_path, encoding, predicted):
     (tmp_path / "shop.csv").write_bytes(ROWS.encode(encoding))
-    train, _ = da.load(tmp_path / "shop.csv", ids="key")
+    train, _ = da.load(tmp_path / "shop.csv", target="y", ids="key")
     assert train.feature_names == ("größe",) and train.class_names == ("jäin", "äin")
     assert np.array_equal(train.x[:, 0], [3 * i + 0.25 for i in range(20)])
     assert train.ids[3] == "kö3"

@@ -14,7 +14,7 @@ def stopped(chained):
         made = SystemError("returned a result with an exception set")
         if chained:
             raise made from error
-        raise made
+        raise made from None
 
 
 @pytest.mark.parametrize("chained", [True, False])

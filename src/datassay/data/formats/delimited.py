@@ -26,7 +26,8 @@ from datassay.data.tables.sources import DECIMAL, NOTE
 from datassay.errors import DataError
 
 BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer
-MANY = 0.5  # of the rows that a value would have if all were equally frequent
+OFTEN = 0.5  # of the rows that a value would have if all were equally frequent
+MANY = 0.05  # of all rows
 _INTEGER = r"^(0|-?[1-9]\d{0,17})$"
 _LEADING_ZERO = re.compile(rb"[,;|\t\r\n\"]\s*0\d")
 _SAMPLE = 2**16  # bytes that tell the separator
@@ -137,12 +138,6 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     table = _typed(text, ids)
     _check_header(path, table)
     table, marks = _with_codes(table, text)
-    if table.num_rows and _header_is_data(table):
-        raise DataError(
-            f"{path} must start with a line of column names; its first line looks like a sample: "
-            f"{', '.join(table.column_names[:5])}. Add a header line, or, if it is one, rename the "
-            "last column, which is called as one of its values is."
-        )
     _check_quotes(path, text, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
     if table.column_names.count(ids) == 1:
@@ -178,13 +173,19 @@ def _typed(text: _Text, ids: str | None) -> pa.Table:
 
 
 def _check_header(path: Path, table: pa.Table) -> None:
-    """Refuse a file that repeats its line of column names among the rows, as joined files do."""
+    """Refuse a file whose first line is a sample, or comes again among the rows."""
     named = [(n, c) for n, c in zip(table.column_names, table.itercolumns(), strict=True) if n]
-    if len(named) < 2 or not all(pa.types.is_string(column.type) for _, column in named):
-        return
-    is_header = np.logical_and.reduce([
-        pc.equal(column, name).fill_null(False).to_numpy() for name, column in named
-    ])
+    is_header = np.zeros(len(table), bool)
+    if len(named) > 1 and all(pa.types.is_string(column.type) for _, column in named):
+        equal = [pc.equal(column, name).fill_null(False) for name, column in named]
+        is_header = np.logical_and.reduce([mask.to_numpy() for mask in equal])
+    samples = table.filter(pa.array(~is_header)) if is_header.any() else table
+    if samples.num_rows and _header_is_data(samples):
+        raise DataError(
+            f"{path} must start with a line of column names; its first line looks like a sample: "
+            f"{', '.join(table.column_names[:5])}. Add a header line, or, if it is one, rename the "
+            "last column, which is called as one of its values is."
+        )
     if is_header.any():
         raise DataError(
             f"{path} must hold its line of column names once; {rows_of(is_header)}, counted from "
@@ -197,23 +198,25 @@ def _with_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
 
     The sentence says which other words were read as missing in many rows.
     """
-    names = [n for n in table.column_names if table.column_names.count(n) == 1]
-    names = [n for n in names if pa.types.is_string(table[n].type) and table[n].null_count]
-    lines, words = [], _parsed(text, dict.fromkeys(names, pa.string()), names) if names else table
+    columns = zip(table.column_names, table.itercolumns(), strict=True)
+    names = [n for n, c in columns if pa.types.is_string(c.type) and c.null_count]
+    if not names or len({*table.column_names}) < table.num_columns:
+        return table, ""
+    lines, words = [], _parsed(text, dict.fromkeys(names, pa.string()), names)
     for name in names:
         values, counts = pc.value_counts(words[name].drop_null()).flatten()
         times = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
         lost = times.keys() - set(table[name].unique().to_pylist())
-        least = MANY * len(table) / len(times)
-        lost = {word for word in lost if times[word] >= least}
-        fellows = [len(word) for word in times.keys() - lost if re.fullmatch("[A-Z]+", word)]
-        if lost == {"NA"} and 2 * fellows.count(len("NA")) > len(times) - 1:
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, words[name])
-            continue
-        lines += [f"{word!r} in {times[word]:,} rows of {name!r}" for word in sorted(lost)]
-    note = f"Read as missing: {some(lines)}. {QUOTE}."
-    return table, note if lines else ""
+        alike = sum(1 for word in times.keys() - lost if re.fullmatch("[A-Z]{2}", word))
+        if (
+            lost == {"NA"}
+            and times["NA"] * len(times) >= OFTEN * len(table)
+            and (2 * alike > len(times) - 1)
+        ):
+            table = table.set_column(table.column_names.index(name), name, words[name])
+        elif many := [word for word in sorted(lost) if times[word] >= MANY * len(table)]:
+            lines += [f"{word!r} in {times[word]:,} rows of {name!r}" for word in many]
+    return table, f"Read as missing: {some(lines)}. {QUOTE}." * bool(lines)
 
 
 def _stay_words(words: pa.ChunkedArray) -> bool:

@@ -82,13 +82,15 @@ def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArra
 def without_views(table: pa.Table) -> pa.Table:
     """Return the table with views of strings and bytes, which polars writes, as such."""
     plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-    schema = table.schema
-    for place, field in enumerate(schema):
+    if "_view" not in str(table.schema.types):
+        return table
+    fields = []
+    for field in table.schema:
         kind = field.type
         if pt.is_dictionary(kind) and str(kind.value_type) in plain:
             kind = pa.dictionary(kind.index_type, plain[str(kind.value_type)], kind.ordered)
-        schema = schema.set(place, field.with_type(plain.get(str(kind), kind)))
-    return table if schema == table.schema else table.cast(schema)
+        fields.append(field.with_type(plain.get(str(kind), kind)))
+    return table.cast(pa.schema(fields, table.schema.metadata))
 
 
 def _with_index(table: pa.Table, index: Any) -> pa.Table:
@@ -103,43 +105,31 @@ def _with_index(table: pa.Table, index: Any) -> pa.Table:
         values, kind = [str(v) for v in values], pa.large_string()
     elif max(map(int, values), default=0) >= 2**63:
         kind = pa.uint64()
-    return _marked(table, name, pa.array(values, kind))
+    return _marked(table.append_column(name, pa.array(values, kind)), name)
 
 
-def _marked(table: pa.Table, name: str, labels: pa.Array) -> pa.Table:
-    """The table with row labels as one more column, marked as pandas marks it."""
-    marks = json.dumps({"index_columns": [name]}).encode()
-    return table.append_column(name, labels).replace_schema_metadata({b"pandas": marks})
-
-
-def with_named_index(table: pa.Table) -> pa.Table:
-    """Return the table with a nameless column that names its rows as row labels of pandas."""
-    # So `to_csv` writes the labels of rows.
-    names = table.column_names
-    if names.count("") != 1 or INDEX in names or row_labels(table):
-        return table
-    column, place = table[""], names.index("")
-    is_kind = any(kind(column.type) for kind in (pt.is_integer, pt.is_string, pt.is_large_string))
-    if not is_kind or column.null_count or len(pc.unique(column)) < len(column):
-        return table
-    marks = json.dumps({"index_columns": [INDEX]}).encode()
-    table = table.rename_columns([*names[:place], INDEX, *names[place + 1 :]])
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"pandas": marks})
+def _marked(table: pa.Table, name: str) -> pa.Table:
+    """The table whose column of row labels is marked as pandas marks it."""
+    marks = {b"pandas": json.dumps({"index_columns": [name]}).encode()}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **marks})
 
 
 def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
     """The table, and the column of pandas' row labels that names its rows."""
     # None where they are to be numbered: there are no labels, or they are no single column of
     # distinct whole numbers or strings.
-    if (result := described_range(table)) is not None and (result[0].start, result[0].step) != (
-        0,
-        1,
-    ):
-        labels, name = result
+    labels, name = described_range(table) or (range(0), None)
+    if (labels.start, labels.step) != (0, 1):
         name = INDEX if name is None or name in table.column_names else name
         if name not in table.column_names:
-            table = _marked(table, name, pa.array(labels, pa.int64()))
+            table = _marked(table.append_column(name, pa.array(labels, pa.int64())), name)
     names = sorted(row_labels(table))
+    if not names and table.column_names.count("") == 1 and INDEX not in table.column_names:
+        # Where `to_csv` writes the labels of rows.
+        named = row_ids(
+            _marked(table.rename_columns([n or INDEX for n in table.column_names]), INDEX)
+        )
+        return named if named[1] else (table, None)
     kinds = (pt.is_integer, pt.is_string, pt.is_large_string)
     if len(names) != 1 or not any(is_kind(table[names[0]].type) for is_kind in kinds):
         return table, None

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from datassay.data.memory.frames import row_ids, row_labels, with_named_index
+from datassay.data.memory.frames import row_ids, row_labels
 from datassay.data.samples import Column, are_several_labels
 from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
@@ -151,7 +151,7 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
     # ids are None where rows are numbered. Refused: a column not there or named twice, no feature,
     # no row.
     decimal = (table.schema.metadata or {}).get(DECIMAL, b"").decode()
-    table, labelled = row_ids(with_named_index(table))
+    table, labelled = row_ids(table)
     others = chosen.asides
     if chosen.ids is None and labelled not in {chosen.target, *others}:
         chosen = replace(chosen, ids=labelled)
