@@ -302,7 +302,7 @@ def test_hours_are_those_of_the_zone_and_times_are_ordered_in_utc(as_words):
     hours = samples.x[:, samples.feature_names.index("c hour")]
     assert hours.tolist() == [time.hour for time in times]
     mixed = ["2024-01-01 10:00+09:00", "2024-01-01 03:00+00:00"] * (N // 2)
-    table = pa.table({"u": U, "t": mixed, "y": Y})
+    table = pa.table({"u": U[::-1], "t": mixed, "y": U})
     held_out = da.load(table, target="y", time="t", val_fraction=0.5)[1]
     assert set(held_out.ids % 2) == {1}
 
