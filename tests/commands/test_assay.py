@@ -217,14 +217,14 @@ def test_scores_join_a_frame_of_any_index(kind, ids):
     own = pandas.DataFrame(columns, INDICES[kind](pandas))
     own.iloc[7, 3] = None  # a row without a target has no scores
     found = da.assay(own, target="label", ids=ids, model="linear", budget=0)
-    assert type(found.scores.index) is type(own.index)
+    assert found.scores.index.equals(own.index.delete(7))
     joined = own.join(found.scores)
     assert len(joined) == 60 and joined["class_name"].isna().tolist() == [i == 7 for i in range(60)]
-    known = joined.drop(joined.index[7])
+    known = joined[np.arange(60) != 7]
     assert (known["label"] == known["class_name"]).all()
     assert {"label (scores)", "id"} <= set(joined.columns)
     if ids:
-        assert (known["person"].astype(str) == known["id"].astype(str)).all()
+        assert (known["person"] == known["id"].astype(float)).all()
 
 
 def test_warnings_are_the_same_wherever_they_are_said(tmp_path):
