@@ -189,11 +189,12 @@ class Given:
         """
         if (frame := self._frame) is None or (table := frame_table(frame)) is None:
             return None
-        (table, name), chosen = row_ids(table), self.reading.get("ids")
-        names = np.arange(len(frame)) if chosen is None else chosen
-        if isinstance(chosen, str) or (chosen is None and name is not None):
-            name = chosen or name
-            names = plain(read_column(table[name], name, Choices(ids=name)))
+        table, labelled = row_ids(table)
+        names = labelled if self.reading.get("ids") is None else self.reading["ids"]
+        if names is None:
+            names = np.arange(len(frame))
+        elif isinstance(names, str):
+            names = plain(read_column(table[names], names, Choices(ids=names)))
         place = {str(each): row for row, each in enumerate(to_numpy(names, "ids").tolist())}
         rows = [place.get(str(each), -1) for each in ids]
         return None if -1 in rows else frame.index.take(rows)

@@ -14,14 +14,7 @@ from datassay.data.source import Task, check_fits
 from datassay.data.strings import as_arrow
 from datassay.data.tables.dates import are_dates, of_date_words, of_dates, times_of_day
 from datassay.data.tables.numerals import SHARE, NumberWords, matches, number_words
-from datassay.data.tables.numeric import (
-    checked,
-    mixed,
-    of_lists,
-    of_numbers,
-    stray_words,
-    with_missing,
-)
+from datassay.data.tables.numeric import checked, of_lists, of_numbers, stray_words, with_missing
 from datassay.data.tables.read import Choices, ReadColumn, without_values
 from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
@@ -233,7 +226,10 @@ def _numbers(words: pa.LargeStringArray, read: NumberWords, column: Column) -> R
     strays = stray_words(words, is_known, "no number")
     is_name = ~is_known & matches(words, _NAME)
     if strays and (is_target or (not read.form and is_name.any())):
-        problem = mixed(words, read.is_number, is_known, column.name, "numbers")
+        problem = (
+            f"column {column.name!r} is one of numbers ({read.is_number.sum()} of {len(words)} "
+            f"values are), but {stray_words(words, is_known)}"
+        )
         return ReadColumn(column, problem=problem, remedy=STRAY)
     note = "strings of numbers"
     if read.is_mark.any():

@@ -130,17 +130,6 @@ def stray_words(words: pa.LargeStringArray, fits: np.ndarray, what: str = "none"
     return f"{len(strays)} {'is' if len(strays) == 1 else 'are'} {what}: {', '.join(shown)}{more}"
 
 
-def mixed(
-    words: pa.LargeStringArray, fits: np.ndarray, is_known: np.ndarray, name: str, kind: str
-) -> str:
-    """What is wrong with a column of numbers or dates of which other words are neither."""
-    # fits: [n], such words; is_known: those, and marks of missing ones.
-    return (
-        f"column {name!r} is one of {kind} ({fits.sum()} of {len(words)} values are), but "
-        f"{stray_words(words, is_known)}"
-    )
-
-
 def rounding_loss(x: np.ndarray) -> np.ndarray:
     """What float32 changes of each feature beyond a common shift, in standard deviations."""
     # max_i |(f(x_i) − f(x_0)) − (x_i − x_0) − mean| / std(x),  f rounds to float32. 0 where nothing

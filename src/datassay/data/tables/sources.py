@@ -226,10 +226,6 @@ def _source(
         x, fitted = fit_columns(treated)
         columns |= {column.name: column for column in fitted.columns}
     treated.clear()
-    words = [c.words for c in texts if c.words is not None]
-    if len(words) > 1:
-        line_break = pa.scalar("\n", pa.large_string())
-        words = [pc.binary_join_element_wise(*words, line_break)]
     columns |= {c.column.name: replace(c.column, treatment=WORDS) for c in texts}
     pa.default_memory_pool().release_unused()
     x = np.zeros((len(y), 0)) if x is None else x
@@ -238,7 +234,7 @@ def _source(
         SourcePart(
             x=x,
             y=y,
-            texts=Texts(words[0]) if words else None,
+            texts=joined_texts([c.words for c in texts if c.words is not None]),
             rows=rows,
             **{"ids": positions} | given,
         ),
@@ -247,6 +243,13 @@ def _source(
         preparation=fitted,
         warnings=warnings,
     )
+
+
+def joined_texts(words: list[pa.LargeStringArray]) -> Texts | None:
+    """Return the texts of each row line by line; None of no columns."""
+    if len(words) > 1:
+        words = [pc.binary_join_element_wise(*words, pa.scalar("\n", pa.large_string()))]
+    return Texts(words[0]) if words else None
 
 
 def plain(column: ReadColumn) -> np.ndarray:
