@@ -47,6 +47,15 @@ def frame():
     return pandas.DataFrame({"a": X[:, 0], "kind": Y, "b": X[:, 1]}, [f"r{i}" for i in range(60)])
 
 
+def odd_frame():
+    pandas = pytest.importorskip("pandas")
+    odd = {
+        "cut": pandas.cut(pandas.Series(X[:, 2]), 3).array,
+        "key": [UUID(int=i) for i in range(60)],
+    }
+    return frame().assign(**odd, month=pandas.period_range("2020-01", periods=60, freq="M"), z=1j)
+
+
 def table():
     return pa.table({"key": [f"k{i}" for i in range(60)], "a": X[:, 0], "y": Y, "b": X[:, 1]})
 
@@ -78,12 +87,13 @@ def test_it_is_the_job_of_the_command(wine, tmp_path):
     ("data", "options"),
     [
         (frame, {"target": "kind"}),
+        (odd_frame, {"target": "kind"}),
         (table, {"target": "y", "ids": "key", "val_fraction": 0.25}),
         (lambda: (X, Y), {"ids": np.arange(60) + 100}),
         (lambda: (X[:50], Y[:50]), {"val": (X[50:], Y[50:])}),
         (Pairs, {}),
     ],
-    ids=["pandas", "Arrow", "arrays", "parts", "Dataset"],
+    ids=["pandas", "odd types", "Arrow", "arrays", "parts", "Dataset"],
 )
 def test_data_from_memory_are_kept_beside_the_results(data, options, tmp_path):
     assayed = da.assay(data(), model="linear", budget=0, **options)

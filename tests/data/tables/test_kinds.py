@@ -244,8 +244,6 @@ def test_rows_that_miss_one_of_several_targets_are_left_out_and_named():
 
 
 ODD = {
-    "interval": lambda: pandas.cut(pandas.Series(U), 4),
-    "period": lambda: pandas.period_range("2020-01", periods=N, freq="M"),
     "struct": lambda: [{"a": 1}] * N,
     "list": lambda: [["a", "b"]] * N,
     "unequal lengths": lambda: [[1.0] * (1 + i % 3) for i in range(N)],
@@ -265,6 +263,16 @@ def test_a_column_of_a_type_that_is_no_feature_is_left_out_and_named(name):
         da.load(frame, target="y", keep=["c"])
     with pytest.raises(DataError, match="'c' must hold numbers, booleans or strings"):
         da.load(frame, target="c")
+
+
+def test_periods_and_intervals_are_read_as_their_words():
+    cut = pandas.cut(pandas.Series(U), 4)
+    months = pandas.period_range("2020-01", periods=N, freq="M")
+    frame = pandas.DataFrame({"u": U, "cut": cut, "plain": pandas.arrays.IntervalArray(cut)})
+    train, _ = da.load(frame.assign(month=months, y=cut), target="y")
+    kinds = [(column.name, column.read_as) for column in train.columns[1:]]
+    assert kinds == [("cut", "category"), ("plain", "category"), ("month", "date"), ("y", "target")]
+    assert train.class_names == tuple(map(str, cut.cat.categories))  # in their order
 
 
 def test_the_last_column_is_named_where_no_target_is():

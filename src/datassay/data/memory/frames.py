@@ -44,8 +44,10 @@ def frame_table(data: Any) -> pa.Table | None:
 
 
 def _read(data: Any) -> pa.Table | None:
+    is_pandas = any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__)
+    data = _with_words(data) if is_pandas else data
     try:
-        if any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__):
+        if is_pandas:
             return pa.Table.from_pandas(data, preserve_index=False)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
@@ -58,6 +60,17 @@ def _read(data: Any) -> pa.Table | None:
         return pa.table(columns, names=[str(name) for name in data.columns])
     except ValueError as error:
         raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
+
+
+def _with_words(data: Any) -> Any:
+    """Return a frame of pandas with its periods and intervals, which no file holds, as words."""
+    for place, kind in enumerate(data.dtypes):
+        of = kind if (categories := getattr(kind, "categories", None)) is None else categories.dtype
+        if str(of).startswith(("period", "interval")):
+            column, data = data.iloc[:, place], data.copy(deep=False)
+            words = column.astype("string") if of is kind else column.cat.rename_categories(str)
+            data.isetitem(place, words)
+    return data
 
 
 def _column(values: Any, name: str) -> Any:
