@@ -26,11 +26,6 @@ def user_code(
     except (DatassayError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        cause: BaseException | None = error
-        while cause is not None:  # compiled code may raise its own error where it is interrupted
-            if isinstance(cause, KeyboardInterrupt):
-                raise cause from None
-            cause = cause.__cause__ or cause.__context__
         raise kind(_memory(error) or message(brief(error))) from error
 
 
