@@ -179,6 +179,11 @@ class SampleSet:
         return not self.is_classification and are_several_labels(self.y)
 
     @property
+    def target_names(self) -> tuple[str, ...]:
+        """The columns of a table that y is, in its order; none of what is no table."""
+        return tuple(column.name for column in self.columns if column.read_as == "target")
+
+    @property
     def n_classes(self) -> int:
         """The number of classes; 0 for regression."""
         return len(self.class_names)

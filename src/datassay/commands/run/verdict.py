@@ -14,6 +14,7 @@ from datassay.act.choose.action import COPIES, DROP, MORE, RELABEL, REMOVE, acti
 from datassay.act.choose.gains import RETRAINED, ActionGain
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import is_learned, suspected_classes, to_check
+from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.models.tabular import TABLE_MODELS
 from datassay.report.advice import Advice
@@ -26,6 +27,7 @@ from datassay.stats import BETTER, DO, FREE, LEAVE, TRY, WORSE
 MOST_CARDS, MOST_COMMANDS = 3, 2
 REVIEWS = 50  # that a plan begins with
 FEW = 0.02  # a share of labels that may be wrong and goes without saying
+TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 DOING = {  # as the subject of a sentence
     RELABEL: "correcting {them}",
@@ -110,14 +112,16 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     commands = [card.command for card in cards]
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
-    commands += [typed.line("run", out="report")] * (is_unmeasured and not findings.pending)
+    is_few = labels.n < FEWEST_COMPARED
+    note = findings.pending or (TOO_FEW if is_few else NOT_COMPARED)
+    commands += [typed.line("run", out="report")] * (is_unmeasured and note == NOT_COMPARED)
     drop = _drop(tried)
     return Verdict(
         sentence=_sentence(findings, labels, tried),
         labels=labels,
         cards=cards,
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
-        note=(findings.pending or NOT_COMPARED) if is_unmeasured else "",
+        note=note * is_unmeasured,
         n_droppable=drop.cost if drop else 0 if any(a.kind == DROP for a in tried) else None,
         tried=tried,
     )
@@ -180,6 +184,7 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
         more = f"; of {count(len(tried), 'action')} tried none is shown to help"
     elif labels.n_flagged:
         how = "is being measured" if findings.pending else "was not measured"
+        how += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
         more = f"; what correcting them gains {how}"
     return f"{labels.sentence}{more}."
 

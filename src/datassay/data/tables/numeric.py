@@ -101,13 +101,9 @@ def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     is_missing = values.is_null().to_numpy()
     if is_missing.any():
         return without_values(column, is_missing)
-    lengths = np.unique(pc.list_value_length(values).to_numpy())
-    if len(lengths) != 1 or lengths[0] == 0:
-        problem = (
-            f"column {column.name!r} must hold lists of one length, 1 or more; got "
-            f"{lengths.min()} to {lengths.max()} numbers"
-        )
-        return ReadColumn(column, problem=problem, remedy="Pad or cut them, or drop those rows")
+    if not pc.list_value_length(values)[0].as_py():
+        problem = f"column {column.name!r} must hold lists of one number or more; they are empty"
+        return ReadColumn(column, problem=problem, remedy="Drop it")
     flat = pc.list_flatten(values).to_numpy()
     vectors = flat.reshape(len(values), -1)
     bad = ~np.isfinite(vectors).all(axis=1)  # a missing number is read as NaN
@@ -132,17 +128,6 @@ def stray_words(words: pa.LargeStringArray, fits: np.ndarray, what: str = "none"
     shown = [f"{(w if len(w) <= 24 else w[:23] + '…')!r} (row {i})" for i, w in first.items()]
     more = ", ..." * (len(strays) > SHOWN)
     return f"{len(strays)} {'is' if len(strays) == 1 else 'are'} {what}: {', '.join(shown)}{more}"
-
-
-def mixed(
-    words: pa.LargeStringArray, fits: np.ndarray, is_known: np.ndarray, name: str, kind: str
-) -> str:
-    """What is wrong with a column of numbers or dates of which other words are neither."""
-    # fits: [n], such words; is_known: those, and marks of missing ones.
-    return (
-        f"column {name!r} is one of {kind} ({fits.sum()} of {len(words)} values are), but "
-        f"{stray_words(words, is_known)}"
-    )
 
 
 def rounding_loss(x: np.ndarray) -> np.ndarray:
