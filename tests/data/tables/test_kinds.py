@@ -141,15 +141,6 @@ def test_row_numbers_are_told_before_rows_are_left_out():
     assert da.load(table)[0].feature_names == ("u",)
 
 
-def test_a_column_that_tells_the_target_is_a_warning():
-    leak = [{"yes": "a", "no": "b"}[y] for y in Y]
-    (warning,) = loaded(c=leak).warnings
-    assert "'c' predicts the target almost alone (100.0% of its variance)" in warning
-    table = pa.table({"u": U, "v": [u**3 for u in U], "w": U[::-1]})
-    (warning,) = da.load(table, target="u")[0].warnings
-    assert "'v'" in warning
-
-
 def test_new_rows_are_treated_as_the_fitted_ones():
     samples = loaded(
         c=[None, 1.0, 2.0, 4.0] * (N // 4),

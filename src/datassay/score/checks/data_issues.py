@@ -346,8 +346,7 @@ def _classes(train: SampleSet) -> list[DataIssue]:
 
 def leaking_columns(train: SampleSet) -> list[str]:
     """Columns that say the target almost alone, as reading the table found them."""
-    message = " ".join(train.warnings)
-    return [c.name for c in train.columns if f"{c.name!r} predicts the target" in message]
+    return [column.name for column in train.columns if column.tells_target]
 
 
 def _columns(train: SampleSet) -> list[DataIssue]:
