@@ -42,6 +42,9 @@ def outlier_score(
 
 def _modified(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Distances from their median in robust standard deviations; nan where there is none."""
-    away = distance - np.median(distance)
-    spread = 1.4826 * np.median(np.abs(away))
+    known = distance[~np.isnan(distance)]
+    if not len(known):
+        return distance
+    away = distance - np.median(known)
+    spread = 1.4826 * np.median(np.abs(known - np.median(known)))
     return away / spread if spread > 0 else np.full(len(away), np.nan)
