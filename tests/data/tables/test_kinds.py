@@ -55,6 +55,18 @@ def test_rules(values, read_as, note):
     assert result.read_as == read_as and note in result.note
 
 
+@pytest.mark.parametrize("name", ["id", "customer_id", "customerId", "row key", "ID"])
+def test_a_number_that_is_named_as_an_id_and_mostly_differs_is_left_out(name):
+    ids = np.append(RNG.choice(10**6, N - 5, replace=False), np.arange(5) * 0)
+    table = pa.table({"u": U, name: ids, "paid": ids, "y": Y})
+    columns = {c.name: c.read_as for c in da.load(table, target="y")[0].columns}
+    assert columns[name] == "left out" and columns["paid"] == "number"
+    columns = da.load(table, target="y", keep=[name])[0].columns
+    assert [c.read_as for c in columns if c.name == name] == ["number"]
+    few = pa.table({"u": U, name: np.arange(N) % 7, "y": Y})
+    assert da.load(few, target="y")[0].columns[1].read_as == "number"
+
+
 def test_the_rules_do_not_depend_on_the_order_of_the_rows():
     table = pa.table({"u": U, "c": [f"k{i % 9}" for i in range(N)], "k": range(N), "y": Y})
     table = table.append_column("id", pa.array([f"r{i}" for i in range(N)]))

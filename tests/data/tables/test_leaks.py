@@ -7,7 +7,6 @@ from sklearn import datasets
 
 import datassay as da
 
-
 FIFTHS = 0.2, 0.4, 0.6, 0.8
 
 
@@ -96,3 +95,12 @@ def test_a_strong_column_is_no_leak():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, 2000)
     assert told([f"k{c}" for c in codes], strong=codes + 0.28 * rng.normal(size=2000)) == []
+
+
+def test_a_leak_with_gaps_and_columns_of_extreme_values_are_read():
+    codes, names, rng = drawn(300, 3, 0.3)
+    leak = np.where(rng.random(300) < 0.3, np.nan, codes + rng.uniform(0, 0.5, 300))
+    rare = np.where(np.arange(300) < 5, 1.0, np.nan)
+    wide = rng.normal(size=300) * 1e30
+    assert told(names, leak=leak, rare=rare, wide=wide, flat=[True] * 299 + [False]) == ["leak"]
+    assert told(names, rare=rare, wide=wide) == []

@@ -71,11 +71,10 @@ class Labels:
         if self.n < FEWEST:
             return f"{count(self.n, self.noun)} are too few to tell which are wrong"
         if self.leaks:
-            names, verb = ", ".join(self.leaks), "hides" if len(self.leaks) == 1 else "hide"
-            return (
-                f"{names} {verb} wrong {self.noun}s, being all but the {self.noun} itself; run "
-                f"again with --drop {','.join(self.leaks)}"
-            )
+            verb = "tells" if len(self.leaks) == 1 else "tell"
+            told = f"{', '.join(self.leaks)} {verb} the {self.noun} almost alone"
+            remedy = f"run again with --drop {','.join(self.leaks)}"
+            return f"Wrong {self.noun}s may be hidden: {told}; {remedy}"
         first = "" if self.is_learned else "The classes are hardly predicted: little is certain. "
         share = rough_percent(self.high / self.n)
         if self.n_flagged:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from datassay.data.source import Task
 from datassay.data.tables.read import ReadColumn
@@ -152,7 +152,8 @@ class _Classes:
         self.shares = counts[frequent] / max(1, counts[frequent].sum())
         random, most = np.random.default_rng(0), max(_OF_CLASS, _ROWS // max(1, self.k))
         rows = [random.permutation(np.flatnonzero(codes == c))[:most] for c in frequent]
-        sizes = np.array([len(each) for each in rows], np.int64)
+        self.sizes = sizes = np.array([len(each) for each in rows], np.int64)
+        self.starts = np.cumsum(sizes) - sizes
         self.rows, self.y = np.concatenate([*rows, sizes[:0]]), np.repeat(np.arange(self.k), sizes)
         self.weight = np.repeat(1 / sizes, sizes)
         self.fold = np.concatenate([*map(np.arange, sizes), sizes[:0]]) % _FOLDS
@@ -175,34 +176,32 @@ class _Classes:
                 if is_varied and (share := self._by_words(texts)) >= WORDS:
                     sure[name] = share
         others = {name: values for name, values in numbers.items() if name not in sure}
-        for name in [name for name in others if shares[name] >= ALONE]:
-            if self._rest(others, name) < FAR_BETTER:
+        for name in others:
+            if shares[name] >= ALONE and self._rest(others, name) < FAR_BETTER:
                 sure[name] = shares[name]
-        leaks = [
-            Leak((c.column.name,), sure[c.column.name]) for c in columns if c.column.name in sure
-        ]
-        return leaks or self._pairs(numbers)
+        names = (read.column.name for read in columns)
+        return [Leak((n,), sure[n]) for n in names if n in sure] or self._pairs(numbers)
 
     def _apart(self, x: Float[np.ndarray, " m"]) -> bool:
         """Whether values of the classes lie as far apart as no measurement's would."""
+        x = np.round(x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=1))))  # exact up to rounding
+        low, high = (each.reduceat(x, self.starts) for each in (np.fmin, np.fmax))
+        order = low.argsort()
+        gap = (low[order][1:] - high[order][:-1]).min()
+        if not gap > 0:
+            return False
         # What was added to a code is bounded; a measurement has tails, and counts as wider.
-        edges, size = [], np.nanmax(np.abs(x), initial=0) or 1.0
-        x = np.round(x / size, 12)  # a difference of floating point is no other value
-        for c in range(self.k):
-            values = x[(self.y == c) & ~np.isnan(x)]
-            if len(values) < _FOLDS:
-                return False
-            low, first, last, high = np.quantile(values, [0, 0.1, 0.9, 1])
-            width = (high - low) ** 2 / max(last - first, 1e-300)
-            edges.append((low, high, width if len(values) >= MANY else high - low))
-        low, high, width = np.array(sorted(edges)).T
-        return bool((low[1:] - high[:-1] > GAP * width.max()).all())
+        parts, width = np.split(x, self.starts[1:]), high - low
+        middle = np.array([np.ptp(np.nanquantile(part, [0.1, 0.9])) for part in parts])
+        wider = np.where(width > 0, np.inf, 0.0)
+        np.divide(width**2, middle, out=wider, where=middle > 0)
+        return bool(gap > GAP * np.where(self.sizes >= MANY, wider, width).max())
 
     def _rest(self, numbers: dict[str, Float[np.ndarray, " m"]], *names: str) -> float:
         """F1 of the classes by all columns but some."""
         from sklearn.ensemble import ExtraTreesClassifier  # slow to import
 
-        others = [np.nan_to_num(v - np.nanmedian(v)) for n, v in numbers.items() if n not in names]
+        others = [np.nan_to_num(_scaled(v)) for name, v in numbers.items() if name not in names]
         if not others:
             return 0.0
         return self._held_out(ExtraTreesClassifier(50, random_state=0), np.stack(others, 1))
@@ -210,9 +209,11 @@ class _Classes:
     def _told_by(self, x: Float[np.ndarray, " m"]) -> float:
         """F1 of the classes by one column, of rows where it is known if these are told."""
         known = ~np.isnan(x)
-        shares = [self._by_value(np.unique(x, return_inverse=True)[1]), self._by_tree(x[:, None])]
-        if known.sum() >= max(FEW_ROWS, len(x) / 2) and not known.all():
-            shares.append(self._by_tree(x[:, None], known))
+        shares = [self._by_value(np.unique(x, return_inverse=True)[1])]
+        if known.sum() >= max(FEW_ROWS, len(x) / 2):
+            x = _scaled(x)[:, None]
+            shares.append(self._by_tree(x, known))
+            shares += [] if known.all() else [self._by_tree(x, known | True)]
         return max(shares)
 
     def _by_value(self, codes: Int[np.ndarray, " m"]) -> float:
@@ -222,18 +223,17 @@ class _Classes:
         others = counts.sum(0) - counts
         return self._f1(others[self.fold, codes].argmax(1))
 
-    def _by_tree(self, x: Float[np.ndarray, "m d"], among: Any = slice(None)) -> float:
+    def _by_tree(self, x: Float[np.ndarray, "m d"], among: Bool[np.ndarray, " m"]) -> float:
         from sklearn.tree import DecisionTreeClassifier  # slow to import
 
         tree = DecisionTreeClassifier(max_leaf_nodes=max(8, 2 * self.k), random_state=0)
-        x, y, weight = x[among] - np.nanmedian(x, 0), self.y[among], self.weight[among]
-        fitted = tree.fit(x, y, weight)  # in float32
-        if self._f1(fitted.predict(x), among) < WEAK:  # most columns end here
+        fitted = tree.fit(x[among], self.y[among], self.weight[among])
+        if self._f1(fitted.predict(x[among]), among) < WEAK:  # most columns end here
             return 0.0
         return self._held_out(tree, x, among)
 
     def _held_out(self, model: Any, x: Float[np.ndarray, "m d"], among: Any = slice(None)) -> float:
-        y, weight, fold = self.y[among], self.weight[among], self.fold[among]
+        x, y, weight, fold = x[among], self.y[among], self.weight[among], self.fold[among]
         predicted = np.empty_like(y)
         for part in (fold == f for f in range(_FOLDS)):
             predicted[part] = model.fit(x[~part], y[~part], weight[~part]).predict(x[part])
@@ -251,7 +251,8 @@ class _Classes:
         from scipy.sparse import csr_array, hstack
         from sklearn.feature_extraction.text import CountVectorizer  # slow to import
 
-        ends = [f"{t[:_CHARACTERS]} {t[_CHARACTERS:][-_CHARACTERS:]}" for t in map(_folded, texts)]
+        folded = [(text or "").casefold() for text in texts]
+        ends = [f"{t[:_CHARACTERS]} {t[_CHARACTERS:][-_CHARACTERS:]}" for t in folded]
         words = CountVectorizer(token_pattern=_WORD, lowercase=False, binary=True)
         names = csr_array([[float(name in text) for name in self.names] for text in ends])
         held = csr_array(hstack([words.fit_transform([f"- {end} 0" for end in ends]), names]))
@@ -280,5 +281,7 @@ class _Classes:
         return []
 
 
-def _folded(text: str | None) -> str:
-    return (text or "").casefold()
+def _scaled(x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+    """Values in which float32 of a tree keeps their differences."""
+    x = x - np.median(x[~np.isnan(x)]) if not np.isnan(x).all() else x
+    return x / np.nanmax(np.abs(x), initial=1e-300)
