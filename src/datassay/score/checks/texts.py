@@ -13,10 +13,10 @@ from sklearn.preprocessing import normalize
 
 GRAM = 4  # characters
 WIDTH = 128  # numbers that stand for a text: its shingles by signed hashes, the rarer the more
-# Near copies differ in less than this part of the shingles of both, and in half as many as the
-# tenth nearest text does, as most texts have it.
-MOST_APART, TENTH, TIMES = 0.45, 10, 0.5
-MOST_JUDGED = 200, 2_000  # texts that tell what is usual, and those with which they do so
+# Near copies differ in less than this part of the shingles of both, in half as many as the tenth
+# nearest text does, and nearer by so many deviations than texts that have no copy.
+MOST_APART, TENTH, TIMES, BEYOND = 0.45, 10, 0.5, 4.0
+MOST_JUDGED = 200, 5_000  # texts that tell what is usual, and those with which they do so
 _AT_ONCE = 20_000  # pairs
 
 
@@ -82,9 +82,13 @@ def _are_alike(words: np.ndarray, pairs: Int[np.ndarray, "l 2"]) -> Bool[np.ndar
     size, n = (shingles * shingles).sum(1), len(words)
     some, fewer = (np.arange(0, n, -(-n // most)) for most in MOST_JUDGED)
     shared = (shingles[some] @ shingles[fewer].T).toarray()
-    usual = shared / np.maximum(size[some, None] + size[fewer] - shared, 1e-9)
-    tenth = np.median(np.sort(usual, 1)[:, -1 - min(TENTH, len(fewer) - 1)])
-    least = max(1 - MOST_APART, 1 - TIMES * (1 - tenth))
+    apart = 1 - shared / np.maximum(size[some, None] + size[fewer] - shared, 1e-9)
+    apart = np.sort(apart, 1)[:, [1 % len(fewer), min(TENTH, len(fewer) - 1)]]  # itself first
+    # The upper third of the nearest are of texts without a copy, and a normal distribution's.
+    low, high = np.quantile(apart[:, 0], [0.7, 0.9])
+    deviation = (high - low) / 0.757
+    usual = low - (0.524 + BEYOND) * deviation
+    least = 1 - min(MOST_APART, TIMES * np.median(apart[:, 1]), usual)
     alike = np.zeros(len(pairs), bool)
     for part in np.array_split(np.arange(len(pairs)), 1 + len(pairs) // _AT_ONCE):
         one, other = pairs[part].T
