@@ -75,3 +75,11 @@ def test_a_text_lies_near_what_shares_its_words():
     )
     near, far = (np.linalg.norm(places[0] - places[i]) for i in (2, 3))
     assert np.array_equal(places[0], places[1]) and 0.3 < near < 0.8 < far < 1.1
+
+
+@pytest.mark.parametrize("texts", [["one text alone"], ["a b c", "A  b, c"], ["", None, "", "x"]])
+def test_few_short_and_empty_texts_are_compared_too(texts):
+    n = len(texts)
+    given = SampleSet(np.zeros((n, 1)), np.arange(n) % 2, np.arange(n), ("a", "b"),
+                      rows=pa.table({"text": texts}), columns=(Column("text", "text"),))  # fmt: skip
+    assert len(data_issues(given).pairs) == (n == 2)
