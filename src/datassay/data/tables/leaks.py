@@ -156,13 +156,15 @@ class _Classes:
         self.starts = np.cumsum(sizes) - sizes
         self.rows, self.y = np.concatenate([*rows, sizes[:0]]), np.repeat(np.arange(self.k), sizes)
         self.weight = np.repeat(1 / sizes, sizes)
-        self.fold = np.concatenate([*map(np.arange, sizes), sizes[:0]]) % _FOLDS
+        self.fold = (np.arange(len(self.y)) - np.repeat(self.starts, sizes)) % _FOLDS
 
     def leaks(self, columns: list[ReadColumn]) -> list[Leak]:
         """Return columns that tell the classes alone, else the first two that do so together."""
         if self.k < 2:
             return []
-        numbers, shares, sure = {}, {}, {}
+        numbers: dict[str, np.ndarray] = {}
+        shares: dict[str, float] = {}
+        sure: dict[str, float] = {}
         for read in columns:
             name = read.column.name
             if read.column.read_as != "text":
@@ -172,8 +174,8 @@ class _Classes:
                     sure[name] = share
             if read.words is not None and name not in sure:
                 texts = read.words.take(pa.array(self.rows)).to_pylist()
-                is_varied = len({*texts}) > len(texts) / 5
-                if is_varied and (share := self._by_words(texts)) >= WORDS:
+                share = self._by_words(texts) if len({*texts}) > len(texts) / 5 else 0.0
+                if share >= WORDS:
                     sure[name] = share
         others = {name: values for name, values in numbers.items() if name not in sure}
         for name in others:
@@ -255,7 +257,7 @@ class _Classes:
         ends = [f"{t[:_CHARACTERS]} {t[_CHARACTERS:][-_CHARACTERS:]}" for t in folded]
         words = CountVectorizer(token_pattern=_WORD, lowercase=False, binary=True)
         names = csr_array([[float(name in text) for name in self.names] for text in ends])
-        held = csr_array(hstack([words.fit_transform([f"- {end} 0" for end in ends]), names]))
+        held: Any = csr_array(hstack([words.fit_transform([f"- {end} 0" for end in ends]), names]))
         first = self.fold % 2 == 0
         totals = np.bincount(self.y[first], minlength=self.k)
         counts = held[first].T @ (np.eye(self.k)[self.y[first]] / totals)

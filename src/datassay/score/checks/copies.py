@@ -31,5 +31,5 @@ def differ(groups: Int[np.ndarray, " n"], y: np.ndarray) -> Bool[np.ndarray, " n
     np.maximum.at(high, inverse, targets)
     is_whole = y.dtype.kind in "iub"
     rounding = 0.0 if is_whole else ROUNDING * targets.std(0)
-    apart = (high - low > rounding) & np.isfinite(low)
-    return apart.any(1)[inverse]
+    apart = np.any((high - low > rounding) & np.isfinite(low), axis=1)
+    return np.take(apart, inverse)

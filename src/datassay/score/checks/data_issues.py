@@ -203,9 +203,9 @@ def _codes(train: SampleSet, val: SampleSet | None) -> RowCodes:
         if names:
             texts = {column.name for column in train.columns if column.read_as == "text"}
             return row_codes(*(table.select(names) for table in tables), texts=texts)
-    if train.texts is not None and all(samples.texts is not None for samples in sets):
-        words = [pa.table({"text": [str(t) for t in samples.texts]}) for samples in sets]
-        return row_codes(*words, texts={"text"})
+    words = [samples.texts for samples in sets if samples.texts is not None]
+    if len(words) == len(sets):
+        return row_codes(*(pa.table({"text": [*map(str, w)]}) for w in words), texts={"text"})
     x = np.concatenate([samples.x.reshape(len(samples), -1) for samples in sets])
     if train.kind == "row" and x.shape[1] <= MOST_COLUMNS:
         names = train.feature_names or tuple(f"x{j}" for j in range(x.shape[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -35,12 +36,11 @@ def text_places(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
     return csr_array(folded, shape=(len(texts), WIDTH)).toarray() / np.sqrt(2, dtype=np.float32)
 
 
-def _shingles(texts: np.ndarray) -> csr_array:
+def _shingles(texts: np.ndarray) -> Any:
     """Sequences of characters by signed hashes, the weight of each the root of its rarity."""
-    grams = HashingVectorizer(
-        analyzer="char", ngram_range=(GRAM, GRAM), lowercase=False, norm=None, dtype=np.float32,
-    )  # fmt: skip
-    found = csr_array(grams.transform(texts))
+    options: dict[str, Any] = {"norm": None, "lowercase": False, "dtype": np.float32}
+    grams = HashingVectorizer(analyzer="char", ngram_range=(GRAM, GRAM), **options)
+    found: Any = csr_array(grams.transform(texts))
     n_with = np.bincount(found.indices, minlength=found.shape[1])
     found.data = (
         np.sign(found.data) * np.sqrt(np.log((2 + len(texts)) / (1 + n_with)))[found.indices]
