@@ -55,6 +55,7 @@ def test_near_copies_of_texts_are_found_and_no_others(n_words, n_columns):
 
 def test_equal_texts_beside_another_number_are_no_copies():
     samples = with_copies(8, c=RNG.normal(size=N).tolist())
+    assert samples.rows is not None
     rows = samples.rows.set_column(1, "c", pa.array(RNG.normal(size=len(samples))))
     other = SampleSet(samples.x, samples.y, samples.ids, ("a", "b"), rows=rows,
                       columns=samples.columns)  # fmt: skip
