@@ -11,8 +11,7 @@ from datassay.score.checks.copies import is_copy
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
     """Keep the first of each group whose targets are the same."""
-    copies = np.arange(len(train)) if scores.copies is None else scores.copies
-    removed = is_copy(copies, train.y)
+    removed = is_copy(np.arange(len(train)) if scores.copies is None else scores.copies, train.y)
     if removed.sum() < max(1, len(train) / 100):  # fewer are no difference that a score shows
         return None
     words = "Keep one of each group of copies"

@@ -71,10 +71,9 @@ class Labels:
         if self.n < FEWEST:
             return f"{count(self.n, self.noun)} are too few to tell which are wrong"
         if self.leaks:
-            verb = "tells" if len(self.leaks) == 1 else "tell"
-            told = f"{', '.join(self.leaks)} {verb} the {self.noun} almost alone"
+            told = f"{', '.join(self.leaks)} tell{'s' * (len(self.leaks) == 1)} the {self.noun}"
             remedy = f"run again with --drop {','.join(self.leaks)}"
-            return f"Wrong {self.noun}s may be hidden: {told}; {remedy}"
+            return f"Wrong {self.noun}s may be hidden: {told} almost alone; {remedy}"
         first = "" if self.is_learned else "The classes are hardly predicted: little is certain. "
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
