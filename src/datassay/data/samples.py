@@ -37,6 +37,7 @@ class Column:
     treatment: str = ""  # what became of it in x, in words
     note: str = ""  # why it was left out, or what is not as usual
     form: str = ""  # of strings that are dates or numbers, how they are written
+    tells_target: bool = False  # almost alone, or so with one other
 
 
 @runtime_checkable

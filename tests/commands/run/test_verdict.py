@@ -197,6 +197,9 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
         (Labels(900, 9, 9, 9, 450, is_learned=False),
          "The classes are hardly predicted: little is certain. 9 of 900 labels are probably wrong "
          "(between 9 and 450 are wrong)", "9 labels"),
+        (Labels(900, 0, 0, 0, 0, leaks=("code", "paid")),
+         "Wrong labels may be hidden: code, paid tell the label almost alone; run again with "
+         "--drop code,paid", "0 likeliest labels"),
         (Labels(442, 0, 0, 0, 0, "target"), "No target stands out as wrong", "0 likeliest targets"),
     ],
 )  # fmt: skip

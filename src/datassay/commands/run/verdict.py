@@ -54,6 +54,7 @@ class Labels:
     high: int
     noun: str = "label"  # or "target"
     is_learned: bool = True  # predicted better than by naming the commonest class
+    leaks: tuple[str, ...] = ()  # columns that tell it, and so agree with wrong ones
 
     @property
     def expected(self) -> str:
@@ -71,6 +72,10 @@ class Labels:
         """Without its full stop, for what correcting them gains to follow."""
         if self.n < FEWEST:
             return f"{count(self.n, self.noun)} are too few to tell which are wrong"
+        if self.leaks:
+            told = f"{', '.join(self.leaks)} tell{'s' * (len(self.leaks) == 1)} the {self.noun}"
+            remedy = f"run again with --drop {','.join(self.leaks)}"
+            return f"Wrong {self.noun}s may be hidden: {told} almost alone; {remedy}"
         first = "" if self.is_learned else "The classes are hardly predicted: little is certain. "
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
@@ -141,6 +146,7 @@ def label_verdict(findings: Findings) -> Labels:
         high=max(round(high * n), flagged),
         noun="label" if is_label else "target",
         is_learned=is_learned(findings),
+        leaks=tuple(leaking_columns(samples)),
     )
 
 
@@ -224,10 +230,12 @@ def _cards(
         ((), "") if findings.acts is None else (findings.acts.actions, findings.acts.metric)
     )
     others = [action for action in tried if action.kind not in {RELABEL, REMOVE, DROP}]
-    cards = [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
+    data_cards = _data_cards(findings, typed, tried)
+    cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
+    cards += [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
     of = metric, labels.n_flagged, typed
     cards += [_action(action, *of) for action in others if action.advice == DO]
-    cards += _data_cards(findings, typed, tried)
+    cards += data_cards[len(labels.leaks) > 0 :]
     cards += [_action(action, *of) for action in others if action.advice == TRY]
     if (drop := _drop(tried)) is not None:
         text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
@@ -301,6 +309,7 @@ def _data_cards(findings: Findings, typed: Typed, tried: tuple[ActionGain, ...])
     commands = {"leaking columns": typed.line("run", drop=leaking, out="without")}
     if any(action.kind == COPIES and action.advice != LEAVE for action in tried):
         commands["near duplicates"] = typed.apply("--drop-copies")
+    issues = sorted(issues, key=lambda issue: issue.kind != "leaking columns")
     for one in (one for one in issues if one.severity == "act"):
         command = commands.get(one.kind, "")
         headline = f"{_capital(one.kind)}: {one.counted}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,8 @@ from datassay.errors import DataError
 # repeat some. A few rows must start at 0 or 1: what starts elsewhere may be years.
 FEW_ROWS, MOST_OF_RANGE = 20, 0.8
 MANY_ROWS, PART_OF_RANGE = 200, 0.5
+# A number so named names rows, where so much of its values differ.
+_NAMES_ROWS, MOSTLY = re.compile(r"(?:^|[^A-Za-z])(?:id|ID|Id|uuid|key)$|[a-z]I[dD]$"), 0.5
 # What rounding may change of a feature, in its standard deviations.
 MAX_LOSS = 0.01
 _BLOCK = 2**22  # values at a time
@@ -75,6 +78,8 @@ def checked(numbers: np.ndarray, column: Column) -> ReadColumn:
             reason = f"all values are {low}"
         elif _are_row_numbers(numbers, low, high):
             reason = "it numbers the rows"
+        elif _NAMES_ROWS.search(name) and _are_ids(numbers):
+            reason = "its name and its values, whole numbers that mostly differ, are those of ids"
     if column.read_as == "number" and not reason and len(lost_features(numbers[:, None])):
         problem = (
             f"column {name!r} must keep its differences in float32, in which networks compute; "
@@ -94,6 +99,11 @@ def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
         return False
     is_whole = numbers.dtype.kind != "f" or bool((numbers == np.floor(numbers)).all())
     return is_whole and len(np.unique(numbers)) == n
+
+
+def _are_ids(numbers: np.ndarray) -> bool:
+    n_values = len(np.unique(numbers)) if numbers.dtype.kind in "iu" else 0
+    return len(numbers) >= FEW_ROWS and n_values >= MOSTLY * len(numbers)
 
 
 def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:

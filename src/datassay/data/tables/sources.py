@@ -15,7 +15,7 @@ from datassay.data.samples import Column, are_several_labels
 from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
 from datassay.data.tables.columns import read_column
-from datassay.data.tables.doubts import leak_warnings
+from datassay.data.tables.leaks import find_leaks
 from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import (
     NAMED,
@@ -217,7 +217,8 @@ def _source(
             f"{name} must hold at least one feature; all of its columns were left out ({reasons}). "
             "Name those to use with keep."
         )
-    warnings = leak_warnings(used, y)
+    leaks = find_leaks(used, y, chosen.task)
+    telling = {name for leak in leaks for name in leak.names}
     read.clear()
     texts = [c for c in used if c.column.read_as == "text"]
     treated, x, fitted = [c for c in used if c.column.read_as != "text"], None, None
@@ -239,9 +240,9 @@ def _source(
             **{"ids": positions} | given,
         ),
         feature_names=() if fitted is None else fitted.feature_names,
-        columns=tuple(columns.values()),
+        columns=tuple(replace(c, tells_target=n in telling) for n, c in columns.items()),
         preparation=fitted,
-        warnings=warnings,
+        warnings=tuple(leak.sentence for leak in leaks),
     )
 
 
