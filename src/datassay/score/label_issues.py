@@ -22,7 +22,9 @@ from datassay.progress import Progress, silent
 from datassay.score.labels.issues import LabelIssues
 from datassay.score.labels.judges import (
     check_judges,
+    checked_groups,
     checked_probabilities,
+    checked_trusted,
     further_judges,
     judge_warnings,
     log_probabilities,
@@ -126,7 +128,7 @@ def label_issues(
         )
     data = data if data is not None else _labels_alone(labels)
     check_judges(isinstance(data, SampleSet), model, pred_probs)
-    known, together = _checked_trusted(trusted, len(data)), _checked_groups(groups, len(data))
+    known, together = checked_trusted(trusted, len(data)), checked_groups(groups, len(data))
     judge = partial(
         _judged, model=model, pred_probs=pred_probs, known=known, noise=noise, seed=seed,
         progress=progress,
@@ -194,28 +196,6 @@ def _judged(
     near = fit.penalty * torch.tensor([0.1, 1.0, 10.0], dtype=torch.float64)
     found = best_scale(lin.targets, fit, lambda y: ridge_fit(lin, progress, groups, near, y))
     return _of_targets(lin.targets, fit.held_out, found, known, ridge=fit.penalty, ids=lin.ids)
-
-
-def _checked_trusted(trusted: Any, n: int) -> Bool[Tensor, " n"]:
-    """Which labels are known to be right."""
-    if trusted is None:
-        return torch.zeros(n, dtype=torch.bool)
-    known = np.asarray(trusted)
-    if known.shape != (n,) or known.dtype != bool or known.all():
-        got = f"shape {known.shape} of {known.dtype}" + " with no False" * (known.dtype == bool)
-        raise SettingError(f"trusted must be [{n}] bool with a False to judge; got {got}.")
-    return torch.from_numpy(known.copy())
-
-
-def _checked_groups(groups: Any, n: int) -> Shaped[np.ndarray, " n"] | None:
-    """The group of each sample, as a word."""
-    if groups is None:
-        return None
-    words = np.asarray(groups).astype(str)
-    if words.shape != (n,) or len(np.unique(words)) < 2:
-        got = f"shape {words.shape}" if words.shape != (n,) else f"{words[0]!r} of all"
-        raise SettingError(f"groups must be [{n}] names or numbers, two or more; got {got}.")
-    return words
 
 
 def _of_classes(
@@ -386,7 +366,8 @@ def _of_run(context: Context) -> LabelIssues:
             seed=context.seed, progress=progress,
         )  # fmt: skip
     ahead = context.options.get("judges")
-    others = further_judges(train, context.seed, progress) if ahead is None else ahead.result()
+    # Of parts of the samples, which are judged for actions, one split says enough.
+    others = ahead.result() if ahead else further_judges(train, context.seed, progress, 1)
     issues = label_issues(
         context.lin, noise=noise, pred_probs=[*others.values()], trusted=train.trusted,
         groups=train.groups, progress=progress,

@@ -194,9 +194,8 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
          "9 of 900 labels are probably wrong (between 7 and 99 are wrong)", "9 labels"),
         (Labels(900, 0, 10, 0, 80),
          "No label is surely wrong, but up to 80 of 900 (about 9 %) may be", "10 likeliest labels"),
-        (Labels(900, 9, 9, 9, 450, is_learned=False),
-         "The classes are hardly predicted: little is certain. 9 of 900 labels are probably wrong "
-         "(between 9 and 450 are wrong)", "9 labels"),
+        (Labels(900, 0, 0, 0, 450, is_predicted=False),
+         "The inputs do not predict the labels, so none can be called wrong", "0 likeliest labels"),
         (Labels(900, 0, 0, 0, 0, leaks=("code", "paid")),
          "Wrong labels may be hidden: code, paid tell the label almost alone; run again with "
          "--drop code,paid", "0 likeliest labels"),

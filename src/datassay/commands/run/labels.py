@@ -13,9 +13,6 @@ from datassay.score.labels.noise import LabelNoise
 
 LEAST_SHARE = 0.005  # Smaller confusions are not told.
 MOST_KEPT, MOST_CLASSES = 100, 50
-# The classes are not learned where held-out predictions miss this share of what naming the
-# commonest class misses; not asked where that is right for nearly all.
-MOST_MISSED, LEAST_OTHERS = 0.9, 0.2
 
 
 @result
@@ -39,17 +36,6 @@ def to_check(findings: Findings) -> np.ndarray:
     """Positions of the labels that are worth a look, the most suspect first."""
     look = np.flatnonzero(findings.issues.worth_a_look | findings.issues.is_issue)
     return look[np.argsort(-findings.issues.score[look], kind="stable")]
-
-
-def is_learned(findings: Findings) -> bool:
-    """Whether the classes are predicted better than by naming the commonest one."""
-    # Where most labels are contradicted and none is listed little is certain, too.
-    samples = findings.samples
-    if not samples.is_classification or len(samples) < FEWEST:
-        return True
-    others = 1 - np.bincount(samples.y).max() / len(samples)
-    missed, listed = findings.issues.share_wrong[1], bool(findings.issues.is_issue.any())
-    return others < LEAST_OTHERS or (missed < MOST_MISSED * others and (missed < 0.5 or listed))
 
 
 def confusions(findings: Findings) -> list[Confusion]:

@@ -13,7 +13,7 @@ from datassay.act.choose import action as kinds
 from datassay.act.choose.action import COPIES, DROP, MORE, RELABEL, REMOVE, action_kinds
 from datassay.act.choose.gains import RETRAINED, ActionGain
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.labels import is_learned, suspected_classes, to_check
+from datassay.commands.run.labels import suspected_classes, to_check
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.models.tabular import TABLE_MODELS
@@ -28,6 +28,7 @@ MOST_CARDS, MOST_COMMANDS = 3, 2
 REVIEWS = 50  # that a plan begins with
 FEW = 0.02  # a share of labels that may be wrong and goes without saying
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
+UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 DOING = {  # as the subject of a sentence
     RELABEL: "correcting {them}",
@@ -53,7 +54,7 @@ class Labels:
     low: int
     high: int
     noun: str = "label"  # or "target"
-    is_learned: bool = True  # predicted better than by naming the commonest class
+    is_predicted: bool = True  # by the inputs, better than by the shares of the classes
     leaks: tuple[str, ...] = ()  # columns that tell it, and so agree with wrong ones
 
     @property
@@ -76,18 +77,17 @@ class Labels:
             told = f"{', '.join(self.leaks)} tell{'s' * (len(self.leaks) == 1)} the {self.noun}"
             remedy = f"run again with --drop {','.join(self.leaks)}"
             return f"Wrong {self.noun}s may be hidden: {told} almost alone; {remedy}"
-        first = "" if self.is_learned else "The classes are hardly predicted: little is certain. "
+        if not self.is_predicted:
+            return f"The inputs do not predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = "is" if self.n_flagged == 1 else "are"
             more = "" if self.low == self.high else f" ({self.expected} are wrong)"
-            return (
-                f"{first}{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{more}"
-            )
+            return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{more}"
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             may = f"up to {self.high:,} of {self.n:,} ({share}) may be"
-            return f"{first}No {self.noun} is surely wrong, but {may}"
-        return f"{first}No {self.noun} stands out as wrong"
+            return f"No {self.noun} is surely wrong, but {may}"
+        return f"No {self.noun} stands out as wrong"
 
 
 @result
@@ -119,6 +119,7 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
     is_few = labels.n < FEWEST_COMPARED
     note = findings.pending or (TOO_FEW if is_few else NOT_COMPARED)
+    note = note if labels.is_predicted else UNPREDICTED
     commands += [typed.line("run", out="report")] * (is_unmeasured and note == NOT_COMPARED)
     drop = _drop(tried)
     return Verdict(
@@ -145,7 +146,7 @@ def label_verdict(findings: Findings) -> Labels:
         low=min(int(low * n), flagged),
         high=max(round(high * n), flagged),
         noun="label" if is_label else "target",
-        is_learned=is_learned(findings),
+        is_predicted=issues.is_predicted,
         leaks=tuple(leaking_columns(samples)),
     )
 

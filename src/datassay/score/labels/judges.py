@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
@@ -91,6 +91,28 @@ def checked_probabilities(
     return torch.from_numpy(p)
 
 
+def checked_trusted(trusted: Any, n: int) -> Bool[Tensor, " n"]:
+    """Return which labels are known to be right; refuse what does not say so of each."""
+    if trusted is None:
+        return torch.zeros(n, dtype=torch.bool)
+    known = np.asarray(trusted)
+    if known.shape != (n,) or known.dtype != bool or known.all():
+        got = f"shape {known.shape} of {known.dtype}" + " with no False" * (known.dtype == bool)
+        raise SettingError(f"trusted must be [{n}] bool with a False to judge; got {got}.")
+    return torch.from_numpy(known.copy())
+
+
+def checked_groups(groups: Any, n: int) -> Shaped[np.ndarray, " n"] | None:
+    """Return the group of each sample as a word; refuse a single one."""
+    if groups is None:
+        return None
+    words = np.asarray(groups).astype(str)
+    if words.shape != (n,) or len(np.unique(words)) < 2:
+        got = f"shape {words.shape}" if words.shape != (n,) else f"{words[0]!r} of all"
+        raise SettingError(f"groups must be [{n}] names or numbers, two or more; got {got}.")
+    return words
+
+
 def judge_warnings(
     probabilities: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> tuple[str, ...]:
@@ -116,7 +138,7 @@ def log_probabilities(probabilities: Float[Tensor, "n k"]) -> Float[Tensor, "n k
 
 
 def further_judges(
-    train: SampleSet, seed: int, progress: Progress = silent
+    train: SampleSet, seed: int, progress: Progress = silent, most_splits: int = MOST_SPLITS
 ) -> dict[str, Float[np.ndarray, "n k"]]:
     """Held-out probabilities of what judges labels of rows and of words besides the network.
 
@@ -124,6 +146,7 @@ def further_judges(
         train: n labelled samples.
         seed: of the folds and the models.
         progress: called with (step, samples done, samples in all).
+        most_splits: into folds, of which trees are the mean.
 
     Returns:
         By name, as a run asks them: logistic regression, and of rows boosted trees where they take
@@ -137,14 +160,14 @@ def further_judges(
         many, over other splits.
     """
     with _unwarned():
-        return _judged(train, seed, progress)
+        return _judged(train, seed, progress, most_splits)
 
 
 @contextmanager
 def judged_ahead(train: SampleSet, seed: int) -> Iterator[Future[dict[str, np.ndarray]]]:
     """The same on a thread of its own: trees grow on one while the network is collected."""
     with _unwarned(), ThreadPoolExecutor(1) as pool:
-        yield pool.submit(_judged, train, seed, silent)
+        yield pool.submit(_judged, train, seed, silent, MOST_SPLITS)
 
 
 @contextmanager
@@ -155,11 +178,13 @@ def _unwarned() -> Iterator[None]:
         yield
 
 
-def _judged(train: SampleSet, seed: int, progress: Progress) -> dict[str, Float[np.ndarray, "n k"]]:
+def _judged(
+    train: SampleSet, seed: int, progress: Progress, most_splits: int
+) -> dict[str, Float[np.ndarray, "n k"]]:
     is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
     judged, drawn = {}, f" ({MOST_ROWS:,} rows a fit)" * is_large
     for name, model in _models(train).items():
-        splits = _splits(train) if name == TREES else 1
+        splits = min(most_splits, _splits(train)) if name == TREES else 1
         each = (
             held_out_outputs(model, train, seed + split, progress, MOST_ROWS)
             for split in range(splits)

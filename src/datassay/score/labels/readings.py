@@ -99,7 +99,7 @@ def weigh_readings(
         weight = fit.log_likelihood - hard.log_likelihood - fit.cost
         weight += _crispness(fit.log_p[is_open], hard.log_p[is_open])
         weight -= RARE * float(p[is_open].sum()) * min(float(p[is_open].mean()), MUCH)
-        weights.append(weight - log(len(even)) * (number < len(even)))
+        weights.append(weight - log(len(even) if number < len(even) else 1))
         wrong.append(p.clamp_min(0.0))
     weight = torch.softmax(torch.tensor(weights, dtype=torch.float64), 0)
     together = torch.stack(wrong)

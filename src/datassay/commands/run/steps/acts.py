@@ -36,9 +36,15 @@ CURVE_MODELS = 2
 
 
 def act_table(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
-    """What each action gains on held-out samples; None where the budget pays for no comparison."""
+    """Return what each action gains on held-out samples.
+
+    None where the budget pays for no comparison, or where nothing predicts the labels: what then
+    seems to gain does so by chance.
+    """
     train, val, budget = context.train, context.val, seconds_of(settings, context.train)
     if settings.curve_seeds < 2 or not budget > 0:  # before work is counted
+        return None
+    if not context.results["label_issues"].is_predicted:
         return None
     plan = act_plan(forward_work(model, train), train, val, settings)
     if plan is None:
