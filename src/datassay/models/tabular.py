@@ -23,6 +23,7 @@ ONE_THREAD = 50_000  # rows up to which a model is fitted by one thread
 # Nominal seconds of a fit, by (rows + TREE_ROWS) x (columns + TREE_COLUMNS) x classes: boosting
 # fits a tree a class and round; histograms cost as much as so many rows, nodes as columns.
 TREE_SECONDS, TREE_ROWS, TREE_COLUMNS = 2.2e-7, 8000, 10
+STOPPED_FROM = 10_000  # rows beyond which scikit-learn's trees stop early
 BIN_EDGES = np.linspace(0, 100, 256)[1:-1]  # percent; scikit-learn's of samples without weights
 STOPPED_BY = 0.1  # share of the rows that tell when to stop
 
@@ -97,9 +98,11 @@ class TableRegressor(BaseEstimator):
     def _model(self, y: np.ndarray) -> Any:
         if self.kind != TREES:
             return Ridge()
-        return HistGradientBoostingRegressor(**self._settings(stops=True))
+        # As in scikit-learn: a tenth of few rows tells badly when to stop, the worse if some are
+        # wrong, and trees that are stopped by them gain less from right targets than others do.
+        return HistGradientBoostingRegressor(**self._settings(stops=self.quick or "auto"))
 
-    def _settings(self, *, stops: bool) -> dict[str, Any]:
+    def _settings(self, *, stops: bool | str) -> dict[str, Any]:
         quick = {"learning_rate": 0.2, "max_leaf_nodes": 15} if self.quick else {}
         return {"early_stopping": stops, "random_state": self.random_state, **quick}
 

@@ -41,6 +41,7 @@ from datassay.stats import (
     Interval,
     advice,
     costs,
+    is_vague,
     mean_interval,
     verdicts,
 )
@@ -112,14 +113,15 @@ def compare_actions(
     rows += job.rows([actions[key] for key in actions if key in chosen])
     if any(row.kind == DROP and row.how == RETRAINED for row in rows):
         rows = [row for row in rows if row.kind != DROP or row.how == RETRAINED]
+    n_held_out = sum(len(part.held_out) for part in parts)
     return ActionTable(
         actions=_ranked(rows),
         left_out=left_out,
         metric=parts[0].yardstick.metric,
         score=comparison.score(),
         score_given=comparison.score(as_given=True),
-        n_held_out=sum(len(part.held_out) for part in parts),
-        n_suspected=sum(int((~one).sum()) for one in job.right),
+        n_held_out=n_held_out,
+        n_suspected=n_held_out - sum(int(right.sum()) for right in job.right),
         n_parts=len(parts),
         n_seeds=parts[0].learner.repeats,
         is_corrected=any(part.yardstick.is_corrected for part in parts),
@@ -357,5 +359,5 @@ def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
 def _advice(row: ActionGain) -> str:
     """What to do; fewer samples that do as well are worth having without any gain."""
     result = advice(row.gain, row.low, row.high)
-    is_free = row.kind in SAVES and result == LEAVE and not costs(row.gain, row.high)
-    return FREE if is_free else result
+    is_free = result == LEAVE and not (costs(row.gain, row.high) or is_vague(row.low, row.high))
+    return FREE if is_free and row.kind in SAVES else result

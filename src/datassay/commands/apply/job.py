@@ -88,9 +88,22 @@ def decided(settings: ApplySettings) -> Decisions:
     for name, p, y, new, *is_copy in map(dict.values, scores.select(names).to_pylist()):
         if name not in known and any(is_copy):
             further.append(Decision(name, REMOVE, _word(y), "", now, p))
-        elif name not in known and least is not None and p >= least:
+        elif name not in known and least is not None and p >= least and y != new:
             further.append(Decision(name, RELABEL, _word(y), _word(new), now, p))
     return replace(made, decisions=(*made.decisions, *further))
+
+
+def _left_to_inputs(settings: ApplySettings) -> int:
+    """Return how many targets are as wrong as accepted ones, and have no suggestion."""
+    if settings.accept_suggested is None:
+        return 0
+    scores = finished_run(run_of(settings)).scores
+    if "class_name" in scores.column_names:
+        return 0
+    chance, label, new = (
+        scores[name].to_numpy() for name in ("wrong_probability", "label", "suggested_label")
+    )
+    return int(((chance >= settings.accept_suggested) & (chance > 0.5) & (label == new)).sum())
 
 
 def _word(label: Any) -> str:
@@ -209,6 +222,9 @@ def summary(given: Original, changes: Corrections, out: Path, settings: ApplySet
         lines += [f"  {n:,}  {shortened(a)} → {shortened(b)}" for (a, b), n in pairs[:MOST_PAIRS]]
         lines += [f"  and {len(pairs) - MOST_PAIRS:,} more pairs"] * (len(pairs) > MOST_PAIRS)
     stay = int(changes.keep.sum())
+    if n_stay := _left_to_inputs(settings):
+        lines += [f"{count(n_stay, 'suspected target')} as before: an input looks wrong instead; "
+                  "suspects.csv says which"]  # fmt: skip
     lines += [f"{count(n_removed, 'sample')} removed, {stay:,} of {len(changes.keep):,} stay"]
     if given.is_numbered and n_removed:
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]

@@ -161,6 +161,12 @@ def outliers(
     return Outliers(score, probability.amax(0), likelihood, held_out)
 
 
+def plausible(expected: Float[Tensor, "n k"], right: Float[Tensor, "r k"]) -> Float[Tensor, "n k"]:
+    """Return expected targets within the range of the right ones: beyond it none was observed."""
+    right = right if len(right) else expected
+    return expected.double().clamp(right.double().amin(0), right.double().amax(0))
+
+
 def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """How large residuals usually are at each output, relative to their geometric mean."""
     n, size = len(residual), residual.abs()

@@ -1,0 +1,136 @@
+"""Rows with a suspected target of which an input looks wrong instead, or is swapped with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow.types as pt
+from jaxtyping import Bool, Float
+
+from datassay.data.samples import SampleSet
+from datassay.results import result
+from datassay.score.checks.codes import comparable
+from datassay.score.labels.issues import LabelIssues
+
+# A number is strange that lies further from the middle 98 % of the others than half their width, on
+# both scales where all are positive: of a normal distribution 4.7 standard deviations. So is 0 or
+# less where nearly all are above a tenth of the median, as sizes are.
+TAIL, BEYOND, ABOVE_ZERO = 0.01, 0.5, 0.1
+FEWEST_ROWS, FEWEST_VALUES = 30, 15  # that tell what is usual
+
+
+@result
+class _Usual:
+    """Where most values of a column lie, `low` to `high`, and from where on one is strange."""
+
+    name: str
+    values: Float[np.ndarray, " n"]
+    low: float
+    high: float
+    least: float
+    most: float
+
+    def is_strange(self, value: float) -> bool:
+        """Return whether no other row has a value like this."""
+        return not np.isnan(value) and not self.least <= value <= self.most
+
+    def is_usual(self, value: float) -> bool:
+        """Return whether it lies where most values do, or next to them."""
+        reach = TAIL * (self.high - self.low)
+        return self.low - reach <= value <= self.high + reach
+
+
+def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
+    """Mark targets beside an input that looks wrong, which stay as they are given.
+
+    Args:
+        issues: of the data.
+        data: rows with one target each, a number; anything else tells nothing.
+
+    Returns:
+        With `cells`, and in their rows the given target as the suggested one.
+    """
+    if not isinstance(data, SampleSet) or data.is_classification or data.y.ndim > 1:
+        return issues
+    cells = strange_cells(data, issues.is_issue, issues.worth_a_look)
+    suggested, rows = issues.suggested_label.copy(), list(cells)
+    suggested[rows] = issues.given_label[rows]
+    return replace(issues, suggested_label=suggested, cells=cells)
+
+
+def strange_cells(
+    samples: SampleSet, suspects: Bool[np.ndarray, " n"], look: Bool[np.ndarray, " n"]
+) -> dict[int, str]:
+    """Return what looks wrong in the inputs of rows, by position.
+
+    Args:
+        samples: n rows with one target each, a number.
+        suspects: whose targets are suspected; the others tell what is usual.
+        look: the rows to look at.
+
+    Returns:
+        "z 0, of most 2.65 to 5.1", or "height 57 and weight 166 look swapped" where both would lie
+        where those of other rows do.
+    """
+    columns = _numbers(samples)
+    usual = [_usual(name, values, ~suspects) for name, values in columns.items()]
+    known = [column for column in usual if column is not None]
+    target = _usual(_target_name(samples), np.asarray(samples.y, np.float64), ~suspects)
+    found: dict[int, str] = {}
+    for i in np.flatnonzero(look).tolist():
+        strange = [column for column in known if column.is_strange(float(column.values[i]))]
+        others = strange if target is None or not suspects[i] else [*strange, target]
+        words = [_swapped(column, others, i) or _told(column, i) for column in strange]
+        if words:
+            found[i] = "; ".join(dict.fromkeys(words))
+    return found
+
+
+def _swapped(column: _Usual, others: list[_Usual], i: int) -> str:
+    """Return which other column's value a cell is swapped with; empty: none."""
+    for other in others:
+        value, theirs = float(column.values[i]), float(other.values[i])
+        if other is not column and other.is_usual(value) and column.is_usual(theirs):
+            both = sorted([f"{column.name} {value:g}", f"{other.name} {theirs:g}"])
+            return f"{both[0]} and {both[1]} look swapped"
+    return ""
+
+
+def _told(column: _Usual, i: int) -> str:
+    return f"{column.name} {column.values[i]:g}, of most {column.low:g} to {column.high:g}"
+
+
+def _target_name(samples: SampleSet) -> str:
+    return next((c.name for c in samples.columns if c.read_as == "target"), "the target")
+
+
+def _numbers(samples: SampleSet) -> dict[str, Float[np.ndarray, " n"]]:
+    """Return the columns of numbers, missing values as nan."""
+    if samples.kind != "row":
+        return {}
+    if samples.rows is None:
+        flat = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
+        names = samples.feature_names or [f"x{j}" for j in range(flat.shape[1])]
+        return dict(zip(names, flat.T, strict=True))
+    names = [c.name for c in samples.columns if c.read_as == "number"]
+    columns = {name: comparable(samples.rows[name]) for name in names}
+    return {name: c.to_numpy() for name, c in columns.items() if pt.is_floating(c.type)}
+
+
+def _usual(
+    name: str, values: Float[np.ndarray, " n"], others: Bool[np.ndarray, " n"]
+) -> _Usual | None:
+    """Return where most of the others' values lie; None where they are few or hardly differ."""
+    known = values[others & np.isfinite(values)]
+    if len(known) < FEWEST_ROWS or len(np.unique(known)) < FEWEST_VALUES:
+        return None
+    low, middle, high = np.quantile(known, [TAIL, 0.5, 1 - TAIL]).tolist()
+    least, most = low - BEYOND * (high - low), high + BEYOND * (high - low)
+    if low > 0:
+        factor = (high / low) ** BEYOND
+        least, most = min(least, low / factor), max(most, high * factor)
+    if low > ABOVE_ZERO * middle > 0:
+        least = max(least, float(np.finfo(float).tiny))
+    return _Usual(name, values, low, high, least, most) if high > low else None
