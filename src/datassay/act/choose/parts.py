@@ -18,8 +18,8 @@ here of the accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
 
 import numpy as np
 import torch
@@ -181,8 +181,8 @@ class Part:
         copies: of train, as `fifths` takes them; None: all differ.
         doubt: [m], how likely each held-out target is wrong, by fits to all other samples; None:
             they count as right, or are classes.
-        spread: [k], mean square deviation of all targets that are not suspected, which R² divides
-            by in every part; None: that of the held-out ones.
+        spreads: for SUSPECTED, SURE and LOOK, mean square deviations of all targets that are no
+            likelier wrong, [k], which R² divides by in every part; none: that of the held-out ones.
         learner: fits R ≥ 2 models to R subsets, alike where it draws nothing; of several parts each
             has seeds of its own.
     """
@@ -198,7 +198,7 @@ class Part:
     share: tuple[float, float] = (0.0, 0.0)
     copies: Int[np.ndarray, " n"] | None = None
     doubt: Float[np.ndarray, " m"] | None = None
-    spread: Float[np.ndarray, " k"] | None = None
+    spreads: Mapping[float, Float[np.ndarray, " k"]] = field(default_factory=dict)
 
     @property
     def yardstick(self) -> Yardstick:
@@ -220,7 +220,8 @@ class Part:
         """Return the rule of the targets that are wrong with such a probability at most."""
         assert self.doubt is not None
         rows = self.doubt <= most
-        return replace(rule, rows=rows, spread=self.spread, is_corrected=not rows.all())
+        rows = rows if rows.sum() > 1 else self.doubt <= 1
+        return replace(rule, rows=rows, spread=self.spreads.get(most), is_corrected=not rows.all())
 
 
 def fifths(
@@ -262,10 +263,11 @@ def fifths(
     fold, parts = np.full(len(train), -1), []
     for f, held in enumerate(judging(train, None, FIFTHS, seed).held):
         fold[held] = f
-    n_parts, spread = min(n_parts, fold.max() + 1), None
+    n_parts, spreads = min(n_parts, fold.max() + 1), {}
     if doubt is not None:
-        right = train.y[doubt <= SUSPECTED].reshape(-1, *train.y.shape[1:] or (1,))
-        spread = right.var(0)
+        targets = train.y.reshape(len(train), -1)
+        right = {most: targets[doubt <= most] for most in (SUSPECTED, SURE, LOOK)}
+        spreads = {most: (some if some.std() else targets).var(0) for most, some in right.items()}
     joined = copies if train.groups is None else None
     if joined is not None:
         first = np.unique(joined, return_index=True)[1]
@@ -280,5 +282,5 @@ def fifths(
         held_out = replace(held_out, groups=joined[held]) if joined is not None else held_out
         known = some, held_out, sub, issues, information[rest], penalty, noise
         of_held = None if doubt is None else doubt[held]
-        parts.append(Part(*known, learner(some, f), share, own, of_held, spread))
+        parts.append(Part(*known, learner(some, f), share, own, of_held, spreads))
     return parts

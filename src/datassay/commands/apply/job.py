@@ -93,17 +93,13 @@ def decided(settings: ApplySettings) -> Decisions:
     return replace(made, decisions=(*made.decisions, *further))
 
 
-def _left_to_inputs(settings: ApplySettings) -> int:
-    """Return how many targets are as wrong as accepted ones, and have no suggestion."""
-    if settings.accept_suggested is None:
-        return 0
-    scores = finished_run(run_of(settings)).scores
-    if "class_name" in scores.column_names:
-        return 0
-    chance, label, new = (
-        scores[name].to_numpy() for name in ("wrong_probability", "label", "suggested_label")
-    )
-    return int(((chance >= settings.accept_suggested) & (chance > 0.5) & (label == new)).sum())
+def _unsuggested(settings: ApplySettings) -> list[str]:
+    """Return a line on targets that are as wrong as accepted ones, and have no other value."""
+    columns = ("wrong_probability", "label", "suggested_label")
+    p, label, new = (finished_run(run_of(settings)).scores[c].to_numpy() for c in columns)
+    n = int(((p >= max(0.5, settings.accept_suggested or 0.0)) & (label == new)).sum())
+    words = f"{count(n, 'suspected target')} as before: an input looks wrong instead; "
+    return [f"{words}suspects.csv says which"] * bool(n)
 
 
 def _word(label: Any) -> str:
@@ -222,9 +218,8 @@ def summary(given: Original, changes: Corrections, out: Path, settings: ApplySet
         lines += [f"  {n:,}  {shortened(a)} → {shortened(b)}" for (a, b), n in pairs[:MOST_PAIRS]]
         lines += [f"  and {len(pairs) - MOST_PAIRS:,} more pairs"] * (len(pairs) > MOST_PAIRS)
     stay = int(changes.keep.sum())
-    if n_stay := _left_to_inputs(settings):
-        lines += [f"{count(n_stay, 'suspected target')} as before: an input looks wrong instead; "
-                  "suspects.csv says which"]  # fmt: skip
+    if settings.accept_suggested is not None and not given.class_names:
+        lines += _unsuggested(settings)
     lines += [f"{count(n_removed, 'sample')} removed, {stay:,} of {len(changes.keep):,} stay"]
     if given.is_numbered and n_removed:
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]

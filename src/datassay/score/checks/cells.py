@@ -23,7 +23,7 @@ FEWEST_ROWS, FEWEST_VALUES = 30, 15  # that tell what is usual
 
 @result
 class _Usual:
-    """Where most values of a column lie, `low` to `high`, and from where on one is strange."""
+    """A column of numbers: most lie from `low` to `high`, strange ones beyond `least` or `most`."""
 
     name: str
     values: Float[np.ndarray, " n"]
@@ -31,15 +31,6 @@ class _Usual:
     high: float
     least: float
     most: float
-
-    def is_strange(self, value: float) -> bool:
-        """Return whether no other row has a value like this."""
-        return not np.isnan(value) and not self.least <= value <= self.most
-
-    def is_usual(self, value: float) -> bool:
-        """Return whether it lies where most values do, or next to them."""
-        reach = TAIL * (self.high - self.low)
-        return self.low - reach <= value <= self.high + reach
 
 
 def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
@@ -63,7 +54,7 @@ def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
 def strange_cells(
     samples: SampleSet, suspects: Bool[np.ndarray, " n"], look: Bool[np.ndarray, " n"]
 ) -> dict[int, str]:
-    """Return what looks wrong in the inputs of rows, by position.
+    """Return what looks wrong in the inputs of some rows, by position.
 
     Args:
         samples: n rows with one target each, a number.
@@ -74,36 +65,27 @@ def strange_cells(
         "z 0, of most 2.65 to 5.1", or "height 57 and weight 166 look swapped" where both would lie
         where those of other rows do.
     """
-    columns = _numbers(samples)
-    usual = [_usual(name, values, ~suspects) for name, values in columns.items()]
-    known = [column for column in usual if column is not None]
-    target = _usual(_target_name(samples), np.asarray(samples.y, np.float64), ~suspects)
+    usual = [_usual(name, values, ~suspects) for name, values in _numbers(samples).items()]
+    name = next((c.name for c in samples.columns if c.read_as == "target"), "the target")
+    target = _usual(name, np.asarray(samples.y, np.float64), ~suspects)
     found: dict[int, str] = {}
     for i in np.flatnonzero(look).tolist():
-        strange = [column for column in known if column.is_strange(float(column.values[i]))]
-        others = strange if target is None or not suspects[i] else [*strange, target]
-        words = [_swapped(column, others, i) or _told(column, i) for column in strange]
-        if words:
-            found[i] = "; ".join(dict.fromkeys(words))
+        strange = [c for c in usual if c and (c.values[i] < c.least or c.values[i] > c.most)]
+        others = [*strange, target] if target and suspects[i] else strange
+        if strange:
+            found[i] = "; ".join(dict.fromkeys(_told(column, others, i) for column in strange))
     return found
 
 
-def _swapped(column: _Usual, others: list[_Usual], i: int) -> str:
-    """Return which other column's value a cell is swapped with; empty: none."""
+def _told(column: _Usual, others: list[_Usual], i: int) -> str:
+    """Return what is wrong with a cell: which other's value it is swapped with, or its size."""
+    told = f"{column.name} {column.values[i]:g}"
     for other in others:
-        value, theirs = float(column.values[i]), float(other.values[i])
-        if other is not column and other.is_usual(value) and column.is_usual(theirs):
-            both = sorted([f"{column.name} {value:g}", f"{other.name} {theirs:g}"])
+        pairs = ((column, other.values[i]), (other, column.values[i]))
+        if other is not column and all(one.low <= value <= one.high for one, value in pairs):
+            both = sorted([told, f"{other.name} {other.values[i]:g}"])
             return f"{both[0]} and {both[1]} look swapped"
-    return ""
-
-
-def _told(column: _Usual, i: int) -> str:
-    return f"{column.name} {column.values[i]:g}, of most {column.low:g} to {column.high:g}"
-
-
-def _target_name(samples: SampleSet) -> str:
-    return next((c.name for c in samples.columns if c.read_as == "target"), "the target")
+    return f"{told}, of most {column.low:g} to {column.high:g}"
 
 
 def _numbers(samples: SampleSet) -> dict[str, Float[np.ndarray, " n"]]:
@@ -114,8 +96,8 @@ def _numbers(samples: SampleSet) -> dict[str, Float[np.ndarray, " n"]]:
         flat = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
         names = samples.feature_names or [f"x{j}" for j in range(flat.shape[1])]
         return dict(zip(names, flat.T, strict=True))
-    names = [c.name for c in samples.columns if c.read_as == "number"]
-    columns = {name: comparable(samples.rows[name]) for name in names}
+    numbers = [c.name for c in samples.columns if c.read_as == "number"]
+    columns = {name: comparable(samples.rows[name]) for name in numbers}
     return {name: c.to_numpy() for name, c in columns.items() if pt.is_floating(c.type)}
 
 
@@ -133,4 +115,4 @@ def _usual(
         least, most = min(least, low / factor), max(most, high * factor)
     if low > ABOVE_ZERO * middle > 0:
         least = max(least, float(np.finfo(float).tiny))
-    return _Usual(name, values, low, high, least, most) if high > low else None
+    return _Usual(name, values, low, high, least, most)

@@ -47,8 +47,8 @@ class LabelIssues(Tabular):
         noise: that was found, one for each of several labels; empty for regression.
         held_out: [n, outputs], 1 of two classes, from the fit to the given labels without each. Of
             an estimator its class probabilities (or decision function), or its predictions.
-        ridge: the absolute penalty chosen by leave-one-out error, kernel unit; NaN of an estimator
-            and of probabilities given.
+        ridge: the absolute penalty chosen by leave-one-out error, kernel unit, before suspected
+            targets are mended; NaN of an estimator and of probabilities given.
         ids: [n], the samples' ids.
         class_names: in index order; empty for several labels and for regression.
         label_type: of the user's labels, which class_names are the words of.
