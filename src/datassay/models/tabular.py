@@ -50,7 +50,7 @@ def column_parts(samples: SampleSet) -> list[list[int]]:
 
 
 class TableRegressor(BaseEstimator):
-    """Boosted trees, stopped early, or a linear model of standardised columns.
+    """Boosted trees, stopped early of many rows, or a linear model of standardised columns.
 
     Args:
         kind: one of TABLE_MODELS.

@@ -15,6 +15,7 @@ import numpy as np
 from datassay.act.choose.action import (
     COPIES,
     DROP,
+    PURIFY,
     RELABEL,
     REMOVE,
     SAVES,
@@ -350,8 +351,14 @@ def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
         replace(row, verdict=v, advice=_advice(row))
         for row, v in zip(retrained, verdicts(retrained), strict=True)
     ]
+    # Correcting keeps samples: what leaves out the same ones leads where it is shown to gain more.
+    first = next((row for row in reported if row.kind == RELABEL), None)
+    most = -np.inf if first is None else first.high
+    rivals = [r.gain for r in reported if r.kind in (REMOVE, PURIFY, DROP) and r.gain <= most]
+    lead = max([*rivals, -np.inf if first is None else first.gain])
     # What was ended leads nothing: the first look alone says less.
-    reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED), -r.gain))
+    reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED),
+                                 -(lead if r is first else r.gain), r is not first))  # fmt: skip
     rest = [row for row in rows if row.how != RETRAINED]
     return (*reported, *sorted(rest, key=lambda row: -row.gain))
 

@@ -67,7 +67,7 @@ class Yardstick:
 
     def scores(
         self, predictions: Float[np.ndarray, "R m k"], *, as_given: bool = False
-    ) -> Float[np.ndarray, "R m"]:
+    ) -> Float[np.ndarray, "R counted"]:
         """Return what each sample that counts adds to the score of each model."""
         worth = self.given if as_given else self.worth
         if worth is None and (as_given or self.rows is None):
@@ -266,8 +266,10 @@ def fifths(
     n_parts, spreads = min(n_parts, fold.max() + 1), {}
     if doubt is not None:
         targets = train.y.reshape(len(train), -1)
-        right = {most: targets[doubt <= most] for most in (SUSPECTED, SURE, LOOK)}
-        spreads = {most: (some if some.std() else targets).var(0) for most, some in right.items()}
+        for most in (SUSPECTED, SURE, LOOK):
+            right = targets[doubt <= most]
+            varied = len(right) and np.ptp(right, 0).all()
+            spreads[most] = (right if varied else targets).var(0)
     joined = copies if train.groups is None else None
     if joined is not None:
         first = np.unique(joined, return_index=True)[1]

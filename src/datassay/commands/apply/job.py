@@ -218,7 +218,7 @@ def summary(given: Original, changes: Corrections, out: Path, settings: ApplySet
         lines += [f"  {n:,}  {shortened(a)} → {shortened(b)}" for (a, b), n in pairs[:MOST_PAIRS]]
         lines += [f"  and {len(pairs) - MOST_PAIRS:,} more pairs"] * (len(pairs) > MOST_PAIRS)
     stay = int(changes.keep.sum())
-    if settings.accept_suggested is not None and not given.class_names:
+    if settings.accept_suggested is not None and not given.class_names and given.y.ndim == 1:
         lines += _unsuggested(settings)
     lines += [f"{count(n_removed, 'sample')} removed, {stay:,} of {len(changes.keep):,} stay"]
     if given.is_numbered and n_removed:
