@@ -33,6 +33,11 @@ def fit_seconds(n: int, columns: int, n_classes: int) -> float:
     return TREE_SECONDS * (n + TREE_ROWS) * (columns + TREE_COLUMNS) * max(1, n_classes)
 
 
+def draws(name: str, train: SampleSet) -> bool:
+    """Return whether fits of a model to the same samples differ: of trees that stop early."""
+    return name == TREES and (train.is_classification or len(train) > STOPPED_FROM)
+
+
 def few_threads(n: int) -> threadpool_limits:
     """One thread for few rows: at each node of a tree, each product, they wait for each other."""
     return threadpool_limits(1 if n <= ONE_THREAD else None)

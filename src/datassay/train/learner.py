@@ -24,13 +24,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.models.estimators import by_class, class_probabilities, fitted, named_estimator
 from datassay.models.reference import is_reference
-from datassay.models.tabular import (
-    STOPPED_FROM,
-    TREES,
-    TableClassifier,
-    TableRegressor,
-    column_parts,
-)
+from datassay.models.tabular import TREES, TableClassifier, TableRegressor, column_parts, draws
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.rules import at_least
@@ -303,8 +297,7 @@ def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     """
     kind = TableClassifier if train.is_classification else TableRegressor
     parts = column_parts(train) if name == TREES else ()
-    is_random = name == TREES and (train.is_classification or len(train) > STOPPED_FROM)
-    return Estimators(kind(name, parts=parts), repeats, seed, is_random=is_random)
+    return Estimators(kind(name, parts=parts), repeats, seed, is_random=draws(name, train))
 
 
 def sample_scores(

@@ -71,8 +71,8 @@ def _words(findings: Findings, shown: np.ndarray) -> tuple[np.ndarray, list[str]
         [label_text(samples.class_names, labels[i]) for i in shown]
         for labels in (samples.y, suggested)
     )
-    kept = findings.issues.cells  # whose targets stay as they are
-    proposed = ["" if i in kept else word for i, word in zip(shown, proposed, strict=True)]
+    cells = findings.issues.cells  # whose targets stay as they are
+    proposed = ["" if i in cells else word for i, word in zip(shown, proposed, strict=True)]
     return samples.ids[shown], given, proposed
 
 

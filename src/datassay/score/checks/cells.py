@@ -34,15 +34,7 @@ class _Usual:
 
 
 def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
-    """Mark targets beside an input that looks wrong, which stay as they are given.
-
-    Args:
-        issues: of the data.
-        data: rows with one target each, a number; anything else tells nothing.
-
-    Returns:
-        With `cells`, and in their rows the given target as the suggested one.
-    """
+    """Mark targets beside an input that looks wrong, which stay as given; of rows alone."""
     if not isinstance(data, SampleSet) or data.is_classification or data.y.ndim > 1:
         return issues
     cells = strange_cells(data, issues.is_issue, issues.worth_a_look)
@@ -54,17 +46,9 @@ def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
 def strange_cells(
     samples: SampleSet, suspects: Bool[np.ndarray, " n"], look: Bool[np.ndarray, " n"]
 ) -> dict[int, str]:
-    """Return what looks wrong in the inputs of some rows, by position.
-
-    Args:
-        samples: n rows with one target each, a number.
-        suspects: whose targets are suspected; the others tell what is usual.
-        look: the rows to look at.
-
-    Returns:
-        "z 0, of most 2.65 to 5.1", or "height 57 and weight 166 look swapped" where both would lie
-        where those of other rows do.
-    """
+    """Return what looks wrong in the inputs of rows to look at, by position."""
+    # Rows without a suspected target tell what is usual. Swapped are two values that would each lie
+    # where the other's column has most of its own.
     usual = [_usual(name, values, ~suspects) for name, values in _numbers(samples).items()]
     name = next((c.name for c in samples.columns if c.read_as == "target"), "the target")
     target = _usual(name, np.asarray(samples.y, np.float64), ~suspects)
