@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -19,6 +19,7 @@ from datassay.data.samples import SampleSet
 TABLE_MODELS = ("boosted trees", "logistic regression", "ridge regression")
 TREES, LOGISTIC, RIDGE = TABLE_MODELS
 STRENGTH = 0.1  # of the logistic regression on standardised columns: scikit-learn's C
+PENALTIES = np.logspace(-3, 4, 15)  # of the ridge regression, chosen by leave-one-out error
 ONE_THREAD = 50_000  # rows up to which a model is fitted by one thread
 # Nominal seconds of a fit, by (rows + TREE_ROWS) x (columns + TREE_COLUMNS) x classes: boosting
 # fits a tree a class and round; histograms cost as much as so many rows, nodes as columns.
@@ -102,7 +103,7 @@ class TableRegressor(BaseEstimator):
 
     def _model(self, y: np.ndarray) -> Any:
         if self.kind != TREES:
-            return Ridge()
+            return RidgeCV(PENALTIES) if len(y) <= ONE_THREAD else Ridge()
         # As in scikit-learn: a tenth of few rows tells badly when to stop, the worse if some are
         # wrong, and trees that are stopped by them gain less from right targets than others do.
         return HistGradientBoostingRegressor(**self._settings(stops=self.quick or "auto"))

@@ -39,7 +39,7 @@ from datassay.score.labels.noise import (
     listed,
     probability,
 )
-from datassay.score.labels.outliers import Outliers, best_scale, outliers, plausible
+from datassay.score.labels.outliers import Outliers, best_scale, least_share, outliers, plausible
 from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
@@ -339,7 +339,7 @@ def _of_targets(
         suggested_label=plausible(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
         is_issue=_flagged(p > 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
-        share_wrong=(float((p > 0.9).double().mean()), float(is_far.double().mean())),
+        share_wrong=(least_share(p), float(is_far.double().mean())),
         posterior=None,
         noise=(),
         held_out=held_out.numpy(),

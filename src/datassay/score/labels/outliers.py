@@ -173,6 +173,13 @@ def outliers(
     return Outliers(score, probability.amax(0), likelihood, held_out)
 
 
+def least_share(probability: Float[Tensor, " n"]) -> float:
+    """Return the share that is wrong at least: of those above 0.9, less two standard errors."""
+    sure = probability.double() * (probability > 0.9)
+    least = sure.sum() - 2 * (sure * (1 - sure)).sum().sqrt()
+    return float(least.clamp_min(0) / len(probability))
+
+
 def _deviation(values: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
     """Return the standard deviation of each column as its median absolute deviation has it."""
     return 1.4826 * (values - values.median(0).values).abs().median(0).values
