@@ -18,6 +18,7 @@ from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
+from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.typed import Typed
 from datassay.commands.run.verdict import Labels, clause, plan_sentence, verdict
 from datassay.data.back.origin import Origin
@@ -181,6 +182,28 @@ def test_the_verdict_counts_states_the_gain_and_hedges(row, gain):
     )
     quiet = verdict(replace(clean(), acts=acts(HARMLESS, DROP))).sentence
     assert quiet == "No label stands out as wrong; of 2 actions tried none is shown to help."
+
+
+@pytest.mark.parametrize(
+    ("drop", "is_next"), [(DROP, False), (("drop", 0.02, 0.01, 0.03, "better"), True)]
+)
+def test_next_is_what_the_verdict_says(drop, is_next):
+    told = verdict(replace(clean(), acts=acts(HARMLESS, drop), origin=ORIGIN))
+    assert ("none is shown to help" in told.sentence) is not is_next
+    assert any("summarize" in line for line in told.commands) is is_next
+    assert any("summarize" in card.command for card in told.cards)
+
+
+def test_an_input_that_looks_wrong_is_told_on_the_card_and_in_the_table():
+    findings = regression()
+    issues = replace(findings.issues, cells={7: "x2 0, of most 3 to 5"})
+    told = verdict(replace(findings, issues=issues))
+    assert "Of 1 of them an input looks wrong" in told.cards[0].sentence
+    assert "such as of 7: x2 0, of most 3 to 5." in told.cards[0].sentence
+    table = suspects_table(replace(findings, issues=issues))
+    assert table["input_looks_wrong"].to_pylist()[0] == "x2 0, of most 3 to 5"
+    assert table["suggested"].to_pylist()[0] == ""
+    assert "input_looks_wrong" not in suspects_table(findings).column_names
 
 
 def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
