@@ -103,7 +103,7 @@ def _settled(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = Fa
     found, before = outliers(targets, fit.held_out, is_bent=is_bent), None
     for _ in range(ROUNDS if targets.shape[1] == 1 else 0):
         wrong = found.probability > 0.5
-        if not wrong.any() or (before is not None and bool((wrong == before).all())):
+        if not wrong.any() or (before is not None and (wrong != before).sum() <= wrong.sum() / 50):
             break
         expected = plausible(found.expected, targets[~wrong])
         mended = torch.where(wrong[:, None], expected, targets.double())
