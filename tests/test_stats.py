@@ -20,6 +20,7 @@ from datassay.stats import (
     advice,
     costs,
     interval,
+    is_vague,
     mean_interval,
     paired,
     sentence,
@@ -80,14 +81,23 @@ def test_verdicts_hold_beside_all_others():
     assert told([], []) == []
 
 
-def test_what_is_expected_to_gain_a_point_is_worth_doing_though_chance_may_be_it():
-    rows = [(0.1, -0.06, 0.26), (0.011, 0.0, 0.022), (0.006, -0.01, 0.022), (-0.1, -1.0, 0.8)]
-    assert [advice(*row) for row in rows] == [DO, DO, TRY, LEAVE]
-    sure = [(0.002, 0.001, 0.003), (0.002, -0.001, 0.005)]
-    assert [advice(*row) for row in sure] == [TRY, LEAVE]
-    assert advice(0.025, -0.045, 0.04) == TRY  # lopsided: the middle is no gain
-    few_groups = [(0.024, -0.394, 0.208), (0.036, -0.66, 0.34), (0.3, -np.inf, np.inf)]
-    assert [advice(*row) for row in few_groups] == [TRY, LEAVE, LEAVE]
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ((0.1, 0.06, 0.26), DO), ((0.002, 0.001, 0.003), DO), ((0.02, 0.0, 0.04), TRY),
+        ((0.1, -0.06, 0.26), TRY), ((0.011, -0.001, 0.022), TRY), ((0.009, -0.001, 0.02), LEAVE),
+        ((0.02, -0.008, 0.04), TRY), ((0.016, -0.008, 0.04), TRY), ((0.01, -0.01, 0.02), LEAVE),
+        ((0.025, -0.045, 0.04), LEAVE),  # lopsided: the middle is no gain
+        ((0.024, -0.394, 0.208), LEAVE), ((0.3, -np.inf, np.inf), LEAVE), ((-0.1, -1, 0.8), LEAVE),
+    ],
+)  # fmt: skip
+def test_what_helps_is_done_and_what_may_help_is_tried(row, told):
+    assert advice(*row) == told
+
+
+def test_an_interval_that_says_nothing_is_no_figure():
+    assert is_vague(-0.414, 0.172) and is_vague(-np.inf, np.inf) and is_vague(-0.2, 0.01)
+    assert not is_vague(-0.008, 0.04) and not is_vague(0.1, 0.9) and not is_vague(-0.9, -0.1)
 
 
 def test_a_loss_counts_from_half_a_point_on_or_where_it_is_sure():

@@ -25,11 +25,10 @@ FEWEST_PARTS = 3
 # What may be lost, in units of a score, to count as no loss.
 TOLERATED = 0.005
 BETTER, PERHAPS, WORSE, SAME = VERDICTS = "better", "perhaps better", "worse", "no difference"
-# What is worth doing gains this at least, in units of a score: one point.
+# What may help is estimated to gain this at least, in units of a score: one point.
 WORTH = 0.01
-# How far true gains of actions usually lie from 0, root mean square: 8.8 points on tables that
-# settings were chosen on.
-USUAL = 0.1
+# An interval around 0 that is wider says less than what it was to tell: it is no figure to lead by.
+WIDE = 0.2
 DO, TRY, FREE, LEAVE = ADVICE = "do it", "try it", "costs nothing", "leave it"
 _SENTENCES = {
     BETTER: "{ours} does better than {theirs}",
@@ -256,12 +255,7 @@ def verdicts(differences: Sequence[Any]) -> list[str]:
 
 
 def advice(gain: float, low: float, high: float) -> str:
-    """What to do by the gain that is to be expected, whether or not a test would call it shown.
-
-    A test asks whether a gain can be chance, and pays for silence: of true gains of two points it
-    names half. Who has to decide loses by leaving a gain as much as by taking a loss.
-
-        expected = gain / (1 + (s / USUAL)²),  s = (high − low) / (2 · 1.96)
+    """Return what to do by a gain and its interval: the one rule that every page follows.
 
     Args:
         gain: the estimate, in units of a score.
@@ -269,15 +263,17 @@ def advice(gain: float, low: float, high: float) -> str:
         high: upper end.
 
     Returns:
-        DO: a point or more is expected, and the middle of the interval is a gain; TRY: half a
-        point, or surely something; else LEAVE.
-
-    Source: the posterior mean of a normal gain, true gains being normal around 0.
+        DO: it helps, its interval lies above 0; TRY: it may help, a point or more is estimated and
+        more than two thirds of the interval lie above 0; else LEAVE: it is not shown to help.
     """
-    expected = gain / (1 + ((high - low) / (2 * 1.96 * USUAL)) ** 2)
-    if expected >= WORTH and low + high > 0:
+    if low > 0:
         return DO
-    return TRY if expected >= TOLERATED or (gain > 0 and low > 0) else LEAVE
+    return TRY if gain >= WORTH and high > -2 * low else LEAVE
+
+
+def is_vague(low: float, high: float) -> bool:
+    """Return whether an interval holds 0 and is too wide to be told in a sentence."""
+    return low <= 0 <= high and not high - low <= WIDE
 
 
 def costs(gain: float, high: float = np.inf) -> bool:

@@ -87,8 +87,8 @@ def _counted(text, values):
         action["kind"] == "relabel" for action in values["acts"]
     ):
         yield f"{text!r}, but that was tried"
-    if "tried none is shown" in text and any(act["verdict"] == "better" for act in values["acts"]):
-        yield f"{text!r}, but an action is better"
+    if "tried none is shown" in text and any(act["advice"] == "do it" for act in values["acts"]):
+        yield f"{text!r}, but an action helps"
 
 
 def _gained(clause, values, scale, predicted):
@@ -110,8 +110,9 @@ def _gained(clause, values, scale, predicted):
     if (action["low"] <= 0 <= action["high"]) is not bool(UNCLEAR.search(clause)):
         yield f"{clause!r}, but its action has {right}: whether they include 0 is not said"
     predicted.setdefault(action["kind"], set()).add(tuple(reported))
-    if re.search(r"\bgains\b", clause) and action["verdict"] not in {"better", ""}:
-        yield f"{clause!r}, but the verdict is {action['verdict']!r}"
+    for words, advice in (("gains", "do it"), ("may help", "try it")):
+        if re.search(rf"\b{words}\b", clause) and action["advice"] not in {advice, ""}:
+            yield f"{clause!r}, but the advice is {action['advice']!r}"
 
 
 def contradictions(page, summary):

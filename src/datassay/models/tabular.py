@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -19,10 +19,12 @@ from datassay.data.samples import SampleSet
 TABLE_MODELS = ("boosted trees", "logistic regression", "ridge regression")
 TREES, LOGISTIC, RIDGE = TABLE_MODELS
 STRENGTH = 0.1  # of the logistic regression on standardised columns: scikit-learn's C
+PENALTIES = np.logspace(-3, 4, 15)  # of the ridge regression, chosen by leave-one-out error
 ONE_THREAD = 50_000  # rows up to which a model is fitted by one thread
 # Nominal seconds of a fit, by (rows + TREE_ROWS) x (columns + TREE_COLUMNS) x classes: boosting
 # fits a tree a class and round; histograms cost as much as so many rows, nodes as columns.
 TREE_SECONDS, TREE_ROWS, TREE_COLUMNS = 2.2e-7, 8000, 10
+STOPPED_FROM = 10_000  # rows beyond which scikit-learn's trees stop early
 BIN_EDGES = np.linspace(0, 100, 256)[1:-1]  # percent; scikit-learn's of samples without weights
 STOPPED_BY = 0.1  # share of the rows that tell when to stop
 
@@ -30,6 +32,11 @@ STOPPED_BY = 0.1  # share of the rows that tell when to stop
 def fit_seconds(n: int, columns: int, n_classes: int) -> float:
     """Nominal seconds of one fit of boosted trees; a linear model takes less."""
     return TREE_SECONDS * (n + TREE_ROWS) * (columns + TREE_COLUMNS) * max(1, n_classes)
+
+
+def draws(name: str, train: SampleSet) -> bool:
+    """Return whether fits of a model to the same samples differ: of trees that stop early."""
+    return name == TREES and (train.is_classification or len(train) > STOPPED_FROM)
 
 
 def few_threads(n: int) -> threadpool_limits:
@@ -49,7 +56,7 @@ def column_parts(samples: SampleSet) -> list[list[int]]:
 
 
 class TableRegressor(BaseEstimator):
-    """Boosted trees, stopped early, or a linear model of standardised columns.
+    """Boosted trees, stopped early of many rows, or a linear model of standardised columns.
 
     Args:
         kind: one of TABLE_MODELS.
@@ -96,10 +103,12 @@ class TableRegressor(BaseEstimator):
 
     def _model(self, y: np.ndarray) -> Any:
         if self.kind != TREES:
-            return Ridge()
-        return HistGradientBoostingRegressor(**self._settings(stops=True))
+            return RidgeCV(PENALTIES) if len(y) <= ONE_THREAD else Ridge()
+        # As in scikit-learn: a tenth of few rows tells badly when to stop, the worse if some are
+        # wrong, and trees that are stopped by them gain less from right targets than others do.
+        return HistGradientBoostingRegressor(**self._settings(stops=self.quick or "auto"))
 
-    def _settings(self, *, stops: bool) -> dict[str, Any]:
+    def _settings(self, *, stops: bool | str) -> dict[str, Any]:
         quick = {"learning_rate": 0.2, "max_leaf_nodes": 15} if self.quick else {}
         return {"early_stopping": stops, "random_state": self.random_state, **quick}
 

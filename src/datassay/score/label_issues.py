@@ -19,6 +19,7 @@ from datassay.data.targets import encode_targets, label_type
 from datassay.errors import DataError, SettingError
 from datassay.models.estimators import checked_estimator
 from datassay.progress import Progress, silent
+from datassay.score.checks.cells import mark_cells
 from datassay.score.labels.issues import LabelIssues
 from datassay.score.labels.judges import (
     check_judges,
@@ -40,7 +41,7 @@ from datassay.score.labels.noise import (
     listed,
     probability,
 )
-from datassay.score.labels.outliers import Outliers, best_scale, outliers
+from datassay.score.labels.outliers import Outliers, best_scale, least_share, outliers, plausible
 from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
@@ -136,7 +137,7 @@ def label_issues(
     if isinstance(data, SampleSet):
         together = data.groups if together is None else together
         data = data if data.groups is None else replace(data, groups=None)
-    alone = judge(data, None)
+    alone = mark_cells(judge(data, None), data)
     if together is None or (isinstance(data, SampleSet) and pred_probs is not None):
         return alone
     return _with_groups(alone, judge(data, together))
@@ -313,19 +314,19 @@ def _of_targets(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], outcome: Outliers,
     trusted: Bool[Tensor, " n"], **of: Any,
 ) -> LabelIssues:  # fmt: skip
-    is_one, p = held_out.shape[1] == 1, outcome.probability.masked_fill(trusted, 0.0)
+    p = outcome.probability.masked_fill(trusted, 0.0)
     is_far = (p > LOOK) | ((p > 0) & (outcome.score > LOOK_SCORE))
     return LabelIssues(
         score=outcome.score.masked_fill(trusted, TRUSTED).numpy(),
         probability=p.numpy(),
-        suggested_label=(outcome.expected[:, 0] if is_one else held_out).numpy(),
+        suggested_label=plausible(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
         is_issue=_flagged(p > 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
-        share_wrong=(float((p > 0.9).double().mean()), float(is_far.double().mean())),
+        share_wrong=(least_share(p), float(is_far.double().mean())),
         posterior=None,
         noise=(),
         held_out=held_out.numpy(),
-        given_label=(targets[:, 0] if is_one else targets).numpy(),
+        given_label=targets.squeeze(1).numpy(),
         **of,
     )
 
@@ -372,7 +373,7 @@ def _of_run(context: Context) -> LabelIssues:
         context.lin, noise=noise, pred_probs=[*others.values()], trusted=train.trusted,
         groups=train.groups, progress=progress,
     )  # fmt: skip
-    return replace(issues, judge=", ".join(("linearised network", *others)))
+    return mark_cells(replace(issues, judge=", ".join(("linearised network", *others))), train)
 
 
 SCORE = Score(

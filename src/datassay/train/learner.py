@@ -24,7 +24,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.models.estimators import by_class, class_probabilities, fitted, named_estimator
 from datassay.models.reference import is_reference
-from datassay.models.tabular import TREES, TableClassifier, TableRegressor, column_parts
+from datassay.models.tabular import TREES, TableClassifier, TableRegressor, column_parts, draws
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.rules import at_least
@@ -288,7 +288,8 @@ def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     Args:
         name: of `models.tabular`.
         train: samples of the task.
-        repeats: R; linear models draw nothing, so that one fit answers for all.
+        repeats: R; linear models, and trees for few targets, draw nothing, so that one fit answers
+            for all.
         seed: random state of the first repeat.
 
     Returns:
@@ -296,20 +297,22 @@ def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     """
     kind = TableClassifier if train.is_classification else TableRegressor
     parts = column_parts(train) if name == TREES else ()
-    return Estimators(kind(name, parts=parts), repeats, seed, is_random=name == TREES)
+    return Estimators(kind(name, parts=parts), repeats, seed, is_random=draws(name, train))
 
 
 def sample_scores(
-    outputs: Float[Tensor, "*batch m k"], val: SampleSet
+    outputs: Float[Tensor, "*batch m k"],
+    val: SampleSet,
+    spread: Float[np.ndarray, " k"] | None = None,
 ) -> Float[Tensor, "*batch m"]:
-    """What each sample adds to the score, which is the mean over samples."""
+    """Return what each sample adds to the score, its mean; R² by the targets' spread, if given."""
     y = torch.as_tensor(val.y)
     if val.is_classification:
         one = outputs.shape[-1] == 1
         predicted = (outputs[..., 0] > 0).long() if one else outputs.argmax(-1)
         return (predicted == y).double()
     y = y.double().reshape(len(y), -1)
-    variance = (y - y.mean(0)).square().mean(0)
+    variance = (y - y.mean(0)).square().mean(0) if spread is None else torch.from_numpy(spread)
     return (1 - (outputs - y).square() / variance).mean(-1)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -463,9 +463,11 @@ def test_tables_are_retrained_with_what_predicts_them_best(rule, best):
 
 def by_hand(name, is_number, seed):
     if name == TREES:
-        kind = HistGradientBoostingRegressor if is_number else HistGradientBoostingClassifier
-        return kind(early_stopping=True, random_state=seed)
-    return make_pipeline(StandardScaler(), Ridge() if is_number else LogisticRegression(C=0.1))
+        if is_number:
+            return HistGradientBoostingRegressor()
+        return HistGradientBoostingClassifier(early_stopping=True, random_state=seed)
+    line = RidgeCV(np.logspace(-3, 4, 15)) if is_number else LogisticRegression(C=0.1)
+    return make_pipeline(StandardScaler(), line)
 
 
 def test_a_model_that_draws_nothing_is_fitted_once_and_its_samples_alone_vary(monkeypatch):

@@ -203,6 +203,21 @@ def test_suggestions_are_accepted_where_nobody_decided(here):
     assert_one_error_line(result, r"accept-suggested must lie in \[0, 1\]; got 9")
 
 
+def test_targets_beside_an_input_that_looks_wrong_stay_and_are_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "n.csv").write_text("x,y\n0.5,1.25\n1.5,20.5\n0,3.75\n2.5,4\n")
+    os.mkdir("report")
+    origin = {"inputs": {"data": "n.csv", "target": "y"}, "digest": source_digest("n.csv")}
+    (tmp_path / "report/summary.json").write_text(json.dumps({"origin": origin}))
+    scores = {"id": list(range(4)), "label": [1.25, 20.5, 3.75, 4.0],
+              "suggested_label": [1.0, 2.5, 3.75, 4.0],
+              "wrong_probability": [0.1, 0.95, 0.99, 0.2]}  # fmt: skip
+    pq.write_table(pa.table(scores), "report/scores.parquet")
+    text = succeed("apply", "n.csv", "report", "--accept-suggested", "0.9").stdout
+    assert load("clean", target="y")[0].y.tolist() == [1.25, 2.5, 3.75, 4.0]
+    assert "1 label changed" in text and "1 suspected target as before: an input looks" in text
+
+
 def test_options_win_over_what_the_decisions_say(here):
     decided("a.csv", "d.parquet", ROWS, target="x")
     assert_one_error_line(invoke("apply", "a.csv", "d.parquet", "--ids", "key"), "have '2.5'")

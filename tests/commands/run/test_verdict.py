@@ -18,6 +18,7 @@ from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
+from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.typed import Typed
 from datassay.commands.run.verdict import Labels, clause, plan_sentence, verdict
 from datassay.data.back.origin import Origin
@@ -153,14 +154,18 @@ def test_a_contradiction_is_noticed():
     ("row", "gain"),
     [
         (RELABEL, "gains 1.6 points of accuracy (0.7 to 2.4)"),
-        (UNSURE, "shows no clear change: −0.2 to 1.0 points of accuracy (estimate 0.4)"),
+        (UNSURE, "is not shown to help: −0.2 to 1.0 points of accuracy (estimate 0.4)"),
         (("relabel", 0.004, 0.001, 0.01, "perhaps better"),
-         "may gain 0.4 points of accuracy (0.1 to 1.0)"),
+         "gains 0.4 points of accuracy (0.1 to 1.0)"),
+        (("relabel", 0.02, -0.004, 0.04, "no difference"),
+         "may help: −0.4 to 4.0 points of accuracy (estimate 2.0)"),
+        (("relabel", 0.1, -0.02, 0.3, "no difference"), "may help"),
+        (("relabel", 0.024, -0.414, 0.172, "no difference"), "is not shown to help"),
         (("relabel", 0.025, -0.045, 0.04, "better"),
-         "shows no clear change: −4.5 to 4.0 points of accuracy (estimate 2.5)"),
+         "is not shown to help: −4.5 to 4.0 points of accuracy (estimate 2.5)"),
         (("relabel", -0.012, -0.02, -0.004, "worse"), "costs 1.2 points of accuracy (0.4 to 2.0)"),
         (("relabel", -0.003, -0.01, 0.004, "no difference"),
-         "shows no clear change: −1.0 to 0.4 points of accuracy (estimate −0.3)"),
+         "is not shown to help: −1.0 to 0.4 points of accuracy (estimate −0.3)"),
     ],
 )  # fmt: skip
 def test_the_verdict_counts_states_the_gain_and_hedges(row, gain):
@@ -177,6 +182,28 @@ def test_the_verdict_counts_states_the_gain_and_hedges(row, gain):
     )
     quiet = verdict(replace(clean(), acts=acts(HARMLESS, DROP))).sentence
     assert quiet == "No label stands out as wrong; of 2 actions tried none is shown to help."
+
+
+@pytest.mark.parametrize(
+    ("drop", "is_next"), [(DROP, False), (("drop", 0.02, 0.01, 0.03, "better"), True)]
+)
+def test_next_is_what_the_verdict_says(drop, is_next):
+    told = verdict(replace(clean(), acts=acts(HARMLESS, drop), origin=ORIGIN))
+    assert ("none is shown to help" in told.sentence) is not is_next
+    assert any("summarize" in line for line in told.commands) is is_next
+    assert any("summarize" in card.command for card in told.cards)
+
+
+def test_an_input_that_looks_wrong_is_told_on_the_card_and_in_the_table():
+    findings = regression()
+    issues = replace(findings.issues, cells={7: "x2 0, of most 3 to 5"})
+    told = verdict(replace(findings, issues=issues))
+    assert "Of 1 of them an input looks wrong" in told.cards[0].sentence
+    assert "such as of 7: x2 0, of most 3 to 5." in told.cards[0].sentence
+    table = suspects_table(replace(findings, issues=issues))
+    assert table["input_looks_wrong"].to_pylist()[0] == "x2 0, of most 3 to 5"
+    assert table["suggested"].to_pylist()[0] == ""
+    assert "input_looks_wrong" not in suspects_table(findings).column_names
 
 
 def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
@@ -214,7 +241,7 @@ def test_a_plan_is_said_where_corrections_are_measured():
     text = plan_sentence(findings, predicted)
     assert f"{n} reviews correct about {chance[:n].sum():.0f} of the {chance.sum():.0f}" in text
     assert "others correcting them gains 1.6 points of accuracy (0.7 to 2.4); correcting" in text
-    assert "weighing the classes alike shows no clear change: −0.2 to 5.0 points of acc" in text
+    assert "weighing the classes alike may help: −0.2 to 5.0 points of acc" in text
     assert "out 250 samples shows no loss: −0.6 to 0.4 points of accuracy (estimate −0.1)." in text
     assert text in rendered(findings)[0]
     for others in (None, acts(UNSURE), acts(DROP)):
@@ -224,25 +251,26 @@ def test_a_plan_is_said_where_corrections_are_measured():
 
 def test_what_gains_most_leads_and_is_hedged_where_chance_could_look_so():
     told = verdict(replace(two_classes(n_flagged=4), acts=acts(BOTH, RELABEL, BALANCE)))
-    both = "correcting them and then weighing the classes alike shows no clear change: −0.2 to 5.0"
-    assert f"; {both} points of accuracy (estimate 3.0)." in told.sentence
+    both = "correcting them and then weighing the classes alike may help: −0.2 to 5.0"
+    assert "; correcting them gains 1.6 points" in told.sentence  # what helps comes first
     card = next(one for one in told.cards if one.headline.startswith("Relabel suspected labels, t"))
-    assert card.severity == "act" and "by chance" not in card.sentence
+    assert card.severity == "look" and "by chance" not in card.sentence
+    assert card.sentence.startswith(f"C{both[1:]} points of accuracy (estimate 3.0)")
     perhaps = ("relabel+balance", 0.03, 0.002, 0.05, "perhaps better")
     told = verdict(replace(two_classes(n_flagged=4), acts=acts(perhaps, RELABEL)))
     card = next(one for one in told.cards if one.headline.startswith("Relabel suspected labels, t"))
-    assert "may gain 3.0 points" in card.sentence and "look so by chance" in card.sentence
+    assert "gains 3.0 points" in card.sentence and "look so by chance" in card.sentence
 
 
 def test_actions_that_have_no_words_of_their_own_are_named_once():
     dropped = replace(acts(BOTH).actions[0], kind="drop+balance", words="Drop half, then balance")
-    assert clause(dropped, "accuracy", 9).startswith("“Drop half, then balance” shows no clear ")
+    assert clause(dropped, "accuracy", 9).startswith("“Drop half, then balance” may help: ")
 
 
 def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
     (row,) = acts(UNSURE).actions
-    assert clause(row, "accuracy", 50).startswith("correcting them shows no clear change")
-    assert clause(row, "accuracy", 0).startswith("correcting the 50 most suspect shows no")
+    assert clause(row, "accuracy", 50).startswith("correcting them is not shown to help: ")
+    assert clause(row, "accuracy", 0).startswith("correcting the 50 most suspect is not shown")
 
 
 def test_at_most_three_cards_each_with_its_command():

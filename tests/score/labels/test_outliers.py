@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
+import datassay as da
 from datassay.score.label_issues import label_issues
 from datassay.score.labels.outliers import _mixture, outliers
 from helpers.linearizations import linearization
@@ -134,3 +135,47 @@ def test_targets_with_the_other_sign_are_wrong_unless_the_others_reach_across_ze
     turned = outliers(torch.from_numpy(y), torch.from_numpy(output)).probability[y[:, 0] < 0]
     share = float((turned > 0.5).double().mean())
     assert len(turned) > 10 and (share < 0.2 if is_natural else share > 0.9)
+
+
+HILLS = """2.5 650 16.083 6 2500 48.35 6 900 33.65 7.5 800 45.6 8 3070 62.267 8 2866 73.217 16 7500
+204.617 6 800 36.367 5 800 29.75 6 650 39.75 28 2100 192.667 5 2000 43.05 9.5 2200 65 6 500 44.133
+4.5 1500 26.933 10 3000 72.25 14 2200 98.417 3 350 78.65 4.5 1000 17.417 5.5 600 32.567 3 300 15.95
+3.5 1500 27.9 6 2200 47.633 2 900 17.933 3 600 18.683 4 2000 26.217 6 800 34.433 5 950 28.567 6.5
+1750 50.5 5 500 20.95 10 4400 85.583 6 600 32.383 18 5200 170.25 4.5 850 28.1 20 5000 159.833"""
+
+
+def test_the_hill_race_that_took_an_hour_longer_is_found():
+    """Record times of 35 Scottish races by distance and climb (Atkinson 1986): Knock Hill's."""
+    rows = np.array(HILLS.split(), float).reshape(35, 3)
+    samples, _ = da.load((rows[:, :2], rows[:, 2]), val_fraction=0)
+    issues = label_issues(da.collect(da.build_model("mlp", samples), samples))
+    assert np.flatnonzero(issues.is_issue).tolist() == [17]
+    assert issues.suggested_label[17] == pytest.approx(18.65, abs=6)
+
+
+def test_suggested_targets_lie_where_right_ones_were_observed():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = np.exp(2 * x[:, 0] + 0.1 * rng.normal(size=200))
+    x[:3, 0], y[3:8] = [6.0, 7.0, -8.0], 50 * y[3:8]
+    samples, _ = da.load((x, y), val_fraction=0)
+    issues = label_issues(da.collect(da.build_model("mlp", samples), samples))
+    right = y[~issues.is_issue]
+    assert issues.is_issue.any() and issues.suggested_label.max() <= right.max()
+    assert issues.suggested_label.min() >= right.min()
+
+
+@pytest.mark.parametrize("draw", ["lognormal", "uniform", "two peaks", "exponential"])
+@pytest.mark.parametrize("seed", [0, 1, 5])
+def test_targets_that_nothing_predicts_are_not_wrong(draw, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(400, 4))
+    y = {
+        "lognormal": lambda: np.exp(rng.normal(size=400)),
+        "uniform": lambda: rng.random(400),
+        "two peaks": lambda: rng.choice([-2, 2], 400) + 0.3 * rng.normal(size=400),
+        "exponential": lambda: rng.exponential(size=400),
+    }[draw]()
+    samples, _ = da.load((x, y), val_fraction=0)
+    issues = label_issues(da.collect(da.build_model("linear", samples), samples))
+    assert not issues.is_issue.any()

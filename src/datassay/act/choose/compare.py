@@ -15,6 +15,7 @@ import numpy as np
 from datassay.act.choose.action import (
     COPIES,
     DROP,
+    PURIFY,
     RELABEL,
     REMOVE,
     SAVES,
@@ -41,6 +42,7 @@ from datassay.stats import (
     Interval,
     advice,
     costs,
+    is_vague,
     mean_interval,
     verdicts,
 )
@@ -112,14 +114,15 @@ def compare_actions(
     rows += job.rows([actions[key] for key in actions if key in chosen])
     if any(row.kind == DROP and row.how == RETRAINED for row in rows):
         rows = [row for row in rows if row.kind != DROP or row.how == RETRAINED]
+    n_held_out = sum(len(part.held_out) for part in parts)
     return ActionTable(
         actions=_ranked(rows),
         left_out=left_out,
         metric=parts[0].yardstick.metric,
         score=comparison.score(),
         score_given=comparison.score(as_given=True),
-        n_held_out=sum(len(part.held_out) for part in parts),
-        n_suspected=sum(int((~one).sum()) for one in job.right),
+        n_held_out=n_held_out,
+        n_suspected=n_held_out - sum(int(right.sum()) for right in job.right),
         n_parts=len(parts),
         n_seeds=parts[0].learner.repeats,
         is_corrected=any(part.yardstick.is_corrected for part in parts),
@@ -348,8 +351,14 @@ def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
         replace(row, verdict=v, advice=_advice(row))
         for row, v in zip(retrained, verdicts(retrained), strict=True)
     ]
+    # Correcting keeps samples: what leaves out the same ones leads where it is shown to gain more.
+    first = next((row for row in reported if row.kind == RELABEL), None)
+    most = -np.inf if first is None else first.high
+    rivals = [r.gain for r in reported if r.kind in (REMOVE, PURIFY, DROP) and r.gain <= most]
+    lead = max([*rivals, -np.inf if first is None else first.gain])
     # What was ended leads nothing: the first look alone says less.
-    reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED), -r.gain))
+    reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED),
+                                 -(lead if r is first else r.gain), r is not first))  # fmt: skip
     rest = [row for row in rows if row.how != RETRAINED]
     return (*reported, *sorted(rest, key=lambda row: -row.gain))
 
@@ -357,5 +366,5 @@ def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
 def _advice(row: ActionGain) -> str:
     """What to do; fewer samples that do as well are worth having without any gain."""
     result = advice(row.gain, row.low, row.high)
-    is_free = row.kind in SAVES and result == LEAVE and not costs(row.gain, row.high)
-    return FREE if is_free else result
+    is_free = result == LEAVE and not (costs(row.gain, row.high) or is_vague(row.low, row.high))
+    return FREE if is_free and row.kind in SAVES else result

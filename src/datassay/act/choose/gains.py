@@ -96,7 +96,7 @@ class ActionTable(Tabular):
 
     @property
     def best(self) -> ActionGain | None:
-        """The action to do, the one that gains most; None: nothing is worth doing."""
+        """The action to do, the first that helps; None: none is shown to."""
         return next((action for action in self.actions if action.advice == DO), None)
 
     def to_table(self) -> pa.Table:

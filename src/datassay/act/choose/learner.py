@@ -45,7 +45,7 @@ class Chosen:
         """Of each part's held-out samples, means over seeds, summed over groups."""
         pairs = zip(self.parts, self.base, strict=True)
         each = [part.yardstick.scores(base).mean(0, keepdims=True) for part, base in pairs]
-        return by_groups(each, [part.held_out.groups for part in self.parts])
+        return by_groups(each, [part.yardstick.groups for part in self.parts])
 
 
 def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
@@ -78,7 +78,7 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
             for part in own.parts
         ]
         parts = [replace(p, learner=one) for p, one in zip(own.parts, learners, strict=True)]
-        each = seconds if learners[0].is_random else seconds / repeats
+        each = seconds if name == TREES else seconds / repeats
         tried.append(Chosen(name, parts, base_predictions(parts), each))
     *others, trees = tried
     score = {one.name: np.concatenate(one.scores(), 1)[0] for one in tried}

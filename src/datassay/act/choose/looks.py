@@ -157,8 +157,8 @@ class Comparison:
             if not self.is_complete(key):
                 pairs = zip(self._yardsticks, self.base, strict=True)
                 base = [one.scores(predicted) for one, predicted in pairs]
-        looked = zip(self.parts, self._done[key, False].each, strict=True)
-        groups = [part.held_out.groups for part, each in looked if each]
+        looked = zip(self._yardsticks, self._done[key, False].each, strict=True)
+        groups = [rule.groups for rule, each in looked if each]
         result = by_groups(self.differences(key), groups)
         base = by_groups(base, groups) if base else base
         return paired(result, unit, is_searched=is_searched, level=level, base=base)
@@ -186,7 +186,7 @@ class Comparison:
         return mean([one.scores(predicted, as_given=as_given) for one, predicted in pairs])
 
     def right(self) -> list[Bool[np.ndarray, " m"]]:
-        """Which held-out labels are not suspected; of numbers all."""
+        """Return which held-out labels are not suspected; of numbers, those that count."""
         return [_unsuspected(*one) for one in zip(self.parts, self.base, strict=True)]
 
 
@@ -209,6 +209,7 @@ def mean(each: Sequence[Float[np.ndarray, "_ _"]]) -> float:
 
 def _unsuspected(part: Part, predicted: Predictions) -> Bool[np.ndarray, " m"]:
     if not part.train.is_classification:
-        return np.ones(len(part.held_out), bool)
+        rows = part.yardstick.rows
+        return np.ones(len(part.held_out) if rows is None else int(rows.sum()), bool)
     noise = np.eye(part.train.n_classes) if part.noise is None else part.noise
     return unsuspected(predicted, part.held_out.y, noise)

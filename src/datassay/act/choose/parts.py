@@ -9,14 +9,17 @@ estimate of the accuracy on right labels, whatever the predictions are. No suspe
 no action is favoured because it agrees with the model that named the suspects. What it rests on is
 T, and that noise depends on the class alone.
 
+Targets that are numbers have no such correction: held-out ones that are suspected do not count. One
+that is ten times too large would outweigh all others, and favour whatever learnt from its like.
+
 Source: backward correction of losses, Natarajan et al. (2013), Patrini et al. (2017, Theorem 1);
 here of the accuracy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
 
 import numpy as np
 import torch
@@ -25,10 +28,13 @@ from jaxtyping import Bool, Float, Int
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.label_issues import LabelIssues
+from datassay.score.label_issues import LOOK, LabelIssues
 from datassay.train.folds import judging
 from datassay.train.learner import Learner, sample_scores
 
+# Held-out targets that are wrong with a higher probability do not count: as they are suspected, and
+# in an interval's ends the fewest and the most that may be wrong.
+SUSPECTED, SURE = 0.5, 0.9
 ACCURACY, BALANCED, R2 = "accuracy", "balanced accuracy", "R²"
 # A class with less than this part of an even share makes accuracy say little about it.
 RARE = 0.2
@@ -46,6 +52,9 @@ class Yardstick:
         given: [m, k], the same as if every given label were right.
         metric: "accuracy", "balanced accuracy" or "R²".
         is_corrected: whether `worth` counts with wrong labels.
+        rows: [m], which samples count; None: all. Targets that are suspected do not.
+        spread: [k], mean square of the targets' deviations, which R² divides by; None: that of the
+            samples that count.
     """
 
     held_out: SampleSet
@@ -53,16 +62,28 @@ class Yardstick:
     given: Float[np.ndarray, "m k"] | None
     metric: str
     is_corrected: bool
+    rows: Bool[np.ndarray, " m"] | None = None
+    spread: Float[np.ndarray, " k"] | None = None
 
     def scores(
         self, predictions: Float[np.ndarray, "R m k"], *, as_given: bool = False
-    ) -> Float[np.ndarray, "R m"]:
-        """What each sample adds to the score of each model."""
+    ) -> Float[np.ndarray, "R counted"]:
+        """Return what each sample that counts adds to the score of each model."""
         worth = self.given if as_given else self.worth
-        if worth is None:
+        if worth is None and (as_given or self.rows is None):
             return sample_scores(torch.from_numpy(predictions), self.held_out).numpy()
+        if worth is None:
+            counted = self.held_out.subset(self.rows)
+            outputs = torch.from_numpy(predictions[:, self.rows])
+            return sample_scores(outputs, counted, self.spread).numpy()
         named = predictions.argmax(2)  # [R, m]
         return worth[np.arange(len(worth)), named]
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Of the samples that count; None: each is a group of its own."""
+        groups = self.held_out.groups
+        return groups if groups is None or self.rows is None else groups[self.rows]
 
     @property
     def unit(self) -> float:
@@ -158,6 +179,10 @@ class Part:
         noise: T of the held-out labels, [k, k]; None: they count as right, or are numbers.
         share: of the held-out labels that are wrong, at least and at most.
         copies: of train, as `fifths` takes them; None: all differ.
+        doubt: [m], how likely each held-out target is wrong, by fits to all other samples; None:
+            they count as right, or are classes.
+        spreads: for SUSPECTED, SURE and LOOK, mean square deviations of all targets that are no
+            likelier wrong, [k], which R² divides by in every part; none: that of the held-out ones.
         learner: fits R ≥ 2 models to R subsets, alike where it draws nothing; of several parts each
             has seeds of its own.
     """
@@ -172,19 +197,31 @@ class Part:
     learner: Learner
     share: tuple[float, float] = (0.0, 0.0)
     copies: Int[np.ndarray, " n"] | None = None
+    doubt: Float[np.ndarray, " m"] | None = None
+    spreads: Mapping[float, Float[np.ndarray, " k"]] = field(default_factory=dict)
 
     @property
     def yardstick(self) -> Yardstick:
         """How predictions of the held-out samples are scored."""
-        return yardstick(self.held_out, self.train, self.noise)
+        rule = yardstick(self.held_out, self.train, self.noise)
+        return rule if self.doubt is None else self._undoubted(rule, SUSPECTED)
 
     @property
     def extremes(self) -> tuple[Yardstick, ...]:
         """The same if as few, and if as many held-out labels are wrong as may be."""
+        if self.doubt is not None:
+            return tuple(self._undoubted(self.yardstick, most) for most in (SURE, LOOK))
         if self.noise is None or not self.share[1]:
             return ()
         noises = (with_share(self.noise, self.held_out.y, share) for share in self.share)
         return tuple(yardstick(self.held_out, self.train, noise) for noise in noises)
+
+    def _undoubted(self, rule: Yardstick, most: float) -> Yardstick:
+        """Return the rule of the targets that are wrong with such a probability at most."""
+        assert self.doubt is not None
+        rows = self.doubt <= most
+        rows = rows if rows.sum() > 1 else self.doubt <= 1
+        return replace(rule, rows=rows, spread=self.spreads.get(most), is_corrected=not rows.all())
 
 
 def fifths(
@@ -196,6 +233,7 @@ def fifths(
     noise: Float[np.ndarray, "k k"] | None,
     share: tuple[float, float] = (0.0, 0.0),
     copies: Int[np.ndarray, " n"] | None = None,
+    doubt: Float[np.ndarray, " n"] | None = None,
     judge: Callable[[Linearization, SampleSet], tuple[LabelIssues, float]],
     learner: Callable[[SampleSet, int], Learner],
     seed: int = 0,
@@ -212,6 +250,7 @@ def fifths(
         copies: a number per sample, shared by those that are next to the same: they stay together,
             or a model would have seen what it is judged on, unless the samples have groups. None:
             all differ.
+        doubt: how likely each target is wrong; None: classes.
         judge: gives the label issues of some samples and the penalty of a ridge fit to them.
         learner: gives the models of a part, from its training samples and its number.
         seed: of the division.
@@ -224,7 +263,13 @@ def fifths(
     fold, parts = np.full(len(train), -1), []
     for f, held in enumerate(judging(train, None, FIFTHS, seed).held):
         fold[held] = f
-    n_parts = min(n_parts, fold.max() + 1)
+    n_parts, spreads = min(n_parts, fold.max() + 1), {}
+    if doubt is not None:
+        targets = train.y.reshape(len(train), -1)
+        for most in (SUSPECTED, SURE, LOOK):
+            right = targets[doubt <= most]
+            varied = len(right) and np.ptp(right, 0).all()
+            spreads[most] = (right if varied else targets).var(0)
     joined = copies if train.groups is None else None
     if joined is not None:
         first = np.unique(joined, return_index=True)[1]
@@ -238,5 +283,6 @@ def fifths(
         held_out = train.subset(held)
         held_out = replace(held_out, groups=joined[held]) if joined is not None else held_out
         known = some, held_out, sub, issues, information[rest], penalty, noise
-        parts.append(Part(*known, learner(some, f), share, own))
+        of_held = None if doubt is None else doubt[held]
+        parts.append(Part(*known, learner(some, f), share, own, of_held, spreads))
     return parts

@@ -34,20 +34,29 @@ class Corrected:
         samples: n of them, as they were.
         y: [n] or [n, k], their labels now; of those that are removed the earlier ones.
         keep: [n], which are still there.
+        suspected: [n], whose targets are suspected still, and judge neither side; None: none.
     """
 
     samples: SampleSet
     y: Shaped[np.ndarray, " n *k"]
     keep: Bool[np.ndarray, " n"]
+    suspected: Bool[np.ndarray, " n"] | None = None
 
     @property
     def is_new(self) -> Bool[np.ndarray, " n"]:
         """Which have another label now."""
         return (self.y != self.samples.y).reshape(len(self.keep), -1).any(axis=1)
 
+    @property
+    def is_agreed(self) -> Bool[np.ndarray, " n"]:
+        """Which have the same label before and after, and none that is suspected."""
+        agreed = self.keep & ~self.is_new
+        return agreed if self.suspected is None else agreed & ~self.suspected
+
     def subset(self, rows: np.ndarray) -> Corrected:
         """Those at some positions, [m] integers or an [n] mask."""
-        return Corrected(self.samples.subset(rows), self.y[rows], self.keep[rows])
+        suspected = None if self.suspected is None else self.suspected[rows]
+        return Corrected(self.samples.subset(rows), self.y[rows], self.keep[rows], suspected)
 
 
 @result
@@ -165,7 +174,7 @@ def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewG
     progress(STEP, 2 * len(trials), 2 * len(trials))
     every = [np.ones(len(t.held_out.keep), dtype=bool) for t in trials]
     kept = [t.held_out.keep for t in trials]
-    agreed = [t.held_out.keep & ~t.held_out.is_new for t in trials]
+    agreed = [t.held_out.is_agreed for t in trials]
     if sum(int(one.sum()) for one in agreed) < 2:
         return None
     rows = [_row(AGREED, trials, predicted, agreed, is_now=False)]

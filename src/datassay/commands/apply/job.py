@@ -88,9 +88,18 @@ def decided(settings: ApplySettings) -> Decisions:
     for name, p, y, new, *is_copy in map(dict.values, scores.select(names).to_pylist()):
         if name not in known and any(is_copy):
             further.append(Decision(name, REMOVE, _word(y), "", now, p))
-        elif name not in known and least is not None and p >= least:
+        elif name not in known and least is not None and p >= least and y != new:
             further.append(Decision(name, RELABEL, _word(y), _word(new), now, p))
     return replace(made, decisions=(*made.decisions, *further))
+
+
+def _unsuggested(settings: ApplySettings) -> list[str]:
+    """Return a line on targets that are as wrong as accepted ones, and have no other value."""
+    columns = ("wrong_probability", "label", "suggested_label")
+    p, label, new = (finished_run(run_of(settings)).scores[c].to_numpy() for c in columns)
+    n = int(((p >= max(0.5, settings.accept_suggested or 0.0)) & (label == new)).sum())
+    words = f"{count(n, 'suspected target')} as before: an input looks wrong instead; "
+    return [f"{words}suspects.csv says which"] * bool(n)
 
 
 def _word(label: Any) -> str:
@@ -209,6 +218,8 @@ def summary(given: Original, changes: Corrections, out: Path, settings: ApplySet
         lines += [f"  {n:,}  {shortened(a)} → {shortened(b)}" for (a, b), n in pairs[:MOST_PAIRS]]
         lines += [f"  and {len(pairs) - MOST_PAIRS:,} more pairs"] * (len(pairs) > MOST_PAIRS)
     stay = int(changes.keep.sum())
+    if settings.accept_suggested is not None and not given.class_names and given.y.ndim == 1:
+        lines += _unsuggested(settings)
     lines += [f"{count(n_removed, 'sample')} removed, {stay:,} of {len(changes.keep):,} stay"]
     if given.is_numbered and n_removed:
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]

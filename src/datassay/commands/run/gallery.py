@@ -99,6 +99,7 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
     else:
         suggested = label_text(samples.class_names, issues.suggested_label[i])
         fit = () if samples.is_classification else ((f"fit {suggested}", "held-out fit"),)
+        fit = ((issues.cells[i], "input that looks wrong"),) if i in issues.cells else fit
     differs = suggested != texts["label"] and (samples.is_classification or suspect)
     return Card(
         **texts,

@@ -19,6 +19,7 @@ from datassay.score.checks.columns import columns_first
 MOST_ROWS, MOST_COLUMNS = 200, 12
 FILE = "suspects.csv"
 PROBABLY, LOOK = "probably wrong", "worth a look"
+CELL = "input_looks_wrong"
 # What a spreadsheet takes as the start of a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -31,6 +32,9 @@ def suspects_shown(findings: Findings) -> Table | None:
     own, n = columns_first(findings.samples), len(all_suspects)
     information, shown = findings.information.information, all_suspects[:MOST_ROWS]
     table = suspects_table(findings).slice(0, MOST_ROWS)
+    cells = [findings.issues.cells.get(int(i), "") for i in shown]
+    if any(cells):
+        table = table.drop_columns(CELL)
     ids, given, suggested, _, wrong, _, *values = (one.to_pylist() for one in table.columns)
     rank = np.argsort(np.argsort(information, kind="stable")) / max(1, len(information) - 1)
     columns = {
@@ -38,15 +42,18 @@ def suspects_shown(findings: Findings) -> Table | None:
         "suggested": suggested,
         "wrong": ["not clear" if one is None else percent(round(one, 2)) for one in wrong],
         "percentile": [f"{100 * rank[i]:.0f}" for i in shown],
+        **({"input": cells} if any(cells) else {}),
         **{name: map(value_text, one) for name, one in zip(own, values, strict=True)},
     }
-    columns = dict(list(columns.items())[: 4 + MOST_COLUMNS])
+    columns = dict(list(columns.items())[: 4 + any(cells) + MOST_COLUMNS])
     note = (
         "Wrong: how likely the given label is wrong. Percentile: of the information, among all "
         "rows. Click a heading to sort."
     )
     if None in wrong:
         note += " Not clear: other groups contradict the label, its own does not."
+    if any(cells):
+        note += " Input: what looks wrong there, so that the target may be right."
     note += f" The {MOST_ROWS} most suspect of {n:,}." if n > MOST_ROWS else ""
     if len(own) > MOST_COLUMNS:
         note += f" The {MOST_COLUMNS} of {len(own)} columns that tell most of the target."
@@ -63,6 +70,8 @@ def _words(findings: Findings, shown: np.ndarray) -> tuple[np.ndarray, list[str]
     names = samples.target_names if findings.has_several_labels else samples.class_names
     text = labels_given if findings.has_several_labels else lambda y, of: label_text(of, y)
     given, proposed = ([text(y[i], names) for i in shown] for y in (samples.y, suggested))
+    cells = findings.issues.cells  # whose targets stay as they are
+    proposed = ["" if i in cells else word for i, word in zip(shown, proposed, strict=True)]
     return samples.ids[shown], given, proposed
 
 
@@ -74,8 +83,8 @@ def suspects_table(findings: Findings) -> pa.Table:
 
     Returns:
         `id`, `given` and `suggested` in words, `list` (PROBABLY or LOOK), `wrong_probability`
-        (empty where only other groups contradict the label) and `information`; then the user's
-        columns, "(data)" behind a name that is taken.
+        (empty where only other groups contradict the label) and `information`; CELL, where one has
+        an input that looks wrong; then the user's columns, "(data)" behind a name that is taken.
     """
     samples, shown = findings.samples, to_check(findings)
     ids, given, suggested = _words(findings, shown)
@@ -87,6 +96,8 @@ def suspects_table(findings: Findings) -> pa.Table:
         "wrong_probability": pa.array(findings.issues.known_probability[shown], from_pandas=True),
         "information": pa.array(findings.information.information[shown]),
     }
+    if any(i in findings.issues.cells for i in shown):
+        columns[CELL] = pa.array([findings.issues.cells.get(int(i)) for i in shown], pa.string())
     if samples.rows is not None:
         taken = samples.rows.select(columns_first(samples)).take(pa.array(shown, pa.int64()))
         for name, values in zip(taken.column_names, taken.columns, strict=True):

@@ -22,7 +22,7 @@ from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
 from datassay.score.checks.data_issues import leaking_columns
 from datassay.score.label_issues import FEWEST
-from datassay.stats import BETTER, DO, FREE, LEAVE, TRY, WORSE
+from datassay.stats import BETTER, DO, FREE, LEAVE, TRY, advice, is_vague
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
 REVIEWS = 50  # that a plan begins with
@@ -39,9 +39,9 @@ DOING = {  # as the subject of a sentence
     kinds.PURIFY: "removing foreign samples",
     kinds.SPLIT: "splitting the data into blocks",
 }
-# Of what is surely so, of what may be so, and of what the interval leaves open.
-NOW = (("gains", "costs"), ("may gain", "may cost"), "shows no clear change")
-THEN = (("gained", "cost"), ("may have gained", "may have cost"), "showed no clear change")
+# Of what helps, what may help, what is not shown to help, and what costs.
+NOW = ("gains", "may help", "is not shown to help", "costs")
+THEN = ("gained", "may have helped", "is not shown to have helped", "cost")
 
 
 @result
@@ -114,14 +114,15 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     )
     cards = _cards(findings, labels, typed, tried)
     is_unmeasured = actions is None and findings.before is None
-    commands = [card.command for card in cards]
+    # That nothing is lost is no reason to do what is not shown to help.
+    is_free = (drop := _drop(tried)) is not None and drop.advice == FREE
+    commands = [card.command for card in cards if card.kind != "drop" or not is_free]
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
     is_few = labels.n < FEWEST_COMPARED
     note = findings.pending or (TOO_FEW if is_few else NOT_COMPARED)
     note = note if labels.is_predicted else UNPREDICTED
     commands += [typed.line("run", out="report")] * (is_unmeasured and note == NOT_COMPARED)
-    drop = _drop(tried)
     return Verdict(
         sentence=_sentence(findings, labels, tried),
         labels=labels,
@@ -161,14 +162,16 @@ def clause(action: ActionGain, metric: str, n_flagged: int) -> str:
 
 
 def _stated(what: str, row: Any, metric: str, verbs: Any) -> str:
-    """A change with its interval; no gain where that includes none."""
-    sure, unsure, unclear = verbs
-    if row.low <= 0 <= row.high:
-        return f"{what} {unclear}: {gain_text(row, metric)}"
-    verb = (sure if row.verdict in {BETTER, WORSE} else unsure)[row.gain < 0]
-    if row.gain < 0:  # a cost is positive
-        row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)
-    return f"{what} {verb} {gain_text(row, metric)}"
+    """Return a change with its interval by the rule of `stats.advice`, in words if that is wide."""
+    helps, may_help, unshown, costs = verbs
+    if row.high < 0:
+        row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
+        return f"{what} {costs} {gain_text(row, metric)}"
+    if (told := advice(row.gain, row.low, row.high)) == DO:
+        return f"{what} {helps} {gain_text(row, metric)}"
+    verb = may_help if told == TRY else unshown
+    figures = "" if is_vague(row.low, row.high) else f": {gain_text(row, metric)}"
+    return f"{what} {verb}{figures}"
 
 
 def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...]) -> str:
@@ -179,10 +182,10 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
         if (gain := before.gain) is None:
             return f"{what}: what that gained was not measured, {before.why_none}."
         return f"{_stated(what, gain.rows[0], gain.metric, THEN)}."
-    # What is worth doing, else the correction, else what is worth trying and surely gains.
+    # What helps, else the correction, else what may help.
     led = [action for action in tried if action.advice == DO]
     led += [action for action in tried if action.kind == RELABEL and labels.n_flagged]
-    led += [action for action in tried if action.advice == TRY and action.low > 0]
+    led += [action for action in tried if action.advice == TRY]
     more = ""
     if led and findings.acts is not None:
         more = f"; {clause(led[0], findings.acts.metric, labels.n_flagged)}"
@@ -287,7 +290,7 @@ def _label_card(
         # Correcting them first; removing them only where that helps.
         removing = [action for action in reported if action.kind == REMOVE]
         reported = [*(action for action in tried if action.kind == RELABEL), *removing]
-        is_sure = not any(action.gain <= 0 for action in reported[:1])
+        is_sure = not any(action.advice == LEAVE for action in reported[:1])
     text = [first, *(f"{_capital(clause(a, metric, labels.n_flagged))}." for a in reported)]
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:
@@ -295,6 +298,10 @@ def _label_card(
         share = f"more than a third ({issues.is_issue[own].sum():,} of {own.sum():,}) stand out"
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
+    if cells := [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]:
+        n, (i, words) = len(cells), cells[0]
+        text += [f"Of {n:,} of them an input looks wrong rather than the target, which stays as it "
+                 f"is, such as of {samples.ids[i]}: {words}."]  # fmt: skip
     if (before := findings.before) is not None and before.confirmed:
         text += [f"Of these {before.confirmed:,} were reviewed before and kept."]
     ids = tuple(str(i) for i in samples.ids[to_check(findings)[:10]])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
@@ -21,7 +24,8 @@ class LabelIssues(Tabular):
         given_label: [n], the label that was judged, coded like the suggested one.
         suggested_label: [n]; class index (int64): the likeliest class, of those worth a look the
             likeliest other. Several labels: [n, k], 0 or 1. Regression: the held-out output, target
-            unit ([n, k] for several targets), on the scale on which the target is judged.
+            unit ([n, k] for several targets), on the scale on which the target is judged, within
+            the range of targets that are not suspected; the given one in rows of `cells`.
         is_issue: [n] bool: probably wrong: the longest list, the most suspect first, of which 94 %
             are wrong as the fits have it; of targets probability > 1/2. None below FEWEST samples.
         worth_a_look: [n] bool: those and the next most suspect, as many as may well be wrong where
@@ -43,8 +47,8 @@ class LabelIssues(Tabular):
         noise: that was found, one for each of several labels; empty for regression.
         held_out: [n, outputs], 1 of two classes, from the fit to the given labels without each. Of
             an estimator its class probabilities (or decision function), or its predictions.
-        ridge: the absolute penalty chosen by leave-one-out error, kernel unit; NaN of an estimator
-            and of probabilities given.
+        ridge: the absolute penalty chosen by leave-one-out error, kernel unit, before suspected
+            targets are mended; NaN of an estimator and of probabilities given.
         ids: [n], the samples' ids.
         class_names: in index order; empty for several labels and for regression.
         label_type: of the user's labels, which class_names are the words of.
@@ -60,7 +64,7 @@ class LabelIssues(Tabular):
         "the given label", joint="", values=lambda one: one._as_given(one.given_label)
     )
     suggested_label: Shaped[np.ndarray, "n ..."] = column(
-        "the likeliest label, of one worth a look the next; of a target the held-out output",
+        "the likeliest label, of one worth a look the next; of a target what a fit expects",
         values=lambda one: one._as_given(one.suggested_label),
     )
     is_issue: Bool[np.ndarray, " n"] = column(
@@ -97,6 +101,7 @@ class LabelIssues(Tabular):
     warnings: tuple[str, ...] = ()
     by_group: Bool[np.ndarray, " n"] | None = None
     is_predicted: bool = True
+    cells: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def known_probability(self) -> Float[np.ndarray, " n"]:

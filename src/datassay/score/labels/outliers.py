@@ -12,7 +12,6 @@ from jaxtyping import Bool, Float
 from scipy.stats import rankdata
 from torch import Tensor
 
-from datassay.progress import silent
 from datassay.results import result
 from datassay.score.labels.ridge import RidgeFit
 
@@ -36,12 +35,17 @@ LEAST = 0.05
 # line below c, a logarithm beyond, of either sign. It must raise the log-likelihood, which allows
 # for wrong ones, by so many nats.
 POSITIVE, BENDS, GAIN = 0.9, (1.0, 0.1), 10.0
+# Where the targets vary so many times as much as their residuals, what the mixture takes for wrong
+# is hardly how right ones differ from Student's t: from this score on they stray.
+SKILL, NEAR_SCORE = 2.0, -1.0
 # On such a scale natural targets stray far too. Wrong are those beyond this score, or so many times
 # too large or too small, or of the other sign; others are wrong with a probability of 1/2 at most.
 # None is where less than this part of what the mixture takes for wrong strays so far: it describes
 # how right ones differ from Student's t then.
 FAR_SCORE, FACTOR, FAR_PART = 3.5, 6.0, 0.2
-ROUNDS = 1  # of fits in which suspects count as what is expected of them
+# Fits in which suspects count as what is expected of them, and penalties tried there: wrong targets
+# ask for a larger one than right ones do.
+ROUNDS, PENALTIES = 3, (0.1, 1.0, 10.0)
 
 
 @result
@@ -95,14 +99,19 @@ def best_scale(
 
 
 def _settled(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = False) -> Outliers:
-    """Outliers by fits in which suspects count as what is expected of them: they bend no other."""
-    found = outliers(targets, fit.held_out, is_bent=is_bent)
+    """Find outliers by fits in which suspects count as what is expected: they bend no other."""
+    found, before = outliers(targets, fit.held_out, is_bent=is_bent), None
     for _ in range(ROUNDS if targets.shape[1] == 1 else 0):
         wrong = found.probability > 0.5
-        if not wrong.any():
+        if not wrong.any() or (before is not None and (wrong != before).sum() <= wrong.sum() / 50):
             break
-        mended = torch.where(wrong[:, None], found.expected, targets.double())
-        found = outliers(targets, fit.held_out_of(mended, silent), is_bent=is_bent)
+        expected = plausible(found.expected, targets[~wrong])
+        mended = torch.where(wrong[:, None], expected, targets.double())
+        fit, before, earlier = fit.again(mended, PENALTIES), wrong, found
+        found = outliers(targets, fit.held_out, is_bent=is_bent)
+        # What strays further from a fit that it does not bend is as wrong as it was.
+        further = torch.where(found.score >= earlier.score, earlier.probability * wrong, 0.0)
+        found = replace(found, probability=found.probability.maximum(further))
     return found
 
 
@@ -138,7 +147,7 @@ def outliers(
     scales = torch.stack([_scales(r, o) for r, o in zip(residual.T, held_out.T, strict=True)], 1)
     residual = residual / scales
     distance = residual.abs()
-    spread = 1.4826 * distance.median(0).values
+    spread = _deviation(residual)
     # Where half of the residuals are equal, as for 2 samples, take the mean deviation; for repeated
     # samples that is rounding, which must not make an outlier either.
     spread = torch.where(spread > 0, spread, 1.2533 * distance.mean(0))
@@ -149,16 +158,37 @@ def outliers(
     extent = (targets.amax(0) - targets.amin(0)).double()[:, None]
     turned = torch.stack([_turned(y) for y in targets.T], 1) & (targets * held_out < 0)
     opposite = torch.where(turned, (-targets - held_out) / (scales * spread), torch.inf)
-    stray = (score > 0) | turned.any(1)
+    skill = _deviation(targets.double()) / (scales.median(0).values * spread)
+    nearest = torch.where(skill >= SKILL, NEAR_SCORE, 0.0).amin()
+    stray = (score > nearest) | turned.any(1)
     if is_bent:  # where natural targets stray, too
         ratio = (torch.sinh(targets) / torch.sinh(held_out))[:, 0]
-        stray = (score >= FAR_SCORE) | (ratio <= 1 / FACTOR) | (ratio >= FACTOR)
+        stray = (ratio <= 1 / FACTOR) | (ratio >= FACTOR)
+        stray = (score >= FAR_SCORE) | (stray & (score > NEAR_SCORE))
     strays = [stray & ~_at_limit(y) for y in targets.T]
     each = zip(residual.T, spread, extent / scales.T, opposite.T.double(), strays, strict=True)
     found = [_probability(r, float(s), e, o, far, is_bent=is_bent) for r, s, e, o, far in each]
     probability = torch.stack([p for p, _ in found])
     likelihood = sum(one for _, one in found) - len(residual) * float(spread.log().sum())
     return Outliers(score, probability.amax(0), likelihood, held_out)
+
+
+def least_share(probability: Float[Tensor, " n"]) -> float:
+    """Return the share that is wrong at least: of those above 0.9, less two standard errors."""
+    sure = probability.double() * (probability > 0.9)
+    least = sure.sum() - 2 * (sure * (1 - sure)).sum().sqrt()
+    return float(least.clamp_min(0) / len(probability))
+
+
+def _deviation(values: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
+    """Return the standard deviation of each column as its median absolute deviation has it."""
+    return 1.4826 * (values - values.median(0).values).abs().median(0).values
+
+
+def plausible(expected: Float[Tensor, "n k"], right: Float[Tensor, "r k"]) -> Float[Tensor, "n k"]:
+    """Return expected targets within the range of the right ones: beyond it none was observed."""
+    right = right if len(right) else expected
+    return expected.double().clamp(right.double().amin(0), right.double().amax(0))
 
 
 def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

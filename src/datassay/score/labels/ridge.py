@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -10,7 +13,7 @@ from torch import Tensor
 from datassay.collect.form import LARGEST_EIGENPROBLEM, N_RIDGES, step_bytes
 from datassay.collect.linearization import Linearization
 from datassay.plan import EIGEN_WORK, PlanStep
-from datassay.progress import Progress
+from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.labels.likelihood import MOST_INTERCEPTS
 from datassay.score.linear.eigenbasis import (
@@ -70,6 +73,13 @@ class RidgeFit:
             self.basis, target, shifts, progress, "estimate label noise again", self.blocks
         )
         return targets - left[0].flatten(1)
+
+    def again(self, targets: Float[Tensor, "n k"], factors: Sequence[float]) -> RidgeFit:
+        """Fit other targets under the best of some multiples of the penalty."""
+        if self.blocks is not None:
+            return replace(self, held_out=self.held_out_of(targets, silent))
+        penalties = self.penalty * torch.tensor(factors, dtype=torch.float64)
+        return ridge_fit(self.lin, silent, penalties=penalties, targets=targets)
 
 
 def ridge_fit(

@@ -123,6 +123,7 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
     return fifths(
         lin, train, information.information, plan.parts, noise=noise,
         share=issues.share_wrong, copies=copies, judge=judge, learner=learner, seed=settings.seed,
+        doubt=None if issues.noise else issues.probability,
     )  # fmt: skip
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from datassay.act.choose.parts import SUSPECTED
 from datassay.act.review.decisions import KEEP, label_word
 from datassay.act.review.gain import BeforeAfter, Corrected, Trial, review_gain
 from datassay.commands.finished import FinishedRun, finished_run, sets_of
@@ -97,11 +98,14 @@ def before_after(
 ) -> BeforeAfter:
     """What the review gained: numbers before and after, and the gain on held-out samples."""
     now, run, log = _labels_now(train, val), earlier.run, earlier.log
-    before, held_out, theirs = _corrected(earlier.train, log, now), None, earlier.val
+    # Of numbers: one that is ten times too large would outweigh what the review gained.
+    is_suspect = (issues.probability > SUSPECTED) & (not issues.noise)
+    suspects = set(train.ids[is_suspect].astype(str).tolist())
+    before, held_out, theirs = _corrected(earlier.train, log, now, suspects), None, earlier.val
     if theirs is not None:
         is_same = not theirs.split_off and theirs.ids.dtype.kind not in "UO"
         unchanged = Corrected(theirs, theirs.y, np.ones(len(theirs), dtype=bool))
-        held_out = unchanged if is_same else _corrected(theirs, log, now)
+        held_out = unchanged if is_same else _corrected(theirs, log, now, suspects)
     parts = [before] if held_out is None else [before, held_out]
     known = {name for part in parts for name in log.new_ids(part.samples.ids)}
     if new := sorted(now.keys() - known):
@@ -161,21 +165,24 @@ def _labels_now(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
     }
 
 
-def _corrected(samples: SampleSet, log: Changelog, now: Mapping[str, Any]) -> Corrected:
+def _corrected(
+    samples: SampleSet, log: Changelog, now: Mapping[str, Any], suspects: Collection[str]
+) -> Corrected:
     """Samples of the run before with the labels that they have now."""
     index = {name: i for i, name in enumerate(samples.class_names)}
     y, keep = samples.y.copy(), np.zeros(len(samples), dtype=bool)
+    suspected = keep.copy()
     for i, name in enumerate(log.new_ids(samples.ids)):
         if name not in now:
             continue
-        label, keep[i] = now[name], True
+        label, keep[i], suspected[i] = now[name], True, name in suspects
         if samples.is_classification and label not in index:
             raise DataError(
                 f"labels must be classes of the run before; {name} has {label!r}, which is none. "
                 "Correct it by a decision, or run without --before."
             )
         y[i] = index[label] if samples.is_classification else label
-    return Corrected(samples, y, keep)
+    return Corrected(samples, y, keep, suspected)
 
 
 def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
