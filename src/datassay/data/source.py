@@ -94,21 +94,28 @@ def reading(path: Path) -> Iterator[None]:
         DataError: the file is truncated, unreadable or not of its format, or it is none: to open a
             pipe waits for ever, and a device may never end.
     """
-    try:
+    with decoding(str(path)):
         if not stat.S_ISREG(path.stat().st_mode):
             raise DataError(
                 f"{path} must be a file; it is a pipe, a socket, a device or a folder. Copy what "
                 "it holds into a file."
             )
         yield
+
+
+@contextmanager
+def decoding(name: str) -> Iterator[None]:
+    """Raise the same of what is no file, by its name."""
+    try:
+        yield
     except DataError:
         raise
     except _UNREADABLE as error:
         if getattr(error, "errno", None) == errno.ELOOP:
-            raise DataError(f"{path} must be a file; it is a link to itself. Remove it.") from error
+            raise DataError(f"{name} must be a file; it is a link to itself. Remove it.") from error
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
-            f"{path} cannot be read: {reason}. It is truncated, damaged or not of the format its "
+            f"{name} cannot be read: {reason}. It is truncated, damaged or not of the format its "
             "name says; fetch or write it again."
         ) from error
 

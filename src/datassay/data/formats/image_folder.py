@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from datassay.data.back.original import FILES, Original, files_in, hand_on
 from datassay.data.format import Format
-from datassay.data.pictures import SUFFIXES, Pictures
+from datassay.data.pictures import (
+    SUFFIXES,
+    ImageSize,
+    Pictures,
+    choose_ground,
+    ground_warning,
+    image_size,
+)
 from datassay.data.samples import Column
 from datassay.data.source import Source, SourcePart, listed
 from datassay.data.strings import as_arrow, compact
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
-_VALIDATION = ("val", "validation", "test")
+# Names of parts, in any case; of those to hold out the first that is there is taken.
+_TRAINING = ("train", "training")
+_VALIDATION = ("val", "valid", "validation", "dev", "eval", "test", "testing")
 SHOWN = 5
 # By this a page of ours is known; a folder that holds one is no class.
 _PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
@@ -25,23 +35,41 @@ _PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
 
 def _read(folder: Path) -> Source:
     """Images as files, the names of their folders as y, their paths within `folder` as ids."""
-    # With a folder `train` inside, that is the training part, and the first of `val`, `validation`
-    # and `test` that is there is the validation part. Files that are no images, and folders with a
-    # page of ours, are passed over; the source's columns say so.
-    passed: list[str] = []
-    if not (folder / "train").is_dir():
-        train, val = _part(folder, folder, passed), None
-    else:
-        held_out = [folder / name for name in _VALIDATION if (folder / name).is_dir()]
-        train = _part(folder / "train", folder, passed)
-        val = _part(held_out[0], folder, passed) if held_out else None
-        used = {"train", *(path.name for path in held_out[:1])}
-        passed += [e.name for e in listed(folder) if e.name not in used and not _is_hidden(e.name)]
-    passed = [name for name in passed if name not in FILES]
-    shown = ", ".join(map(ascii, passed[:SHOWN])) + ", ..." * (len(passed) > SHOWN)
-    text = f"{len(passed):,} files or folders that are no images: {shown}"
-    columns = (Column("beside the images", "left out", note=text),) * bool(passed)
-    return Source(folder.name, train, val, "classification", kind="image", columns=columns)
+    # With a folder `train` inside, that is the training part, and the first of `val`, `valid`, ...
+    # that is there is the validation part. Files that are no images, those that cannot be read,
+    # and folders with a page of ours are passed over; the source's columns and warnings say so.
+    found = _Found(folder)
+    parts = _parts(folder)
+    read = [found.part(part) for part in (parts[:2] or [folder])]
+    used = {part.name for part in parts}
+    if parts:
+        rest = [e.name for e in listed(folder) if e.name not in used and not _is_hidden(e.name)]
+        found.passed += rest
+    passed = [name for name in found.passed if name not in FILES]
+    columns = [Column(part.name, "left out", note="a further part") for part in parts[2:]]
+    if passed:
+        text = f"{len(passed):,} files or folders that are no images: {_some(passed)}"
+        columns += [Column("beside the images", "left out", note=text)]
+    sizes = [size for part in read for size in part.sizes]
+    ground = choose_ground(sizes)
+    train, *held_out = [part.samples(ground) for part in read]
+    return Source(
+        folder.name, train, held_out[0] if held_out else None, "classification", kind="image",
+        columns=tuple(columns), warnings=found.warnings(len(sizes)) + ground_warning(sizes, ground),
+    )  # fmt: skip
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(ascii, names[:SHOWN])) + ", ..." * (len(names) > SHOWN)
+
+
+def _parts(folder: Path) -> list[Path]:
+    """Return the folders of parts, for training first, then to hold out; none where classes are."""
+    inside = {e.name.casefold(): folder / e.name for e in listed(folder) if os.path.isdir(e)}
+    known = [[inside[n] for n in names if n in inside] for names in (_TRAINING, _VALIDATION)]
+    # A class may be called "train": its folder holds images.
+    parts = [part for part in [*known[0][:1], *known[1]] if _class_folders(part)]
+    return parts if known[0] and known[0][0] in parts else []
 
 
 def _class_folders(folder: Path) -> list[Path]:
@@ -62,37 +90,85 @@ def _is_hidden(name: str) -> bool:
     return name.startswith((".", "__"))
 
 
-def _part(folder: Path, root: Path, passed: list[str]) -> SourcePart:
-    files, labels = [], []
-    folders = _class_folders(folder)
-    for class_folder in folders:
-        images, others = _images(class_folder, root)
-        passed += others
-        if not images:
-            raise DataError(
-                f"every class folder must hold images; {class_folder} holds none of "
-                f"{', '.join(sorted(SUFFIXES))}. Remove it or fill it."
-            )
-        files += images
-        labels += [class_folder.name] * len(images)
-    if not files:
-        raise DataError(
-            f"an image folder must hold one folder per class; {folder} holds none. Sort the images "
-            "into folders named after their classes."
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The images of one part, by class."""
+
+    files: list[Path]
+    sizes: list[ImageSize]
+    labels: list[str]
+    ids: list[str]
+
+    def samples(self, ground: str) -> SourcePart:
+        """Return them as samples, shown on a ground where they are transparent."""
+        x = np.zeros((len(self.files), 0), dtype=np.float32)  # pixels, or what an encoder makes
+        images = Pictures(tuple(self.files), tuple(self.sizes), ground)
+        return SourcePart(
+            x, np.array(self.labels, object), np.array(self.ids, object), images=images
         )
-    names = {path.name for path in folders}
-    if folder == root:
-        passed += [e.name for e in listed(folder) if e.name not in names and not _is_hidden(e.name)]
-    ids = [path.relative_to(root).as_posix() for path in files]
-    for name in ids:
+
+
+class _Found:
+    """What a folder holds: its images, and what is passed over."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.passed: list[str] = []
+        self.broken: list[tuple[str, DataError]] = []
+
+    def part(self, folder: Path) -> _Part:
+        """Return the images of one part that can be read."""
+        part, folders = _Part([], [], [], []), _class_folders(folder)
+        for class_folder in folders:
+            images, others = _images(class_folder, self.root)
+            self.passed += others
+            if not images:
+                raise DataError(
+                    f"every class folder must hold images; {class_folder} holds none of "
+                    f"{', '.join(sorted(SUFFIXES))}. Remove it or fill it."
+                )
+            whole = [path for path in images if self._add(part, path)]
+            if not whole:
+                raise self.broken[-len(images)][1]
+            part.labels.extend([class_folder.name] * len(whole))
+        if not part.files:
+            raise DataError(
+                f"an image folder must hold one folder per class; {folder} holds none. Sort the "
+                "images into folders named after their classes."
+            )
+        names = {path.name for path in folders}
+        if folder == self.root:
+            beside = [e.name for e in listed(folder) if e.name not in names]
+            self.passed += [name for name in beside if not _is_hidden(name)]
+        return part
+
+    def _add(self, part: _Part, path: Path) -> bool:
+        """Return whether an image can be read, and is now of the part."""
+        name = path.relative_to(self.root).as_posix()
         if any("\udc80" <= c <= "\udcff" for c in name):  # bytes that Python could not decode
             raise DataError(
                 f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
             )
-    x = np.zeros((len(files), 0), dtype=np.float32)  # pixels, or what an encoder makes of them
-    return SourcePart(
-        x, np.array(labels, object), np.array(ids, object), images=Pictures(tuple(files))
-    )
+        try:
+            part.sizes.append(image_size(path))
+        except DataError as error:
+            self.broken.append((name, error))
+            return False
+        part.files.append(path)
+        part.ids.append(name)
+        return True
+
+    def warnings(self, n_read: int) -> tuple[str, ...]:
+        """Return what is to be said of images that cannot be read."""
+        n = len(self.broken)
+        if not n:
+            return ()
+        verb = "is" if n == 1 else "are"
+        names = _some([name for name, _ in self.broken])
+        return (
+            f"{n:,} of {n + n_read:,} images cannot be read and {verb} left out: {names}. Of the "
+            f"first: {self.broken[0][1]}",
+        )
 
 
 def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
@@ -130,7 +206,7 @@ def _give_back(folder: Path, task: str | None, link: bool) -> Original:
     y = np.concatenate([each for each in encoded[:2] if each is not None])
     ids = np.concatenate([np.asarray(part.ids) for part in parts])
 
-    depth = 1 if (folder / "train").is_dir() else 0
+    depth = len(_parts(folder)[:1])
 
     def write(target: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
         positions = _new_positions(ids.tolist(), keep, [encoded[2][c] for c in new], depth)
