@@ -193,6 +193,12 @@ class Pictures(Indexed):
         return [self._sizes[int(row)] for row in self._rows]
 
 
+def have_one_size(*sets: SampleSet) -> bool:
+    """Return whether all images of files have the same size."""
+    files = [samples.images for samples in sets if isinstance(samples.images, Pictures)]
+    return len({(size.height, size.width) for images in files for size in images.sizes}) < 2
+
+
 def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """The same samples with the pixels of their files, all of one size, as x."""
     sets = (train,) if val is None else (train, val)
