@@ -204,6 +204,17 @@ def test_a_shape_in_the_opacity_is_seen(tmp_path, colours, ground, seen, mode):
     assert f"12 of 12 images are transparent in parts: read on {ground}" in train.warnings[0]
 
 
+def test_white_shapes_of_a_dataset_are_seen():
+    pairs = []
+    for i in range(12):
+        icon = Image.new("RGB", (9, 8), "white")
+        icon.putalpha(Image.fromarray(np.roll(SHAPE, i % 3, 0)))
+        pairs.append((icon, i % 2))
+    train, _ = da.load(pairs, val_fraction=0)
+    assert np.array_equal(train.x[0, 0], SHAPE / 255)
+    assert "12 of 12 images are transparent in parts: read on black" in train.warnings[0]
+
+
 def test_opaque_images_with_an_alpha_channel_need_no_word(tmp_path):
     assert not da.load(image_folder(tmp_path, "RGBA"), val_fraction=0)[0].warnings
 

@@ -56,15 +56,20 @@ def image_size(file: Path | bytes) -> ImageSize:
                 f"{_name(file)} must hold one image; it holds {image.n_frames} frames. Save the "
                 "one that is meant."
             )
-        # A TIFF is turned as it is opened.
-        is_turned = image.format != "TIFF" and _orientation(image) in _ON_ITS_SIDE
-        width, height = image.size[::-1] if is_turned else image.size
-        is_grey = image.mode in _GREY or image.mode.startswith("I")
-        look = _reduced(image, LOOK)
-        shown = [pixels(look, ground) for ground in GROUNDS.values()]
-        contrast = tuple(float(values.std()) for values in shown)
-        contrast *= not np.array_equal(shown[0], shown[1])
-        return ImageSize(height, width, 1 if is_grey else 3, contrast)
+        return shown_size(image)
+
+
+def shown_size(image: Any) -> ImageSize:
+    """Return the size of a Pillow image as it is shown, and what its transparent parts do."""
+    # A TIFF is turned as it is opened.
+    is_turned = image.format != "TIFF" and _orientation(image) in _ON_ITS_SIDE
+    width, height = image.size[::-1] if is_turned else image.size
+    is_grey = image.mode in _GREY or image.mode.startswith("I")
+    look = _reduced(image, LOOK)
+    shown = [pixels(look, ground) for ground in GROUNDS.values()]
+    contrast = tuple(float(values.std()) for values in shown)
+    contrast *= not np.array_equal(shown[0], shown[1])
+    return ImageSize(height, width, 1 if is_grey else 3, contrast)
 
 
 def choose_ground(sizes: Sequence[ImageSize]) -> str:
@@ -118,7 +123,7 @@ def _orientation(image: Any) -> int:
 
 def _reduced(image: Any, side: int) -> Any:
     """Return an image of 8 bits a channel at `side` pixels at most; others as they are."""
-    if image.mode[0] in "IF":
+    if image.mode[0] in "IF" or max(image.size) <= side:
         return image
     if image.mode in {"P", "PA"}:  # whose pixels are numbers of colours, which have no mean
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")

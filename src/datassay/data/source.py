@@ -9,7 +9,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,9 @@ from datassay.machine import available_memory
 from datassay.results import result
 
 Task = Literal["classification", "regression"]
+# Names of parts, in any case; of those to hold out the first that is there is taken.
+TRAINING = ("train", "training")
+HELD_OUT = ("val", "valid", "validation", "dev", "eval", "test", "testing")
 
 # What zip, gzip, numpy, Arrow and Pillow raise on a truncated or foreign file.
 _UNREADABLE = (
@@ -118,6 +121,13 @@ def decoding(name: str) -> Iterator[None]:
             f"{name} cannot be read: {reason}. It is truncated, damaged or not of the format its "
             "name says; fetch or write it again."
         ) from error
+
+
+def parts_among(names: Iterable[str]) -> list[str]:
+    """Return which names are of parts, for training first, then to hold out; empty without one."""
+    known = {name.casefold(): name for name in names}
+    training, *further = ([known[n] for n in part if n in known] for part in (TRAINING, HELD_OUT))
+    return [*training[:1], *further[0]] if training else []
 
 
 def listed(folder: Path) -> list[os.DirEntry[str]]:

@@ -20,14 +20,11 @@ from datassay.data.pictures import (
     image_size,
 )
 from datassay.data.samples import Column
-from datassay.data.source import Source, SourcePart, listed
+from datassay.data.source import Source, SourcePart, listed, parts_among
 from datassay.data.strings import as_arrow, compact
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
-# Names of parts, in any case; of those to hold out the first that is there is taken.
-_TRAINING = ("train", "training")
-_VALIDATION = ("val", "valid", "validation", "dev", "eval", "test", "testing")
 SHOWN = 5
 # By this a page of ours is known; a folder that holds one is no class.
 _PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
@@ -65,11 +62,11 @@ def _some(names: list[str]) -> str:
 
 def _parts(folder: Path) -> list[Path]:
     """Return the folders of parts, for training first, then to hold out; none where classes are."""
-    inside = {e.name.casefold(): folder / e.name for e in listed(folder) if os.path.isdir(e)}
-    known = [[inside[n] for n in names if n in inside] for names in (_TRAINING, _VALIDATION)]
     # A class may be called "train": its folder holds images.
-    parts = [part for part in [*known[0][:1], *known[1]] if _class_folders(part)]
-    return parts if known[0] and known[0][0] in parts else []
+    inside = [e.name for e in listed(folder) if os.path.isdir(e)]
+    named = [folder / name for name in parts_among(inside)]
+    parts = [part for part in named if _class_folders(part)]
+    return parts if parts[:1] == named[:1] else []
 
 
 def _class_folders(folder: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from torch import Tensor
 from torch.nn.functional import affine_grid, avg_pool2d, grid_sample, interpolate, max_pool2d
 
@@ -223,9 +223,11 @@ def _by_chance(unexplained: Float[np.ndarray, " l"], power: float) -> float:
     if mean >= width / 2:  # no fewer the more alike
         return 0.0
     # The likeliest power where none is seen below LESS_ALIKE, and how many there are with those.
-    law = brentq(lambda c: 1 / c - width / np.expm1(c * width) - mean, 1e-6, 100 / width)
-    n_less = len(known) / -np.expm1(-law * width)
-    return min(UNEXPLAINED, highest * (EXPECTED / n_less) ** (power / law))
+    likely = root_scalar(
+        lambda c: 1 / c - width / np.expm1(c * width) - mean, bracket=(1e-6, 100 / width)
+    )
+    n_less = len(known) / -np.expm1(-likely.root * width)
+    return min(UNEXPLAINED, highest * (EXPECTED / n_less) ** (power / likely.root))
 
 
 def _cropped(looks: _Looks, pairs: Int[np.ndarray, "l 2"], bound: float) -> Int[np.ndarray, "m 2"]:
