@@ -35,25 +35,35 @@ def _read(folder: Path) -> Source:
     # With a folder `train` inside, that is the training part, and the first of `val`, `valid`, ...
     # that is there is the validation part. Files that are no images, those that cannot be read,
     # and folders with a page of ours are passed over; the source's columns and warnings say so.
-    found = _Found(folder)
+    passed: list[str] = []
+    broken: list[tuple[str, DataError]] = []
     parts = _parts(folder)
-    read = [found.part(part) for part in (parts[:2] or [folder])]
+    read = [_part(part, folder, passed, broken) for part in (parts[:2] or [folder])]
     used = {part.name for part in parts}
-    if parts:
-        rest = [e.name for e in listed(folder) if e.name not in used and not _is_hidden(e.name)]
-        found.passed += rest
-    passed = [name for name in found.passed if name not in FILES]
+    beside = [e.name for e in listed(folder) if e.name not in used and not _is_hidden(e.name)]
+    passed = [name for name in passed + beside * bool(parts) if name not in FILES]
     columns = [Column(part.name, "left out", note="a further part") for part in parts[2:]]
     if passed:
         text = f"{len(passed):,} files or folders that are no images: {_some(passed)}"
         columns += [Column("beside the images", "left out", note=text)]
     sizes = [size for part in read for size in part.sizes]
     ground = choose_ground(sizes)
-    train, *held_out = [part.samples(ground) for part in read]
+    train, *held_out = [part.samples(folder, ground) for part in read]
     return Source(
         folder.name, train, held_out[0] if held_out else None, "classification", kind="image",
-        columns=tuple(columns), warnings=found.warnings(len(sizes)) + ground_warning(sizes, ground),
+        columns=tuple(columns),
+        warnings=_told(broken, len(sizes)) + ground_warning(sizes, ground),
     )  # fmt: skip
+
+
+def _told(broken: list[tuple[str, DataError]], n_read: int) -> tuple[str, ...]:
+    """Return what is to be said of images that cannot be read."""
+    n = len(broken)
+    if not n:
+        return ()
+    names, verb = _some([name for name, _ in broken]), "is" if n == 1 else "are"
+    text = f"{n:,} of {n + n_read:,} images cannot be read and {verb} left out: {names}. Of the "
+    return (f"{text}first: {broken[0][1]}",)
 
 
 def _some(names: list[str]) -> str:
@@ -89,83 +99,57 @@ def _is_hidden(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The images of one part, by class."""
+    """The images of one part."""
 
     files: list[Path]
     sizes: list[ImageSize]
     labels: list[str]
-    ids: list[str]
 
-    def samples(self, ground: str) -> SourcePart:
+    def samples(self, root: Path, ground: str) -> SourcePart:
         """Return them as samples, shown on a ground where they are transparent."""
         x = np.zeros((len(self.files), 0), dtype=np.float32)  # pixels, or what an encoder makes
+        ids = [path.relative_to(root).as_posix() for path in self.files]
         images = Pictures(tuple(self.files), tuple(self.sizes), ground)
-        return SourcePart(
-            x, np.array(self.labels, object), np.array(self.ids, object), images=images
-        )
+        return SourcePart(x, np.array(self.labels, object), np.array(ids, object), images=images)
 
 
-class _Found:
-    """What a folder holds: its images, and what is passed over."""
-
-    def __init__(self, root: Path):
-        self.root = root
-        self.passed: list[str] = []
-        self.broken: list[tuple[str, DataError]] = []
-
-    def part(self, folder: Path) -> _Part:
-        """Return the images of one part that can be read."""
-        part, folders = _Part([], [], [], []), _class_folders(folder)
-        for class_folder in folders:
-            images, others = _images(class_folder, self.root)
-            self.passed += others
-            if not images:
+def _part(
+    folder: Path, root: Path, passed: list[str], broken: list[tuple[str, DataError]]
+) -> _Part:
+    """Return the images of one part that can be read; the others go to `passed` and `broken`."""
+    part, folders = _Part([], [], []), _class_folders(folder)
+    for class_folder in folders:
+        images, others = _images(class_folder, root)
+        passed += others
+        if not images:
+            raise DataError(
+                f"every class folder must hold images; {class_folder} holds none of "
+                f"{', '.join(sorted(SUFFIXES))}. Remove it or fill it."
+            )
+        before = len(part.files)
+        for path in images:
+            name = path.relative_to(root).as_posix()
+            if any("\udc80" <= c <= "\udcff" for c in name):  # bytes that Python could not decode
                 raise DataError(
-                    f"every class folder must hold images; {class_folder} holds none of "
-                    f"{', '.join(sorted(SUFFIXES))}. Remove it or fill it."
+                    f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
                 )
-            whole = [path for path in images if self._add(part, path)]
-            if not whole:
-                raise self.broken[-len(images)][1]
-            part.labels.extend([class_folder.name] * len(whole))
-        if not part.files:
-            raise DataError(
-                f"an image folder must hold one folder per class; {folder} holds none. Sort the "
-                "images into folders named after their classes."
-            )
-        names = {path.name for path in folders}
-        if folder == self.root:
-            beside = [e.name for e in listed(folder) if e.name not in names]
-            self.passed += [name for name in beside if not _is_hidden(name)]
-        return part
-
-    def _add(self, part: _Part, path: Path) -> bool:
-        """Return whether an image can be read, and is now of the part."""
-        name = path.relative_to(self.root).as_posix()
-        if any("\udc80" <= c <= "\udcff" for c in name):  # bytes that Python could not decode
-            raise DataError(
-                f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
-            )
-        try:
-            part.sizes.append(image_size(path))
-        except DataError as error:
-            self.broken.append((name, error))
-            return False
-        part.files.append(path)
-        part.ids.append(name)
-        return True
-
-    def warnings(self, n_read: int) -> tuple[str, ...]:
-        """Return what is to be said of images that cannot be read."""
-        n = len(self.broken)
-        if not n:
-            return ()
-        verb = "is" if n == 1 else "are"
-        names = _some([name for name, _ in self.broken])
-        return (
-            f"{n:,} of {n + n_read:,} images cannot be read and {verb} left out: {names}. Of the "
-            f"first: {self.broken[0][1]}",
+            try:
+                part.sizes.append(image_size(path))
+                part.files.append(path)
+            except DataError as error:
+                broken.append((name, error))
+        if len(part.files) == before:
+            raise broken[-len(images)][1]
+        part.labels.extend([class_folder.name] * (len(part.files) - before))
+    if not part.files:
+        raise DataError(
+            f"an image folder must hold one folder per class; {folder} holds none. Sort the images "
+            "into folders named after their classes."
         )
+    names = {path.name for path in folders}
+    if folder == root:
+        passed += [e.name for e in listed(folder) if e.name not in names and not _is_hidden(e.name)]
+    return part
 
 
 def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
