@@ -84,6 +84,13 @@ def test_what_is_no_picture_or_too_small_has_no_copies():
         assert not len(near_pictures(train, None))
 
 
+def test_blank_and_tiny_pictures_are_no_copies_and_hide_none(tmp_path):
+    images = [disc(40, np.random.default_rng(i)) for i in range(30)]
+    images += [Image.new("RGB", (40, 40), (shade,) * 3) for shade in (0, 0, 90, 110, 255)]
+    images += [Image.new("RGB", (1, 1)), Image.new("RGB", (40, 3)), COPIES["half"](images[3])]
+    assert named(folder(tmp_path, images)) == {(3, 37)}
+
+
 def test_copies_join_the_groups_of_equal_rows():
     x = gaussian_filter(RNG.normal(size=(30, 6)), (0, 1))
     x[1] = x[0]

@@ -26,6 +26,7 @@ GREY = 0.02  # mean difference of colour from grey that a grey picture may have
 # Of a copy what another brightness leaves unexplained is at most this part of its contrast, less
 # where the same grain tells it; and brightness differs at most so many times.
 UNEXPLAINED, WITH_GRAIN, BRIGHTER = 0.06, 0.02, 1.67
+BLANK = 0.01  # standard deviation of pixels below which there is nothing to compare
 # Grain is compared where neighbours differ at most so many times as in the flattest quarter, and
 # at most by this part of the picture's deviation: where there are no edges.
 FLAT, NO_EDGE = 3.0, 0.3
@@ -47,7 +48,7 @@ CUTS = [(share, end) for share in SHARES for end in ENDS]
 class _Looks:
     """Pictures as they are compared."""
 
-    whole: list[Tensor]  # [h, w] each, in grey, at most 64 a side
+    whole: list[Tensor]  # [h, w] each, in grey, files at most 64 a side
     luma: dict[int, Tensor]  # [n, s, s] of each level
     colour: Float[Tensor, "n 72"]  # differences from grey, red and blue
 
@@ -68,12 +69,12 @@ def near_pictures(*sets: SampleSet | None) -> Int[np.ndarray, "l 2"]:
     a copy a factor of brightness explains nearly all contrast, and the grain, what is seen away
     from edges, is the same. Without the same grain, as compression leaves it, pictures must agree
     better than chance lets any two different ones. That is read off those that are less alike, by
-    a power law, whose extrapolation is taken to a power of 1.5, or of 2 where
-    brightness or frame differ, too: some classes have fewer ways to differ than others.
+    a power law, whose extrapolation is taken to a power of 1.5, or of 2 where brightness or frame
+    differ, too: some classes have fewer ways to differ than others.
 
     Args:
         sets: samples, numbered through, or None; none is found among those that are no pictures,
-            or of fewer than 11 pixels a side.
+            are blank, or have fewer than 11 pixels a side.
 
     Returns:
         Positions; equal pictures among them.
@@ -104,7 +105,7 @@ def _looks(sets: list[SampleSet]) -> _Looks | None:
                 luma[level].append(_resized(grey, level)[:, 0])
             colour.append(_resized((some - grey)[:, [0, 2]], COLOURS).flatten(1))
             whole += grey[:, 0].half().unbind()
-    if not whole or min(min(one.shape) for one in whole) < ENOUGH * COARSE:
+    if not whole:
         return None
     levels = {level: torch.cat(parts) for level, parts in luma.items()}
     return _Looks(whole, levels, torch.cat(colour))
@@ -119,7 +120,8 @@ def _candidates(looks: _Looks) -> Int[np.ndarray, "l 2"]:
     n, luma = len(looks.whole), looks.luma[COARSE]
     k = min(CANDIDATES, n - 2)
     grey = _unit(luma)
-    colour = torch.cat([grey, 3 * looks.colour / luma.flatten(1).norm(dim=1)[:, None]], 1)
+    bright = luma.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-3)
+    colour = torch.cat([grey, 3 * looks.colour / bright], 1)
     both = [grey, colour] if not _are_grey(looks.colour).all() else [grey]
     others = [nearest_neighbors(d.numpy(), k + 1, measured=False).index[:, 1:] for d in both]
     rows = [np.arange(n).repeat(k)] * len(others)
@@ -129,7 +131,8 @@ def _candidates(looks: _Looks) -> Int[np.ndarray, "l 2"]:
         rows, others = [*rows, np.arange(n).repeat(k)], [*others, near.numpy()]
     pairs = np.stack([np.concatenate(rows), np.concatenate([o.ravel() for o in others])], 1)
     pairs = np.unique(np.sort(pairs, 1), axis=0)
-    return pairs[pairs[:, 0] != pairs[:, 1]]
+    is_large = np.array([min(one.shape) >= ENOUGH * COARSE for one in looks.whole])
+    return pairs[(pairs[:, 0] != pairs[:, 1]) & is_large[pairs].all(1)]
 
 
 def _unit(luma: Tensor) -> Float[Tensor, "n p"]:
@@ -181,12 +184,12 @@ def _unexplained(
     """
     x, y = (avg_pool2d(v[:, None], v.shape[-1] // COARSE)[:, 0] for v in (x, y))
     factor = (x * y).sum((1, 2)) / (x * x).sum((1, 2)).clamp_min(1e-6)
-    spread = torch.minimum(x.var((1, 2)) * factor**2, y.var((1, 2))).clamp_min(1e-6)
+    spread = torch.minimum(x.var((1, 2)) * factor**2, y.var((1, 2))).clamp_min(1e-9)
     away = ((y - factor[:, None, None] * x) ** 2).mean((1, 2))
     tints = ((q - factor[:, None] * p) ** 2).mean(1)
     have_colours = ~(_are_grey(p) | _are_grey(q))
     away = (away + 2 * tints * have_colours) / spread
-    away[(factor <= 1 / BRIGHTER) | (factor >= BRIGHTER)] = np.inf
+    away[(factor <= 1 / BRIGHTER) | (factor >= BRIGHTER) | (spread < BLANK**2)] = np.inf
     return away.numpy(), ((factor - 1).abs() <= AS_BRIGHT).numpy()
 
 
@@ -242,6 +245,8 @@ def _cropped(looks: _Looks, pairs: Int[np.ndarray, "l 2"], bound: float) -> Int[
     for start in range(0, len(luma), AT_ONCE):
         ends = np.searchsorted(both[order, 0], [start, start + AT_ONCE])
         rows = order[slice(*ends)]
+        if not len(rows):
+            continue
         some = luma[start : start + AT_ONCE]
         parts = torch.stack([avg_pool2d(_cut(some, *c)[:, None], 2).flatten(1) for c in CUTS], 1)
         x, y = parts[both[rows, 0] - start], coarse[both[rows, 1]][:, None]
