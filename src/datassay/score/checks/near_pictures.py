@@ -11,7 +11,7 @@ from torch.nn.functional import affine_grid, avg_pool2d, grid_sample, interpolat
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.duplicates import FEWEST, NO_LINKS
+from datassay.score.checks.duplicates import EXACT_UP_TO, FEWEST, NO_LINKS
 from datassay.score.checks.images import picture_pixels
 from datassay.score.neighbors.search import nearest_neighbors
 
@@ -74,7 +74,7 @@ def near_pictures(*sets: SampleSet | None) -> Int[np.ndarray, "l 2"]:
 
     Args:
         sets: samples, numbered through, or None; none is found among those that are no pictures,
-            are blank, or have fewer than 11 pixels a side.
+            are blank, or have fewer than 11 pixels a side, or where there are more than 20 000.
 
     Returns:
         Positions; equal pictures among them.
@@ -83,7 +83,9 @@ def near_pictures(*sets: SampleSet | None) -> Int[np.ndarray, "l 2"]:
     five times more; then about 2 ms a picture.
     Source: ours; the power law's likelihood is Hill's (1975), truncated.
     """
-    looks = _looks([samples for samples in sets if samples is not None])
+    known = [samples for samples in sets if samples is not None]
+    is_many = sum(map(len, known)) > EXACT_UP_TO
+    looks = None if is_many else _looks(known)
     if looks is None or len(looks.whole) < FEWEST:
         return NO_LINKS
     pairs = _candidates(looks)
