@@ -161,8 +161,8 @@ class Tabular(Plotted):
         """The table as a pandas frame.
 
         Returns:
-            Its index is the id where the table's first column is that; so it joins the user's
-            frame, `frame.join(result.to_pandas())`.
+            Its index is the id where the table's first column is that; so it joins a frame whose
+            index the ids are.
 
         Raises:
             SettingError: pandas is not installed.

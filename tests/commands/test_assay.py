@@ -5,6 +5,7 @@ import re
 from html import unescape
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
+from uuid import UUID
 from xml.etree import ElementTree
 
 import numpy as np
@@ -46,6 +47,15 @@ def frame():
     return pandas.DataFrame({"a": X[:, 0], "kind": Y, "b": X[:, 1]}, [f"r{i}" for i in range(60)])
 
 
+def odd_frame():
+    pandas = pytest.importorskip("pandas")
+    odd = {
+        "cut": pandas.cut(pandas.Series(X[:, 2]), 3).array,
+        "key": [UUID(int=i) for i in range(60)],
+    }
+    return frame().assign(**odd, month=pandas.period_range("2020-01", periods=60, freq="M"), z=1j)
+
+
 def table():
     return pa.table({"key": [f"k{i}" for i in range(60)], "a": X[:, 0], "y": Y, "b": X[:, 1]})
 
@@ -77,12 +87,13 @@ def test_it_is_the_job_of_the_command(wine, tmp_path):
     ("data", "options"),
     [
         (frame, {"target": "kind"}),
+        (odd_frame, {"target": "kind"}),
         (table, {"target": "y", "ids": "key", "val_fraction": 0.25}),
         (lambda: (X, Y), {"ids": np.arange(60) + 100}),
         (lambda: (X[:50], Y[:50]), {"val": (X[50:], Y[50:])}),
         (Pairs, {}),
     ],
-    ids=["pandas", "Arrow", "arrays", "parts", "Dataset"],
+    ids=["pandas", "odd types", "Arrow", "arrays", "parts", "Dataset"],
 )
 def test_data_from_memory_are_kept_beside_the_results(data, options, tmp_path):
     assayed = da.assay(data(), model="linear", budget=0, **options)
@@ -139,7 +150,7 @@ def test_a_network_is_taken_and_stays_as_it_is():
     assayed = da.assay((X, Y), model=network, budget=0)
     assert assayed.findings.facts["Model"].startswith("Wide, 21 parameters")
     assert all(torch.equal(p, b) for p, b in zip(network.parameters(), before, strict=True))
-    train, val = da.load((X, Y))
+    train, val = da.load((X, Y), val_fraction=0)
     alone = label_issues(da.collect(network, train, val)).score
     np.testing.assert_allclose(assayed.findings.issues.score, alone)
 
@@ -189,15 +200,79 @@ def test_frames_join_the_users_own():
     )
     wrong = assayed.findings.samples.ids[assayed.findings.issues.suspects].tolist()
     assert suspects.index[suspects["list"] == "probably wrong"].tolist() == wrong
-    assert list(suspects.columns[:4]) == ["given", "suggested", "list", "wrong_probability"]
-    assert set(suspects.columns[5:]) == {"a", "b"}
+    assert list(suspects.columns[:4]) == ["id", "given", "suggested", "list"]
+    assert set(suspects.columns[6:]) == {"a", "b"}
     assert suspects["given"].tolist() == frame()["kind"][suspects.index].tolist()
+
+
+INDICES = {
+    "dates": lambda pd: pd.date_range("2020", periods=60, freq="h", tz="Asia/Tokyo")[::-1],
+    "floats": lambda pd: pd.Index(RNG.permutation(60) / 4),
+    "periods": lambda pd: pd.period_range("2020", periods=60, freq="D"),
+    "UUIDs": lambda pd: pd.Index([UUID(int=int(i)) for i in RNG.permutation(60)]),
+    "spans": lambda pd: pd.to_timedelta(RNG.permutation(60), unit="s"),
+    "intervals": lambda pd: pd.interval_range(0, 60),
+    "bytes": lambda pd: pd.Index([b"k%d" % i for i in range(60)]),
+    "levels": lambda pd: pd.MultiIndex.from_product([range(6), list("abcdefghij")]),
+    "numbers": lambda pd: pd.Index(RNG.permutation(60) + 5),
+    "counted": lambda pd: pd.RangeIndex(60),
+}
+
+
+@pytest.mark.parametrize("kind", INDICES)
+@pytest.mark.parametrize("ids", [None, "person"])
+def test_scores_join_a_frame_of_any_index(kind, ids):
+    pandas = pytest.importorskip("pandas")
+    columns = {"a": X[:, 0], "b": X[:, 1], "person": RNG.permutation(60), "label": Y}
+    own = pandas.DataFrame(columns, INDICES[kind](pandas))
+    own.iloc[7, 3] = None  # a row without a target has no scores
+    found = da.assay(own, target="label", ids=ids, model="linear", budget=0)
+    assert found.scores.index.equals(own.index.delete(7))
+    joined = own.join(found.scores)
+    assert len(joined) == 60 and joined["class_name"].isna().tolist() == [i == 7 for i in range(60)]
+    known = joined[np.arange(60) != 7]
+    assert (known["label"] == known["class_name"]).all()
+    assert {"label (scores)", "id"} <= set(joined.columns)
+    if ids:
+        assert (known["person"] == known["id"].astype(float)).all()
+
+
+def test_warnings_are_the_same_wherever_they_are_said(tmp_path):
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": [None, *Y[1:].tolist()]})
+    found = da.assay(table, model="linear", budget=0)
+    assert found.warnings == found.findings.warnings and len(found.warnings) >= 2
+    assert found.warnings[0] == "No target was named: the last column, 'y', is predicted."
+    assert found.warnings[1].startswith("1 of 60 rows has no target ('y') and is left out: row 0,")
+    page, shown = unescape(found.save(tmp_path).read_text()), unescape(found._repr_html_())
+    for warning in found.warnings:
+        assert all(warning in text for text in (page, shown, str(found)))
+    assert json.loads((tmp_path / "summary.json").read_text())["warnings"] == [*found.warnings]
+
+
+def test_arrays_are_scored_in_full_and_what_is_held_out_is_told(wine, plain):
+    assert len(plain.scores) == 60 and plain.findings.validation is None
+    assert len(da.assay((X, Y), model="linear", budget=0, val_fraction=0.2).scores) == 48
+    (warning,) = (w for w in wine.warnings if "held out" in w)
+    assert warning.startswith("36 of 178 samples are held out to judge by and get no scores")
+
+
+def test_several_labels_of_suspects_are_named_and_differ():
+    rng = np.random.default_rng(0)
+    x, names = rng.normal(size=(200, 4)), [f"tag {c}" for c in "abcdefghij"]
+    y = (x @ rng.normal(size=(4, 10)) > 0).astype(int)
+    y[np.arange(20), rng.integers(0, 10, 20)] ^= 1
+    columns = {f"u{i}": x[:, i] for i in range(4)} | dict(zip(names, y.T, strict=True))
+    found = da.assay(pa.table(columns), target=names[::-1], model="linear", budget=0)
+    suspects = found.suspects
+    assert len(suspects) and (suspects["given"] != suspects["suggested"]).all()
+    for row, given in suspects["given"].items():
+        assert given == (", ".join(n for n in names[::-1] if columns[n][row]) or "no label")
 
 
 def test_a_notebook_shows_texts_as_texts(plain):
     shown = plain._repr_html_()
     assert "<script" not in shown
-    assert "1 of 48 labels is probably wrong" in shown
+    assert "of 60 labels" in shown
 
 
 def test_the_page_is_that_of_the_folder(wine, tmp_path):
@@ -242,7 +317,8 @@ def test_the_answer_is_the_table_of_acts(monkeypatch):
     table = assayed.actions.to_table()
     assert assayed.acts is assayed.actions
     lines = str(assayed).splitlines()
-    assert 3 <= len(lines) <= 5 and ".suspects (" in lines[-1] and " to " in lines[1]
+    assert lines[1].startswith("Warning: 36 of 178 samples are held out")
+    assert 4 <= len(lines) <= 6 and ".suspects (" in lines[-1] and " to " in lines[2]
     assert re.fullmatch(
         r"Assay\(wine: 142 samples, \d suspected labels?, best action: .*\)", repr(assayed)
     )

@@ -231,3 +231,27 @@ def test_what_a_signal_cuts_short_warns_of_nothing():
     command = [sys.executable, "-c", CUT_SHORT]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert (ended.stderr, ended.returncode) == ("", 0)
+
+
+CONVERTED = """
+import os, signal, sys, typer
+from datassay.commands.shell import clear_exit, stops_clearly
+from datassay.errors import ModelError
+
+stops_clearly()
+try:
+    with clear_exit():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:  # as compiled code may do that is interrupted
+            raise ModelError("the estimator must be able to learn") from None
+except typer.Exit as ended:
+    sys.exit(ended.exit_code)
+"""
+
+
+def test_a_signal_is_what_ended_a_command_whatever_it_was_made_into():
+    command = [sys.executable, "-c", CONVERTED]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert ended.stderr == "Interrupted. Earlier results are as they were.\n"
+    assert ended.returncode == 130

@@ -5,6 +5,7 @@ import json
 import types
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -136,7 +137,6 @@ def test_public_functions_take_frames(frame):
 
 @pytest.mark.parametrize("words", [None, "Categorical", "String"])
 def test_polars_counts_its_rows_or_names_a_column(words):
-    pl = pytest.importorskip("polars")
     table = pl.DataFrame(COLUMNS).with_columns(pl.col("kind").cast(getattr(pl, words or "String")))
     rows = {i: mark for p in loaded(table, target="y") for i, mark in p["information"].items()}
     assert rows == dict(enumerate(COLUMNS["mark"]))
@@ -146,6 +146,25 @@ def test_polars_counts_its_rows_or_names_a_column(words):
     for part in loaded(named, target="y", ids="key"):
         assert [float(i) for i in part.index] == list(part["information"])
     assert len(da.load((table.drop("y"), table["y"]))[0])
+
+
+def test_enums_of_polars_keep_their_order_and_wide_integers_are_numbers():
+    table = pl.DataFrame(COLUMNS).with_columns(pl.col("y").cast(pl.Enum(["yes", "no"])))
+    wide = pl.Series("wide", [7 * i for i in range(N)]).cast(pl.Int128)
+    train, _ = da.load(table.with_columns(wide).select("mark", "wide", "y"), target="y")
+    assert train.class_names == ("yes", "no") and train.feature_names == ("mark", "wide")
+    assert train.x[:, 1].tolist() == [7 * i for i in range(N)]
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+def test_files_of_polars_are_read(tmp_path, suffix):
+    path, table = tmp_path / f"a.{suffix}", pl.DataFrame(COLUMNS)
+    (table.write_ipc if suffix == "arrow" else table.write_parquet)(path)
+    train, _ = da.load(path, target="y")
+    assert train.class_names == ("no", "yes") and train.rows["kind"].to_pylist()[:1] in (
+        ["u"],
+        ["v"],
+    )
 
 
 def test_strings_may_be_views():

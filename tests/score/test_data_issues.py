@@ -180,9 +180,8 @@ def test_an_outlier_and_a_rare_class_are_told():
 def test_columns_left_out_are_not_compared():
     rows, _ = with_copies(table(300), 30)
     rows = rows.append_column("key", pa.array(np.arange(330)))
-    columns = (Column("key", "left out", note="ids"), Column("tax", "number"))
-    warnings = ("Column 'tax' predicts the target almost alone (99.0% of its variance).",)
-    issues = data_issues(samples(rows, columns=columns, warnings=warnings))
+    tax = Column("tax", "number", tells_target=True)
+    issues = data_issues(samples(rows, columns=(Column("key", "left out", note="ids"), tax)))
     leaking = kinds(issues)["leaking columns"]
     assert leaking.severity == "act" and "tax" in leaking.sentence
     assert kinds(issues)["equal rows"].count == 30
@@ -222,6 +221,8 @@ def test_few_or_odd_rows():
     for n in (1, 2, 5):
         issues = data_issues(samples(table(n), np.zeros(n, int)))
         assert np.isnan(issues.outlier_score).all()
+        assert issues.to_table()["is_outlier"].null_count == n  # not looked for: not False
+        assert "Neither outliers nor near duplicates" in issues.unsearched
     bare = data_issues((np.random.default_rng(0).normal(size=(5, 2)), None))  # few labels are none
     assert (bare.near_group < 0).all() and not bare.is_outlier.any()
     nothing = pa.table({"price": pa.array([None] * 20, pa.float64())})
@@ -229,6 +230,31 @@ def test_few_or_odd_rows():
     assert (issues.duplicate_group == 0).all()
     with pytest.raises(DataError, match="train must be a SampleSet"):
         data_issues(np.zeros((3, 2)))
+
+
+def test_of_many_rows_without_faiss_a_sample_is_searched_and_named(monkeypatch):
+    monkeypatch.setattr("datassay.score.checks.duplicates.WITHOUT_FAISS", 300)
+    monkeypatch.setattr("datassay.score.checks.duplicates.find_spec", lambda name: None)
+    rows, _ = with_copies(table(400), 30)
+    issues = data_issues(samples(rows))
+    assert kinds(issues)["equal rows"].count == 30  # of all
+    assert "among 300 of 400 different rows" in issues.unsearched
+    kept = issues.to_table()
+    for name in ("outlier_score", "is_outlier"):
+        assert 100 <= kept[name].null_count <= 130, name
+    lost = np.isnan(issues.outlier_score) & (issues.duplicate_group < 0)
+    assert kept["is_copy"].null_count == lost.sum() > 60
+    monkeypatch.undo()
+    assert data_issues(samples(rows)).unsearched == ""
+
+
+def test_the_right_one_of_two_equal_rows_is_not_dropped():
+    rows = pa.concat_tables([table(40), table(40).slice(0, 8), table(40).slice(8, 4)])
+    y = np.arange(52) % 2
+    y[40:48] = 1 - y[:8]  # eight under another label
+    y[48:] = y[8:12]
+    issues = data_issues(samples(rows, y))
+    assert issues.to_table()["is_copy"].to_pylist() == [False] * 48 + [True] * 4
 
 
 def grouped(result):

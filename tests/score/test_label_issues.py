@@ -289,7 +289,8 @@ def test_too_few_samples_make_no_suspects(n):
     x = np.random.default_rng(0).normal(size=(n, 3))
     issues = judged(x, np.arange(n) % 2, "mlp:width=8")
     assert np.isfinite(issues.score).all()
-    assert issues.worth_a_look.any() == (n >= 6) and issues.probability.max() < 0.6
+    assert not issues.worth_a_look.any() and issues.probability.max() < 0.6
+    assert not issues.is_predicted and issues.share_wrong[0] == 0
 
 
 def test_a_second_judge_is_heard_where_it_explains_more():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from datassay.commands.finished import Given
+from datassay.commands.finished import Given, with_unscored
 from datassay.commands.inputs import MODEL, asked_backbone
 from datassay.commands.run.settings import RunSettings
 from datassay.data.arguments import checks_arguments
@@ -42,8 +42,9 @@ OUT = "report"  # as `datassay run` has it
 class Assay(Plotted):
     """What a data set holds, and what would help it most.
 
-    `print` gives the verdict in five lines, a notebook beside it the table of actions. Frames are
-    those of pandas, the ids as index, where that is installed, else Arrow tables.
+    `print` gives the verdict and its warnings in lines, a notebook beside them the table of
+    actions. Frames are those of pandas, where that is installed, else Arrow tables; their index is
+    that of the user's own pandas frame, else the ids.
 
     Attributes:
         findings: everything that was measured.
@@ -61,18 +62,37 @@ class Assay(Plotted):
     acts = actions  # its earlier name
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before trusting a figure; the same lines stand on the page."""
+        return self.findings.warnings
+
+    @property
     def scores(self) -> Any:
-        """One row per training sample, in their order: the columns of scores.parquet."""
+        """One row per training sample, in their order: the columns of scores.parquet.
+
+        `frame.join(found.scores)` joins them to the user's own pandas frame: a name that the frame
+        has already stands with " (scores)" behind it.
+        """
         from datassay.commands.run.table import score_table
 
-        return _frame(score_table(self.findings))
+        table, taken = score_table(self.findings), {*self.given.frame_columns}
+        names = [f"{n} (scores)" if n in taken else n for n in table.column_names]
+        return self._frame(table.rename_columns(names), table["id"])
 
     @property
     def suspects(self) -> Any:
         """Labels to check, worst first: given, suggested, how likely wrong, then their columns."""
         from datassay.commands.run.suspects import suspects_table
 
-        return _frame(suspects_table(self.findings))
+        table = suspects_table(self.findings)
+        return self._frame(table, table["id"])
+
+    def _frame(self, table: pa.Table, ids: pa.ChunkedArray) -> Any:
+        """Return a table as pandas has it where that is installed."""
+        if find_spec("pandas") is None:
+            return table
+        frame, index = table.to_pandas(), self.given.frame_index(ids.to_pylist())
+        return frame.set_index("id") if index is None else frame.set_axis(index)
 
     def page(self) -> str:
         """The page that `datassay run` writes, as HTML."""
@@ -155,14 +175,16 @@ class Assay(Plotted):
         if table is not None:
             measured = [one for one in table.actions if one.is_measured]
             lines = [f"  {one.words}: {gain_text(one, table.metric)}" for one in measured[:3]]
-        return "\n".join([self._verdict, *lines, self._where])
+        warnings = [f"Warning: {warning}" for warning in self.warnings]
+        return "\n".join([self._verdict, *warnings, *lines, self._where])
 
     def _repr_html_(self) -> str:
         from datassay.commands.run.tables import acts_table
         from datassay.report.notebook import short_html
 
         tables = [] if self.actions is None else [acts_table(self.actions)]
-        return short_html(self._verdict, *tables, self._where)
+        warnings = (f"Warning: {warning}" for warning in self.warnings)
+        return short_html(self._verdict, *warnings, *tables, self._where)
 
     @property
     def _verdict(self) -> str:
@@ -242,7 +264,8 @@ def assay(
         budget: seconds by the clock after which nothing more is retrained; 0: actions are not
             compared. None: the same networks on every machine, as `datassay run` has it.
         progress: called with (step, units done, units in all).
-        **reading: further arguments of `load`, such as val_fraction or drop.
+        **reading: further arguments of `load`, such as val_fraction or drop. Of data in memory
+            all samples are scored where val_fraction is left out.
 
     Returns:
         The actions, the scores, the suspects, and the page.
@@ -258,9 +281,14 @@ def assay(
 
     settings = replace(RunSettings(seed=seed, budget=budget), **_model_settings(model))
     reading |= {"target": target, "ids": ids, "seed": seed}
+    if not isinstance(data, str | Path) and reading.get("val_fraction") is None:
+        reading["val_fraction"] = 0.0
     given = Given(data, val, reading)
     backbone = asked_backbone({"model": settings.model}, None, progress)
-    findings = run(*given.sets(backbone), settings, progress)
+    train, held_out = given.sets(backbone)
+    if reading.get("val_fraction") is None:
+        train = with_unscored(train, held_out)
+    findings = run(train, held_out, settings, progress)
     if given.is_named:
         findings = replace(findings, origin=given.origin())
     return Assay(findings, given)
@@ -280,11 +308,3 @@ def _model_settings(model: Any) -> dict[str, Any]:
         "model must be a name, a torch.nn.Module or what makes one, or a scikit-learn estimator; "
         f"got a {type(model).__name__}."
     )
-
-
-def _frame(table: pa.Table) -> Any:
-    """A table as pandas has it where that is installed."""
-    if find_spec("pandas") is None:
-        return table
-    frame = table.to_pandas()
-    return frame.set_index("id")

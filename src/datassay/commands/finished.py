@@ -19,10 +19,13 @@ from datassay.commands.command import read
 from datassay.commands.inputs import COLUMNS, DataInputs, NoiseInputs, load_sets, with_noise
 from datassay.data.back.origin import Origin, keep, source_digest
 from datassay.data.load import load
+from datassay.data.memory.frames import frame_table, row_ids
 from datassay.data.samples import SampleSet
-from datassay.data.source import reading
+from datassay.data.source import reading, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
-from datassay.data.tables.read import ROLES
+from datassay.data.tables.columns import read_column
+from datassay.data.tables.read import ROLES, Choices
+from datassay.data.tables.sources import plain
 from datassay.errors import DataError
 from datassay.store.folders import heal
 
@@ -132,6 +135,17 @@ def unread(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSe
     return numbered(train), None if val is None else numbered(val)
 
 
+def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:
+    """Return the training samples with a warning of those that nobody asked to hold out."""
+    if val is None or not val.split_off:
+        return train
+    warning = (
+        f"{len(val):,} of {len(train) + len(val):,} samples are held out to judge by and get no "
+        "scores; val_fraction 0 scores all."
+    )
+    return replace(train, warnings=(*train.warnings, warning))
+
+
 @dataclass(frozen=True)
 class Given:
     """Samples as they were given."""
@@ -156,6 +170,34 @@ class Given:
         if self.is_loaded:
             return self.data
         return load(self.data, val=self.val, encode=encode, **self.reading)
+
+    @property
+    def _frame(self) -> Any:
+        """The user's own frame of pandas; None of other data."""
+        data = self.data[0] if isinstance(self.data, tuple) and self.data else self.data
+        return data if hasattr(getattr(data, "index", None), "nlevels") else None
+
+    @property
+    def frame_columns(self) -> Sequence[Any]:
+        """The columns of the user's own frame of pandas; none of other data."""
+        return () if self._frame is None else tuple(self._frame.columns)
+
+    def frame_index(self, ids: list[Any]) -> Any:
+        """Return labels of the rows with these ids in the user's own frame, of their own type.
+
+        None of other data, and where ids are none of that frame's.
+        """
+        if (frame := self._frame) is None or (table := frame_table(frame)) is None:
+            return None
+        table, labelled = row_ids(table)
+        names = labelled if self.reading.get("ids") is None else self.reading["ids"]
+        if names is None:
+            names = np.arange(len(frame))
+        elif isinstance(names, str):
+            names = plain(read_column(table[names], names, Choices(ids=names)))
+        place = {str(each): row for row, each in enumerate(to_numpy(names, "ids").tolist())}
+        rows = [place.get(str(each), -1) for each in ids]
+        return None if -1 in rows else frame.index.take(rows)
 
     def origin(self) -> Origin:
         """How samples of a name or path are read again."""

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -32,6 +32,8 @@ SAME_STOP = 0.5  # seconds within which two signals are one wish
 
 class Stopped(KeyboardInterrupt):
     """A signal asks to stop; its argument says which."""
+
+    asked: ClassVar[Stopped | None] = None  # the last; what it cuts short may raise another error
 
 
 class _Stream:
@@ -98,6 +100,7 @@ def clear_exit(as_typed: Callable[[str], str] = str) -> Iterator[None]:
         if isinstance(error, Exception) and sys.flags.dev_mode:
             raise
         ignore_stops()
+        error = Stopped.asked or error
         status, line = outcome(error, as_typed)
         say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
         raise typer.Exit(status) from None
@@ -172,7 +175,8 @@ def stops_clearly() -> None:
         earlier, last = last, time.monotonic()
         if last - earlier > SAME_STOP:
             warnings.simplefilter("ignore")  # of what the exception cuts short, as an import
-            raise Stopped(number)
+            Stopped.asked = Stopped(number)
+            raise Stopped.asked
 
     def unraised(what: sys.UnraisableHookArgs) -> None:
         nonlocal last

@@ -15,6 +15,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.source import Source, SourcePart, Task, to_numpy
 from datassay.data.strings import Texts, as_arrow, compact
 from datassay.data.tables.numeric import check_differences
+from datassay.data.tables.read import QUOTE
 from datassay.data.targets import (
     Coding,
     encode_for_outputs,
@@ -66,11 +67,17 @@ def sample_sets(
         raise DataError("at least 2 training samples are needed; got 1. Add samples.")
     val_y = None if source.val is None else source.val.y
     task = task or source.task
-    y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
+    try:
+        y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
+    except DataError as error:
+        n_missing = sum(c.missing for c in source.columns if c.read_as == "target")
+        raise DataError(
+            f"{error}{f' Missing: {n_missing:,}. {QUOTE}.' * bool(n_missing)}"
+        ) from None
     is_guessed = not (task or source.class_names)
     reported = target_warnings(np.asarray(source.train.y), names, is_guessed=is_guessed)
     columns = tuple(
-        replace(c, n_values=len(names) or None) if c.read_as == "target" else c
+        replace(c, n_values=len(names) or c.n_values) if c.read_as == "target" else c
         for c in source.columns
     )
     source = replace(source, columns=columns, warnings=(*source.warnings, *reported))

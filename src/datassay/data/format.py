@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from datassay.data import formats as built_in
 from datassay.data.back.original import Change, Original, given_back_file, original_table
+from datassay.data.memory.frames import without_views
 from datassay.data.source import Source, Task, reading
 from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
@@ -100,7 +101,7 @@ class TableFormat(_Known):
         """The table as it is in the file or folder."""
         ids = chosen.ids if isinstance(chosen.ids, str) else None
         with nullcontext() if path.is_dir() else reading(path):
-            return self.read(path, ids)
+            return without_views(self.read(path, ids))
 
     def source(self, path: Path, chosen: Choices) -> Source:
         """The samples in a file or folder."""

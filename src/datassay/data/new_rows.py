@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from datassay.data.assemble import Encode, plain, whole_names
 from datassay.data.format import TableFormat
@@ -24,6 +23,7 @@ from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.preparation import FittedColumns, refuse
 from datassay.data.tables.read import Choices, some
+from datassay.data.tables.sources import joined_texts
 from datassay.data.tables.sources import plain as plain_values
 from datassay.data.tables.stored import described, restored, unseen
 from datassay.data.text import weighed_words
@@ -131,12 +131,8 @@ class RowFormat:
     def _joined(self, table: pa.Table, names: list[str]) -> Texts | None:
         read = [read_column(table[name], name, Choices(text=(name,))) for name in names]
         refuse(read, "rows")
-        words = [pa.array([""] * len(table), pa.large_string()) if c.words is None else c.words
-                 for c in read]  # fmt: skip
-        if len(words) > 1:
-            line_break = pa.scalar("\n", pa.large_string())
-            words = [pc.binary_join_element_wise(*words, line_break)]
-        return Texts(words[0]) if words else None
+        empty = pa.array([""] * len(table), pa.large_string())
+        return joined_texts([empty if c.words is None else c.words for c in read])
 
     def _of_part(self, part: SourcePart) -> SampleSet:
         fitted = self.like.preparation

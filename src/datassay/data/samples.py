@@ -37,6 +37,7 @@ class Column:
     treatment: str = ""  # what became of it in x, in words
     note: str = ""  # why it was left out, or what is not as usual
     form: str = ""  # of strings that are dates or numbers, how they are written
+    tells_target: bool = False  # almost alone, or so with one other
 
 
 @runtime_checkable
@@ -177,6 +178,11 @@ class SampleSet:
     def has_several_labels(self) -> bool:
         """Whether each sample has several labels, each given (1) or not (0)."""
         return not self.is_classification and are_several_labels(self.y)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The columns of a table that y is, in its order; none of what is no table."""
+        return tuple(column.name for column in self.columns if column.read_as == "target")
 
     @property
     def n_classes(self) -> int:

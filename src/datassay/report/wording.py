@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -96,11 +97,13 @@ def label_text(class_names: tuple[str, ...], label: Any) -> str:
     return ", ".join(f"{v:.4g}" for v in values[:3]) + more
 
 
-def labels_given(values: object) -> str:
-    """Of several labels, 0 or 1 each, those that are given: "labels 0, 3"."""
-    given = [str(j) for j in np.flatnonzero(np.asarray(values) == 1)]
+def labels_given(values: object, names: Sequence[str] = ()) -> str:
+    """Of several labels, 0 or 1 each, those that are given, by name or number: "labels 0, 3"."""
+    given = np.flatnonzero(np.asarray(values) == 1).tolist()
+    if names:
+        return ", ".join(names[j] for j in given) or "no label"
     name = "label" if len(given) == 1 else "labels"
-    return shortened(f"{name} {', '.join(given)}", 60) if given else "no label"
+    return shortened(f"{name} {', '.join(map(str, given))}", 60) if given else "no label"
 
 
 def gain_text(change: Any, metric: str) -> str:

@@ -255,6 +255,7 @@ def _explained(
         noise=(outcome.noise,),
         held_out=held_out.numpy(),
         given_label=labels.numpy(),
+        is_predicted=outcome.is_predicted,
         **of,
     )
 
@@ -304,18 +305,19 @@ def _of_several(
         explain([by_class(fit.held_out[:, j : j + 1])], again(j), labels[:, j], noise, trusted)
         for j in range(labels.shape[1])
     ]
-    look = np.any([_top(outcome.log_odds, outcome.n_look) for outcome in each], 0)
     low, high = (np.array([outcome.share[end] for outcome in each]) for end in (0, 1))
     # What only may be wrong is no evidence: of many labels one would always be.
     log_odds = torch.stack([outcome.by_noise for outcome in each], 1)
     all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
     score = (-torch.expm1(all_right)).log() - all_right
+    look = _flagged(score > 0) | np.any([_top(one.log_odds, one.n_look) for one in each], 0)
+    least = torch.where(torch.as_tensor(look), log_odds.amax(1), torch.inf).clamp(max=0)[:, None]
     return LabelIssues(
         score=score.numpy(),
         probability=probability(score).numpy(),
-        suggested_label=torch.where(log_odds > 0, 1 - labels, labels).numpy(),
+        suggested_label=torch.where(log_odds >= least, 1 - labels, labels).numpy(),
         is_issue=_flagged(listed(score)),
-        worth_a_look=_flagged(score > 0) | look,
+        worth_a_look=look,
         share_wrong=(float(low.max()), min(1.0, float(high.sum()))),
         posterior=torch.stack([results.posterior[:, 1].exp() for results in each], 1).numpy(),
         noise=tuple(computed.noise for computed in each),
@@ -323,6 +325,7 @@ def _of_several(
         ridge=fit.penalty,
         ids=fit.lin.ids,
         given_label=labels.numpy(),
+        is_predicted=any(outcome.is_predicted for outcome in each),
     )
 
 

@@ -197,6 +197,9 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
         (Labels(900, 9, 9, 9, 450, is_learned=False),
          "The classes are hardly predicted: little is certain. 9 of 900 labels are probably wrong "
          "(between 9 and 450 are wrong)", "9 labels"),
+        (Labels(900, 0, 0, 0, 0, leaks=("code", "paid")),
+         "Wrong labels may be hidden: code, paid tell the label almost alone; run again with "
+         "--drop code,paid", "0 likeliest labels"),
         (Labels(442, 0, 0, 0, 0, "target"), "No target stands out as wrong", "0 likeliest targets"),
     ],
 )  # fmt: skip
@@ -252,10 +255,7 @@ def test_at_most_three_cards_each_with_its_command():
         "datassay weigh digits --target y --out weigh",
         "datassay summarize digits --target y --fraction 0.5 --out kept",
     ]
-    assert told.commands == (
-        "datassay view 'my report'",
-        "datassay apply digits 'my report/decisions.parquet' --out clean",
-    )
+    assert told.commands == ("datassay view 'my report'",)
     assert told.n_droppable == 250
     costly = make_findings(acts=acts(("drop", -0.02, -0.03, -0.01, "worse")))
     assert verdict(costly).n_droppable == 0 and verdict(make_findings()).n_droppable is None
@@ -277,7 +277,8 @@ def test_commands_are_those_of_the_command_line():
         origin = Origin(inputs | {"noise": noise}, "", noise)
         told = verdict(replace(result, origin=origin))
         lines += [*told.commands, *(card.command for card in told.cards)]
-        assert ("apply" in " ".join(told.commands)) == (not noise)
+        lines += [Typed(replace(result, origin=origin)).apply("--drop-copies")]
+        assert bool(lines[-1]) == (not noise)
     assert any("'my data.csv' --drop a,b --log-target" in line for line in lines)
     assert "datassay view 'my scores'" in lines
     group = get_command(app)
@@ -315,6 +316,33 @@ def test_numbers_read_well():
     assert (percent(0.1), percent(0.004), percent(0.29)) == ("10 %", "0.4 %", "29 %")
     assert percent(0.0003) == "under 0.1 %"
     assert score_change(-0.0125, "R²") in {"0.013 of R²", "0.012 of R²"}
+
+
+def test_what_to_type_next_can_be_typed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    origin = Origin({"data": "clean/a.csv", "target": "y"}, "", 0.0)
+    facts = {"Command": "datassay run clean/a.csv --model=cnn --out here"}
+    typed = Typed(make_findings(origin=origin, facts=facts))
+    assert typed.apply() == ""  # nothing is decided yet
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/decisions.parquet").touch()
+    line = "datassay apply clean/a.csv here/decisions.parquet --out cleaned"
+    assert typed.apply() == line  # not over the data
+    assert typed.line("run", out="report") == (
+        "datassay run clean/a.csv --target y --model cnn --out report"
+    )
+    assert typed.line("weigh") == "datassay weigh clean/a.csv --target y"
+
+
+def test_below_a_hundred_samples_the_reason_is_told():
+    samples = SampleSet(np.zeros((60, 1)), np.arange(60) % 2, np.arange(60), ("no", "yes"))
+    result = make_findings(
+        samples, issues=issues_of(samples, np.linspace(-3, 3, 60)), origin=ORIGIN
+    )
+    told = verdict(result)
+    assert told.note == "What actions gain is measured on 100 samples or more; these are fewer."
+    assert "was not measured, of fewer than 100 samples." in told.sentence
+    assert told.commands == ("datassay view report",)
 
 
 def test_a_proposed_drop_keeps_the_columns_that_were_dropped_already():

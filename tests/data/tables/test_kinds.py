@@ -55,6 +55,18 @@ def test_rules(values, read_as, note):
     assert result.read_as == read_as and note in result.note
 
 
+@pytest.mark.parametrize("name", ["id", "customer_id", "customerId", "row key", "ID"])
+def test_a_number_that_is_named_as_an_id_and_mostly_differs_is_left_out(name):
+    ids = np.append(RNG.choice(10**6, N - 5, replace=False), np.arange(5) * 0)
+    table = pa.table({"u": U, name: ids, "paid": ids, "y": Y})
+    columns = {c.name: c.read_as for c in da.load(table, target="y")[0].columns}
+    assert columns[name] == "left out" and columns["paid"] == "number"
+    columns = da.load(table, target="y", keep=[name])[0].columns
+    assert [c.read_as for c in columns if c.name == name] == ["number"]
+    few = pa.table({"u": U, name: np.arange(N) % 7, "y": Y})
+    assert da.load(few, target="y")[0].columns[1].read_as == "number"
+
+
 def test_the_rules_do_not_depend_on_the_order_of_the_rows():
     table = pa.table({"u": U, "c": [f"k{i % 9}" for i in range(N)], "k": range(N), "y": Y})
     table = table.append_column("id", pa.array([f"r{i}" for i in range(N)]))
@@ -128,7 +140,8 @@ def test_rare_categories_share_a_column():
 
 
 def test_rows_without_a_target_are_left_out_and_named():
-    samples = da.load(pa.table({"u": U, "y": [None, *Y[1:5], None, *Y[6:]]}))[0]
+    table = pa.table({"u": U, "y": [None, *Y[1:5], None, *Y[6:]]})
+    samples = da.load(table, target="y")[0]
     assert len(samples) == N - 2 and samples.ids[:5].tolist() == [1, 2, 3, 4, 6]
     assert samples.rows.num_rows == N - 2 and samples.columns[-1].missing == 2
     assert samples.warnings[0].startswith(
@@ -139,15 +152,6 @@ def test_rows_without_a_target_are_left_out_and_named():
 def test_row_numbers_are_told_before_rows_are_left_out():
     table = pa.table({"k": range(N), "u": U, "y": [None] * 20 + Y[20:]})
     assert da.load(table)[0].feature_names == ("u",)
-
-
-def test_a_column_that_tells_the_target_is_a_warning():
-    leak = [{"yes": "a", "no": "b"}[y] for y in Y]
-    (warning,) = loaded(c=leak).warnings
-    assert "'c' predicts the target almost alone (100.0% of its variance)" in warning
-    table = pa.table({"u": U, "v": [u**3 for u in U], "w": U[::-1]})
-    (warning,) = da.load(table, target="u")[0].warnings
-    assert "'v'" in warning
 
 
 def test_new_rows_are_treated_as_the_fitted_ones():
@@ -177,12 +181,13 @@ def test_new_rows_are_treated_as_the_fitted_ones():
 def test_a_skewed_target_is_told_and_its_logarithm_predicted():
     price = np.exp(3 * RNG.normal(size=N))
     table = pa.table({"u": U, "price": price})
-    samples = da.load(table)[0]
+    samples = da.load(table, target="price")[0]
     assert "The target is skewed" in samples.warnings[-1]
-    logged = da.load(table, log_target=True)[0]
+    logged = da.load(table, target="price", log_target=True)[0]
     assert np.allclose(logged.y, np.log(price)) and not logged.warnings
     assert logged.columns[-1].treatment == "ln(target) is predicted"
-    assert not da.load(pa.table({"u": U, "price": np.log(price)}))[0].warnings
+    table = pa.table({"u": U, "price": np.log(price)})
+    assert not da.load(table, target="price")[0].warnings
     zero = da.load((np.array(U)[:, None], np.floor(price)), log_target=True)
     assert np.allclose(zero[0].y, np.log1p(np.floor(price)[zero[0].ids]))
     with pytest.raises(DataError, match="log_target needs targets that are numbers of at least 0"):
@@ -223,12 +228,109 @@ def test_several_targets_of_a_table_are_its_columns(tmp_path):
 @pytest.mark.parametrize(("target", "message"), [
     (["u", "x"], "must name a column of data; got 'x'"), (["u", "w"], "'w' holds words"),
     ([], "must name columns, each once"), (["u", "u"], "each once"), (["u", 1], "as strings"),
-    (["v", "gap"], "all known; column 'gap' misses row 3, counted from 0"),
 ])  # fmt: skip
 def test_several_targets_are_refused_in_one_line(target, message):
-    table = two_targets().append_column("gap", pa.array([1.5, 2, 3, None, *U[:36]]))
     with pytest.raises(DataError, match=message):
-        da.load(table, target=target)
+        da.load(two_targets(), target=target)
+
+
+def test_rows_that_miss_one_of_several_targets_are_left_out_and_named():
+    table = two_targets().append_column("gap", pa.array([1.5, 2, 3, None, *U[:36]]))
+    train, _ = da.load(table, target=["gap", "v"])
+    assert train.ids.tolist() == [0, 1, 2, *range(4, 40)] and train.y[3].tolist() == [U[0], U[24]]
+    (warning,) = train.warnings
+    assert warning.startswith("1 of 40 rows has no target ('gap' or 'v') and is left out: row 3,")
+    assert train.target_names == ("gap", "v")  # in the order of y
+    nothing = table.set_column(2, "v", pa.array([None] * 3 + [1.0] + [None] * 36))
+    with pytest.raises(DataError, match=r"must have all targets \(gap, v\); none in data has"):
+        da.load(nothing, target=["gap", "v"])
+
+
+ODD = {
+    "struct": lambda: [{"a": 1}] * N,
+    "list": lambda: [["a", "b"]] * N,
+    "unequal lengths": lambda: [[1.0] * (1 + i % 3) for i in range(N)],
+    "binary": lambda: [b"x"] * N,
+    "complex": lambda: [1 + 2j] * N,
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_column_of_a_type_that_is_no_feature_is_left_out_and_named(name):
+    frame = pandas.DataFrame({"u": U, "c": ODD[name](), "y": Y})
+    train, _ = da.load(frame, target="y")
+    assert train.feature_names == ("u",) and train.columns[1].read_as == "left out"
+    (warning,) = train.warnings
+    assert warning.startswith("Left out: 'c': ") and name in warning
+    with pytest.raises(DataError, match="'c' must hold numbers, booleans, dates or strings; it"):
+        da.load(frame, target="y", keep=["c"])
+    with pytest.raises(DataError, match="'c' must hold numbers, booleans or strings"):
+        da.load(frame, target="c")
+
+
+def test_periods_and_intervals_are_read_as_their_words():
+    cut = pandas.cut(pandas.Series(U), 4)
+    months = pandas.period_range("2020-01", periods=N, freq="M")
+    frame = pandas.DataFrame({"u": U, "cut": cut, "plain": pandas.arrays.IntervalArray(cut)})
+    train, _ = da.load(frame.assign(month=months, y=cut), target="y")
+    kinds = [(column.name, column.read_as) for column in train.columns[1:]]
+    assert kinds == [("cut", "category"), ("plain", "category"), ("month", "date"), ("y", "target")]
+    assert train.class_names == tuple(map(str, cut.cat.categories))  # in their order
+
+
+def test_the_last_column_is_named_where_no_target_is():
+    table = pa.table({"u": U, "y": Y})
+    assert da.load(table)[0].warnings == (
+        "No target was named: the last column, 'y', is predicted.",
+    )
+    for target in (None, "y"):
+        with pytest.raises(DataError, match="'y' cannot be target and drop at once"):
+            da.load(table, target=target, drop=["y"])
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        ([f"{2015 + i // 12}-{1 + i % 12:02}" for i in range(N)], "year-month"),
+        ([f"{1 + i % 12}/{2015 + i // 12}" for i in range(N)], "month/year"),
+        ([f"{'JanFebMarAprMayJunJulAugSepOctNovDec'[3 * (i % 12) :][:3]} {2015 + i // 12}"
+          for i in range(N)], "month year"),
+    ],
+)  # fmt: skip
+def test_months_are_dates(words, form):
+    samples = loaded(c=words)
+    column = samples.columns[1]
+    assert (column.read_as, column.note) == ("date", f"dates as {form}")
+    row = dict(zip(samples.feature_names, samples.x[14].tolist(), strict=True))
+    assert (row["c year"], row["c month"], row["c days"]) == (2016, 3, 365 + 31 + 29)
+
+
+@pytest.mark.parametrize("as_words", [False, True])
+def test_hours_are_those_of_the_zone_and_times_are_ordered_in_utc(as_words):
+    times = pandas.date_range("2024-06-01", periods=N, freq="5h", tz="Asia/Tokyo")
+    values = [str(time) for time in times] if as_words else pa.array(times)
+    samples = loaded(c=values)
+    hours = samples.x[:, samples.feature_names.index("c hour")]
+    assert hours.tolist() == [time.hour for time in times]
+    mixed = ["2024-01-01 10:00+09:00", "2024-01-01 03:00+00:00"] * (N // 2)
+    table = pa.table({"u": U[::-1], "t": mixed, "y": U})
+    held_out = da.load(table, target="y", time="t", val_fraction=0.5)[1]
+    assert set(held_out.ids % 2) == {1}
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["10%", "20%"], ("10%", "20%")),
+        (["$1,000", "$2,000"], ("$1,000", "$2,000")),
+        (["1.0", "2.0"], ("1", "2")),
+    ],
+)
+@pytest.mark.parametrize("task", [None, "classification"])
+def test_a_few_amounts_as_labels_keep_their_words(words, names, task):
+    table = pa.table({"u": U, "y": words * (N // 2)})
+    assert da.load(table, target="y", task=task)[0].class_names == names
+    assert not da.load(table, target="y", task="regression")[0].class_names
 
 
 def test_weights_are_said_to_be_no_column_here():

@@ -175,7 +175,7 @@ def test_what_is_ambiguous_is_decided_by_the_whole_column_and_then_the_table(tmp
     (tmp_path / "t.csv").write_text("n;x;y\n" + rows)
     assert da.load(tmp_path / "t.csv")[0].x[:, 0].tolist() == counts
     frame = pa.table({"n": [grouped(c, ".") for c in counts], "x": [f"{i},5" for i in range(N)]})
-    samples, _ = da.load(frame.append_column("y", pa.array(Y)))
+    samples, _ = da.load(frame.append_column("y", pa.array(Y)), target="y")
     assert samples.x[:, 0].tolist() == counts and "'1.001' alone could have" in samples.warnings[0]
 
 
@@ -185,7 +185,7 @@ def test_dates_of_several_forms_in_a_column():
     words = [day.strftime(forms[i % len(forms)]) for i, day in enumerate(days)]
     words[4], words[9] = "6. März 2020", "unknown"
     days[4] = datetime.date(2020, 3, 6)
-    samples = da.load(pa.table({"d": words, "u": U, "y": Y}))[0]
+    samples = da.load(pa.table({"d": words, "u": U, "y": Y}), target="y")[0]
     found = dict(zip(samples.feature_names, samples.x.T, strict=True))["d days"]
     expected = np.array([(day - days[0]).days for day in days])
     assert np.array_equal(np.delete(found, 9), np.delete(expected, 9))

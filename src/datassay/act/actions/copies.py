@@ -6,12 +6,12 @@ import numpy as np
 
 from datassay.act.choose.action import COPIES, Action, ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
-from datassay.score.checks.data_issues import is_copy
+from datassay.score.checks.copies import is_copy
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
-    """The first of each group stays."""
-    removed = is_copy(np.arange(len(train)) if scores.copies is None else scores.copies)
+    """Keep the first of each group whose targets are the same."""
+    removed = is_copy(np.arange(len(train)) if scores.copies is None else scores.copies, train.y)
     if removed.sum() < max(1, len(train) / 100):  # fewer are no difference that a score shows
         return None
     words = "Keep one of each group of copies"
@@ -20,7 +20,7 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
 
 ACTION = ActionKind(
     name=COPIES,
-    help="Of samples that are equal or all but equal to each other the first stays.",
+    help="Of samples of one label that are equal or all but equal to each other the first stays.",
     propose=propose,
     fits=1,
     evidence="data",

@@ -53,7 +53,7 @@ class _Run(Command):
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Samples, the run before, how they were read, and which inputs are adversarial."""
-        from datassay.commands.finished import origin_of
+        from datassay.commands.finished import origin_of, with_unscored
         from datassay.commands.terminal import ProgressDisplay
 
         inputs, noise = read(DataInputs, given), read(NoiseInputs, given)
@@ -61,6 +61,7 @@ class _Run(Command):
             arguments, inputs = self._beside(given, inputs)
         else:
             train, val = self.loaded(given, given.get("store"))
+            train = with_unscored(train, val) if given["val_fraction"] is None else train
             arguments = {"train": with_noise(train, noise, given["seed"]), "val": val}
         arguments["origin"] = origin_of(inputs, noise)  # a model's code may go elsewhere
         if given["plan"]:

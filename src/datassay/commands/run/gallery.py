@@ -94,8 +94,8 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
     chance = f"{rough_percent(wrong).removeprefix('about ')} likely wrong"
     texts, suspect = sample_texts(samples, i), bool(issues.is_issue[i])
     if findings.has_several_labels:
-        texts |= {"label": labels_given(samples.y[i]), "truth": ""}
-        suggested, fit = labels_given(issues.suggested_label[i]), ()
+        texts |= {"label": labels_given(samples.y[i], samples.target_names), "truth": ""}
+        suggested, fit = labels_given(issues.suggested_label[i], samples.target_names), ()
     else:
         suggested = label_text(samples.class_names, issues.suggested_label[i])
         fit = () if samples.is_classification else ((f"fit {suggested}", "held-out fit"),)

@@ -142,7 +142,9 @@ def run(
     if settings.attribution != attributed == "none":
         facts["Left out"] = LEFT_OUT
     weights = settings.weights
-    warnings = (() if weights is None else weights_choice(weights, model)) + lin.warnings
+    warnings = () if weights is None else weights_choice(weights, model)
+    warnings = train.warnings + warnings + lin.warnings
+    warnings += (results["data_issues"].unsearched,) * bool(results["data_issues"].unsearched)
     if settings.own is None:
         warnings += tuple(one.warning for one in held_together(lin, train, issues))
         is_log = origin is not None and bool(origin.inputs.get("log_target"))

@@ -49,7 +49,7 @@ def page(findings: Findings, out: str = "") -> Page:
         _blocks(findings, first),
         _numbers(findings, predicted),
         facts=findings.facts,
-        warnings=samples.warnings + findings.warnings,
+        warnings=findings.warnings,
         files=FILES if findings.attribution is not None else FILES | NO_EFFECTS,
         columns=samples.columns,
     )

@@ -13,7 +13,7 @@ from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
 from datassay.report.page import Row, Table
 from datassay.report.tables import column
-from datassay.report.wording import label_text, percent, value_text
+from datassay.report.wording import label_text, labels_given, percent, value_text
 from datassay.score.checks.columns import columns_first
 
 MOST_ROWS, MOST_COLUMNS = 200, 12
@@ -60,10 +60,9 @@ def suspects_shown(findings: Findings) -> Table | None:
 def _words(findings: Findings, shown: np.ndarray) -> tuple[np.ndarray, list[str], list[str]]:
     """Ids, and the given and the suggested label in words."""
     samples, suggested = findings.samples, findings.issues.suggested_label
-    given, proposed = (
-        [label_text(samples.class_names, labels[i]) for i in shown]
-        for labels in (samples.y, suggested)
-    )
+    names = samples.target_names if findings.has_several_labels else samples.class_names
+    text = labels_given if findings.has_several_labels else lambda y, of: label_text(of, y)
+    given, proposed = ([text(y[i], names) for i in shown] for y in (samples.y, suggested))
     return samples.ids[shown], given, proposed
 
 

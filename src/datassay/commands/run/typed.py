@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 
-from datassay.commands.inputs import DataInputs, NoiseInputs
+from datassay.act.review.decisions import FILE
+from datassay.commands.inputs import MODEL, DataInputs, NoiseInputs
 from datassay.commands.run.findings import Findings
 from datassay.setting import default_of, settings_of
 
 # Commands that can flip labels as the run did; others would read other labels.
 FLIPS = {"run", "score", "weigh", "purify", "summarize"}
+MODELS = {"run", "score", "summarize", "complexity"}  # which train the model of a run
 OUT = {"run": "report", "score": "scores"}
 
 
@@ -24,9 +26,11 @@ class Typed:
 
     def __init__(self, findings: Findings, out: str = ""):
         origin, words = findings.origin, shlex.split(findings.facts.get("Command", ""))
-        words = [part for w in words for part in (w.split("=", 1) if w[:6] == "--out=" else [w])]
+        words = [part for w in words for part in (w.split("=", 1) if w[:2] == "--" else [w])]
         own = OUT.get(words[1], "report") if len(words) > 1 else "report"
         self.out = out or (words[words.index("--out") + 1] if "--out" in words else own)
+        model = words[words.index("--model") + 1] if "--model" in words else ""
+        self._model = ["--model", model] if model and model != MODEL else []
         self.is_known = origin is not None and findings.adversarial is None
         self._inputs = {} if origin is None else origin.inputs
         self._noise = 0.0 if origin is None else origin.noise
@@ -52,11 +56,17 @@ class Typed:
                     continue
                 option = spec.flag(name)
                 words += [option] if value is True else [option, str(value)]
+        words += self._model * (command in MODELS)
         return shlex.join([*words, *(w for k, v in options.items() for w in (f"--{k}", v))])
 
     def apply(self, *options: str) -> str:
-        """The command that gives the data back as decided; of flipped labels there is none."""
-        if not self.is_known or self._noise:
+        """Return the command that gives the data back as decided, where that can be typed.
+
+        Labels that were flipped on purpose are in no file; before a review there are no decisions.
+        """
+        decisions = self.out if options else os.path.join(self.out, FILE)
+        if not self.is_known or self._noise or not (options or os.path.exists(decisions)):
             return ""
-        decisions = self.out if options else os.path.join(self.out, "decisions.parquet")
-        return shlex.join(["datassay", "apply", self._data, decisions, *options, "--out", "clean"])
+        data, clean = os.path.realpath(self._data), os.path.realpath("clean")
+        out = "cleaned" if f"{data}/".startswith(f"{clean}/") else "clean"  # what is read stays
+        return shlex.join(["datassay", "apply", self._data, decisions, *options, "--out", out])

@@ -14,6 +14,7 @@ from datassay.act.choose.action import COPIES, DROP, MORE, RELABEL, REMOVE, acti
 from datassay.act.choose.gains import RETRAINED, ActionGain
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import is_learned, suspected_classes, to_check
+from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.models.tabular import TABLE_MODELS
 from datassay.report.advice import Advice
@@ -26,6 +27,7 @@ from datassay.stats import BETTER, DO, FREE, LEAVE, TRY, WORSE
 MOST_CARDS, MOST_COMMANDS = 3, 2
 REVIEWS = 50  # that a plan begins with
 FEW = 0.02  # a share of labels that may be wrong and goes without saying
+TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 DOING = {  # as the subject of a sentence
     RELABEL: "correcting {them}",
@@ -52,6 +54,7 @@ class Labels:
     high: int
     noun: str = "label"  # or "target"
     is_learned: bool = True  # predicted better than by naming the commonest class
+    leaks: tuple[str, ...] = ()  # columns that tell it, and so agree with wrong ones
 
     @property
     def expected(self) -> str:
@@ -69,6 +72,10 @@ class Labels:
         """Without its full stop, for what correcting them gains to follow."""
         if self.n < FEWEST:
             return f"{count(self.n, self.noun)} are too few to tell which are wrong"
+        if self.leaks:
+            told = f"{', '.join(self.leaks)} tell{'s' * (len(self.leaks) == 1)} the {self.noun}"
+            remedy = f"run again with --drop {','.join(self.leaks)}"
+            return f"Wrong {self.noun}s may be hidden: {told} almost alone; {remedy}"
         first = "" if self.is_learned else "The classes are hardly predicted: little is certain. "
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
@@ -110,14 +117,16 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     commands = [card.command for card in cards]
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
-    commands += [typed.line("run", out="report")] * (is_unmeasured and not findings.pending)
+    is_few = labels.n < FEWEST_COMPARED
+    note = findings.pending or (TOO_FEW if is_few else NOT_COMPARED)
+    commands += [typed.line("run", out="report")] * (is_unmeasured and note == NOT_COMPARED)
     drop = _drop(tried)
     return Verdict(
         sentence=_sentence(findings, labels, tried),
         labels=labels,
         cards=cards,
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
-        note=(findings.pending or NOT_COMPARED) if is_unmeasured else "",
+        note=note * is_unmeasured,
         n_droppable=drop.cost if drop else 0 if any(a.kind == DROP for a in tried) else None,
         tried=tried,
     )
@@ -137,6 +146,7 @@ def label_verdict(findings: Findings) -> Labels:
         high=max(round(high * n), flagged),
         noun="label" if is_label else "target",
         is_learned=is_learned(findings),
+        leaks=tuple(leaking_columns(samples)),
     )
 
 
@@ -180,6 +190,7 @@ def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...])
         more = f"; of {count(len(tried), 'action')} tried none is shown to help"
     elif labels.n_flagged:
         how = "is being measured" if findings.pending else "was not measured"
+        how += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
         more = f"; what correcting them gains {how}"
     return f"{labels.sentence}{more}."
 
@@ -219,10 +230,12 @@ def _cards(
         ((), "") if findings.acts is None else (findings.acts.actions, findings.acts.metric)
     )
     others = [action for action in tried if action.kind not in {RELABEL, REMOVE, DROP}]
-    cards = [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
+    data_cards = _data_cards(findings, typed, tried)
+    cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
+    cards += [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
     of = metric, labels.n_flagged, typed
     cards += [_action(action, *of) for action in others if action.advice == DO]
-    cards += _data_cards(findings, typed, tried)
+    cards += data_cards[len(labels.leaks) > 0 :]
     cards += [_action(action, *of) for action in others if action.advice == TRY]
     if (drop := _drop(tried)) is not None:
         text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
@@ -296,6 +309,7 @@ def _data_cards(findings: Findings, typed: Typed, tried: tuple[ActionGain, ...])
     commands = {"leaking columns": typed.line("run", drop=leaking, out="without")}
     if any(action.kind == COPIES and action.advice != LEAVE for action in tried):
         commands["near duplicates"] = typed.apply("--drop-copies")
+    issues = sorted(issues, key=lambda issue: issue.kind != "leaking columns")
     for one in (one for one in issues if one.severity == "act"):
         command = commands.get(one.kind, "")
         headline = f"{_capital(one.kind)}: {one.counted}"

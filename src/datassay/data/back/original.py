@@ -78,7 +78,7 @@ def original_table(
     """A table as it is stored: ids and labels of its rows that have a label; the others stay."""
     several: list[ReadColumn] = []
     if targets := chosen.targets(table.column_names):
-        several = read_targets(table, str(path), chosen, targets)
+        table, several = read_targets(table, str(path), chosen, targets)
         chosen = replace(chosen, target=targets[0], task="regression")
     table, chosen = with_roles(table, str(path), chosen)
     name, n_rows = chosen.target, table.num_rows

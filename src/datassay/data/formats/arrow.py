@@ -9,6 +9,7 @@ from pyarrow import feather, ipc
 
 from datassay.data.back.original import Change, with_rows
 from datassay.data.format import TableFormat
+from datassay.data.memory.frames import without_views
 from datassay.data.source import check_fits
 
 
@@ -29,7 +30,9 @@ def _is_file(path: Path) -> bool:
 
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
-    table = with_rows(read_arrow(path), change)
+    table = read_arrow(path)
+    changed = with_rows(without_views(table), change)
+    table = changed if "_view" not in str(table.schema.types) else changed.cast(table.schema)
     if path.suffix.lower() == ".feather":
         feather.write_feather(table, str(target))
         return

@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,13 @@ from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits, in_blocks
 from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER, numeral
+from datassay.data.tables.read import QUOTE, rows_of, some
 from datassay.data.tables.sources import DECIMAL, NOTE
 from datassay.errors import DataError
 
 BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer
+OFTEN = 0.5  # of the rows that a value would have if all were equally frequent
+MANY = 0.05  # of all rows
 _INTEGER = r"^(0|-?[1-9]\d{0,17})$"
 _LEADING_ZERO = re.compile(rb"[,;|\t\r\n\"]\s*0\d")
 _SAMPLE = 2**16  # bytes that tell the separator
@@ -132,12 +136,8 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     # plain whole numbers.
     text = _text(path)
     table = _typed(text, ids)
-    if table.num_rows and _header_is_data(table):
-        raise DataError(
-            f"{path} must start with a line of column names; its first line looks like a sample: "
-            f"{', '.join(table.column_names[:5])}. Add a header line, or, if it is one, rename the "
-            "last column, which is called as one of its values is."
-        )
+    _check_header(path, table)
+    table, marks = _with_codes(table, text)
     _check_quotes(path, text, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
     if table.column_names.count(ids) == 1:
@@ -145,8 +145,9 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         if pc.all(is_whole, min_count=0).as_py():
             index = table.column_names.index(ids)
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
-    about = {NOTE: text.note} | ({DECIMAL: ","} if text.decimal == "," else {})
-    return table.replace_schema_metadata(about) if text.note else table
+    about = {NOTE: " ".join(filter(None, (text.note, marks)))}
+    about |= {DECIMAL: ","} if text.decimal == "," else {}
+    return table.replace_schema_metadata(about) if about[NOTE] else table
 
 
 def _header(path: Path) -> list[str]:
@@ -171,6 +172,53 @@ def _typed(text: _Text, ids: str | None) -> pa.Table:
     return _parsed(text, as_words | dict.fromkeys(kept, pa.string())) if kept else table
 
 
+def _check_header(path: Path, table: pa.Table) -> None:
+    """Refuse a file whose first line is a sample, or comes again among the rows."""
+    named = [(n, c) for n, c in zip(table.column_names, table.itercolumns(), strict=True) if n]
+    is_header = np.zeros(len(table), bool)
+    if len(named) > 1 and all(pa.types.is_string(column.type) for _, column in named):
+        equal = [pc.equal(column, name).fill_null(False) for name, column in named]
+        is_header = np.logical_and.reduce([mask.to_numpy() for mask in equal])
+    samples = table.filter(pa.array(~is_header)) if is_header.any() else table
+    if samples.num_rows and _header_is_data(samples):
+        raise DataError(
+            f"{path} must start with a line of column names; its first line looks like a sample: "
+            f"{', '.join(table.column_names[:5])}. Add a header line, or, if it is one, rename the "
+            "last column, which is called as one of its values is."
+        )
+    if is_header.any():
+        raise DataError(
+            f"{path} must hold its line of column names once; {rows_of(is_header)}, counted from "
+            "0, repeats it. Remove it there."
+        )
+
+
+def _with_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
+    """Return the table where a word such as NA is a value if it is a code beside its fellows.
+
+    The sentence says which other words were read as missing in many rows.
+    """
+    columns = zip(table.column_names, table.itercolumns(), strict=True)
+    names = [n for n, c in columns if pa.types.is_string(c.type) and c.null_count]
+    if not names or len({*table.column_names}) < table.num_columns:
+        return table, ""
+    lines, words = [], _parsed(text, dict.fromkeys(names, pa.string()), names)
+    for name in names:
+        values, counts = pc.value_counts(words[name].drop_null()).flatten()
+        times = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
+        lost = times.keys() - set(table[name].unique().to_pylist())
+        alike = sum(1 for word in times.keys() - lost if re.fullmatch("[A-Z]{2}", word))
+        if (
+            lost == {"NA"}
+            and times["NA"] * len(times) >= OFTEN * len(table)
+            and (2 * alike > len(times) - 1)
+        ):
+            table = table.set_column(table.column_names.index(name), name, words[name])
+        elif many := [word for word in sorted(lost) if times[word] >= MANY * len(table)]:
+            lines += [f"{word!r} in {times[word]:,} rows of {name!r}" for word in many]
+    return table, f"Read as missing: {some(lines)}. {QUOTE}." * bool(lines)
+
+
 def _stay_words(words: pa.ChunkedArray) -> bool:
     """Whether digits are codes, or may have thousands behind a point, which the table decides."""
     is_code, is_grouped = (pc.match_substring_regex(words, p) for p in (CODE, GROUPED))
@@ -186,13 +234,16 @@ def _may_be_thousands(values: pa.ChunkedArray) -> bool:
     return bool((np.abs(1000 * known - np.round(1000 * known)) < 1e-6).all())
 
 
-def _parsed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
+def _parsed(text: _Text, types: dict[str, pa.DataType], only: Sequence[str] = ()) -> pa.Table:
+    """Return the columns of a text; of `only` some, words such as NA are no missing values."""
     how = arrow_csv.ParseOptions(delimiter=text.separator, newlines_in_values=True)
     what = arrow_csv.ConvertOptions(
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
         column_types=types,
         decimal_point=text.decimal,
+        include_columns=list(only),
+        null_values=[""] if only else None,
     )
 
     def parsed(block: int) -> pa.Table:

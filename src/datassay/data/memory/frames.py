@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,21 +31,23 @@ def frame_table(data: Any) -> pa.Table | None:
             if isinstance(names := getattr(features[name], "names", None), list):
                 data = data.set_column(position, name, named_labels(data[name], names))
     if isinstance(data, pa.Table):
-        return _without_views(data)
+        return without_views(data)
     if not hasattr(data, "columns"):
         return None
     table = _read(data)
     if table is None:
         return None
-    table, index = _without_views(table), getattr(data, "index", None)
+    table, index = without_views(table), getattr(data, "index", None)
     # Of pandas; one that counts from 0 says nothing.
     is_range = [getattr(index, name, None) for name in ("start", "step")] == [0, 1]
     return _with_index(table, index) if hasattr(index, "nlevels") and not is_range else table
 
 
 def _read(data: Any) -> pa.Table | None:
+    is_pandas = any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__)
+    data = _with_words(data) if is_pandas else data
     try:
-        if any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__):
+        if is_pandas:
             return pa.Table.from_pandas(data, preserve_index=False)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
@@ -52,12 +55,31 @@ def _read(data: Any) -> pa.Table | None:
     except (pa.ArrowException, ValueError, TypeError, OverflowError, RuntimeError) as error:
         if not hasattr(data, "__getitem__"):
             raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
-    # Columns of mixed Python objects: each value of those as its text.
-    columns = [plain_column(data[name], str(name)) for name in data.columns]
+    columns = [_column(data[name], str(name)) for name in data.columns]
     try:
         return pa.table(columns, names=[str(name) for name in data.columns])
     except ValueError as error:
         raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
+
+
+def _with_words(data: Any) -> Any:
+    """Return a frame of pandas with its periods and intervals, which no file holds, as words."""
+    for place, kind in enumerate(data.dtypes):
+        of = kind if (categories := getattr(kind, "categories", None)) is None else categories.dtype
+        if str(of).startswith(("period", "interval")):
+            column, data = data.iloc[:, place], data.copy(deep=False)
+            words = column.astype("string") if of is kind else column.cat.rename_categories(str)
+            data.isetitem(place, words)
+    return data
+
+
+def _column(values: Any, name: str) -> Any:
+    """Return one column as Arrow has it; of mixed Python objects each value as its text."""
+    with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
+        if hasattr(values, "__arrow_c_stream__"):
+            return pa.chunked_array(values)
+    is_wide = str(getattr(values, "dtype", "")) in {"Int128", "UInt128"}  # of polars
+    return plain_column(values.to_list() if is_wide else values, name)
 
 
 def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArray:
@@ -70,21 +92,18 @@ def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArra
     return words.take(known.combine_chunks())
 
 
-def _without_views(table: pa.Table) -> pa.Table:
-    """Strings as Arrow can take rows of them; polars hands them on as views."""
-    if "string_view" not in str(table.schema.types):
+def without_views(table: pa.Table) -> pa.Table:
+    """Return the table with views of strings and bytes, which polars writes, as such."""
+    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    if "_view" not in str(table.schema.types):
         return table
-    large, columns = pa.large_string(), []
-    for column in table.itercolumns():
-        kind = column.type
-        if str(kind) == "string_view":
-            column = column.cast(large)
-        elif pt.is_dictionary(kind) and str(kind.value_type) == "string_view":
-            words = [(c.indices, c.dictionary.cast(large)) for c in column.chunks]
-            words = [pa.DictionaryArray.from_arrays(*each) for each in words]
-            column = pa.chunked_array(words, pa.dictionary(kind.index_type, large))
-        columns.append(column)
-    return pa.table(columns, names=table.column_names, metadata=table.schema.metadata)
+    fields = []
+    for field in table.schema:
+        kind = field.type
+        if pt.is_dictionary(kind) and str(kind.value_type) in plain:
+            kind = pa.dictionary(kind.index_type, plain[str(kind.value_type)], kind.ordered)
+        fields.append(field.with_type(plain.get(str(kind), kind)))
+    return table.cast(pa.schema(fields, table.schema.metadata))
 
 
 def _with_index(table: pa.Table, index: Any) -> pa.Table:
@@ -99,28 +118,31 @@ def _with_index(table: pa.Table, index: Any) -> pa.Table:
         values, kind = [str(v) for v in values], pa.large_string()
     elif max(map(int, values), default=0) >= 2**63:
         kind = pa.uint64()
-    return _marked(table, name, pa.array(values, kind))
+    return _marked(table.append_column(name, pa.array(values, kind)), name)
 
 
-def _marked(table: pa.Table, name: str, labels: pa.Array) -> pa.Table:
-    """The table with row labels as one more column, marked as pandas marks it."""
-    marks = json.dumps({"index_columns": [name]}).encode()
-    return table.append_column(name, labels).replace_schema_metadata({b"pandas": marks})
+def _marked(table: pa.Table, name: str) -> pa.Table:
+    """The table whose column of row labels is marked as pandas marks it."""
+    marks = {b"pandas": json.dumps({"index_columns": [name]}).encode()}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **marks})
 
 
 def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
     """The table, and the column of pandas' row labels that names its rows."""
     # None where they are to be numbered: there are no labels, or they are no single column of
     # distinct whole numbers or strings.
-    if (result := described_range(table)) is not None and (result[0].start, result[0].step) != (
-        0,
-        1,
-    ):
-        labels, name = result
+    labels, name = described_range(table) or (range(0), None)
+    if (labels.start, labels.step) != (0, 1):
         name = INDEX if name is None or name in table.column_names else name
         if name not in table.column_names:
-            table = _marked(table, name, pa.array(labels, pa.int64()))
+            table = _marked(table.append_column(name, pa.array(labels, pa.int64())), name)
     names = sorted(row_labels(table))
+    if not names and table.column_names.count("") == 1 and INDEX not in table.column_names:
+        # Where `to_csv` writes the labels of rows.
+        named = row_ids(
+            _marked(table.rename_columns([n or INDEX for n in table.column_names]), INDEX)
+        )
+        return named if named[1] else (table, None)
     kinds = (pt.is_integer, pt.is_string, pt.is_large_string)
     if len(names) != 1 or not any(is_kind(table[names[0]].type) for is_kind in kinds):
         return table, None
@@ -180,10 +202,7 @@ def plain_column(values: Any, name: str) -> pa.Array:
         pass
     plain = bool | int | float | str | np.number | np.bool_
     if kinds := sorted({type(v).__name__ for v in objects if not isinstance(v, plain | None)}):
-        raise DataError(
-            f"column {name!r} must hold numbers, booleans or strings; got {', '.join(kinds)}. "
-            "Convert it or drop it."
-        )
+        return pa.array([{", ".join(kinds): True}] * len(objects))  # no column of values
     try:
         return pa.array([None if value is None else str(value) for value in objects])
     except ValueError as error:

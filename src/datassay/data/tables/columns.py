@@ -14,18 +14,12 @@ from datassay.data.source import Task, check_fits
 from datassay.data.strings import as_arrow
 from datassay.data.tables.dates import are_dates, of_date_words, of_dates, times_of_day
 from datassay.data.tables.numerals import SHARE, NumberWords, matches, number_words
-from datassay.data.tables.numeric import (
-    checked,
-    mixed,
-    of_lists,
-    of_numbers,
-    stray_words,
-    with_missing,
-)
+from datassay.data.tables.numeric import checked, of_lists, of_numbers, stray_words, with_missing
 from datassay.data.tables.read import Choices, ReadColumn, without_values
 from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
 
+LONGEST_KIND = 40  # characters of a type that a note names
 LONGEST_CATEGORY = 200  # characters; a longer one is a text
 SENTENCE = 3  # words on average, from which strings that mostly differ are sentences
 MOSTLY = 0.5  # of the strings differ
@@ -53,7 +47,10 @@ def read_column(values: pa.ChunkedArray, name: str, chosen: Choices) -> ReadColu
     role = chosen.roles.get(name, "feature")
     column = Column(name, "number" if role == "feature" else role)
     try:
-        if role == "feature":
+        if name in chosen.drop:
+            column = replace(column, missing=values.null_count)
+            read = ReadColumn(column, reason="dropped, as asked")
+        elif role == "feature":
             read = _feature(values, column, chosen)
         else:
             read = _with_role(values, column, chosen)
@@ -72,11 +69,11 @@ def _with_role(values: pa.ChunkedArray, column: Column, chosen: Choices) -> Read
     kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
     is_time, as_feature = column.read_as == "time", replace(column, read_as="number")
     if is_time and are_dates(kind):
-        return _complete(of_dates(values, as_feature), column)
+        return _complete(of_dates(values, as_feature, in_utc=True), column)
     if _is_string(kind):
         words = as_arrow(decoded(values, column.name), f"column {column.name!r}")
         if is_time and not words.null_count:
-            return _complete(of_date_words(words, as_feature), column)
+            return _complete(of_date_words(words, as_feature, in_utc=True), column)
         if column.read_as == "target":
             return of_words(words, column, chosen)
         if words.null_count:
@@ -106,17 +103,15 @@ def _complete(read: ReadColumn | Column, column: Column) -> ReadColumn:
 def _feature(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadColumn:
     name, is_category = column.name, pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
-    if name in chosen.drop:
-        return ReadColumn(replace(column, missing=values.null_count), reason="dropped, as asked")
-    is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
-    if is_list and (pt.is_floating(kind.value_type) or pt.is_integer(kind.value_type)):
+    if problem := _unusable(values, kind):
+        if name in {*chosen.keep, *chosen.categorical, *chosen.text}:
+            raise DataError(
+                f"column {name!r} must hold numbers, booleans, dates or strings; it holds "
+                f"{problem}. Take it apart into columns of its own, or write it as text (UTF-8)."
+            )
+        return ReadColumn(column, reason=f"it holds {problem}", told=problem)
+    if _is_list(kind):
         return of_lists(values, replace(column, read_as="vector"))
-    is_span = pt.is_time(kind) or pt.is_duration(kind)
-    if not (_is_string(kind) or _is_plain(kind) or are_dates(kind) or is_span):
-        raise DataError(
-            f"column {name!r} must hold numbers, booleans, dates or strings; got {kind}. Take it "
-            "apart into columns of its own, write it as text (UTF-8), or drop it."
-        )
     if values.null_count == len(values):
         return ReadColumn(replace(column, missing=len(values)), reason="all values are missing")
     if name in chosen.text or name in chosen.categorical or is_category:
@@ -131,6 +126,21 @@ def _feature(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadCo
     if chosen.decimal == "," and pt.is_floating(kind):
         column = replace(column, form="1.234,5")
     return of_dates(values, column) if are_dates(kind) else of_numbers(values, column)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
+
+
+def _unusable(values: pa.ChunkedArray, kind: pa.DataType) -> str:
+    """Return what a column holds that no feature can be made of; empty of one that can be used."""
+    if _is_list(kind) and (pt.is_floating(kind.value_type) or pt.is_integer(kind.value_type)):
+        n_lengths = len(pc.list_value_length(values.drop_null()).unique())
+        return "lists of unequal lengths" if n_lengths > 1 else ""
+    is_span = pt.is_time(kind) or pt.is_duration(kind)
+    if _is_string(kind) or _is_plain(kind) or are_dates(kind) or is_span:
+        return ""
+    return f"values of type {str(getattr(kind, 'extension_name', kind))[:LONGEST_KIND]}"
 
 
 def _of_strings(words: pa.LargeStringArray, column: Column, chosen: Choices) -> ReadColumn:
@@ -195,15 +205,20 @@ def of_words(words: pa.LargeStringArray, column: Column, chosen: Choices) -> Rea
     if read.is_mostly and not read.is_code and not read.is_number.all():  # maybe mistakes
         one = "no number" if (~read.is_number).sum() == 1 else "no numbers"
         note = f"labels; {stray_words(words, read.is_number, one)}"
-    return ReadColumn(replace(column, note=note), words=words)
+    told = f"{words[0]}, ... name classes; with task regression they are numbers"
+    return ReadColumn(replace(column, note=note), words=words, told=told * bool(read.form))
 
 
 def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | None) -> bool:
     """Whether a target is one of numbers; one of few distinct words names classes."""
-    if task is not None or not read.is_mostly:
-        return task == "regression" and read.is_mostly
+    if task == "regression" or not read.is_mostly:
+        return read.is_mostly
     is_plain = bool(read.is_number.all()) and not read.is_code
-    return is_plain or len(words.unique()) > MAX_GUESSED_CLASSES
+    if len(words.unique()) > MAX_GUESSED_CLASSES:
+        return is_plain or task is None
+    # A few whole ones with a unit or marks of thousands, as 10% and 1,000, name classes as written.
+    is_named = bool(read.form) and bool((read.values[read.is_number] % 1 == 0).all())
+    return is_plain and not is_named
 
 
 def _numbers(words: pa.LargeStringArray, read: NumberWords, column: Column) -> ReadColumn:
@@ -211,7 +226,10 @@ def _numbers(words: pa.LargeStringArray, read: NumberWords, column: Column) -> R
     strays = stray_words(words, is_known, "no number")
     is_name = ~is_known & matches(words, _NAME)
     if strays and (is_target or (not read.form and is_name.any())):
-        problem = mixed(words, read.is_number, is_known, column.name, "numbers")
+        problem = (
+            f"column {column.name!r} is one of numbers ({read.is_number.sum()} of {len(words)} "
+            f"values are), but {stray_words(words, is_known)}"
+        )
         return ReadColumn(column, problem=problem, remedy=STRAY)
     note = "strings of numbers"
     if read.is_mark.any():

@@ -20,6 +20,7 @@ _TIME = (
 )
 _YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
 _NAME = r"(?P<month>\p{L}{3,9})\.?"
+_FIRST = r"(?P<day>)"  # of a month
 _SHORT = r"(?P<year>\d{4}|\d{2})"
 # Of two forms that read as many values, the first is taken, and it is said.
 FORMS = {
@@ -33,12 +34,18 @@ FORMS = {
     "month-day-year": rf"^\s*{_MONTH}-{_DAY}-{_YEAR}{_TIME}",
     "day month year": rf"^\s*{_DAY}\.?[ -]{_NAME}[ -]{_YEAR}{_TIME}",
     "month day, year": rf"^\s*{_NAME} {_DAY},? {_YEAR}{_TIME}",
+    "year-month": rf"^\s*{_YEAR}[-/]{_MONTH}{_FIRST}{_TIME}",
+    "month/year": rf"^\s*{_MONTH}[-/]{_FIRST}{_YEAR}{_TIME}",
+    "month year": rf"^\s*{_NAME}[ -]{_FIRST}{_YEAR}{_TIME}",
 }
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _GERMAN = {"mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12}
 OR = " or "  # between the forms of one column
 # What every form looks like: a column without it costs one quick pass.
-_ANY = r"^\s*(\d{1,4}(\. |[-/. ])[\d\p{L}]{1,9}\.?[-/. ]\d{1,4}|\p{L}{3,9}\.? \d{1,2},? \d{4})"
+_ANY = (
+    r"^\s*(\d{1,4}(\. |[-/. ])[\d\p{L}]{1,9}\.?[-/. ]\d{1,4}|\p{L}{3,9}\.?[ -](\d{1,2},? )?\d{4}|"
+    r"\d{4}[-/]\d{1,2}\s*$|\d{1,2}[-/]\d{4}\s*$)"
+)
 
 _OF_DAY = r"^\s*(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?\s*$"
 
@@ -48,9 +55,12 @@ def are_dates(kind: pa.DataType) -> bool:
     return pt.is_date(kind) or pt.is_timestamp(kind)
 
 
-def of_dates(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """A column of Arrow's dates as datetime64[us]; times with a zone are read in UTC."""
-    microseconds = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
+def of_dates(values: pa.ChunkedArray, column: Column, *, in_utc: bool = False) -> ReadColumn:
+    """A column of Arrow's dates as datetime64[us]; times with a zone as clocks there have them."""
+    zone = getattr(values.type, "tz", None)
+    microseconds = values.cast(pa.timestamp("us", zone), safe=False)
+    if zone is not None and not in_utc:
+        microseconds = pc.local_timestamp(microseconds)
     return _checked(microseconds.to_numpy().astype("datetime64[us]"), column)
 
 
@@ -67,7 +77,7 @@ def times_of_day(words: pa.LargeStringArray) -> pa.ChunkedArray | None:
 
 
 def of_date_words(
-    words: pa.LargeStringArray, column: Column, form: str = ""
+    words: pa.LargeStringArray, column: Column, form: str = "", *, in_utc: bool = False
 ) -> ReadColumn | Column:
     """A column of strings of which 90 % are dates; the column, maybe noted, where fewer are."""
     # form: those of FORMS by which it was read before; empty: those that read most, one after the
@@ -79,7 +89,8 @@ def of_date_words(
     coded = words.dictionary_encode()
     distinct, rows = coded.dictionary, coded.indices.fill_null(len(coded.dictionary)).to_numpy()
     n = np.bincount(rows, minlength=len(distinct) + 1)[:-1] * ~are_marks(distinct)  # times each
-    read = {each: _parsed(distinct, each) for each in (form.split(OR) if form else FORMS)}
+    forms = form.split(OR) if form else FORMS
+    read = {each: _parsed(distinct, each, in_utc=in_utc) for each in forms}
     dates, used, open_forms = np.full(len(distinct), np.datetime64("NaT", "us")), [], list(read)
     while open_forms:
         gain = {each: n[np.isnat(dates) & ~np.isnat(read[each])].sum() for each in open_forms}
@@ -122,7 +133,7 @@ def _checked(dates: np.ndarray, column: Column) -> ReadColumn:
     return ReadColumn(column, dates, reason=f"all values are {present[0]}" if same else "")
 
 
-def _parsed(words: pa.LargeStringArray, form: str) -> np.ndarray:
+def _parsed(words: pa.LargeStringArray, form: str, *, in_utc: bool) -> np.ndarray:
     """[n] datetime64[us], NaT where a string is no date of that form."""
     parts = pc.extract_regex(words, FORMS[form])
     result = parts.is_valid().to_numpy(zero_copy_only=False)
@@ -131,6 +142,7 @@ def _parsed(words: pa.LargeStringArray, form: str) -> np.ndarray:
         return dates
     parts = parts.filter(pa.array(result))
     year, day = _numbers(parts, "year"), _numbers(parts, "day")
+    day += pc.equal(parts.field("day"), "").to_numpy(zero_copy_only=False)
     year = np.where(year < 69, year + 2000, np.where(year < 100, year + 1900, year))
     month = _months(parts.field("month"))
     first = (12 * (year - 1970) + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
@@ -142,7 +154,9 @@ def _parsed(words: pa.LargeStringArray, form: str) -> np.ndarray:
     is_real = (day_of.astype("datetime64[M]") == first) & (day > 0) & (1 <= month) & (month <= 12)
     is_real &= (minute < 60) & (hour < 24) & (~has_half | ((1 <= hour) & (hour <= 12)))
     hour = np.where(has_half, hour % 12 + 12 * is_late, hour)
-    seconds = 3600 * hour + 60 * minute - 60 * _zone(parts.field("zone"))
+    seconds = 3600 * hour + 60 * minute
+    if in_utc:  # else as clocks there have them
+        seconds -= 60 * _zone(parts.field("zone"))
     micro = np.round(1e6 * _numbers(parts, "second", float)).astype(np.int64) + 10**6 * seconds
     times = day_of.astype("datetime64[us]") + micro.astype("timedelta64[us]")
     times[~is_real] = np.datetime64("NaT")

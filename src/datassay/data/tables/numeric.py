@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,8 @@ from datassay.errors import DataError
 # repeat some. A few rows must start at 0 or 1: what starts elsewhere may be years.
 FEW_ROWS, MOST_OF_RANGE = 20, 0.8
 MANY_ROWS, PART_OF_RANGE = 200, 0.5
+# A number so named names rows, where so much of its values differ.
+_NAMES_ROWS, MOSTLY = re.compile(r"(?:^|[^A-Za-z])(?:id|ID|Id|uuid|key)$|[a-z]I[dD]$"), 0.5
 # What rounding may change of a feature, in its standard deviations.
 MAX_LOSS = 0.01
 _BLOCK = 2**22  # values at a time
@@ -75,6 +78,8 @@ def checked(numbers: np.ndarray, column: Column) -> ReadColumn:
             reason = f"all values are {low}"
         elif _are_row_numbers(numbers, low, high):
             reason = "it numbers the rows"
+        elif _NAMES_ROWS.search(name) and _are_ids(numbers):
+            reason = "its name and its values, whole numbers that mostly differ, are those of ids"
     if column.read_as == "number" and not reason and len(lost_features(numbers[:, None])):
         problem = (
             f"column {name!r} must keep its differences in float32, in which networks compute; "
@@ -96,18 +101,19 @@ def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
     return is_whole and len(np.unique(numbers)) == n
 
 
+def _are_ids(numbers: np.ndarray) -> bool:
+    n_values = len(np.unique(numbers)) if numbers.dtype.kind in "iu" else 0
+    return len(numbers) >= FEW_ROWS and n_values >= MOSTLY * len(numbers)
+
+
 def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     """Vectors, such as embeddings: one list of numbers per row, all of one length."""
     is_missing = values.is_null().to_numpy()
     if is_missing.any():
         return without_values(column, is_missing)
-    lengths = np.unique(pc.list_value_length(values).to_numpy())
-    if len(lengths) != 1 or lengths[0] == 0:
-        problem = (
-            f"column {column.name!r} must hold lists of one length, 1 or more; got "
-            f"{lengths.min()} to {lengths.max()} numbers"
-        )
-        return ReadColumn(column, problem=problem, remedy="Pad or cut them, or drop those rows")
+    if not pc.list_value_length(values)[0].as_py():
+        problem = f"column {column.name!r} must hold lists of one number or more; they are empty"
+        return ReadColumn(column, problem=problem, remedy="Drop it")
     flat = pc.list_flatten(values).to_numpy()
     vectors = flat.reshape(len(values), -1)
     bad = ~np.isfinite(vectors).all(axis=1)  # a missing number is read as NaN
@@ -132,17 +138,6 @@ def stray_words(words: pa.LargeStringArray, fits: np.ndarray, what: str = "none"
     shown = [f"{(w if len(w) <= 24 else w[:23] + '…')!r} (row {i})" for i, w in first.items()]
     more = ", ..." * (len(strays) > SHOWN)
     return f"{len(strays)} {'is' if len(strays) == 1 else 'are'} {what}: {', '.join(shown)}{more}"
-
-
-def mixed(
-    words: pa.LargeStringArray, fits: np.ndarray, is_known: np.ndarray, name: str, kind: str
-) -> str:
-    """What is wrong with a column of numbers or dates of which other words are neither."""
-    # fits: [n], such words; is_known: those, and marks of missing ones.
-    return (
-        f"column {name!r} is one of {kind} ({fits.sum()} of {len(words)} values are), but "
-        f"{stray_words(words, is_known)}"
-    )
 
 
 def rounding_loss(x: np.ndarray) -> np.ndarray:

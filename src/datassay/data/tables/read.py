@@ -18,7 +18,7 @@ SHOWN, NAMED = 5, 20  # rows and columns that an error names
 Role = Literal["feature", "target", "ids", "source", "trusted", "groups", "time"]
 ROLES: tuple[Role, ...] = get_args(Role)[1:]  # of columns that are no features
 OF_SAMPLES = ("trusted", "groups", "time")  # those that are neither target nor names
-QUOTE = 'in .csv, quote a text that reads as missing: "NA"'
+QUOTE = 'In .csv, quote a text that reads as missing: "NA"'
 
 
 @result
@@ -46,7 +46,7 @@ def without_values(column: Column, is_missing: np.ndarray) -> ReadColumn:
         f"column {column.name!r} must have no missing values; {is_missing.sum()} of "
         f"{len(is_missing)} are missing ({rows_of(is_missing)})"
     )
-    return ReadColumn(column, problem=problem, remedy=f"Fill them in or drop those rows ({QUOTE})")
+    return ReadColumn(column, problem=problem, remedy=f"Fill them in or drop those rows. {QUOTE}")
 
 
 def rows_of(mask: np.ndarray) -> str:

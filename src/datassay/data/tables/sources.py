@@ -12,15 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from datassay.data.memory.frames import row_ids, row_labels
-from datassay.data.samples import Column
+from datassay.data.samples import Column, are_several_labels
 from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
 from datassay.data.tables.columns import read_column
-from datassay.data.tables.doubts import leak_warnings
 from datassay.data.tables.images import image_column, source_of_images
+from datassay.data.tables.leaks import find_leaks
 from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import (
     NAMED,
+    QUOTE,
     ROLES,
     Choices,
     ReadColumn,
@@ -35,29 +36,35 @@ NOTE, DECIMAL = b"note", b"decimal"  # of a table's metadata: what its reader ha
 WORDS = "its words: an embedding, or tf-idf weights"
 
 
-def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
-    """A source from a table in memory."""
+def table_source(
+    table: pa.Table, name: str, chosen: Choices, several: tuple[str, ...] = ()
+) -> Source:
+    """A source from a table in memory; `several` names all targets where the one here is one."""
     if (images := image_column(table)) is not None and images not in chosen.drop:
         keep = replace(chosen, keep=(*chosen.keep, images))
-        plain_table = partial(table_source, name=name, chosen=keep)
+        plain_table = partial(table_source, name=name, chosen=keep, several=several)
         return source_of_images(table, images, plain_table)
     if targets := chosen.targets(table.column_names):
         return _with_targets(table, name, chosen, targets)
     # Rows whose target is missing are left out; the others keep their row numbers.
     # table: one row per sample; the row labels of pandas are its ids, unless others are named.
-    note = (table.schema.metadata or {}).get(NOTE, b"").decode()
+    note, is_open = (table.schema.metadata or {}).get(NOTE, b"").decode(), chosen.target is None
     table, chosen = with_roles(table, name, chosen)
     names, labels, target = table.column_names, row_labels(table) - set(chosen.roles), chosen.target
     assert target is not None
     used = [n for n in names if n not in labels]
     read = _read(table.select(used), name, chosen)
-    positions, n_missing, warnings = None, 0, ()
+    last = f"No target was named: the last column, {target!r}, is predicted."
+    positions, n_missing, warnings = None, 0, (last,) * is_open
     if (is_missing := read[target].is_missing) is not None:
         positions, n_missing = np.flatnonzero(~is_missing), int(is_missing.sum())
-        warnings = (
+        missed = " or ".join(map(repr, several or (target,)))
+        warnings += (
             f"{n_missing:,} of {len(is_missing):,} rows "
-            f"{'has' if n_missing == 1 else 'have'} no target ({target!r}) and "
-            f"{'is' if n_missing == 1 else 'are'} left out: {rows_of(is_missing)}, counted from 0.",
+            f"{'has' if n_missing == 1 else 'have'} no target ({missed}) and "
+            f"{'is' if n_missing == 1 else 'are'} left out: {rows_of(is_missing)}, counted from 0."
+            + f" {QUOTE}."
+            * pa.types.is_string(table[target].type),
         )
         again = _read(table.select(used).take(pa.array(positions)), name, chosen)
         # What numbered all rows numbers these, though with gaps.
@@ -101,35 +108,48 @@ def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
 
 def _with_targets(table: pa.Table, name: str, chosen: Choices, targets: tuple[str, ...]) -> Source:
     """The same of several targets that are numbers: y is [n, k]."""
-    read = read_targets(table, name, chosen, targets)
+    table, read = read_targets(table, name, chosen, targets)
     chosen = replace(chosen, target=targets[0], task="regression")
-    source = table_source(table.drop_columns(list(targets[1:])), name, chosen)
+    source = table_source(table.drop_columns(list(targets[1:])), name, chosen, targets)
     y = np.stack([plain(one) for one in read], 1)
     known = {c.name: c for c in (*source.columns, *(one.column for one in read[1:]))}
-    columns = tuple(known[n] for n in table.column_names if n in known)
+    if are_several_labels(y):
+        known |= {n: replace(known[n], n_values=2) for n in targets}
+    in_order = iter(targets)  # of y
+    names = (next(in_order) if n in targets else n for n in table.column_names)
+    columns = tuple(known[n] for n in names if n in known)
     return replace(source, train=replace(source.train, y=y), columns=columns)
 
 
 def read_targets(
     table: pa.Table, name: str, chosen: Choices, targets: tuple[str, ...]
-) -> list[ReadColumn]:
-    """Columns of several targets, refused where one is none of the table or no known number."""
-    names, read = _names(table, name), []
-    for one in targets:
-        own = replace(chosen, target=one, task="regression")
-        check_names(names, name, own)
-        read.append(read_column(table[one], one, own))
-    refuse(read, name)
-    rule = "several targets must be numbers, all known"
-    for one in read:
-        if one.is_missing is not None:
-            raise DataError(
-                f"{rule}; column {one.column.name!r} misses {rows_of(one.is_missing)}, counted "
-                "from 0. Leave those rows out."
-            )
-        if one.values is None:
-            raise DataError(f"{rule}; column {one.column.name!r} holds words. Name one target.")
-    return read
+) -> tuple[pa.Table, list[ReadColumn]]:
+    """Return the table, its first target missing where another is, and all targets elsewhere."""
+    # Refused are targets that are no columns or no numbers.
+    names = _names(table, name)
+    as_targets = {n: replace(chosen, target=n, task="regression") for n in targets}
+    for each in as_targets.values():
+        check_names(names, name, each)
+
+    def read(rows: pa.Table) -> list[ReadColumn]:
+        columns = [read_column(rows[n], n, each) for n, each in as_targets.items()]
+        refuse(columns, name)
+        return columns
+
+    columns = read(table)
+    masks = [column.is_missing for column in columns if column.is_missing is not None]
+    if masks:
+        is_missing = np.logical_or.reduce(masks)
+        if is_missing.all():
+            raise DataError(f"a row must have all targets ({some(targets)}); none in {name} has.")
+        first = pc.if_else(pa.array(is_missing), None, table[targets[0]])
+        table = table.set_column(names.index(targets[0]), targets[0], first)
+        columns = read(table.filter(pa.array(~is_missing)))
+    if words := [column.column.name for column in columns if column.values is None]:
+        raise DataError(
+            f"several targets must be numbers; column {words[0]!r} holds words. Name one target."
+        )
+    return table, columns
 
 
 def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, Choices]:
@@ -152,6 +172,7 @@ def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, C
     target = inputs[-1] if chosen.target is None and inputs else chosen.target
     _check_inputs([n for n in inputs if n != target], names, name, target, chosen)
     chosen = replace(chosen, target=target, decimal=decimal)
+    check_choices(chosen, names, name)  # the last column may be one to drop
     return table, chosen
 
 
@@ -168,15 +189,16 @@ def _read(table: pa.Table, name: str, chosen: Choices) -> dict[str, ReadColumn]:
 
 
 def _told(read: dict[str, ReadColumn]) -> tuple[str, ...]:
-    """One line on strings that are numbers or dates, and on those that nearly are."""
-    lines, parts = ("Strings are read as numbers or dates", "Not so read"), []
-    for line, is_read in zip(lines, (True, False), strict=True):
-        told = [
-            f"{n!r}: {c.told}"
-            for n, c in read.items()
-            if c.told and is_read == bool(c.values is not None)
-        ]
-        parts += [f"{line}: {some(told, '. ')}."] * bool(told)
+    """Return a line on strings that are numbers or dates, nearly are, and on columns left out."""
+    told: dict[str, list[str]] = {
+        "Strings are read as numbers or dates": [], "Not so read": [], "Left out": []
+    }  # fmt: skip
+    read_lines, not_read, out = told.values()
+    for name, column in read.items():
+        lines = not_read if column.values is None else read_lines
+        lines = out if column.column.read_as == "left out" else lines
+        lines += [f"{name!r}: {column.told}"] * bool(column.told)
+    parts = [f"{line}: {some(each, '. ')}." for line, each in told.items() if each]
     return (" ".join(parts),) * bool(parts)
 
 
@@ -201,7 +223,8 @@ def _source(
             f"{name} must hold at least one feature; all of its columns were left out ({reasons}). "
             "Name those to use with keep."
         )
-    warnings = leak_warnings(used, y)
+    leaks = find_leaks(used, y, chosen.task)
+    telling = {name for leak in leaks for name in leak.names}
     read.clear()
     texts = [c for c in used if c.column.read_as == "text"]
     treated, x, fitted = [c for c in used if c.column.read_as != "text"], None, None
@@ -210,10 +233,6 @@ def _source(
         x, fitted = fit_columns(treated)
         columns |= {column.name: column for column in fitted.columns}
     treated.clear()
-    words = [c.words for c in texts if c.words is not None]
-    if len(words) > 1:
-        line_break = pa.scalar("\n", pa.large_string())
-        words = [pc.binary_join_element_wise(*words, line_break)]
     columns |= {c.column.name: replace(c.column, treatment=WORDS) for c in texts}
     pa.default_memory_pool().release_unused()
     x = np.zeros((len(y), 0)) if x is None else x
@@ -222,15 +241,22 @@ def _source(
         SourcePart(
             x=x,
             y=y,
-            texts=Texts(words[0]) if words else None,
+            texts=joined_texts([c.words for c in texts if c.words is not None]),
             rows=rows,
             **{"ids": positions} | given,
         ),
         feature_names=() if fitted is None else fitted.feature_names,
-        columns=tuple(columns.values()),
+        columns=tuple(replace(c, tells_target=n in telling) for n, c in columns.items()),
         preparation=fitted,
-        warnings=warnings,
+        warnings=tuple(leak.sentence for leak in leaks),
     )
+
+
+def joined_texts(words: list[pa.LargeStringArray]) -> Texts | None:
+    """Return the texts of each row line by line; None of no columns."""
+    if len(words) > 1:
+        words = [pc.binary_join_element_wise(*words, pa.scalar("\n", pa.large_string()))]
+    return Texts(words[0]) if words else None
 
 
 def plain(column: ReadColumn) -> np.ndarray:
@@ -250,7 +276,7 @@ def _names(table: pa.Table, name: str) -> list[str]:
         ) from error
     if repeated := sorted(n for n, count in Counter(names).items() if count > 1):
         raise DataError(
-            f"column names must differ; {some(repeated)} occur more than once in {name}. "
+            f"column names must differ; in {name} these occur more than once: {some(repeated)}. "
             "Rename them."
         )
     return names

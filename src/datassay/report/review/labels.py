@@ -122,5 +122,6 @@ def label_values(reviewed: Reviewed, values: np.ndarray, digits: int) -> list[An
         return values.tolist()
     if values.ndim == 1:
         return [label_word((), float(f"{v:.{digits}g}")) for v in values.tolist()]
-    text = labels_given if samples.has_several_labels else lambda one: label_text((), one)
-    return [text(one) for one in values]
+    if samples.has_several_labels:
+        return [labels_given(each, samples.target_names) for each in values]
+    return [label_text((), each) for each in values]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import field
+
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.results import result
+from datassay.score.checks.texts import normalized, text_places
 
 # Numbers that stand for one value of a column of words.
 WIDTH = 8
@@ -25,10 +29,12 @@ class RowCodes:
             missing, and for other columns.
         places: [n, m], where each row lies: numbers as above, 0 where missing; each other value,
             and being missing, a direction of its own, so that two different ones are about 1
-            apart.
+            apart; texts less, as they share sequences of characters.
         words: [m], which of these are such directions.
         plain: [n, m], the same with numbers in standard deviations. A column whose values are one
             but for a few has no robust width but its errors, which would hide the copies of a row.
+        texts: of columns of texts, their place among the d columns, and the texts without case,
+            punctuation and further spaces.
     """
 
     names: tuple[str, ...]
@@ -37,11 +43,12 @@ class RowCodes:
     places: Float[np.ndarray, "n m"]
     words: Bool[np.ndarray, " m"]
     plain: Float[np.ndarray, "n m"]
+    texts: dict[int, np.ndarray] = field(default_factory=dict)
 
 
-def row_codes(*tables: pa.Table) -> RowCodes:
+def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
     """One row of codes and places each, of tables of the same columns below each other."""
-    codes, numbers, positions, plain, words = [], [], [], [], []
+    codes, numbers, positions, plain, words, normal = [], [], [], [], [], {}
     for name in tables[0].column_names:
         parts = [comparable(table[name]) for table in tables]
         if len({part.type for part in parts}) > 1:
@@ -59,7 +66,11 @@ def row_codes(*tables: pa.Table) -> RowCodes:
             words.append(False)
             code = np.isnan(numbers[-1]).astype(np.int64)
         if code.any():
-            positions.append(_directions(code).astype(np.float32))
+            if name in texts:
+                normal[len(codes) - 1] = normalized(values.to_pylist())
+                positions.append(text_places(normal[len(codes) - 1]))
+            else:
+                positions.append(_directions(code).astype(np.float32))
             plain.append(positions[-1])
             words += [True] * positions[-1].shape[1]
     empty = np.zeros((sum(table.num_rows for table in tables), 0), np.float32)
@@ -70,6 +81,7 @@ def row_codes(*tables: pa.Table) -> RowCodes:
         places=np.concatenate([empty, *positions], 1),
         words=np.array(words, bool),
         plain=np.concatenate([empty, *plain], 1),
+        texts=normal,
     )
 
 

@@ -15,6 +15,7 @@ from datassay.data.samples import SampleSet
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import drift_issues, empty_rows
+from datassay.score.checks.copies import differ, is_copy
 from datassay.score.checks.duplicates import Duplicates, duplicates, with_near
 from datassay.score.checks.images import image_issues, image_properties
 from datassay.score.checks.issue import NAMED, DataIssue, Severity, named_ids, worst_first
@@ -61,13 +62,13 @@ class DataIssues(Tabular):
         nearest: [n], id of the nearest other sample, of either part.
         distance: [n], to it: robust standard deviations, 1 for another word; nan where the nearest
             was not searched for, and `nearest` says nothing.
-        outlier_score: [n], modified z-score of the mean distance to the ten nearest rows, or of
-            the distance within which an eighth of the rows lie where that is larger, minus 3.5;
-            nan likewise.
+        outlier_score: [n], as the function of that name gives it; nan likewise.
         is_outlier: [n], which samples lie far from all others.
         copies: [n], equal samples and near duplicates share a number, but not those that are equal
             by chance where columns have few values.
+        is_copy: [n], which samples repeat one that stays, of one label.
         telling: columns that may tell groups, a row per sample, as `telling_columns` gives them.
+        unsearched: what was not looked for; empty where all was.
         ids: [n], the samples' ids.
     """
 
@@ -100,19 +101,19 @@ class DataIssues(Tabular):
         sign="above 0: an outlier",
         values=lambda one: pa.array(one.outlier_score, mask=np.isnan(one.outlier_score)),
     )
-    is_outlier: Bool[np.ndarray, " n"] = column("whether outlier_score is above 0")
-    copies: Int[np.ndarray, " n"] = column(
-        "whether an earlier sample is equal or nearly so: without these one of each stays",
-        name="is_copy",
-        values=lambda one: is_copy(one.copies),
+    is_outlier: Bool[np.ndarray, " n"] = column(
+        "whether outlier_score is above 0",
+        values=lambda one: pa.array(one.is_outlier, mask=np.isnan(one.outlier_score)),
+    )
+    copies: Int[np.ndarray, " n"]
+    is_copy: Bool[np.ndarray, " n"] = column(
+        "whether another sample is equal or nearly so, under the same label, and stays; null: not "
+        "searched for",
+        values=lambda one: pa.array(one.is_copy, mask=np.isnan(one.distance)),
     )
     telling: pa.Table
+    unsearched: str
     ids: np.ndarray = sample_ids()
-
-
-def is_copy(copies: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-    """Which samples share their number with an earlier one."""
-    return ~np.isin(np.arange(len(copies)), np.unique(copies, return_index=True)[1])
 
 
 def data_issues(
@@ -141,8 +142,7 @@ def data_issues(
         DataError: an argument is of the wrong type.
 
     Cost: that of `duplicates`: 1 s at 12 000 rows of 30 columns, 10 s at 200 000 with faiss.
-    Source: what cleanlab's Datalab lists (Northcutt et al.); the methods are in `duplicates` and
-    `drift` and `outlier_score`.
+    Source: what cleanlab's Datalab lists (Northcutt et al.), by `duplicates`, `near_pictures`, ...
     """
     given: Any = train
     is_bare = isinstance(train, tuple) and len(train) == 2 and train[1] is None
@@ -171,6 +171,7 @@ def data_issues(
     )
     m, near = len(outcome.near), outcome.near[:n]  # m: more than there are groups
     equal = np.where((outcome.group[:n] >= 0) & (not outcome.natural), outcome.group[:n] + m, -1)
+    copies = np.where(near >= 0, near, np.where(equal >= 0, equal, 2 * m + np.arange(n)))
     return DataIssues(
         issues=worst_first(*issues),
         pairs=pairs,
@@ -181,8 +182,10 @@ def data_issues(
         distance=outcome.distance[:n],
         outlier_score=lonely,
         is_outlier=lonely > 0,
-        copies=np.where(near >= 0, near, np.where(equal >= 0, equal, 2 * m + np.arange(n))),
+        copies=copies,
+        is_copy=is_copy(copies, train.y),
         telling=telling,
+        unsearched=outcome.unsearched,
         ids=train.ids,
     )
 
@@ -198,7 +201,11 @@ def _codes(train: SampleSet, val: SampleSet | None) -> RowCodes:
     if len(tables) == len(sets) and (used := train.used_rows) is not None:
         names = [n for n in used.column_names if all(n in t.column_names for t in tables)]
         if names:
-            return row_codes(*(table.select(names) for table in tables))
+            texts = {column.name for column in train.columns if column.read_as == "text"}
+            return row_codes(*(table.select(names) for table in tables), texts=texts)
+    words = [samples.texts for samples in sets if samples.texts is not None]
+    if len(words) == len(sets):
+        return row_codes(*(pa.table({"text": [*map(str, w)]}) for w in words), texts={"text"})
     x = np.concatenate([samples.x.reshape(len(samples), -1) for samples in sets])
     if train.kind == "row" and x.shape[1] <= MOST_COLUMNS:
         names = train.feature_names or tuple(f"x{j}" for j in range(x.shape[1]))
@@ -240,15 +247,7 @@ def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list
         issues.append(
             DataIssue("equal rows across the split", severity, int(across.sum()), "rows", text)
         )
-    targets = train.y.reshape(n, -1)[group[:n] >= 0]
-    conflicts = 0
-    if len(own):
-        positions = np.searchsorted(groups, own)
-        low, high = (np.full((len(groups), targets.shape[1]), s * np.inf) for s in (1, -1))
-        np.minimum.at(low, positions, targets)
-        np.maximum.at(high, positions, targets)
-        conflicts = int((low != high).any(1)[positions].sum())
-    if conflicts:
+    if len(own) and (conflicts := int(differ(own, train.y[group[:n] >= 0]).sum())):
         what = "labels" if train.is_classification else "targets"
         text = f"Rows whose inputs are equal to another's, under different {what}."
         severity = "look" if outcome.natural or not train.is_classification else "act"
@@ -347,8 +346,7 @@ def _classes(train: SampleSet) -> list[DataIssue]:
 
 def leaking_columns(train: SampleSet) -> list[str]:
     """Columns that say the target almost alone, as reading the table found them."""
-    message = " ".join(train.warnings)
-    return [c.name for c in train.columns if f"{c.name!r} predicts the target" in message]
+    return [column.name for column in train.columns if column.tells_target]
 
 
 def _columns(train: SampleSet) -> list[DataIssue]:
@@ -385,11 +383,13 @@ def checked_ahead(train: SampleSet, val: SampleSet | None) -> DataIssues | None:
 
 def _of_run(context: Context) -> DataIssues:
     labels, train = context.results["label_issues"], context.train
-    order, ahead = order_issues(context.lin, train, labels), context.options.get("checked")
-    if ahead is None:
-        return data_issues(train, context.val, held_out=labels.held_out, further=order)
-    weak = weak_group_issues(train, labels.held_out, ahead.telling)
-    return replace(ahead, issues=worst_first(*ahead.issues, *weak, *order))
+    order, found = order_issues(context.lin, train, labels), context.options.get("checked")
+    if found is None:
+        found = data_issues(train, context.val, held_out=labels.held_out, further=order)
+    else:
+        weak = weak_group_issues(train, labels.held_out, found.telling)
+        found = replace(found, issues=worst_first(*found.issues, *weak, *order))
+    return replace(found, is_copy=is_copy(found.copies, train.y, labels.probability))
 
 
 SCORE = Score(

@@ -11,15 +11,18 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from datassay.errors import install
 from datassay.results import result
 from datassay.score.checks.codes import RowCodes
+from datassay.score.checks.texts import text_links
 from datassay.score.neighbors.exact import PROBES, nearest_exact, ranked
 from datassay.score.neighbors.search import nearest_neighbors
 
 K = 10  # neighbours whose mean distance says how alone a row is
 REACH = 20  # neighbours that are compared; groups of more are searched for otherwise
 FEWEST = 12  # different rows that distances can be judged by
-EXACT_UP_TO, WITHOUT_FAISS = 20_000, 50_000
+# Rows beyond which neighbours are approximate where faiss is installed, and else those of a sample.
+EXACT_UP_TO, WITHOUT_FAISS = 20_000, 100_000
 FEW_PROBES = 4  # cells that find copies as eight do; the nearest of all may be in others
 # Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
@@ -58,6 +61,7 @@ class Duplicates:
         nearest: [n], position of the nearest other row, an equal one first; −1: not searched for.
         distance: [n], to it, in robust standard deviations (1 for another word); nan likewise.
         loneliness: [n], mean distance to the ten nearest different rows; nan likewise.
+        unsearched: what was not looked for, and the remedy; empty where all was.
     """
 
     group: Int[np.ndarray, " n"]
@@ -68,6 +72,7 @@ class Duplicates:
     nearest: Int[np.ndarray, " n"]
     distance: Float[np.ndarray, " n"]
     loneliness: Float[np.ndarray, " n"]
+    unsearched: str
 
 
 @result
@@ -97,8 +102,9 @@ def duplicates(rows: RowCodes) -> Duplicates:
     twentieth of all rows are equal by chance, close groups must hold 15 % of all.
 
     Returns:
-        Groups, pairs, neighbours. Neighbours are not searched for above 50 000 different rows
-        without faiss (`datassay[neighbors]`), nor of fewer than 12. Copies about as far from each
+        Groups, pairs, neighbours. Above 100 000 different rows without faiss
+        (`datassay[neighbors]`) neighbours are those of a random 100 000, among these; of fewer than
+        12 rows none. Copies about as far from each
         other as other rows are, as at a hundredth of a deviation in two columns, are not told.
 
     Cost: a sort of n a column, and the neighbours of the different rows: n² m / 2 float32
@@ -117,32 +123,40 @@ def duplicates(rows: RowCodes) -> Duplicates:
     )
     repeated = np.cumsum(counts > 1) - 1
     group = np.where(counts[inverse] > 1, repeated[inverse], -1)
-    near = _near(rows.places[first], rows.words, keys[first], total[first])
-    links = _one_column(rows.codes[first], near)
-    one_edit = np.isin(np.arange(len(first)), links)
+    some = _searched(len(first))
+    different, share = first[some], len(some) / len(first)
+    apart = np.setdiff1d(np.arange(keys.shape[1]), list(rows.texts))
+    known = rows.words, keys[different][:, apart], total[different]
+    near = _near(rows.places[different], *known)
+    links = _one_column(rows.codes[different], near)
+    one_edit = np.isin(np.arange(len(some)), links)
     equal = (group >= 0).sum()
-    natural = bool(2 * ((near.n_apart > 0) & ~one_edit).sum() >= equal > 0)
+    natural = bool(2 * ((near.n_apart > 0) & ~one_edit).sum() >= equal * share > 0)
     close = [_close(near), _large(near)]
     if rows.places is not rows.plain and (rows.places.std(0)[~rows.words] > UNEVEN).any():
-        plain = _near(rows.plain[first], rows.words, keys[first], total[first], only_close=True)
+        plain = _near(rows.plain[different], *known, only_close=True)
         close += [_close(plain), _large(plain)]
     by_chance = natural and equal >= MANY_EQUAL * len(group)
-    if not by_chance or len(np.unique(np.concatenate(close))) >= MANY_CLOSE * len(group):
+    n_close = len(np.unique(np.concatenate(close)))
+    if not by_chance or n_close >= MANY_CLOSE * len(group) * share:
         links = np.concatenate([links, *close])
-    member, pairs = _joined(first[links], len(inverse))
+    if rows.texts:
+        texts = {column: words[different] for column, words in rows.texts.items()}
+        links = np.concatenate([links, text_links(rows.codes[different], texts, near.index[:, :K])])
+    member, pairs = _joined(different[links], len(inverse))
     differ = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)
     own, last = np.arange(len(inverse)), np.full(len(first), -1)
-    if not near.index.shape[1]:
-        nearest, distance, loneliness = (np.full(len(own), v) for v in (-1, np.nan, np.nan))
-    else:
-        nearest, distance = first[near.index[inverse, 0]], near.distance[inverse, 0]
-        loneliness = near.distance[:, :K].mean(1)[inverse]
+    nearest, distance, loneliness = (np.full(len(first), v) for v in (-1, np.nan, np.nan))
+    if near.index.shape[1]:
+        nearest[some], distance[some] = different[near.index[:, 0]], near.distance[:, 0]
+        loneliness[some] = near.distance[:, :K].mean(1)
     last[inverse] = own  # of equal rows the last one
     repeated = last[inverse] != first[inverse]
     other = np.where(own == first[inverse], last[inverse], first[inverse])
     return Duplicates(
         group, member[first[inverse]], pairs, (differ == 1) & bool(rows.names), natural,
-        np.where(repeated, other, nearest), np.where(repeated, 0.0, distance), loneliness,
+        np.where(repeated, other, nearest[inverse]), np.where(repeated, 0.0, distance[inverse]),
+        loneliness[inverse], _unsearched(len(some) * bool(near.index.shape[1]), len(first)),
     )  # fmt: skip
 
 
@@ -157,6 +171,27 @@ def with_near(outcome: Duplicates, links: Int[np.ndarray, "l 2"]) -> Duplicates:
         return outcome
     near, pairs = _joined(np.concatenate([outcome.pairs, links]), len(own))
     return replace(outcome, near=near[first], pairs=pairs, one_column=np.zeros(len(pairs), bool))
+
+
+def _searched(n: int) -> Int[np.ndarray, " s"]:
+    """Return the different rows whose neighbours are searched for: all, or a sample."""
+    if n <= WITHOUT_FAISS or find_spec("faiss") is not None:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, WITHOUT_FAISS, replace=False))
+
+
+def _unsearched(n_searched: int, n: int) -> str:
+    if not n_searched:
+        return (
+            "Neither outliers nor near duplicates were looked for: that takes "
+            f"{FEWEST} rows that differ in what can be compared."
+        )
+    if n_searched == n:
+        return ""
+    return (
+        f"Outliers and near duplicates were looked for among {n_searched:,} of {n:,} different "
+        f"rows, drawn at random; equal rows among all. {install('neighbors')} searches all."
+    )
 
 
 def _joined(
@@ -193,11 +228,10 @@ def _near(
         for these, others in ((ahead, behind), (behind, ahead)):
             apart[these, np.minimum(n_apart[these], 1)] = others
             n_apart[these] += 1
-    has_faiss = find_spec("faiss") is not None
-    if n < FEWEST or not places.shape[1] or not (n <= WITHOUT_FAISS or has_faiss):
+    if n < FEWEST or not places.shape[1]:
         none = np.zeros((n, 0))
         return _Near(places, places, none.astype(int), none, none, apart, n_apart)
-    approximate = n > EXACT_UP_TO and has_faiss
+    approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
     search, reach = "approximate" if approximate else "exact", min(REACH + 1, n - 1)
     numbers, settings = places[:, ~words], {"search": search, "measured": False}
     only_close &= bool(words.any() and numbers.shape[1])

@@ -29,7 +29,9 @@ def outlier_score(
     Cost: 512 n m operations.
     Source: Ramaswamy et al. (2000) for the nearest; the second is ours.
     """
-    order = np.lexsort(places.T[::-1]) if places.shape[1] else np.arange(len(places))
+    if not places.shape[1]:
+        return np.full(len(places), np.nan)
+    order = np.lexsort(places.T[::-1])
     few = min(STANDING, len(places))
     standing = places[order[np.linspace(0, len(order) - 1, few).astype(np.int64)]]
     at = min(int(SHARE * few), few - 1)
@@ -42,6 +44,9 @@ def outlier_score(
 
 def _modified(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Distances from their median in robust standard deviations; nan where there is none."""
-    away = distance - np.median(distance)
-    spread = 1.4826 * np.median(np.abs(away))
+    known = distance[~np.isnan(distance)]
+    if not len(known):
+        return distance
+    away = distance - np.median(known)
+    spread = 1.4826 * np.median(np.abs(known - np.median(known)))
     return away / spread if spread > 0 else np.full(len(away), np.nan)

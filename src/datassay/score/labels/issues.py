@@ -52,6 +52,8 @@ class LabelIssues(Tabular):
         weights: of the judges, the fit first and the probabilities given after it, a unit of its
             outputs or a nat; 0: it explained nothing that the others do not. Empty: one judge.
         warnings: what the user should know about these numbers; empty when nothing.
+        is_predicted: whether held-out outputs tell the labels better than the classes' shares do;
+            else no label is flagged, and `share_wrong` begins at 0.
     """
 
     given_label: Shaped[np.ndarray, "n ..."] = column(
@@ -94,6 +96,7 @@ class LabelIssues(Tabular):
     weights: tuple[float, ...] = ()
     warnings: tuple[str, ...] = ()
     by_group: Bool[np.ndarray, " n"] | None = None
+    is_predicted: bool = True
 
     @property
     def known_probability(self) -> Float[np.ndarray, " n"]:

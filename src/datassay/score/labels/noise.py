@@ -24,6 +24,7 @@ from datassay.score.labels.likelihood import (
     cost_by_class,
     fitted,
 )
+from datassay.score.labels.readings import Belief, weigh_readings
 from datassay.score.settings import NOISES
 
 Judges = Sequence[Float[Tensor, "n k"]]
@@ -44,9 +45,10 @@ LISTED = 0.94
 # Fits to few samples are surer than they are right: of 80 samples a fifth of the labels with a
 # probability of 0.96 were right, of 300 an eighth, of 1500 a tenth. Of 3, 5, 7 and 10 the best.
 FEW = 5
-SURE = 0.9  # the probability from which on a wrong label is counted as certain
-# Nats by which noise must explain the labels better than hardness to be believed to 1 - 1/e.
+CERTAIN, EVEN_ODDS = 1e-12, 0.5
+# Nats by which noise must explain the labels better than hardness for a 1/e of doubt to be left.
 BELIEVED, DOUBT_IF_CLEAR = 5.0, 0.25
+TIE, SPREAD = 1e-3, 10.0  # of log odds by which equal probabilities are ordered
 # How likely all that held-out predictions contradict is wrong, where nothing is for noise or
 # against. Of 0.2, 0.25, 0.3 and 0.4 that of the least log loss on the sets that chose.
 CONTRADICTED = 0.4
@@ -79,6 +81,8 @@ class Explained:
 
     Attributes:
         noise: that was found.
+        is_predicted: whether held-out outputs tell the labels better than the classes' shares;
+            else nothing is said of any label.
         posterior: log probability of each true class, the given label known, [n, k].
         log_odds: that the given label is wrong, as the fits have it, [n].
         by_noise: the same, were that noise believed and nothing else, [n].
@@ -88,6 +92,7 @@ class Explained:
     """
 
     noise: LabelNoise
+    is_predicted: bool
     posterior: Float[Tensor, "n k"]
     log_odds: Float[Tensor, " n"]
     by_noise: Float[Tensor, " n"]
@@ -152,12 +157,13 @@ def explain(
         ("by class", least_by_class),
         ("pairs", LEAST_OF_PAIRS),
     )
-    start = None
+    start, noisy = None, [] if noise == "class" else [even]
     for form, least in forms:
         if not _can_pay(form, noise, k, -even.log_likelihood - least):
             continue
         one = fit(judges, form=form, start=start)
         start = one.transition
+        noisy.append(one)
         nats = one.log_likelihood - even.log_likelihood - one.cost
         gain = max(gain, nats / n)
         if nats > best and (noise == "class" or nats > least):
@@ -170,21 +176,40 @@ def explain(
     if towards > 0:
         both = (1 - towards) * posterior + towards * reading(open_one, refitted(open_one))
         posterior = torch.log_softmax(both, 1)
-    wrong, is_open = torch.sigmoid(_log_odds(found.log_posterior, labels)), ~trusted
+    belief, is_open = weigh_readings(judges, labels, trusted, hard, noisy), ~trusted
+    odds = _log_odds(posterior, labels)[is_open]
+    by_noise = _ordered(belief.wrong[is_open], odds)
+    if is_clear:
+        by_noise = torch.logit((1 - belief.hard) * torch.sigmoid(odds), eps=CERTAIN)
+    contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
     nats = even.log_likelihood - hard.log_likelihood
     doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
-    contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
-    odds, log_odds = _log_odds(posterior, labels)[is_open], torch.full((2, n), TRUSTED).double()
-    by_noise = odds if is_clear else _as_probable(odds, wrong[is_open])
+    log_odds = torch.full((2, n), TRUSTED).double()
     log_odds[:, is_open] = _told(by_noise, contradicted, doubt)
     told, by_noise = log_odds
-    kind = "uniform" if found is even else "class"
-    transition = found.transition if found is even else second.transition
-    outcome = LabelNoise(kind, transition.numpy(), gain)
     alone = hard if len(judges) == 1 else fit(judges[:1], form="none")
-    share, n_look = _share((hard, alone), doubt, wrong, labels, trusted)
-    weights = tuple(hard.weights.tolist())
-    return Explained(outcome, posterior, told, by_noise, share, n_look, weights)
+    share, n_look = _share((hard, alone), belief, doubt, labels, trusted)
+    return Explained(
+        noise=_noise(found, second, belief, gain),
+        is_predicted=belief.is_predicted,
+        posterior=posterior,
+        log_odds=told,
+        by_noise=by_noise,
+        share=share,
+        n_look=n_look,
+        weights=tuple(hard.weights.tolist()),
+    )
+
+
+def _noise(found: Fitted, second: Fitted, belief: Belief, gain: float) -> LabelNoise:
+    """Return the noise that was found; where hardness is likelier, as much of it as is believed."""
+    is_even, k = found.form == "one rate", len(found.transition)
+    transition = found.transition if is_even else second.transition
+    if belief.hard <= EVEN_ODDS:
+        return LabelNoise("uniform" if is_even else "class", transition.numpy(), gain)
+    identity = torch.eye(k, dtype=torch.float64)
+    part = identity + (1 - belief.hard) * (transition - identity)
+    return LabelNoise("uniform", part.numpy(), gain)
 
 
 def _can_pay(form: Form, noise: str, k: int, most: float) -> bool:
@@ -226,19 +251,19 @@ def listed(log_odds: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
 
 def _share(
     hards: tuple[Fitted, Fitted],
+    belief: Belief,
     doubt: float,
-    wrong: Float[Tensor, " n"],
     labels: Int[Tensor, " n"],
     trusted: Bool[Tensor, " n"],
 ) -> tuple[tuple[float, float], int]:
     """The share of wrong labels, at least and at most, and how many are worth a look."""
-    # At least: what the noise makes certain, less two standard errors. At most: what the held-out
-    # predictions contradict, of all judges or of the first alone (another may have learned the very
-    # rule that wrong labels follow), and one standard error. Worth a look: between what the noise
-    # says and what confident learning counts, the nearer to the noise the better it explains them.
+    # At least: what nearly all explanations agree on, less two standard errors. At most: what the
+    # held-out predictions contradict, of all judges or of the first alone (another may have learned
+    # the very rule that wrong labels follow), and one standard error. Worth a look: between what
+    # the noise says and what confident learning counts, the nearer to the noise the more believed.
     hard, is_open = hards[0], ~trusted
     n = int(is_open.sum())
-    sure = float(wrong[wrong > SURE].sum())
+    sure = n * belief.least
     error, own = (float((h.log_p.argmax(1) != labels)[is_open].double().mean()) for h in hards)
     low = max(0.0, (sure - 2 * sqrt(sure)) / n)
     most = max(error, own)
@@ -246,10 +271,10 @@ def _share(
     if len(labels) - n >= LEAST_TRUSTED:
         contradicted = float((hard.log_p.argmax(1) != labels)[trusted].double().mean())
         low, high = _with_trusted((low, high), error, contradicted, n, trusted, hard.log_p.shape[1])
-    by_noise = float(wrong[is_open].mean())
+    by_noise = float(belief.wrong[is_open].mean())
     counted = confident_count(hard.log_p[is_open].exp(), labels[is_open]) / n
     most = min(error, high, max(counted, by_noise))
-    n_look = round(n * (by_noise + (most - by_noise) * doubt))
+    n_look = round(n * (by_noise + (most - by_noise) * doubt)) * belief.is_predicted
     part = n / len(labels)
     return (min(low, high) * part, high * part), n_look
 
@@ -309,6 +334,16 @@ def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Flo
     given = posterior.gather(1, labels[:, None])
     others = posterior.scatter(1, labels[:, None], -torch.inf)
     return torch.logsumexp(others, 1) - given[:, 0]
+
+
+def _ordered(
+    probability: Float[Tensor, " n"], log_odds: Float[Tensor, " n"]
+) -> Float[Tensor, " n"]:
+    """Return log odds of these probabilities, those below 1/2 in the order of others."""
+    suspect, order = probability > EVEN_ODDS, log_odds.argsort(stable=True)
+    order, top = order[~suspect[order]], torch.logit(probability, eps=CERTAIN)
+    top[order] = top[~suspect].sort().values.clamp_max(-TIE)
+    return top + TIE * torch.tanh(log_odds / SPREAD) / 2  # parts equals
 
 
 def _as_probable(

@@ -24,7 +24,7 @@ from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import OutOfTime, silent
-from datassay.score.checks.data_issues import LEAST_NEW, DataIssues, is_copy
+from datassay.score.checks.data_issues import LEAST_NEW, DataIssues
 from datassay.score.checks.weak_groups import told_groups
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
@@ -67,7 +67,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     wanted = () if more is None else (replace(more, note=_wanted(parts[0], issues, settings)),)
     of_all = len(train) / len(parts[0].train)
     suspects = int(context.results["label_issues"].to_try.sum())
-    known = {RELABEL: suspects, REMOVE: suspects, COPIES: int(is_copy(issues.copies).sum())}
+    known = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
     actions = tuple(_of_whole(row, of_all, known) for row in (*table.actions, *wanted))
     named = chosen.name or (type(settings.own).__name__ if settings.own else settings.model)
     left_out = (*table.left_out, *[chosen.note] * bool(chosen.note))

@@ -1,0 +1,289 @@
+"""Columns that tell the target almost alone: by their values, by their words, or two together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Int
+
+from datassay.data.source import Task
+from datassay.data.tables.read import ReadColumn
+from datassay.data.targets import MAX_GUESSED_CLASSES, guess_task
+from datassay.results import result
+
+# F1 of held-out rows, a mean over classes, that a leak reaches; words where some texts were cut;
+# two columns, where all others together stay below WEAK.
+ALONE, WORDS, TOGETHER, WEAK = 0.985, 0.95, 0.995, 0.9
+# Where classes are separable, columns tell them that are no leaks: the values of a leak are words,
+# or lie so many times apart as they are wide, or all other columns stay below FAR_BETTER.
+GAP, FAR_BETTER, MANY = 0.7, 0.95, 30
+# Of a quantity: steps from value to value in which it rises (or falls), and errors of a sum.
+IN_ORDER, OFF = 0.98, 0.01
+FEWEST_STEPS = 4  # that say so: a column of fewer values is no leak of a quantity
+MOST_ERRORS = 0.15  # rows that a sum may miss
+FEW_ROWS, FEWEST_COLUMNS = 50, 4
+_ROWS, _OF_CLASS, _COLUMNS = 2_000, 50, 2_000  # looked at
+_PAIRED = 30  # columns of which each two are looked at
+_FOLDS = 5
+_CHARACTERS = 2_000  # of a text, at its beginning and at its end
+_WORD = r"[^\W\d_]+|\d+"
+
+
+@result
+class Leak:
+    """Columns that tell the target, one or two, and the share of it that they tell."""
+
+    names: tuple[str, ...]
+    share: float
+
+    @property
+    def sentence(self) -> str:
+        """What the reader must know."""
+        share = f"the target almost alone ({self.share:.1%} of it, in rows held out)"
+        if len(self.names) == 1:
+            subject = f"Column {self.names[0]!r} predicts"
+            remedy = "it is not known before the target is, drop it."
+        else:
+            subject = f"Columns {' and '.join(map(repr, self.names))} together predict"
+            remedy = "they are not known before the target is, drop them."
+        return f"{subject} {share}. If {remedy}"
+
+
+def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) -> list[Leak]:
+    """Return columns that tell the target almost alone, else pairs that do.
+
+    A class is told by a tree of 2 k leaves on the column, by the commonest class of equal values,
+    or by one word a class. A quantity is told where it rises (or falls) from each value to the
+    next, so that another unit, a logarithm, a rank or a range of it is found; by two columns, where
+    it is their weighted sum or their product of powers.
+
+    Cost: 2 ms a column, 20 ms where it tells much, .1 s a text; 2 000 rows are looked at, so many
+    of each class that rare ones are told from others.
+    Source: ours.
+    """
+    is_plain = (c.values is None or c.values.ndim == 1 for c in columns)
+    columns = [c for c, plain in zip(columns, is_plain, strict=True) if plain][:_COLUMNS]
+    if len(y) < FEW_ROWS or y.ndim > 1:
+        return []
+    if (task or guess_task(y)) == "classification":
+        return _Classes(y).leaks(columns)
+    rows = np.linspace(0, len(y) - 1, min(len(y), _ROWS)).astype(np.int64)
+    target, numbers, leaks = y[rows].astype(np.float64), {}, []
+    for read in columns:
+        name, values = read.column.name, _numbers(read, rows)
+        if read.words is None:
+            numbers[name] = values
+        elif read.column.read_as == "text":
+            continue
+        if share := _in_order(values, target, is_code=read.words is not None):
+            leaks.append(Leak((name,), share))
+    return leaks or _sums(numbers, target)
+
+
+def _numbers(read: ReadColumn, rows: Int[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+    """Numbers and dates as they are, words as codes; nan where they are missing."""
+    if read.words is not None:
+        codes = read.words.take(pa.array(rows)).dictionary_encode().indices
+        return codes.to_numpy(zero_copy_only=False).astype(np.float64)
+    assert read.values is not None
+    values = read.values[rows]
+    if values.dtype.kind == "M":
+        return np.where(np.isnat(values), np.nan, values.astype(np.int64).astype(np.float64))
+    return values.astype(np.float64)
+
+
+def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code: bool) -> float:
+    """In how many steps from a value to the next all of y rises, or falls; 0: it is no leak."""
+    known = ~np.isnan(x)
+    if known.sum() < max(FEW_ROWS, len(x) / 2):
+        return 0.0
+    x, y = x[known], y[known]
+    codes, counts = np.unique(x, return_inverse=True, return_counts=True)[1:]
+    if is_code:
+        if len(counts) > len(y) / 5:
+            return 0.0
+        codes = np.argsort(np.argsort(np.bincount(codes, y) / counts))[codes]
+    ordered = y[np.lexsort((y, codes))]
+    start = np.flatnonzero(np.diff(codes[np.lexsort((y, codes))], prepend=-1))
+    low, high = ordered[start], ordered[np.append(start[1:], len(y)) - 1]
+    counted = (low[1:] != high[:-1]) | (low[:-1] != high[1:])
+    if counted.sum() < FEWEST_STEPS or np.bincount(codes).max() > len(y) / 2:
+        return 0.0
+    rises, falls = low[1:] >= high[:-1], high[1:] <= low[:-1]
+    share = float(max(rises[counted].mean(), falls[counted].mean()))
+    return share if share >= IN_ORDER else 0.0
+
+
+def _sums(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]) -> list[Leak]:
+    """Two columns of which the target is a weighted sum, or a product of powers."""
+    numbers = {n: v for n, v in numbers.items() if not np.isnan(v).any() and v.std() > 0}
+    if not FEWEST_COLUMNS <= len(numbers) <= len(y) / 5:
+        return []
+    for is_log in (False, True):
+        if is_log:
+            numbers = {n: np.log(v) for n, v in numbers.items() if v.min() > 0}
+            if len(numbers) < 2 or y.min() <= 0:
+                return []
+        target = np.log(y) if is_log else y
+        x = np.stack(list(numbers.values()), 1)
+        x = np.column_stack([(x - x.mean(0)) / x.std(0), np.ones(len(y))])
+        # Beside an exact sum of two, the others weigh nothing.
+        pair = np.sort(np.argsort(-np.abs(np.linalg.lstsq(x, target, rcond=None)[0][:-1]))[:2])
+        x = x[:, [*pair, -1]]
+        error = np.abs(target - x @ np.linalg.lstsq(x, target, rcond=None)[0])
+        spread = np.quantile(np.abs(target - np.median(target)), 1 - MOST_ERRORS)
+        if (share := float((error <= OFF * spread).mean())) >= 1 - MOST_ERRORS:
+            return [Leak((list(numbers)[pair[0]], list(numbers)[pair[1]]), share)]
+    return []
+
+
+class _Classes:
+    """Rows that stand for all classes but those of fewer than five, and how a column tells them."""
+
+    def __init__(self, y: np.ndarray):
+        names, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        frequent = np.argsort(-counts, kind="stable")[:MAX_GUESSED_CLASSES]
+        frequent = frequent[counts[frequent] >= _FOLDS]
+        self.names, self.k = [str(name).casefold() for name in names[frequent]], len(frequent)
+        self.shares = counts[frequent] / max(1, counts[frequent].sum())
+        random, most = np.random.default_rng(0), max(_OF_CLASS, _ROWS // max(1, self.k))
+        rows = [random.permutation(np.flatnonzero(codes == c))[:most] for c in frequent]
+        self.sizes = sizes = np.array([len(each) for each in rows], np.int64)
+        self.starts = np.cumsum(sizes) - sizes
+        self.rows, self.y = np.concatenate([*rows, sizes[:0]]), np.repeat(np.arange(self.k), sizes)
+        self.weight = np.repeat(1 / sizes, sizes)
+        self.fold = (np.arange(len(self.y)) - np.repeat(self.starts, sizes)) % _FOLDS
+
+    def leaks(self, columns: list[ReadColumn]) -> list[Leak]:
+        """Return columns that tell the classes alone, else the first two that do so together."""
+        if self.k < 2:
+            return []
+        numbers: dict[str, np.ndarray] = {}
+        shares: dict[str, float] = {}
+        sure: dict[str, float] = {}
+        for read in columns:
+            name = read.column.name
+            if read.column.read_as != "text":
+                numbers[name] = _numbers(read, self.rows)
+                share = shares[name] = self._told_by(numbers[name])
+                if share >= ALONE and (read.words is not None or self._apart(numbers[name])):
+                    sure[name] = share
+            if read.words is not None and name not in sure:
+                texts = read.words.take(pa.array(self.rows)).to_pylist()
+                share = self._by_words(texts) if len({*texts}) > len(texts) / 5 else 0.0
+                if share >= WORDS:
+                    sure[name] = share
+        others = {name: values for name, values in numbers.items() if name not in sure}
+        for name in others:
+            if shares[name] >= ALONE and self._rest(others, name) < FAR_BETTER:
+                sure[name] = shares[name]
+        names = (read.column.name for read in columns)
+        return [Leak((n,), sure[n]) for n in names if n in sure] or self._pairs(numbers)
+
+    def _apart(self, x: Float[np.ndarray, " m"]) -> bool:
+        """Whether values of the classes lie as far apart as no measurement's would."""
+        x = np.round(x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=1))))  # exact up to rounding
+        low, high = (each.reduceat(x, self.starts) for each in (np.fmin, np.fmax))
+        order = low.argsort()
+        gap = (low[order][1:] - high[order][:-1]).min()
+        if not gap > 0:
+            return False
+        # What was added to a code is bounded; a measurement has tails, and counts as wider.
+        parts, width = np.split(x, self.starts[1:]), high - low
+        middle = np.array([np.ptp(np.nanquantile(part, [0.1, 0.9])) for part in parts])
+        wider = np.where(width > 0, np.inf, 0.0)
+        np.divide(width**2, middle, out=wider, where=middle > 0)
+        return bool(gap > GAP * np.where(self.sizes >= MANY, wider, width).max())
+
+    def _rest(self, numbers: dict[str, Float[np.ndarray, " m"]], *names: str) -> float:
+        """F1 of the classes by all columns but some."""
+        from sklearn.ensemble import ExtraTreesClassifier  # slow to import
+
+        others = [np.nan_to_num(_scaled(v)) for name, v in numbers.items() if name not in names]
+        if not others:
+            return 0.0
+        return self._held_out(ExtraTreesClassifier(50, random_state=0), np.stack(others, 1))
+
+    def _told_by(self, x: Float[np.ndarray, " m"]) -> float:
+        """F1 of the classes by one column, of rows where it is known if these are told."""
+        known = ~np.isnan(x)
+        shares = [self._by_value(np.unique(x, return_inverse=True)[1])]
+        if known.sum() >= max(FEW_ROWS, len(x) / 2):
+            x = _scaled(x)[:, None]
+            shares.append(self._by_tree(x, known))
+            shares += [] if known.all() else [self._by_tree(x, known | True)]
+        return max(shares)
+
+    def _by_value(self, codes: Int[np.ndarray, " m"]) -> float:
+        """F1 where each row is of the class that is commonest among others of its value."""
+        counts = np.zeros((_FOLDS, codes.max() + 1, self.k))
+        np.add.at(counts, (self.fold, codes, self.y), self.weight)
+        others = counts.sum(0) - counts
+        return self._f1(others[self.fold, codes].argmax(1))
+
+    def _by_tree(self, x: Float[np.ndarray, "m d"], among: Bool[np.ndarray, " m"]) -> float:
+        from sklearn.tree import DecisionTreeClassifier  # slow to import
+
+        tree = DecisionTreeClassifier(max_leaf_nodes=max(8, 2 * self.k), random_state=0)
+        fitted = tree.fit(x[among], self.y[among], self.weight[among])
+        if self._f1(fitted.predict(x[among]), among) < WEAK:  # most columns end here
+            return 0.0
+        return self._held_out(tree, x, among)
+
+    def _held_out(self, model: Any, x: Float[np.ndarray, "m d"], among: Any = slice(None)) -> float:
+        x, y, weight, fold = x[among], self.y[among], self.weight[among], self.fold[among]
+        predicted = np.empty_like(y)
+        for part in (fold == f for f in range(_FOLDS)):
+            predicted[part] = model.fit(x[~part], y[~part], weight[~part]).predict(x[part])
+        return self._f1(predicted, among)
+
+    def _f1(self, predicted: Int[np.ndarray, " m"], among: Any = slice(None)) -> float:
+        """Mean F1 of the classes, each as frequent as it is in the data."""
+        rates = np.zeros((self.k, self.k))
+        np.add.at(rates, (self.y[among], predicted), 1.0)
+        rates *= (self.shares / np.maximum(rates.sum(1), 1))[:, None]
+        return float((2 * np.diag(rates) / np.maximum(rates.sum(0) + rates.sum(1), 1e-12)).mean())
+
+    def _by_words(self, texts: list[str | None]) -> float:
+        """F1 where a text is of the class whose word it holds, else of one that has none."""
+        from scipy.sparse import csr_array, hstack
+        from sklearn.feature_extraction.text import CountVectorizer  # slow to import
+
+        folded = [(text or "").casefold() for text in texts]
+        ends = [f"{t[:_CHARACTERS]} {t[_CHARACTERS:][-_CHARACTERS:]}" for t in folded]
+        words = CountVectorizer(token_pattern=_WORD, lowercase=False, binary=True)
+        names = csr_array([[float(name in text) for name in self.names] for text in ends])
+        held: Any = csr_array(hstack([words.fit_transform([f"- {end} 0" for end in ends]), names]))
+        first = self.fold % 2 == 0
+        totals = np.bincount(self.y[first], minlength=self.k)
+        counts = held[first].T @ (np.eye(self.k)[self.y[first]] / totals)
+        f1 = 2 * counts / (1 + counts.sum(1, keepdims=True))
+        order = f1.max(0).argsort()
+        predicted = np.full(len(ends), order[0])
+        for c in order[1:]:
+            predicted[held[:, [f1[:, c].argmax()]].toarray()[:, 0] > 0] = c
+        return self._f1(predicted[~first], ~first)
+
+    def _pairs(self, numbers: dict[str, Float[np.ndarray, " m"]]) -> list[Leak]:
+        """The first two columns that tell the classes together, where all the others do not."""
+        if not FEWEST_COLUMNS <= len(numbers) <= _PAIRED:
+            return []
+        codes = {name: np.unique(v, return_inverse=True)[1] for name, v in numbers.items()}
+        for one, other in combinations(numbers, 2):
+            a, b, n_values = numbers[one], numbers[other], codes[other].max() + 1
+            share = float(self._apart(a - b) or self._apart(a + b))
+            if (codes[one].max() + 1) * n_values <= len(a) / 5:
+                share = max(share, self._by_value(codes[one] * n_values + codes[other]))
+            if share >= TOGETHER and self._rest(numbers, one, other) < WEAK:
+                return [Leak((one, other), share)]
+        return []
+
+
+def _scaled(x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+    """Values in which float32 of a tree keeps their differences."""
+    x = x - np.median(x[~np.isnan(x)]) if not np.isnan(x).all() else x
+    return x / np.nanmax(np.abs(x), initial=1e-300)

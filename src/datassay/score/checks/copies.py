@@ -1,0 +1,35 @@
+"""Which of several equal samples go, and which of them disagree."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+ROUNDING = 1e-3  # of a target's standard deviation: no other target
+
+
+def is_copy(
+    copies: Int[np.ndarray, " n"], y: np.ndarray, suspicion: Float[np.ndarray, " n"] | None = None
+) -> Bool[np.ndarray, " n"]:
+    """Return which samples repeat one that stays: of those with a number the least suspect.
+
+    Where those with a number have different targets all stay, as one of them may be wrong.
+    """
+    suspicion = np.zeros(len(y)) if suspicion is None else np.nan_to_num(suspicion)
+    order = np.lexsort((suspicion, copies))  # stable: else the first stays
+    is_first = np.diff(copies[order], prepend=-1) != 0
+    result = np.zeros(len(y), bool)
+    result[order[~is_first]] = True
+    return result & ~differ(copies, y)
+
+
+def differ(groups: Int[np.ndarray, " n"], y: np.ndarray) -> Bool[np.ndarray, " n"]:
+    """Return which samples have a number that stands for several targets, beyond rounding."""
+    targets, inverse = y.reshape(len(y), -1), np.unique(groups, return_inverse=True)[1]
+    low, high = (np.full((len(y), targets.shape[1]), sign * np.inf) for sign in (1, -1))
+    np.minimum.at(low, inverse, targets)
+    np.maximum.at(high, inverse, targets)
+    is_whole = y.dtype.kind in "iub"
+    rounding = 0.0 if is_whole else ROUNDING * targets.std(0)
+    apart = np.any((high - low > rounding) & np.isfinite(low), axis=1)
+    return np.take(apart, inverse)

@@ -1,0 +1,100 @@
+"""Texts compared as texts: by the sequences of characters that they share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import normalize
+
+GRAM = 4  # characters
+WIDTH = 128  # numbers that stand for a text: its shingles by signed hashes, the rarer the more
+# Near copies differ in less than this part of the shingles of both, in half as many as the tenth
+# nearest text does, and nearer by so many deviations than texts that have no copy.
+MOST_APART, TENTH, TIMES, BEYOND = 0.45, 10, 0.5, 4.0
+MOST_JUDGED = 200, 5_000  # texts that tell what is usual, and those with which they do so
+_AT_ONCE = 20_000  # pairs
+
+
+def normalized(texts: Iterable[str | None]) -> np.ndarray:
+    """Return texts without case, punctuation and further spaces; a missing one is empty."""
+    return np.array([" ".join(re.findall(r"\w+", (t or "").casefold())) for t in texts], object)
+
+
+def text_places(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
+    """Return where each text lies: two that share nothing are about 1 apart, equal ones 0.
+
+    Source: Weinberger et al. (2009), feature hashing, of shingles (Broder 1997).
+    """
+    grams = normalize(_shingles(texts))
+    folded = grams.data, grams.indices % WIDTH, grams.indptr
+    return csr_array(folded, shape=(len(texts), WIDTH)).toarray() / np.sqrt(2, dtype=np.float32)
+
+
+def _shingles(texts: np.ndarray) -> Any:
+    """Sequences of characters by signed hashes, the weight of each the root of its rarity."""
+    options: dict[str, Any] = {"norm": None, "lowercase": False, "dtype": np.float32}
+    grams = HashingVectorizer(analyzer="char", ngram_range=(GRAM, GRAM), **options)
+    found: Any = csr_array(grams.transform(texts))
+    n_with = np.bincount(found.indices, minlength=found.shape[1])
+    found.data = (
+        np.sign(found.data) * np.sqrt(np.log((2 + len(texts)) / (1 + n_with)))[found.indices]
+    )
+    return found
+
+
+def text_links(
+    codes: Int[np.ndarray, "n d"], texts: dict[int, np.ndarray], neighbors: Int[np.ndarray, "n k"]
+) -> Int[np.ndarray, "l 2"]:
+    """Return pairs of rows whose texts are near copies and that agree in all other columns.
+
+    Args:
+        codes: equal where values are.
+        texts: by column, as `normalized` gives them; those that are equal are near copies.
+        neighbors: of each row those to compare it with, nearest first.
+
+    Cost: the shingles of each text, 200 n WIDTH operations, and the pairs that seem alike.
+    """
+    n, others = len(codes), np.delete(codes, list(texts), axis=1)
+    known = np.any([words != "" for words in texts.values()], axis=0)
+    same = [np.unique(words, return_inverse=True)[1] for words in texts.values()]
+    first, inverse = np.unique(
+        np.column_stack([others, *same]), axis=0, return_index=True, return_inverse=True
+    )[1:]
+    links = np.stack([first[inverse.ravel()], np.arange(n)], 1)
+    pairs = np.stack([np.arange(n).repeat(neighbors.shape[1]), neighbors.ravel()], 1)
+    pairs = np.unique(np.sort(pairs, 1), axis=0)
+    pairs = pairs[(others[pairs[:, 0]] == others[pairs[:, 1]]).all(1)]
+    for words in texts.values():
+        pairs = pairs[_are_alike(words, pairs)]
+    links = np.concatenate([links[links[:, 0] != links[:, 1]], pairs])
+    return links[known[links].all(1)]
+
+
+def _are_alike(words: np.ndarray, pairs: Int[np.ndarray, "l 2"]) -> Bool[np.ndarray, " l"]:
+    """Return which pairs share most shingles, and far more than other texts of the table do."""
+    shingles = _shingles(words)
+    size, n = (shingles * shingles).sum(1), len(words)
+    some, fewer = (np.arange(0, n, -(-n // most)) for most in MOST_JUDGED)
+    shared = (shingles[some] @ shingles[fewer].T).toarray()
+    apart = 1 - shared / np.maximum(size[some, None] + size[fewer] - shared, 1e-9)
+    apart = np.sort(apart, 1)[:, [1 % len(fewer), min(TENTH, len(fewer) - 1)]]  # itself first
+    # The upper third of the nearest are of texts without a copy, and a normal distribution's.
+    low, high = np.quantile(apart[:, 0], [0.7, 0.9])
+    deviation = (high - low) / 0.757
+    usual = low - (0.524 + BEYOND) * deviation
+    least = 1 - min(MOST_APART, TIMES * np.median(apart[:, 1]), usual)
+    alike = np.zeros(len(pairs), bool)
+    for part in np.array_split(np.arange(len(pairs)), 1 + len(pairs) // _AT_ONCE):
+        one, other = pairs[part].T
+        shared = (shingles[one] * shingles[other]).sum(1)
+        alike[part] = shared >= least * (size[one] + size[other] - shared)
+    one, other = pairs.T
+    length = np.array([len(text) for text in words])
+    alike &= np.minimum(length[one], length[other]) >= 0.5 * np.maximum(length[one], length[other])
+    return alike | (words[one] == words[other])

@@ -1,0 +1,106 @@
+"""Columns that tell the target are named, those of separable classes are not."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn import datasets
+
+import datassay as da
+
+FIFTHS = 0.2, 0.4, 0.6, 0.8
+
+
+def told(target, **columns):
+    """Return the columns that are said to tell the target, among three that do not."""
+    rng = np.random.default_rng(1)
+    noise = {name: rng.normal(size=len(target)) for name in "abc"}
+    table = pa.table(noise | columns | {"y": target})
+    samples = da.load(table, target="y", val_fraction=0)[0]
+    names = [column.name for column in samples.columns if column.tells_target]
+    said = [w for w in samples.warnings if "the target almost alone" in w]
+    assert all(any(repr(name) in warning for warning in said) for name in names)
+    assert bool(names) == bool(said)
+    return names
+
+
+def drawn(n, k, rare, seed=0):
+    rng = np.random.default_rng(seed)
+    p = np.full(k, (1 - rare) / (k - 1))
+    p[k // 2] = rare
+    codes = np.concatenate([np.repeat(np.arange(k), 5), rng.choice(k, n - 5 * k, p=p)])
+    return codes, [f"class {c}" for c in codes], rng
+
+
+@pytest.mark.parametrize("n", [300, 3000])
+@pytest.mark.parametrize(("k", "rare"), [(2, 0.5), (2, 0.02), (3, 0.1), (10, 0.02)])
+def test_a_number_or_code_that_gives_the_class_is_a_leak(n, k, rare):
+    codes, names, rng = drawn(n, k, rare)
+    order = rng.permutation(k)
+    assert told(names, leak=codes + rng.uniform(0, 0.5, n)) == ["leak"]
+    assert told(names, leak=order[codes] + rng.uniform(0, 0.5, n)) == ["leak"]
+    assert told(names, leak=[f"g{c}" for c in order[codes]]) == ["leak"]
+
+
+def test_words_dates_and_pairs_of_columns_leak_too():
+    codes, names, rng = drawn(400, 3, 0.1)
+    words = np.array("the of and to in it was for".split())
+    texts = [f"{' '.join(rng.choice(words, 8))} [{name}]" for name in names]
+    assert told(names, leak=texts) == ["leak"]
+    days = np.array(100 * codes + rng.integers(0, 50, 400), "datetime64[D]")
+    assert told(names, leak=days) == ["leak"]
+    first = rng.integers(0, 2, 400)
+    assert told(names, p=first, q=first ^ (codes > 0), z=codes == 1) == []
+    two = ["yes" if c else "no" for c in codes]
+    assert told(two, p=first, q=first ^ (codes > 0)) == ["p", "q"]
+    shift = rng.normal(size=400)
+    assert told(names, p=shift, q=codes - shift) == ["p", "q"]
+
+
+@pytest.mark.parametrize(
+    ("leak", "is_named"),
+    [
+        (lambda y, rng: np.round(0.3048 * y + 3, 3), True),
+        (lambda y, rng: np.log(y), True),
+        (lambda y, rng: np.argsort(np.argsort(-y)) * 3.5, True),
+        (lambda y, rng: [f"range {b}" for b in np.digitize(y, np.quantile(y, FIFTHS))], True),
+        (lambda y, rng: np.log(y) + 0.1 * rng.normal(size=len(y)), False),  # R² .99
+    ],
+)  # fmt: skip
+def test_another_unit_logarithm_rank_and_range_of_a_quantity_leak(leak, is_named):
+    rng = np.random.default_rng(0)
+    y = np.exp(rng.normal(size=300)) * 100
+    assert told(y, leak=leak(y, rng)) == ["leak"] * is_named
+
+
+def test_a_quantity_is_told_by_two_columns_of_which_it_is_the_sum_or_product():
+    rng = np.random.default_rng(0)
+    y = np.exp(rng.normal(size=300)) * 100
+    part, noise = rng.uniform(0.2, 0.8, 300), rng.normal(1, 0.1, 300)
+    assert told(y, p=part * y, q=(1 - part) * y) == ["p", "q"]
+    assert told(y, p=part, q=y / part) == ["p", "q"]
+    assert told(y, p=part * y, q=(1 - part) * y * noise) == []
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer"])
+def test_separable_classes_are_no_leak(name):
+    data = getattr(datasets, f"load_{name}")(as_frame=True).frame
+    names = [f"class {c}" for c in data.pop("target")]
+    table = {column: data[column].to_numpy() for column in data}
+    assert told(names, **table) == []
+    if name == "iris":  # one class of which two columns are sure
+        assert told([str(n == "class 0") for n in names], **table) == []
+
+
+def test_a_strong_column_is_no_leak():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, 2000)
+    assert told([f"k{c}" for c in codes], strong=codes + 0.28 * rng.normal(size=2000)) == []
+
+
+def test_a_leak_with_gaps_and_columns_of_extreme_values_are_read():
+    codes, names, rng = drawn(300, 3, 0.3)
+    leak = np.where(rng.random(300) < 0.3, np.nan, codes + rng.uniform(0, 0.5, 300))
+    rare = np.where(np.arange(300) < 5, 1.0, np.nan)
+    wide = rng.normal(size=300) * 1e30
+    assert told(names, leak=leak, rare=rare, wide=wide, flat=[True] * 299 + [False]) == ["leak"]
+    assert told(names, rare=rare, wide=wide) == []

@@ -1,0 +1,74 @@
+"""Which explanations of the labels are believed: noise, hardness, or that nothing predicts them."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datassay.score.labels.likelihood import fitted
+from datassay.score.labels.noise import _ordered, explain, listed
+from datassay.score.labels.readings import weigh_readings
+
+
+def explained(outputs, labels):
+    judges = [torch.as_tensor(outputs).double()]
+    return explain(judges, lambda _: judges, torch.as_tensor(labels))
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.8, 0.2), (0.8, 0.1, 0.1), (0.1,) * 10])
+@pytest.mark.parametrize("seed", range(5))
+def test_labels_drawn_by_lot_give_no_list_and_no_least_share(shares, seed):
+    draw, k = np.random.default_rng(seed), len(shares)
+    y = draw.choice(k, 400, p=shares)
+    outcome = explained(draw.normal(size=(400, k)), y)
+    assert not outcome.is_predicted and not listed(outcome.log_odds).any()
+    assert outcome.share[0] == 0 and outcome.n_look == 0
+
+
+@pytest.mark.parametrize("rate", [0.03, 0.06, 0.1])
+@pytest.mark.parametrize("n", [300, 1200])
+def test_wrong_labels_of_classes_far_apart_are_listed(n, rate):
+    """Outputs are nearly equally sure everywhere, so that hardness explains the labels as well."""
+    draw = np.random.default_rng(0)
+    true = draw.integers(2, size=n)
+    wrong, x = draw.random(n) < rate, 2 * true - 1 + 0.2 * draw.normal(size=n)
+    outcome = explained(np.column_stack([-x, x]), np.where(wrong, 1 - true, true))
+    found = listed(outcome.log_odds).numpy()
+    assert (found & wrong).sum() >= 0.9 * wrong.sum() and not (found & ~wrong).any()
+    assert outcome.share[0] <= wrong.mean() <= outcome.share[1]
+
+
+@pytest.mark.parametrize("n", [200, 800])
+def test_classes_that_look_alike_are_hard_and_not_wrong(n):
+    """Of four classes one is told from all; the outputs of the others differ little."""
+    draw = np.random.default_rng(1)
+    y = draw.integers(4, size=n)
+    outputs = np.eye(4)[y] * np.where(y == 0, 3.0, 0.7)[:, None] + 0.5 * draw.normal(size=(n, 4))
+    outcome = explained(outputs, y)
+    assert outcome.is_predicted and not listed(outcome.log_odds).any()
+    assert outcome.share[0] == 0 and outcome.noise.kind == "uniform"
+
+
+def test_the_belief_is_the_mean_over_explanations():
+    """Of one rate alone and no map it lies between nothing wrong and what that rate says."""
+    draw = np.random.default_rng(2)
+    x = draw.normal(size=300)
+    y = torch.as_tensor((x + 0.3 * draw.normal(size=300) > 0).astype(int))
+    judges, trusted = [torch.as_tensor(np.column_stack([-x, x]))], torch.zeros(300, dtype=bool)
+    hard, even = (fitted(judges, y, form) for form in ("none", "one rate"))
+    belief = weigh_readings(judges, y, trusted, hard, [])
+    assert belief.hard == 1 and belief.least == 0 and not belief.wrong.any()
+    belief = weigh_readings(judges, y, trusted, hard, [even])
+    assert 0 < belief.hard < 1 and (belief.wrong >= 0).all()
+    assert float(belief.wrong.mean()) <= 1 - belief.hard
+
+
+@given(seed=st.integers(0, 999), n=st.integers(1, 40))
+def test_probabilities_keep_their_values_and_those_below_half_take_the_order(seed, n):
+    draw = np.random.default_rng(seed)
+    p, odds = torch.as_tensor(draw.random(n)), torch.as_tensor(5 * draw.normal(size=n))
+    ordered, high = _ordered(p, odds), p > 0.5
+    assert torch.allclose(torch.sigmoid(ordered).sort().values, p.sort().values, atol=2e-3)
+    assert torch.allclose(torch.sigmoid(ordered)[high], p[high], atol=2e-3)
+    assert (ordered[~high].argsort() == odds[~high].argsort()).all()
